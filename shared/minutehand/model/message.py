@@ -1,0 +1,85 @@
+"""The message: what travels through the work queue and, for good failures, the dead-letter queue."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from minutehand.errors import MinutehandError
+from minutehand.model.names import RunRef
+from minutehand.model.policies import Overrides, Start
+
+SCHEMA = 1  # raised when an older reader would misunderstand; a reader hides what is newer than itself
+
+
+class Unreadable(MinutehandError):
+    """A queue message that is not one of Minutehand's."""
+
+
+class TooNew(Unreadable):
+    """A message of a later release, which a worker of that release will take."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """An order to run; the ledger has the last word on whether it still holds."""
+
+    run: RunRef  # which run
+    revision: int  # of its schedule; 0 for a one-off
+    job: str  # which job
+    due: int  # UTC ms of the fire
+    not_before: int  # UTC ms before which no attempt may start
+    payload: str | None = "null"  # JSON text, or None where it lies in the bucket
+    payload_ref: str | None = None  # key in the bucket
+    timezone: str = "UTC"  # of the schedule, for ctx.scheduled_at
+    start: Start = Start.PROMPT  # how close to not_before it should start
+    overrides: Overrides = field(default_factory=Overrides)  # policies that differ from the job's own
+    fence: int = 0  # of the run when this was sent
+    trace: str | None = None  # X-Ray trace header
+    unknown_since: int | None = None  # UTC ms at which a worker first did not know the job
+
+    def encode(self) -> str:
+        """JSON; fields that say nothing are left out."""
+        body: dict[str, Any] = {"v": SCHEMA, "run": str(self.run), "job": self.job, "due": self.due, "start": str(self.start)}
+        optional = {
+            "rev": self.revision,
+            "not_before": None if self.not_before == self.due else self.not_before,
+            "payload_ref": self.payload_ref,
+            "tz": None if self.timezone == "UTC" else self.timezone,
+            "policies": self.overrides.as_dict(),
+            "fence": self.fence,
+            "trace": self.trace,
+            "unknown_since": self.unknown_since,
+        }
+        body |= {name: value for name, value in optional.items() if value}
+        text = json.dumps(body, separators=(",", ":"))
+        return text if self.payload is None else f'{text[:-1]},"payload":{self.payload}}}'
+
+
+def decode(text: str) -> Message:
+    """The message behind a body; Unreadable (or TooNew) if there is none."""
+    try:
+        body = json.loads(text)
+        if body["v"] > SCHEMA:
+            raise TooNew(f"message of schema {body['v']}: this release reads up to {SCHEMA}; deploy the workers first")
+        owner, _, key = body["run"].partition("#")
+        return Message(
+            run=RunRef(owner, key),
+            revision=int(body.get("rev", 0)),
+            job=str(body["job"]),
+            due=int(body["due"]),
+            not_before=int(body.get("not_before", body["due"])),
+            payload=json.dumps(body["payload"], separators=(",", ":")) if "payload" in body else None,
+            payload_ref=body.get("payload_ref"),
+            timezone=str(body.get("tz", "UTC")),
+            start=Start(body["start"]),
+            overrides=Overrides.from_dict(body.get("policies", {})),
+            fence=int(body.get("fence", 0)),
+            trace=body.get("trace"),
+            unknown_since=body.get("unknown_since"),
+        )
+    except TooNew:
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError) as problem:
+        raise Unreadable(f"not a message of Minutehand: {type(problem).__name__}: {problem}") from problem

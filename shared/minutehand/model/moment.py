@@ -1,0 +1,35 @@
+"""Moments: UTC in integer milliseconds inside, aware datetimes at every boundary."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from minutehand.errors import InvalidInput
+
+SECOND = 1_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+STAMP_DIGITS = 15  # fits every instant until the year 33658, and sorts as text as it does as a number
+
+
+def to_ms(moment: datetime, field: str) -> int:
+    """An aware datetime as UTC milliseconds; a naive one is refused with the name of ``field``."""
+    if not isinstance(moment, datetime):
+        raise InvalidInput(field, moment, "is not a datetime", "pass an aware datetime.datetime")
+    if moment.utcoffset() is None:
+        raise InvalidInput(field, moment, "has no time zone", "pass an aware datetime, e.g. datetime(..., tzinfo=UTC)")
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+def from_ms(ms: int, zone: tzinfo = UTC) -> datetime:
+    """UTC milliseconds as an aware datetime in ``zone``."""
+    return (_EPOCH + timedelta(milliseconds=ms)).astimezone(zone)
+
+
+def stamp(ms: int) -> str:
+    """Zero-padded milliseconds, so that keys sort by time."""
+    return f"{ms:0{STAMP_DIGITS}d}"

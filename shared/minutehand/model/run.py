@@ -1,0 +1,83 @@
+"""A run: the ledger's record of one fire, one-off or manual trigger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from minutehand.model.names import RunRef
+
+
+class RunState(StrEnum):
+    """Where a run stands; docs/explanation/runs.md draws the transitions."""
+
+    QUEUED = "QUEUED"  # claimed; waits for its time and a worker
+    RUNNING = "RUNNING"  # a worker holds the lease
+    RETRYING = "RETRYING"  # an attempt ended without success; waits for not_before
+    SUCCEEDED = "SUCCEEDED"  # the job returned
+    DEAD = "DEAD"  # failed for good; a copy is in the dead-letter queue
+    LOST = "LOST"  # an at-most-once run whose worker vanished; never run again
+    CANCELLED = "CANCELLED"  # refused before its start by its owner
+    SUPERSEDED = "SUPERSEDED"  # a newer revision does not have this fire
+
+
+TERMINAL = frozenset(set(RunState) - {RunState.QUEUED, RunState.RUNNING, RunState.RETRYING})
+WAITING = frozenset({RunState.QUEUED, RunState.RETRYING})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """Why an attempt failed. ``kind`` is the exception's class name, ``message`` and ``traceback`` are bounded text."""
+
+    kind: str
+    message: str
+    traceback: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One row of the ledger."""
+
+    ref: RunRef  # its deterministic key
+    state: RunState  # where it stands
+    revision: int  # of its schedule; 0 for a one-off
+    job: str  # name of the job
+    due: int  # UTC ms of the fire, or the time a one-off was submitted for
+    not_before: int  # UTC ms before which no attempt may start
+    created_at: int = 0  # UTC ms of the claim
+    fence: int = 0  # raised by every lease, never lowered
+    attempt: int = 0  # attempts begun
+    max_attempts: int = 0  # as of the last lease
+    lease_until: int | None = None  # UTC ms at which the present lease ends
+    lease_token: str | None = None  # who holds it
+    started_at: int | None = None  # UTC ms of the first lease
+    ended_at: int | None = None  # UTC ms of the terminal transition
+    reason: str | None = None  # why it is in this state
+    failure: Failure | None = None  # of the last failed attempt
+    cancel_requested: bool = False  # no further attempt starts
+    payload: str | None = None  # one-off only: JSON text
+    payload_ref: str | None = None  # one-off only: key in the bucket
+    overrides: str | None = None  # one-off only: its policies as JSON text
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.state in TERMINAL
+
+    @property
+    def lateness(self) -> int | None:
+        """Milliseconds from due to start; None before the start."""
+        return None if self.started_at is None else self.started_at - self.due
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """One failed attempt: an immutable row beside the run's."""
+
+    run: RunRef  # whose
+    number: int  # 1, 2, 3 …
+    fence: int  # of its lease
+    worker: str  # which process
+    started_at: int  # UTC ms
+    ended_at: int  # UTC ms
+    failure: Failure  # what went wrong
+    next_attempt_at: int | None  # UTC ms; None if it was the last

@@ -1,0 +1,90 @@
+"""A schedule: its head, which moves, and its revisions, which do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from minutehand.model.names import schedule_owner
+from minutehand.model.policies import Overrides
+from minutehand.schedule import Rule
+
+
+class ScheduleState(StrEnum):
+    """Where a schedule stands."""
+
+    ACTIVE = "ACTIVE"  # its current revision is open and has a chain entry in the agenda
+    PAUSED = "PAUSED"  # closed by its owner; `resume` opens a new revision
+    COMPLETED = "COMPLETED"  # its expression has no further fire
+    DELETED = "DELETED"  # gone for its owner; the head stays, so that the numbering of revisions goes on
+
+
+class ClosedBy(StrEnum):
+    """What set a revision's end, and so what becomes of its unstarted runs."""
+
+    REPLACED = "replaced"  # a newer revision: runs later than the end are superseded
+    PAUSED = "paused"  # every unstarted run is cancelled
+    DELETED = "deleted"  # every unstarted run is cancelled
+    DRAINED = "drained"  # paused or deleted with drain=True: unstarted runs later than the end are cancelled, those due go
+
+
+@dataclass(frozen=True, kw_only=True)
+class Definition:
+    """What one revision says: which job, when, with what."""
+
+    job: str  # name of a registered job
+    rule: Rule  # when it is due
+    payload: str | None = None  # JSON text, or None where it lies in the bucket
+    payload_ref: str | None = None  # key in the bucket of a payload too large for a message
+    overrides: Overrides = field(default_factory=Overrides)  # policies that differ from the job's own
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revision:
+    """One immutable definition of a schedule, active for fires in ``(active_from, active_until]``."""
+
+    tenant: str  # whose schedule
+    name: str  # the schedule's name
+    number: int  # 1, 2, 3 … within the schedule
+    shard: int  # the agenda shard its chain lives in
+    definition: Definition  # what is due, and when
+    active_from: int  # UTC ms, exclusive
+    active_until: int | None = None  # UTC ms, inclusive; None while it is open
+    closed_by: ClosedBy | None = None  # set once, together with active_until
+
+    @property
+    def owner(self) -> str:
+        return schedule_owner(self.tenant, self.name)
+
+    @property
+    def id(self) -> str:
+        """``tenant/name#number``: the id of its chain entries."""
+        return f"{self.owner}#{self.number}"
+
+    def bound(self, upto: int) -> int:
+        """``upto`` cut to this revision's end (UTC ms)."""
+        return upto if self.active_until is None else min(upto, self.active_until)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """The one row of a schedule that moves; every write is conditional on its ``version``."""
+
+    tenant: str  # whose schedule
+    name: str  # unique within the tenant
+    state: ScheduleState  # where it stands
+    revision: int  # number of its current (newest) revision
+    version: int  # raised by every change of the head
+    job: str  # of the current revision, for listings
+    expression: str  # of the current revision, for listings
+    timezone: str  # of the current revision, for listings
+    description: str = ""  # free text
+    tags: Mapping[str, str] = field(default_factory=dict)  # free words to filter by
+    note: str | None = None  # why it was paused
+    created_at: int = 0  # UTC ms
+    updated_at: int = 0  # UTC ms
+
+    @property
+    def owner(self) -> str:
+        return schedule_owner(self.tenant, self.name)

@@ -1,0 +1,76 @@
+"""Settings: the one module that reads the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from minutehand.errors import Misconfigured
+
+DEFAULT_PREFIX = "minutehand"
+DEFAULT_TENANT = "default"
+DEFAULT_SHARDS = 16  # 1,000 fires a second with headroom: a shard key takes 450 chain steps a second
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Where the tables, queues and bucket are, and how they are talked to. Every field has a ``MINUTEHAND_*`` variable."""
+
+    prefix: str = DEFAULT_PREFIX  # MINUTEHAND_PREFIX: tables, queues and bucket are called `<prefix>-…`
+    tenant: str = DEFAULT_TENANT  # MINUTEHAND_TENANT: whose schedules the SDK sees
+    endpoint: str | None = None  # AWS_ENDPOINT_URL: a local cloud instead of AWS
+    region: str | None = None  # AWS_REGION or AWS_DEFAULT_REGION; None leaves it to boto3
+    claim_by: str = "partiql"  # MINUTEHAND_CLAIM_BY: `partiql`, or `put` for engines without PartiQL
+    bucket: str | None = None  # MINUTEHAND_BUCKET: of large payloads; None refuses payloads over 64 KB
+    jobs: str | None = None  # MINUTEHAND_JOBS: the package whose jobs a worker knows
+    retention_days: int = 90  # MINUTEHAND_RETENTION_DAYS: how long an ended run stays in the ledger
+    shards: int = DEFAULT_SHARDS  # MINUTEHAND_SHARDS: of a new agenda; it may only grow
+
+    def __post_init__(self) -> None:
+        if self.claim_by not in ("partiql", "put"):
+            raise Misconfigured(f"MINUTEHAND_CLAIM_BY={self.claim_by!r} is not known; use 'partiql' or 'put'")
+        if self.retention_days < 1 or not 1 <= self.shards <= 1024:
+            raise Misconfigured(
+                f"MINUTEHAND_RETENTION_DAYS={self.retention_days} or MINUTEHAND_SHARDS={self.shards} is out of range; "
+                "use at least 1 day and 1 to 1024 shards"
+            )
+
+    def table(self, suffix: str) -> str:
+        """The name of a table: ``schedules``, ``revisions``, ``agenda`` or ``runs``."""
+        return f"{self.prefix}-{suffix}"
+
+    def queue(self, suffix: str) -> str:
+        """The name of a queue: ``work`` or ``dead``."""
+        return f"{self.prefix}-{suffix}"
+
+
+def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
+    """Settings from environment variables; what is not set keeps its default."""
+    given = os.environ if environ is None else environ
+    texts = {
+        "prefix": given.get("MINUTEHAND_PREFIX"),
+        "tenant": given.get("MINUTEHAND_TENANT"),
+        "endpoint": given.get("AWS_ENDPOINT_URL"),
+        "region": given.get("AWS_REGION") or given.get("AWS_DEFAULT_REGION"),
+        "claim_by": given.get("MINUTEHAND_CLAIM_BY"),
+        "bucket": given.get("MINUTEHAND_BUCKET"),
+        "jobs": given.get("MINUTEHAND_JOBS"),
+    }
+    numbers = {name: _number(given, f"MINUTEHAND_{name.upper()}") for name in ("retention_days", "shards")}
+    return Settings(**{k: v for k, v in {**texts, **numbers}.items() if v is not None})  # type: ignore[arg-type]
+
+
+def trace_header(environ: Mapping[str, str] | None = None) -> str | None:
+    """The X-Ray trace that Lambda set for the present invocation."""
+    return (os.environ if environ is None else environ).get("_X_AMZN_TRACE_ID")
+
+
+def _number(given: Mapping[str, str], variable: str) -> int | None:
+    text = given.get(variable)
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise Misconfigured(f"{variable}={text!r} is not a whole number; set it to one or leave it out") from None
