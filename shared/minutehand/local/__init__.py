@@ -1,0 +1,1 @@
+"""Minutehand on one machine: an embedded cloud on loopback, and the processes that run against it."""

@@ -1,0 +1,182 @@
+"""The embedded cloud: MiniStack as a child process, on loopback and a free port.
+
+It speaks the protocols of DynamoDB, SQS, S3, Lambda, CloudFormation and more; nothing of Minutehand knows that it is
+not AWS.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import socket
+import tempfile
+import time
+import urllib.request
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Self
+
+from minutehand.errors import Misconfigured, Unavailable
+from minutehand.local.process import Child, inherited
+
+LOOPBACK = "127.0.0.1"
+REGION = "us-east-1"
+START_TIMEOUT = 30.0  # seconds; 0.2 to 1 is usual
+STOP_TIMEOUT = 20.0  # seconds; it writes its snapshot when it is asked to end
+PORT_ATTEMPTS = 5  # a free port may be taken by another process before the cloud binds it
+_POLL = 0.02  # seconds between looks at a cloud that is starting
+_PORT_FILE = "port"  # queue URLs contain the port, so a cloud with state prefers the one it had
+
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback is never behind a proxy
+
+
+class LocalCloud:
+    """A cloud on this machine. Use it as a context manager, or call ``start`` and ``stop``.
+
+    ``data`` is a directory that keeps tables, queues and buckets from one start to the next (written when the cloud
+    stops in good order); without it everything is gone with the process. ``variables`` are further settings of
+    MiniStack, e.g. ``{"AUTH": "true"}``. The child ends with this process, however that ends.
+
+        with LocalCloud() as cloud:
+            provision(Settings(endpoint=cloud.endpoint, region=cloud.region))
+    """
+
+    region = REGION
+
+    def __init__(self, *, data: Path | None = None, variables: Mapping[str, str] | None = None) -> None:
+        if find_spec("ministack") is None:
+            raise Misconfigured("the local cloud is not installed; run: pip install 'minutehand[local]'")
+        self._variables = dict(variables or {})
+        self._data = data
+        self._directory = data or Path(tempfile.mkdtemp(prefix="minutehand-cloud-"))
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._child: Child | None = None
+        self._port = 0
+
+    @property
+    def port(self) -> int:
+        return self._port
+
+    @property
+    def endpoint(self) -> str:
+        """The URL that answers for every service: what ``AWS_ENDPOINT_URL`` is set to."""
+        return f"http://{LOOPBACK}:{self._port}"
+
+    @property
+    def pid(self) -> int:
+        return self._running.pid
+
+    @property
+    def log(self) -> Path:
+        """The file with what the cloud prints."""
+        return self._directory / "cloud.log"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables with which any AWS SDK or command-line tool talks to this cloud instead of AWS."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_REGION": self.region,
+            "AWS_DEFAULT_REGION": self.region,
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+    def start(self) -> Self:
+        """Start it and return when it answers; Unavailable, with the end of its log, if it does not."""
+        for _ in range(PORT_ATTEMPTS):
+            if self._attempt(self._choose_port()):
+                if self._data is not None:
+                    (self._data / _PORT_FILE).write_text(str(self._port))
+                return self
+        raise Unavailable(f"the local cloud started on none of {PORT_ATTEMPTS} ports; its log ends:\n{_tail(self.log)}")
+
+    def stop(self) -> None:
+        """End it, with its snapshot written if it has a data directory; a second call does nothing."""
+        if self._child is not None:
+            self._child.stop(STOP_TIMEOUT)
+            self._child = None
+        if self._data is None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def _running(self) -> Child:
+        if self._child is None:
+            raise Misconfigured("the local cloud is not running; call start() or use it as a context manager")
+        return self._child
+
+    def _attempt(self, port: int) -> bool:
+        """Start on ``port``; False if the process ended before it answered (somebody else took the port)."""
+        token = secrets.token_hex(8)
+        self._port = port
+        self._child = Child("cloud", "ministack", environ=self._environ(token), log=self.log)
+        deadline = time.monotonic() + START_TIMEOUT
+        while self._child.wait(_POLL) is None:
+            if _answers(self.endpoint, token):
+                return True
+            if time.monotonic() > deadline:
+                self._child.stop(1.0)
+                raise Unavailable(f"no answer within {START_TIMEOUT:.0f} s; the cloud's log ends:\n{_tail(self.log)}")
+        self._child.stop()
+        return False
+
+    def _choose_port(self) -> int:
+        kept = (self._data / _PORT_FILE) if self._data is not None and not self._port else None
+        if kept is not None and kept.exists() and _is_free(int(kept.read_text())):
+            return int(kept.read_text())
+        with socket.socket() as probe:
+            probe.bind((LOOPBACK, 0))
+            return int(probe.getsockname()[1])
+
+    def _environ(self, token: str) -> dict[str, str]:
+        directory = self._directory
+        return {
+            **inherited(),
+            "BIND_HOST": LOOPBACK,
+            "GATEWAY_PORT": str(self._port),
+            "MINISTACK_HOST": LOOPBACK,
+            "MINISTACK_REGION": self.region,
+            "MINISTACK_EDITION": token,  # repeated by its health answer: how we know that it is ours that answers
+            "IOT_MTLS_ENABLED": "0",  # else an MQTT listener on every interface
+            "SFTP_ENABLED": "0",  # likewise
+            "DOCKER_HOST": "unix:///nonexistent",  # else it removes containers that it takes for its own
+            "TMPDIR": str(directory),
+            "LOG_LEVEL": "WARNING",
+            "PERSIST_STATE": "1" if self._data else "0",
+            "STATE_DIR": str(directory / "state"),
+            "S3_PERSIST": "1" if self._data else "0",
+            "S3_DATA_DIR": str(directory / "s3"),
+            **{name: value for name, value in self.environment.items() if name != "AWS_ENDPOINT_URL"},
+            **self._variables,
+        }
+
+
+def _answers(endpoint: str, token: str) -> bool:
+    try:
+        with _DIRECT.open(f"{endpoint}/_ministack/health", timeout=2) as answer:
+            return bool(json.load(answer).get("edition") == token)
+    except (OSError, ValueError):
+        return False
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+        return True
+
+
+def _tail(log: Path) -> str:
+    return log.read_text(errors="replace")[-2_000:].strip() if log.exists() else "(nothing)"

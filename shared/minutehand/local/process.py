@@ -1,0 +1,90 @@
+"""Child processes that never outlive their parent: start, watch, stop by pid."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+_LAUNCHER = Path(__file__).with_name("child.py")
+_TAIL = 2_000  # bytes of a log that an error repeats
+
+
+class Child:
+    """A Python module in a process and session of its own, so that a Ctrl-C at the terminal reaches the parent only.
+
+    ``module`` is run as ``python -m`` would; what it prints (standard output and error) goes to the end of ``log``.
+    ``environ`` is its whole environment. It ends by itself when this process does, however that ends.
+    """
+
+    def __init__(
+        self, name: str, module: str, arguments: Sequence[str] = (), *, environ: Mapping[str, str], log: Path
+    ) -> None:
+        self.name, self.log = name, log
+        with log.open("ab") as sink:
+            self._process = subprocess.Popen(  # noqa: S603 — our own interpreter and module
+                [sys.executable, "-P", str(_LAUNCHER), module, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                env=dict(environ),
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended (negative: by that signal), or None while it runs."""
+        return self._process.poll()
+
+    def wait(self, seconds: float) -> int | None:
+        """The exit code as soon as it has ended, or None if it still runs after ``seconds``."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def terminate(self) -> None:
+        """Ask it to end; returns at once."""
+        if self.exit_code is None:
+            self._process.terminate()
+
+    def kill(self) -> None:
+        """End it without a chance to clean up, as a crash would; returns when it is gone."""
+        self._process.kill()
+        self._close()
+
+    def stop(self, grace: float = 15.0) -> int:
+        """Ask it to end, wait up to ``grace`` seconds, then end it; the exit code."""
+        self.terminate()
+        if self.wait(grace) is None:
+            self._process.kill()
+        return self._close()
+
+    def tail(self) -> str:
+        """The end of its log."""
+        return self.log.read_bytes()[-_TAIL:].decode(errors="replace").strip()
+
+    def _close(self) -> int:
+        code = self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        return code
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def inherited(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """This process's environment without what would lead a child to a real AWS account."""
+    given = os.environ if environ is None else environ
+    return {name: value for name, value in given.items() if not name.startswith("AWS_") or name == "AWS_CA_BUNDLE"}

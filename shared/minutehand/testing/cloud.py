@@ -1,0 +1,48 @@
+"""The local cloud in tests: yours and Minutehand's own. ``minutehand.testing.plugin`` offers it as pytest fixtures."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from minutehand.local.cloud import LocalCloud
+from minutehand.local.provision import provision
+from minutehand.settings import Settings
+
+_KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}  # any will do; none at all is refused by boto3
+
+
+@contextmanager
+def running_cloud() -> Iterator[LocalCloud]:
+    """A cloud for the time of the block, and credentials that it accepts in this process's environment.
+
+    ``AWS_ENDPOINT_URL`` is *not* set: tests against other endpoints can run beside it. Pass ``cloud.endpoint`` on, as
+    ``fresh_settings`` does.
+    """
+    before = {name: os.environ.get(name) for name in _KEYS}
+    os.environ.update(_KEYS)
+    try:
+        with LocalCloud() as cloud:
+            yield cloud
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def fresh_settings(cloud: LocalCloud, **changes: object) -> Settings:
+    """Settings of an installation that nobody else uses, its tables, queues and bucket created.
+
+    ``changes`` are fields of Settings.
+    """
+    prefix = f"t-{uuid.uuid4().hex[:12]}"
+    bucket = f"{prefix}-payloads"
+    settings = Settings(prefix=prefix, endpoint=cloud.endpoint, region=cloud.region, bucket=bucket, shards=4)
+    settings = replace(settings, **changes)  # type: ignore[arg-type]  # a wrong field is a TypeError of the caller's
+    provision(settings)
+    return settings

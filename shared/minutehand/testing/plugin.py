@@ -1,0 +1,24 @@
+"""Pytest fixtures: put ``pytest_plugins = ["minutehand.testing.plugin"]`` into your top ``conftest.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from minutehand.local.cloud import LocalCloud
+from minutehand.settings import Settings
+from minutehand.testing.cloud import fresh_settings, running_cloud
+
+
+@pytest.fixture(scope="session")
+def local_cloud() -> Iterator[LocalCloud]:
+    """One embedded cloud for the whole test session."""
+    with running_cloud() as cloud:
+        yield cloud
+
+
+@pytest.fixture
+def local_settings(local_cloud: LocalCloud) -> Settings:
+    """A fresh installation on the session's cloud: nothing of another test is in it."""
+    return fresh_settings(local_cloud)
