@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Self, TypeVar
@@ -70,6 +71,16 @@ class Overrides:
         """JSON-able, without what is not set."""
         given = {name: value for name, value in vars(self).items() if value is not None}
         return {name: vars(value) if isinstance(value, Retry) else str(value) for name, value in given.items()}
+
+    def encode(self) -> str | None:
+        """JSON text, or None if nothing is set."""
+        given = self.as_dict()
+        return json.dumps(given, separators=(",", ":")) if given else None
+
+    @classmethod
+    def parse(cls, text: str | None) -> Overrides:
+        """The reverse of ``encode``."""
+        return cls.from_dict(json.loads(text)) if text else cls()
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Overrides:

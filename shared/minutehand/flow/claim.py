@@ -1,0 +1,113 @@
+"""Claim: materialise fires as runs under their deterministic keys, and send what is ours to send.
+
+A claim has one of three answers, decided in ``runs.decisions.on_existing``: it was created; it exists and is ours to send again
+(its claimer may have died before the send); it exists and is not ours. A take-over that loses its race is read and decided again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from minutehand.flow.ports import Clock, Services
+from minutehand.flow.publish import fire_message, publish
+from minutehand.model.names import RunRef, fire_ref
+from minutehand.model.run import Run, RunState
+from minutehand.model.schedule import Revision
+from minutehand.runs.decisions import OnExisting, on_existing
+from minutehand.runs.transitions import take_over
+
+_ROUNDS = 3  # decisions on one claim before it is left to the next tick: each round lost means somebody else moved it
+
+
+@dataclass(frozen=True)
+class Order:
+    """One fire to claim for a revision."""
+
+    revision: Revision
+    fire: int  # UTC ms
+
+    @property
+    def ref(self) -> RunRef:
+        return fire_ref(self.revision.owner, self.fire)
+
+    def run(self, now: int) -> Run:
+        """The row that claims it."""
+        return Run(
+            ref=self.ref,
+            state=RunState.QUEUED,
+            revision=self.revision.number,
+            job=self.revision.definition.job,
+            due=self.fire,
+            not_before=self.fire,
+            created_at=now,
+        )
+
+
+@dataclass(kw_only=True)
+class Materialised:
+    """What became of a batch of orders."""
+
+    done: set[RunRef] = field(default_factory=set)  # answered, and sent where they were to be sent
+    claimed: int = 0  # runs created
+    resent: int = 0  # messages sent for runs that were there
+    taken_over: int = 0  # runs taken over from an older revision
+    sent: int = 0  # messages accepted, in all
+
+
+def materialise(orders: Sequence[Order], services: Services, clock: Clock, *, trace: str | None = None) -> Materialised:
+    """Claim every order and send it. What is not in ``done`` was throttled or lost a race: handle it again."""
+    result, now = Materialised(), clock()
+    by_ref = {order.ref: order for order in orders}
+    runs = {ref: order.run(now) for ref, order in by_ref.items()}
+    to_send: list[RunRef] = []
+    pending = list(by_ref)
+    for _ in range(_ROUNDS):
+        claimed = services.ledger.claim([runs[ref] for ref in pending])
+        to_send += claimed.created
+        result.claimed += len(claimed.created)
+        takers = _sort_existing(claimed.existing, by_ref, result, to_send)
+        pending = _take_over(takers, by_ref, services, now, result, to_send)
+        if not pending:
+            break
+    messages = [fire_message(runs[ref], by_ref[ref].revision, trace) for ref in to_send]
+    for ref, accepted in zip(to_send, publish(messages, services.work, clock), strict=True):
+        if accepted:
+            result.done.add(ref)
+            result.sent += 1
+    return result
+
+
+def _sort_existing(
+    existing: Mapping[RunRef, Run], by_ref: dict[RunRef, Order], result: Materialised, to_send: list[RunRef]
+) -> list[RunRef]:
+    """Decide on every claim whose run is there; the refs to take over."""
+    takers = []
+    for ref, run in existing.items():
+        match on_existing(run, by_ref[ref].revision.number):
+            case OnExisting.SEND:
+                to_send.append(ref)
+                result.resent += 1
+            case OnExisting.TAKE_OVER:
+                takers.append(ref)
+            case OnExisting.LEAVE:
+                result.done.add(ref)
+    return takers
+
+
+def _take_over(
+    refs: Sequence[RunRef],
+    by_ref: dict[RunRef, Order],
+    services: Services,
+    now: int,
+    result: Materialised,
+    to_send: list[RunRef],
+) -> list[RunRef]:
+    """Take runs over from older revisions; the refs that somebody else moved meanwhile."""
+    orders = [by_ref[ref] for ref in refs]
+    moves = [(o.ref, take_over(revision=o.revision.number, not_before=o.fire, now=now)) for o in orders]
+    answers = services.ledger.move_all(moves)
+    taken = [ref for ref in refs if answers.get(ref) is True]
+    to_send += taken
+    result.taken_over += len(taken)
+    return [ref for ref in refs if answers.get(ref) is False]

@@ -1,0 +1,191 @@
+"""Create, update, resume: arm a revision in one transaction, so that an active schedule without an agenda entry cannot exist."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from minutehand.errors import AlreadyExists, Conflict, ExpressionError, MinutehandError, NotFound, Unavailable
+from minutehand.flow.handle import handle
+from minutehand.flow.ports import Clock, Services
+from minutehand.flow.steps import LOOKAHEAD, first_entry
+from minutehand.flow.sweep import sweep
+from minutehand.model.entry import Entry
+from minutehand.model.names import schedule_owner, shard_of
+from minutehand.model.schedule import ClosedBy, Definition, Head, Revision, ScheduleState
+
+_T = TypeVar("_T")
+log = logging.getLogger(__name__)
+
+RACES = 5  # lost races before the caller is told
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What a schedule shall be. None keeps what it has (for a new one: the default)."""
+
+    definition: Callable[[Definition | None], Definition]  # the new definition from the present one
+    description: str | None = None
+    tags: Mapping[str, str] | None = None
+
+
+def create(tenant: str, name: str, wish: Wish, services: Services, clock: Clock) -> Head:
+    """A new schedule, or a deleted one's successor. Raises AlreadyExists."""
+
+    def allow(head: Head | None) -> None:
+        if head is not None and head.state is not ScheduleState.DELETED:
+            raise AlreadyExists(f"name={name!r}: tenant {tenant!r} has a schedule of that name; update it or choose another name")
+
+    return _arm(tenant, name, wish, services, clock, allow)
+
+
+def update(tenant: str, name: str, wish: Wish, services: Services, clock: Clock, *, expected: int | None = None) -> Head:
+    """A new revision of a schedule; a paused one stays paused until it is resumed. ``expected``: the revision the caller saw."""
+    return _arm(tenant, name, wish, services, clock, lambda head: _must_exist(tenant, name, head, expected))
+
+
+def resume(tenant: str, name: str, services: Services, clock: Clock, *, expected: int | None = None) -> Head:
+    """Open a new revision of a paused schedule with the same definition. An active one stays as it is."""
+    head = services.schedules.head(tenant, name)
+    _must_exist(tenant, name, head, expected)
+    if head is not None and head.state is ScheduleState.ACTIVE:
+        return head
+
+    def same(definition: Definition | None) -> Definition:
+        assert definition is not None  # noqa: S101 (an existing head has a revision)
+        return definition
+
+    return _arm(tenant, name, Wish(definition=same), services, clock, lambda h: _must_exist(tenant, name, h, expected), resuming=True)
+
+
+def _must_exist(tenant: str, name: str, head: Head | None, expected: int | None) -> None:
+    if head is None or head.state is ScheduleState.DELETED:
+        raise NotFound(f"name={name!r}: tenant {tenant!r} has no schedule of that name; list_schedules() shows those it has")
+    if expected is not None and head.revision != expected:
+        raise Conflict(f"name={name!r}: you changed revision {expected}, but revision {head.revision} is current; read it again")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """All that one arming writes."""
+
+    head: Head  # as it shall be
+    previous: Revision | None  # the revision that was current
+    closed: Revision | None  # the same with its end set, if it was open
+    revision: Revision  # the new one
+    entry: Entry | None  # its first; None for a paused schedule
+
+
+def _arm(
+    tenant: str,
+    name: str,
+    wish: Wish,
+    services: Services,
+    clock: Clock,
+    allow: Callable[[Head | None], None],
+    *,
+    resuming: bool = False,
+) -> Head:
+    head = None
+    for _ in range(RACES):
+        head = services.schedules.head(tenant, name)
+        allow(head)
+        plan = _plan(tenant, name, wish, head, services, clock(), resuming)
+        expected = head.version if head else 0
+        if services.schedules.arm(
+            plan.head, expected=expected, previous=plan.closed, revision=plan.revision, entry=plan.entry
+        ):
+            _after(plan, services, clock)
+            return plan.head
+    current = head.revision if head else 0
+    raise Conflict(f"name={name!r}: others changed it {RACES} times meanwhile (last seen: revision {current}); try again")
+
+
+def _plan(
+    tenant: str, name: str, wish: Wish, head: Head | None, services: Services, now: int, resuming: bool
+) -> _Plan:
+    previous = read_revision(services, head) if head is not None else None
+    t0 = now if previous is None else max(now, previous.active_from, previous.active_until or 0)
+    stays_paused = head is not None and head.state is ScheduleState.PAUSED and not resuming
+    successor = head is not None and head.state is not ScheduleState.DELETED
+    definition = wish.definition(previous.definition if previous is not None and successor else None)
+    revision = Revision(
+        tenant=tenant,
+        name=name,
+        number=head.revision + 1 if head else 1,
+        shard=shard_of(schedule_owner(tenant, name), services.agenda.shards()),
+        definition=definition,
+        active_from=t0,
+        active_until=t0 if stays_paused else None,
+        closed_by=ClosedBy.PAUSED if stays_paused else None,
+    )
+    entry = None if stays_paused else first_entry(revision, now)
+    if entry is None and not stays_paused:
+        raise ExpressionError(
+            "expression", definition.rule.expression, "has no fire from now on", "choose one that is due in the future"
+        )
+    closed = None
+    if previous is not None and previous.active_until is None:
+        closed = replace(previous, active_until=t0, closed_by=ClosedBy.REPLACED)
+    return _Plan(
+        head=_new_head(wish, head if successor else None, head, revision, stays_paused, now),
+        previous=previous,
+        closed=closed,
+        revision=revision,
+        entry=entry,
+    )
+
+
+def _new_head(
+    wish: Wish, kept: Head | None, head: Head | None, revision: Revision, stays_paused: bool, now: int
+) -> Head:
+    """The head as it shall be; a deleted schedule's successor keeps nothing but the numbering."""
+    return Head(
+        tenant=revision.tenant,
+        name=revision.name,
+        state=ScheduleState.PAUSED if stays_paused else ScheduleState.ACTIVE,
+        revision=revision.number,
+        version=head.version + 1 if head else 1,
+        job=revision.definition.job,
+        expression=revision.definition.rule.expression,
+        timezone=revision.definition.rule.timezone,
+        description=_chosen(wish.description, kept.description if kept else ""),
+        tags=_chosen(wish.tags, kept.tags if kept else {}),
+        note=kept.note if kept and stays_paused else None,
+        created_at=kept.created_at if kept else now,
+        updated_at=now,
+    )
+
+
+def _chosen(wanted: _T | None, kept: _T) -> _T:
+    return kept if wanted is None else wanted
+
+
+def read_revision(services: Services, head: Head) -> Revision:
+    """The head's current revision. Raises Unavailable; NotFound if the tables contradict each other."""
+    key = (head.owner, head.revision)
+    answer = services.schedules.revisions([key])
+    if key in answer.broken:
+        raise answer.broken[key]
+    if key in answer.unanswered:
+        raise Unavailable(f"revision {head.revision} of {head.owner!r} could not be read; try again")
+    if key not in answer.found:
+        raise NotFound(f"name={head.name!r}: revision {head.revision} is missing; run the auditor")
+    return answer.found[key]
+
+
+def _after(plan: _Plan, services: Services, clock: Clock) -> None:
+    """Take back what the old revision claimed beyond its end; start at once what is due before the next tick."""
+    if plan.closed is not None:
+        sweep(plan.closed, services, clock)
+    if plan.entry is None or plan.entry.due > clock() + LOOKAHEAD:
+        return
+    try:
+        handled = handle([plan.entry], services, clock, reach=0)
+    except MinutehandError as problem:  # the change is made; the next tick handles the entry
+        log.warning("create.left_to_tick", extra={"entry": plan.entry.key, "error": str(problem)})
+    else:
+        for entry, error in handled.failures:
+            log.warning("create.left_to_tick", extra={"entry": entry.key, "error": str(error)})

@@ -1,0 +1,246 @@
+"""What the flow needs of the outside world. ``store`` and ``queue`` implement it over AWS, ``testing`` in memory.
+
+Answers of batches are per item: what is in neither part of an answer was not answered (throttled, timed out), although it was
+asked again with backoff; the caller leaves it for later. Single calls raise ``Unavailable`` instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from minutehand.model.entry import Entry
+from minutehand.model.message import Message
+from minutehand.model.names import RunRef
+from minutehand.model.run import Attempt, Run
+from minutehand.model.schedule import Head, Revision
+from minutehand.runs.transitions import Transition
+
+Clock = Callable[[], int]  # UTC ms
+RevisionKey = tuple[str, int]  # owner, number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revisions:
+    """Answer to a batch read of revisions: a key that is neither found nor unanswered nor broken does not exist."""
+
+    found: Mapping[RevisionKey, Revision] = field(default_factory=dict)
+    unanswered: frozenset[RevisionKey] = frozenset()
+    broken: Mapping[RevisionKey, Exception] = field(default_factory=dict)  # items that cannot be read as a revision
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claimed:
+    """Answer to claims: created now, or there already. A ref in neither was not answered."""
+
+    created: frozenset[RunRef] = frozenset()
+    existing: Mapping[RunRef, Run] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moved:
+    """Answer to one transition: whether it was applied, and the row as it is now (None: there is none)."""
+
+    applied: bool
+    run: Run | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """Some rows in a stable order and where to go on; ``cursor`` is None at the end."""
+
+    items: Sequence[Any]
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DuePage:
+    """Agenda entries in order of due time. ``broken`` are keys of items that are no entries; they are left in place."""
+
+    entries: Sequence[Entry]
+    broken: Sequence[str] = ()
+    last: str | None = None  # key to go on after; None at the end
+
+
+class Schedules(Protocol):
+    """Heads and revisions."""
+
+    def head(self, tenant: str, name: str) -> Head | None:
+        """The head, read strongly; a deleted one too."""
+
+    def revisions(self, keys: Iterable[RevisionKey]) -> Revisions:
+        """Revisions, read strongly in batches."""
+
+    def arm(self, head: Head, *, expected: int, previous: Revision | None, revision: Revision, entry: Entry | None) -> bool:
+        """One transaction: close ``previous`` if given, put ``revision`` and its first ``entry``, move the head.
+
+        False if the head's version is no longer ``expected`` (0: there is no head yet); then nothing was written.
+        """
+
+    def close(self, head: Head, *, expected: int, revision: Revision | None) -> bool:
+        """One transaction: move the head, and set ``active_until`` and ``closed_by`` of its ``revision``. As ``arm``.
+
+        The revision must be open, or closed as DRAINED (a drain that becomes a pause).
+        """
+
+    def complete(self, tenant: str, name: str, *, revision: int, now: int) -> bool:
+        """The current revision has no further fire: an ACTIVE head of that revision becomes COMPLETED."""
+
+    def page(self, tenant: str, *, prefix: str, limit: int, cursor: str | None) -> Page:
+        """Heads of a tenant in order of name, deleted ones included; reads what it returns and no more."""
+
+    def all_heads(self) -> Iterator[Head]:
+        """Every head of every tenant, for the auditor."""
+
+
+class Ledger(Protocol):
+    """Runs."""
+
+    def claim(self, runs: Sequence[Run]) -> Claimed:
+        """Put each run unless its key exists."""
+
+    def move(self, ref: RunRef, transition: Transition) -> Moved:
+        """Apply one transition. A write that took effect although its answer got lost counts as applied."""
+
+    def move_all(self, moves: Sequence[tuple[RunRef, Transition]]) -> Mapping[RunRef, bool]:
+        """Apply many transitions in batches: True applied, False refused, absent not answered."""
+
+    def read(self, ref: RunRef) -> Run | None:
+        """One run, read strongly, its payload included."""
+
+    def never_leased(self, owner: str, *, after: int | None, upto: int | None = None) -> Iterator[Run]:
+        """QUEUED runs of a schedule with fires in ``(after, upto]`` (UTC ms; None: unbounded), read strongly."""
+
+    def window(self, owner: str, *, after: int, upto: int) -> Iterator[Run]:
+        """All runs of a schedule with fires in ``(after, upto]``, oldest first."""
+
+    def latest(self, owner: str, *, upto: int) -> Iterator[Run]:
+        """Runs of a schedule with fires up to then, newest first; read as far as they are asked for."""
+
+    def page(
+        self, owner: str, *, after: int | None, upto: int | None, limit: int, cursor: str | None, newest_first: bool
+    ) -> Page:
+        """Runs of a schedule in order of fire time."""
+
+    def submit(self, run: Run) -> Run | None:
+        """Put a one-off with its payload unless its key exists; the existing run, or None if this one was put."""
+
+    def record(self, attempt: Attempt) -> None:
+        """Put the immutable row of a failed attempt."""
+
+    def attempts(self, ref: RunRef) -> Sequence[Attempt]:
+        """The failed attempts of a run, oldest first."""
+
+
+class Agenda(Protocol):
+    """The durable to-do list."""
+
+    def shards(self) -> int:
+        """How many shards there are: from the config item, which is made from the settings on first use."""
+
+    def lock(self, shard: int, *, holder: str, now: int, until: int) -> bool:
+        """Take a shard's lock until then; False while somebody else has it. It saves duplicate work, no more."""
+
+    def unlock(self, shard: int, *, holder: str) -> None:
+        """Give the lock back if it is still the holder's."""
+
+    def due(self, shard: int, *, upto: int, after: str | None, limit: int) -> DuePage:
+        """Entries with ``due <= upto``, oldest first, read strongly."""
+
+    def put(self, entries: Sequence[Entry]) -> frozenset[str]:
+        """Put entries; the keys that were accepted."""
+
+    def remove(self, entries: Sequence[Entry]) -> frozenset[str]:
+        """Delete handled entries; the keys that were accepted."""
+
+    def fail(self, entry: Entry) -> int:
+        """Count a failure on an entry that is still there; how many it has now (0: it is gone)."""
+
+    def quarantine(self, entry: Entry, *, reason: str, now: int) -> None:
+        """Move an entry aside, where ``due`` does not see it and the auditor does."""
+
+    def quarantined(self, shard: int) -> Sequence[str]:
+        """Keys of the entries that were moved aside."""
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A message and the seconds (0 to 900) that the queue holds it back."""
+
+    message: Message
+    delay: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivery:
+    """A message as received."""
+
+    body: str  # as sent
+    receipt: str  # handle for this delivery
+    receives: int  # how often it was delivered, this one included
+    id: str = ""  # SQS's message id
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeadLetter:
+    """What goes to, or lies in, the dead-letter queue, with its verdict if a worker sent it."""
+
+    body: str  # the message as it was in the work queue
+    reason: str  # why it is dead
+    fence: int = 0  # of the run at the verdict
+    error_type: str = ""  # of the last failure
+    error: str = ""  # its message
+    traceback: str = ""  # its traceback, bounded
+
+
+class WorkQueue(Protocol):
+    """The work queue."""
+
+    def send(self, parcels: Sequence[Parcel]) -> Sequence[bool]:
+        """Send messages in batches: for each, whether it was accepted."""
+
+    def receive(self, *, most: int, wait: float, visibility: int) -> Sequence[Delivery]:
+        """Up to ``most`` messages, waiting ``wait`` seconds for the first, hidden from others for ``visibility`` seconds."""
+
+    def hide(self, receipts: Sequence[str], seconds: int) -> None:
+        """Hide received messages for so many seconds from now (0: show them). What is gone already is passed over."""
+
+    def delete(self, receipt: str) -> None:
+        """Delete a received message; one that is gone already is passed over."""
+
+
+class DeadQueue(Protocol):
+    """The dead-letter queue."""
+
+    def send(self, letter: DeadLetter) -> None:
+        """Send a verdict."""
+
+    def receive(self, *, most: int, wait: float) -> Sequence[Delivery]:
+        """Up to ``most`` dead letters."""
+
+    def delete(self, receipt: str) -> None:
+        """Delete a recorded letter."""
+
+
+class Payloads(Protocol):
+    """Payloads too large for a message."""
+
+    def put(self, tenant: str, text: str) -> str:
+        """Store JSON text; its key."""
+
+    def get(self, key: str) -> str:
+        """The JSON text behind a key."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Services:
+    """All of it, wired."""
+
+    schedules: Schedules
+    ledger: Ledger
+    agenda: Agenda
+    work: WorkQueue
+    dead: DeadQueue
+    payloads: Payloads
+    retention: int  # ms for which ended runs stay in the ledger; nothing older is ever claimed

@@ -1,0 +1,61 @@
+"""Publish: send orders to the work queue with a delay that reaches towards their time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from minutehand.flow.ports import Clock, Parcel, WorkQueue
+from minutehand.model.message import Message
+from minutehand.model.policies import Overrides, Start
+from minutehand.model.run import Run
+from minutehand.model.schedule import Revision
+from minutehand.runs.decisions import delay_for
+
+_BATCH = 200  # messages whose delays are computed at one reading of the clock
+
+
+def publish(messages: Sequence[Message], work: WorkQueue, clock: Clock) -> list[bool]:
+    """Send messages; for each, whether the queue accepted it. Delays are taken from the clock as late as possible."""
+    accepted: list[bool] = []
+    for start in range(0, len(messages), _BATCH):
+        now = clock()
+        part = messages[start : start + _BATCH]
+        accepted += work.send([Parcel(m, delay_for(m.not_before, m.start, now)) for m in part])
+    return accepted
+
+
+def fire_message(run: Run, revision: Revision, trace: str | None = None) -> Message:
+    """The order for a run of a schedule."""
+    definition = revision.definition
+    return Message(
+        run=run.ref,
+        revision=revision.number,
+        job=definition.job,
+        due=run.due,
+        not_before=run.not_before,
+        payload=definition.payload,
+        payload_ref=definition.payload_ref,
+        timezone=definition.rule.timezone,
+        start=definition.overrides.start or Start.PROMPT,
+        overrides=definition.overrides,
+        fence=run.fence,
+        trace=trace,
+    )
+
+
+def one_off_message(run: Run, trace: str | None = None) -> Message:
+    """The order for a one-off; its row holds all that is needed."""
+    overrides = Overrides.parse(run.overrides)
+    return Message(
+        run=run.ref,
+        revision=0,
+        job=run.job,
+        due=run.due,
+        not_before=run.not_before,
+        payload=run.payload,
+        payload_ref=run.payload_ref,
+        start=overrides.start or Start.PROMPT,
+        overrides=overrides,
+        fence=run.fence,
+        trace=trace,
+    )

@@ -1,0 +1,64 @@
+"""Submit: a one-off run, now or later.
+
+The agenda entry goes first, then the run, then the message: dying between any two leaves something that the ticker finishes or drops.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from minutehand.errors import AlreadyExists, MinutehandError, Unavailable
+from minutehand.flow.handle import ORPHAN_PATIENCE
+from minutehand.flow.ports import Clock, Services
+from minutehand.flow.publish import one_off_message, publish
+from minutehand.flow.steps import LOOKAHEAD
+from minutehand.model.entry import Entry, EntryKind
+from minutehand.model.names import shard_of
+from minutehand.model.run import Run
+
+log = logging.getLogger(__name__)
+
+
+def submit(run: Run, services: Services, clock: Clock, *, trace: str | None = None) -> Run:
+    """Accept a one-off; the run in the ledger: this one, or the one that its key already has. Raises AlreadyExists."""
+    entry = _entry(run, services, clock())
+    _put(entry, services)
+    existing = services.ledger.submit(run)
+    if existing is not None:
+        _same_or_raise(existing, run)
+        if existing.is_terminal:
+            services.agenda.remove([entry])
+            return existing
+    if clock() - entry.created_at > ORPHAN_PATIENCE // 2:  # this process stalled, and the ticker may have dropped the entry
+        _put(_entry(run, services, clock()), services)
+    if run.not_before <= clock() + LOOKAHEAD:
+        _send_now(existing or run, entry, services, clock, trace)
+    return existing or run
+
+
+def _entry(run: Run, services: Services, now: int) -> Entry:
+    shard = shard_of(run.ref.owner, services.agenda.shards())
+    return Entry(shard=shard, due=run.not_before, kind=EntryKind.RUN, id=str(run.ref), created_at=now)
+
+
+def _put(entry: Entry, services: Services) -> None:
+    if entry.key not in services.agenda.put([entry]):
+        raise Unavailable("the agenda did not accept the run; nothing was submitted, try again with the same idempotency key")
+
+
+def _same_or_raise(existing: Run, run: Run) -> None:
+    """The same key must mean the same order."""
+    for field in ("job", "payload", "payload_ref", "overrides"):
+        if getattr(existing, field) != getattr(run, field):
+            raise AlreadyExists(f"idempotency_key: run {run.ref} exists with another {field}; use another key")
+    if existing.due != run.due:
+        raise AlreadyExists(f"idempotency_key: run {run.ref} exists for another time; use another key")
+
+
+def _send_now(run: Run, entry: Entry, services: Services, clock: Clock, trace: str | None) -> None:
+    """Send at once what is due before the next tick; if that fails, the entry is still there for the ticker."""
+    try:
+        if publish([one_off_message(run, trace)], services.work, clock)[0]:
+            services.agenda.remove([entry])
+    except MinutehandError as problem:
+        log.warning("submit.left_to_tick", extra={"run_id": str(run.ref), "error": str(problem)})

@@ -1,0 +1,52 @@
+"""Sweep: after an update, pause or delete, take back the runs that have not started.
+
+A worker reads the revision before it leases, but it may have read it just before the change. Its lease is conditional on QUEUED,
+so once every unstarted run has left QUEUED, nothing of it starts: only then may the owner's call return.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from minutehand.errors import Unavailable
+from minutehand.flow.ports import Clock, Services
+from minutehand.model.run import Run
+from minutehand.model.schedule import ClosedBy, Revision
+from minutehand.runs.decisions import refused_by
+from minutehand.runs.transitions import Transition, refuse
+
+_BATCH = 100  # runs taken back in one go
+_ROUNDS = 5  # times that unanswered writes are asked for again before the caller is told
+
+
+def sweep(closed: Revision, services: Services, clock: Clock) -> int:
+    """Refuse the unstarted runs of revisions up to ``closed`` that it no longer allows; how many. Raises Unavailable."""
+    beyond_only = closed.closed_by in (ClosedBy.REPLACED, ClosedBy.DRAINED)
+    runs = services.ledger.never_leased(closed.owner, after=closed.active_until if beyond_only else None)
+    refused = 0
+    while batch := list(islice(runs, _BATCH)):
+        refused += _refuse([run for run in batch if run.revision <= closed.number], closed, services, clock)
+    return refused
+
+
+def _refuse(runs: Sequence[Run], closed: Revision, services: Services, clock: Clock) -> int:
+    refused, left = 0, [(run.ref, _refusal(run, closed, services, clock())) for run in runs]
+    for _ in range(_ROUNDS):
+        answers = services.ledger.move_all(left)
+        refused += sum(answers.values())
+        left = [(ref, transition) for ref, transition in left if ref not in answers]
+        if not left:
+            return refused
+    raise Unavailable(
+        f"the change of {closed.owner!r} is made, but {len(left)} of its queued runs could not be taken back yet; "
+        "call again to finish"
+    )
+
+
+def _refusal(run: Run, closed: Revision, services: Services, now: int) -> Transition:
+    refusal = refused_by(closed, run.due)
+    assert refusal is not None  # noqa: S101 (the query already cut to what is refused)
+    return refuse(
+        to=refusal.to, revision=closed.number, now=now, expires=now + services.retention, reason=refusal.reason
+    )

@@ -1,0 +1,76 @@
+"""Conditions on a run's row as data: each driver renders or evaluates the same clauses, so they cannot drift apart."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Value = int | str | bool
+Row = Mapping[str, Value]  # the attributes of a run's row by name; what is not set is not there
+
+OPERATORS = {"=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">=": operator.ge}
+
+
+@dataclass(frozen=True)
+class Compare:
+    """``attribute operator value``; false where the attribute is not set."""
+
+    attribute: str
+    operator: str
+    value: Value
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """The attribute is one of ``values``."""
+
+    attribute: str
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Absent:
+    """The attribute is not set."""
+
+    attribute: str
+
+
+@dataclass(frozen=True)
+class Every:
+    """All parts hold."""
+
+    parts: tuple[Clause, ...]
+
+
+@dataclass(frozen=True)
+class Either:
+    """At least one part holds."""
+
+    parts: tuple[Clause, ...]
+
+
+Clause = Compare | OneOf | Absent | Every | Either
+
+
+def every(*parts: Clause) -> Clause:
+    return Every(parts)
+
+
+def either(*parts: Clause) -> Clause:
+    return Either(parts)
+
+
+def holds(clause: Clause, row: Row) -> bool:
+    """Whether a row meets a clause, by DynamoDB's rules: a comparison with an attribute that is not set is false."""
+    match clause:
+        case Compare(attribute, symbol, value):
+            return attribute in row and bool(OPERATORS[symbol](row[attribute], value))
+        case OneOf(attribute, values):
+            return attribute in row and row[attribute] in values
+        case Absent(attribute):
+            return attribute not in row
+        case Every(parts):
+            return all(holds(part, row) for part in parts)
+        case Either(parts):
+            return any(holds(part, row) for part in parts)

@@ -1,0 +1,124 @@
+"""Decisions about runs: what is known goes in, what to do comes out; the shell carries it out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from minutehand.model.moment import SECOND
+from minutehand.model.policies import Delivery, Policies, Start
+from minutehand.model.run import Run, RunState
+from minutehand.model.schedule import ClosedBy, Revision
+from minutehand.runs.transitions import SKEW
+
+MAX_DELAY = 900 * SECOND  # the longest that SQS holds a message back
+HOLD = 2 * SECOND  # the longest that a worker waits for a run's instant; earlier messages go back
+EARLY = 1 * SECOND  # how much before its instant an exact run's message should arrive, at least
+
+
+class OnExisting(StrEnum):
+    """What to do with a claim whose run exists."""
+
+    SEND = "send"  # a ticker may have died between claim and send; the lease absorbs the duplicate
+    TAKE_OVER = "take over"  # an older revision claimed it and it never started
+    LEAVE = "leave"  # started, ended, or of a newer revision
+
+
+def on_existing(run: Run, revision: int) -> OnExisting:
+    """A fire of ``revision`` is claimed and its run exists already."""
+    if run.revision == revision:
+        return OnExisting.SEND if run.state is RunState.QUEUED else OnExisting.LEAVE
+    revivable = run.state is RunState.QUEUED or run.unstarted
+    return OnExisting.TAKE_OVER if run.revision < revision and revivable else OnExisting.LEAVE
+
+
+def delay_for(not_before: int, start: Start, now: int) -> int:
+    """Whole seconds (0 to 900) to hold a message back: rounded up for prompt, one to two seconds short for exact."""
+    left = min(max(not_before - now, 0), MAX_DELAY)
+    if start is Start.EXACT:
+        return max(left - EARLY, 0) // SECOND
+    return -(-left // SECOND)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A run that must not start any more, and why."""
+
+    to: RunState
+    reason: str
+
+
+def refused_by(revision: Revision, due: int) -> Refusal | None:
+    """Whether a change of its schedule took an unstarted run back."""
+    if revision.active_until is None:
+        return None
+    beyond = due > revision.active_until
+    match revision.closed_by:
+        case ClosedBy.PAUSED | ClosedBy.DELETED:
+            return Refusal(RunState.CANCELLED, str(revision.closed_by))
+        case ClosedBy.DRAINED:
+            return Refusal(RunState.CANCELLED, str(revision.closed_by)) if beyond else None
+        case _:
+            return Refusal(RunState.SUPERSEDED, "replaced") if beyond else None
+
+
+class OnRefusedLease(StrEnum):
+    """What to do with a message whose lease was refused."""
+
+    DROP = "drop"  # ended, or a newer revision's
+    WAIT = "wait"  # somebody holds it: hide the message until that lease would end
+    POSTPONE = "postpone"  # not yet due: send it back with the rest of the delay
+    LOSE = "lose"  # at-most-once and abandoned: lost, and never run again
+    EXHAUST = "exhaust"  # abandoned with no attempt left: dead
+    CANCEL = "cancel"  # its owner asked for it before this attempt
+    AGAIN = "again"  # it changed between the refusal and now: try again
+
+
+@dataclass(frozen=True)
+class LeaseAnswer:
+    """The decision on a refused lease; ``until`` is UTC ms, for WAIT and POSTPONE."""
+
+    action: OnRefusedLease
+    why: str
+    until: int = 0
+
+
+def on_refused_lease(run: Run | None, *, revision: int, now: int, policies: Policies) -> LeaseAnswer:
+    """Why a lease was refused, read from the row that refused it."""
+    if run is None:
+        return LeaseAnswer(OnRefusedLease.DROP, "unknown_run")
+    if run.is_terminal:
+        return LeaseAnswer(OnRefusedLease.DROP, "ended")
+    if run.revision != revision:
+        return LeaseAnswer(OnRefusedLease.DROP, "other_revision")
+    if run.state is RunState.RUNNING:
+        return _on_running(run, now, policies)
+    if run.cancel_requested:
+        return LeaseAnswer(OnRefusedLease.CANCEL, "cancelled")
+    if run.attempt >= policies.max_attempts:
+        return LeaseAnswer(OnRefusedLease.EXHAUST, "attempts_spent")
+    if run.not_before > now:
+        return LeaseAnswer(OnRefusedLease.POSTPONE, "not_due", run.not_before)
+    return LeaseAnswer(OnRefusedLease.AGAIN, "changed")
+
+
+def _on_running(run: Run, now: int, policies: Policies) -> LeaseAnswer:
+    lease_until = run.lease_until or 0
+    if lease_until >= now - SKEW:
+        return LeaseAnswer(OnRefusedLease.WAIT, "live_lease", lease_until + SKEW)
+    if policies.delivery is Delivery.AT_MOST_ONCE:
+        return LeaseAnswer(OnRefusedLease.LOSE, "at_most_once")
+    if run.attempt >= policies.max_attempts:
+        return LeaseAnswer(OnRefusedLease.EXHAUST, "attempts_spent")
+    return LeaseAnswer(OnRefusedLease.AGAIN, "changed")
+
+
+def next_attempt_at(attempt: int, policies: Policies, now: int, jitter: float) -> int | None:
+    """UTC ms of the attempt after number ``attempt`` failed, or None if there is none.
+
+    Exponential with a cap; ``jitter`` in [0, 1) takes up to half of it away, so that what failed together does not return together.
+    """
+    if attempt >= policies.max_attempts:
+        return None
+    seconds = min(policies.retry.base * 2.0 ** min(attempt - 1, 64), policies.retry.cap)
+    return now + int(seconds * SECOND * (1 - jitter / 2))

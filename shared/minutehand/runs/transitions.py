@@ -1,0 +1,266 @@
+"""The transitions of a run: each a named constructor with the state it expects, what it changes, and why.
+
+docs/explanation/runs.md draws them. A transition is applied by one conditional write; being refused is a normal answer.
+
+    lease        t                 renewed every HEARTBEAT          lease_until         + SKEW
+    ─────────────┼──────────────────────┼───────────────────────────────┼──────────────────┼──────────►
+                 │ live: nobody else may lease                          │ margin: still    │ abandoned:
+                 │                                                      │ refused          │ may be leased
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from minutehand.model.moment import SECOND
+from minutehand.model.run import WAITING, Failure, RunState
+from minutehand.runs.clauses import Absent, Clause, Compare, OneOf, Value, either, every
+
+LEASE = 60 * SECOND  # how long a worker may be silent before its run is given to another
+HEARTBEAT = 20 * SECOND  # LEASE - HEARTBEAT > SKEW + the pause of a process that we tolerate
+SKEW = 10 * SECOND  # how far clocks may differ before a lease is stolen too early
+
+ERROR_TEXT = 240  # characters of an error kept in the run's own row, which must stay under 1 KB; the attempt's row has more
+
+
+@dataclass(frozen=True)
+class Plus:
+    """A change that adds to a number."""
+
+    amount: int
+
+
+@dataclass(frozen=True)
+class Once:
+    """A change that sets an attribute only if it is not set yet."""
+
+    value: Value
+
+
+Change = Value | Plus | Once | None  # None removes the attribute
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transition:
+    """One guarded write on a run's row."""
+
+    name: str  # for logs and errors
+    to: RunState | None  # the new state; None leaves it (renew)
+    guard: Clause  # what the row must be now
+    changes: Mapping[str, Change] = field(default_factory=dict)  # what else is written
+    already: Clause  # what the row looks like if this very write took effect before its answer got lost
+
+
+# Clauses, named once.
+
+
+def same_revision(revision: int) -> Clause:
+    return Compare("rev", "=", revision)
+
+
+def older_revision(revision: int) -> Clause:
+    return Compare("rev", "<", revision)
+
+
+def due(now: int) -> Clause:
+    return Compare("not_before", "<=", now)
+
+
+def not_cancelled() -> Clause:
+    return Absent("cancel_requested")
+
+
+def ready() -> Clause:
+    return OneOf("state", tuple(sorted(WAITING)))
+
+
+def never_leased() -> Clause:
+    return Compare("state", "=", RunState.QUEUED)
+
+
+def abandoned(now: int) -> Clause:
+    return every(Compare("state", "=", RunState.RUNNING), Compare("lease_until", "<", now - SKEW))
+
+
+def attempts_left(max_attempts: int) -> Clause:
+    return Compare("attempt", "<", max_attempts)
+
+
+def held(fence: int) -> Clause:
+    return every(Compare("state", "=", RunState.RUNNING), Compare("fence", "=", fence))
+
+
+def _ended(state: RunState, now: int, expires: int, reason: str | None) -> dict[str, Change]:
+    """What every terminal transition writes; only these set the row's expiry, so a row that still waits never expires."""
+    return {
+        "state": state,
+        "ended_at": now,
+        "ttl": expires // SECOND,
+        "reason": reason,
+        "lease_until": None,
+        "lease_token": None,
+    }
+
+
+def _failed(failure: Failure | None) -> dict[str, Change]:
+    if failure is None:
+        return {}
+    return {"error_type": failure.kind[:ERROR_TEXT], "error": failure.message[:ERROR_TEXT]}
+
+
+# Before the start.
+
+
+def take_over(*, revision: int, not_before: int, now: int) -> Transition:
+    """A fire that an older revision claimed and never started goes to a newer one. What its owner cancelled as a run stays so."""
+    refused_by_change = Compare("unstarted", "=", True)
+    return Transition(
+        name="take_over",
+        to=RunState.QUEUED,
+        guard=every(older_revision(revision), either(never_leased(), refused_by_change)),
+        changes={
+            "state": RunState.QUEUED,
+            "rev": revision,
+            "not_before": not_before,
+            "created_at": now,
+            "reason": None,
+            "ended_at": None,
+            "ttl": None,
+            "unstarted": None,
+        },
+        already=every(same_revision(revision), never_leased()),
+    )
+
+
+def refuse(*, to: RunState, revision: int, now: int, expires: int, reason: str) -> Transition:
+    """A run of a revision up to ``revision`` that was never leased is SUPERSEDED or CANCELLED by a change of its schedule."""
+    return Transition(
+        name="refuse",
+        to=to,
+        guard=every(never_leased(), Compare("rev", "<=", revision)),
+        changes=_ended(to, now, expires, reason) | {"unstarted": True},
+        already=every(Compare("state", "=", to), Compare("reason", "=", reason)),
+    )
+
+
+def give_up(*, revision: int, now: int, expires: int, reason: str, failure: Failure) -> Transition:
+    """A waiting run is DEAD without a further attempt: no worker knows its job."""
+    return Transition(
+        name="give_up",
+        to=RunState.DEAD,
+        guard=every(ready(), same_revision(revision)),
+        changes=_ended(RunState.DEAD, now, expires, reason) | _failed(failure),
+        already=every(Compare("state", "=", RunState.DEAD), Compare("reason", "=", reason)),
+    )
+
+
+# The lease.
+
+
+def lease(*, revision: int, now: int, token: str, worker: str, max_attempts: int, steal: bool) -> Transition:
+    """A worker takes the run for LEASE. ``steal``: an abandoned run may be taken too (never with at-most-once)."""
+    startable = either(ready(), abandoned(now)) if steal else ready()
+    return Transition(
+        name="lease",
+        to=RunState.RUNNING,
+        guard=every(same_revision(revision), due(now), not_cancelled(), attempts_left(max_attempts), startable),
+        changes={
+            "state": RunState.RUNNING,
+            "fence": Plus(1),
+            "attempt": Plus(1),
+            "max_attempts": max_attempts,
+            "lease_until": now + LEASE,
+            "lease_token": token,
+            "worker": worker,
+            "started_at": Once(now),
+            "reason": None,
+        },
+        already=every(Compare("state", "=", RunState.RUNNING), Compare("lease_token", "=", token)),
+    )
+
+
+def renew(*, fence: int, now: int) -> Transition:
+    """A heartbeat: the holder keeps the run for another LEASE."""
+    return Transition(name="renew", to=None, guard=held(fence), changes={"lease_until": now + LEASE}, already=held(fence))
+
+
+# Settling, under the fence.
+
+
+def _settled(name: str, to: RunState, fence: int, changes: Mapping[str, Change]) -> Transition:
+    already = every(Compare("state", "=", to), Compare("fence", "=", fence))
+    return Transition(name=name, to=to, guard=held(fence), changes=changes, already=already)
+
+
+def succeed(*, fence: int, now: int, expires: int) -> Transition:
+    """The job returned."""
+    return _settled("succeed", RunState.SUCCEEDED, fence, _ended(RunState.SUCCEEDED, now, expires, None))
+
+
+def retry(*, fence: int, not_before: int, failure: Failure) -> Transition:
+    """The attempt failed and another follows at ``not_before`` (UTC ms)."""
+    changes = {"state": RunState.RETRYING, "not_before": not_before, "lease_until": None, "lease_token": None}
+    return _settled("retry", RunState.RETRYING, fence, changes | {"reason": "failed"} | _failed(failure))
+
+
+def release(*, fence: int, now: int) -> Transition:
+    """The worker stops before the job is done and gives the run back; the attempt is not counted."""
+    changes: dict[str, Change] = {"state": RunState.RETRYING, "not_before": now, "attempt": Plus(-1)}
+    changes |= {"lease_until": None, "lease_token": None, "reason": "released"}
+    return _settled("release", RunState.RETRYING, fence, changes)
+
+
+def die(*, fence: int, now: int, expires: int, reason: str, failure: Failure | None) -> Transition:
+    """The run failed for good; its copy is in the dead-letter queue already."""
+    return _settled("die", RunState.DEAD, fence, _ended(RunState.DEAD, now, expires, reason) | _failed(failure))
+
+
+# What others find.
+
+
+def exhaust(*, now: int, expires: int, max_attempts: int, fence: int, reason: str) -> Transition:
+    """An abandoned run has no attempt left: a job that kills its process ends here."""
+    spent = Compare("attempt", ">=", max_attempts)
+    return Transition(
+        name="exhaust",
+        to=RunState.DEAD,
+        guard=every(either(abandoned(now), ready()), spent, Compare("fence", "=", fence)),
+        changes=_ended(RunState.DEAD, now, expires, reason),
+        already=every(Compare("state", "=", RunState.DEAD), Compare("fence", "=", fence)),
+    )
+
+
+def lose(*, now: int, expires: int, token: str) -> Transition:
+    """The worker of an at-most-once run vanished: LOST, and never run again."""
+    return Transition(
+        name="lose",
+        to=RunState.LOST,
+        guard=every(abandoned(now), Compare("lease_token", "=", token)),
+        changes=_ended(RunState.LOST, now, expires, "worker vanished"),
+        already=every(Compare("state", "=", RunState.LOST)),
+    )
+
+
+def cancel_waiting(*, now: int, expires: int, reason: str) -> Transition:
+    """A run whose cancellation was asked for before an attempt could start."""
+    return Transition(
+        name="cancel_waiting",
+        to=RunState.CANCELLED,
+        guard=every(ready(), Compare("cancel_requested", "=", True)),
+        changes=_ended(RunState.CANCELLED, now, expires, reason),
+        already=Compare("state", "=", RunState.CANCELLED),
+    )
+
+
+def bury(*, fence: int, now: int, expires: int, reason: str, failure: Failure | None) -> Transition:
+    """The undertaker records a verdict, once: the worker may have settled it already, or died before it could."""
+    mine = Compare("fence", "=", fence)
+    dead, open_ = Compare("state", "=", RunState.DEAD), OneOf("state", ("QUEUED", "RETRYING", "RUNNING"))
+    return Transition(
+        name="bury",
+        to=RunState.DEAD,
+        guard=every(mine, either(dead, open_), Absent("buried_at")),
+        changes=_ended(RunState.DEAD, now, expires, reason) | _failed(failure) | {"buried_at": now},
+        already=every(mine, Compare("buried_at", "=", now)),
+    )
