@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Self
 
 from minutehand.errors import Misconfigured, Unavailable
+from minutehand.local.data import DataDirectory
 from minutehand.local.process import Child, inherited
 
 LOOPBACK = "127.0.0.1"
@@ -27,7 +28,6 @@ START_TIMEOUT = 30.0  # seconds; 0.2 to 1 is usual
 STOP_TIMEOUT = 20.0  # seconds; it writes its snapshot when it is asked to end
 PORT_ATTEMPTS = 5  # a free port may be taken by another process before the cloud binds it
 _POLL = 0.02  # seconds between looks at a cloud that is starting
-_PORT_FILE = "port"  # queue URLs contain the port, so a cloud with state prefers the one it had
 
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback is never behind a proxy
 
@@ -49,9 +49,9 @@ class LocalCloud:
         if find_spec("ministack") is None:
             raise Misconfigured("the local cloud is not installed; run: pip install 'minutehand[local]'")
         self._variables = dict(variables or {})
-        self._data = data
-        self._directory = data or Path(tempfile.mkdtemp(prefix="minutehand-cloud-"))
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self._data = None if data is None else DataDirectory(data.resolve())
+        passing = Path(tempfile.gettempdir(), f"minutehand-cloud-{secrets.token_hex(8)}")
+        self._directory = passing if self._data is None else self._data.path
         self._child: Child | None = None
         self._port = 0
 
@@ -87,19 +87,24 @@ class LocalCloud:
 
     def start(self) -> Self:
         """Start it and return when it answers; Unavailable, with the end of its log, if it does not."""
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._data is not None:
+            self._data.open()
         for _ in range(PORT_ATTEMPTS):
             if self._attempt(self._choose_port()):
-                if self._data is not None:
-                    (self._data / _PORT_FILE).write_text(str(self._port))
                 return self
-        raise Unavailable(f"the local cloud started on none of {PORT_ATTEMPTS} ports; its log ends:\n{_tail(self.log)}")
+        tail = _tail(self.log)
+        self.stop()
+        raise Unavailable(f"the local cloud started on none of {PORT_ATTEMPTS} ports; its log ends:\n{tail}")
 
     def stop(self) -> None:
         """End it, with its snapshot written if it has a data directory; a second call does nothing."""
         if self._child is not None:
             self._child.stop(STOP_TIMEOUT)
             self._child = None
-        if self._data is None:
+        if self._data is not None:
+            self._data.close()
+        else:
             shutil.rmtree(self._directory, ignore_errors=True)
 
     def __enter__(self) -> Self:
@@ -118,21 +123,25 @@ class LocalCloud:
         """Start on ``port``; False if the process ended before it answered (somebody else took the port)."""
         token = secrets.token_hex(8)
         self._port = port
+        if self._data is not None:
+            self._data.move_to(port, LOOPBACK)
         self._child = Child("cloud", "ministack", environ=self._environ(token), log=self.log)
         deadline = time.monotonic() + START_TIMEOUT
         while self._child.wait(_POLL) is None:
             if _answers(self.endpoint, token):
                 return True
             if time.monotonic() > deadline:
-                self._child.stop(1.0)
-                raise Unavailable(f"no answer within {START_TIMEOUT:.0f} s; the cloud's log ends:\n{_tail(self.log)}")
+                tail = _tail(self.log)
+                self.stop()
+                raise Unavailable(f"no answer within {START_TIMEOUT:.0f} s; the cloud's log ends:\n{tail}")
         self._child.stop()
         return False
 
     def _choose_port(self) -> int:
-        kept = (self._data / _PORT_FILE) if self._data is not None and not self._port else None
-        if kept is not None and kept.exists() and _is_free(int(kept.read_text())):
-            return int(kept.read_text())
+        """The port of the last start with this data, if it is free still, so that URLs in shells stay valid; or any."""
+        kept = self._data.port() if self._data is not None and not self._port else None
+        if kept is not None and _is_free(kept):
+            return kept
         with socket.socket() as probe:
             probe.bind((LOOPBACK, 0))
             return int(probe.getsockname()[1])

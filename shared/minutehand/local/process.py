@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 _LAUNCHER = Path(__file__).with_name("child.py")
-_TAIL = 2_000  # bytes of a log that an error repeats
+_PACKAGES = str(Path(__file__).parents[2])  # where this very package lies, installed or not
 
 
 class Child:
@@ -26,11 +26,11 @@ class Child:
         self.name, self.log = name, log
         with log.open("ab") as sink:
             self._process = subprocess.Popen(  # noqa: S603 — our own interpreter and module
-                [sys.executable, "-P", str(_LAUNCHER), module, *arguments],
+                [sys.executable, "-P", str(_LAUNCHER), module, *arguments],  # no folder of ours on its path by chance
                 stdin=subprocess.PIPE,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
-                env=dict(environ),
+                env={**environ, "PYTHONPATH": os.pathsep.join(filter(None, (_PACKAGES, environ.get("PYTHONPATH"))))},
                 start_new_session=True,
             )
 
@@ -66,10 +66,6 @@ class Child:
         if self.wait(grace) is None:
             self._process.kill()
         return self._close()
-
-    def tail(self) -> str:
-        """The end of its log."""
-        return self.log.read_bytes()[-_TAIL:].decode(errors="replace").strip()
 
     def _close(self) -> int:
         code = self._process.wait()

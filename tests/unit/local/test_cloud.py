@@ -1,0 +1,197 @@
+"""The embedded cloud itself: it starts, stays on loopback, keeps its data when asked to, and is gone with its parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from minutehand.errors import Misconfigured, Unavailable
+from minutehand.local import cloud as cloud_module
+from minutehand.local.cloud import LOOPBACK, LocalCloud
+from minutehand.local.provision import provision
+from minutehand.settings import Settings
+from minutehand.testing.cloud import running_cloud
+
+HOLD_A_CLOUD = """
+import os, signal
+from minutehand.local.cloud import LocalCloud
+cloud = LocalCloud().start()
+print(cloud.pid, cloud.port, flush=True)
+signal.pause()
+"""
+
+
+def client(cloud: LocalCloud, service: str) -> Any:
+    keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
+    return boto3.client(service, endpoint_url=cloud.endpoint, region_name=cloud.region, **keys)
+
+
+def until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+    """Whether ``condition`` came true within ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def listening_addresses(pid: int) -> set[tuple[str, int]]:
+    """Local address (as the kernel prints it) and port of every TCP socket on which ``pid`` listens."""
+    links = {str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()}
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in links:
+                address, port = fields[1].split(":")
+                found.add((address, int(port, 16)))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads the kernel's socket tables")
+def test_nothing_listens_beyond_loopback(local_cloud: LocalCloud) -> None:
+    client(local_cloud, "lambda").list_functions()  # loads a service that starts listeners of its own
+    assert listening_addresses(local_cloud.pid) == {("0100007F", local_cloud.port)}
+
+
+def test_it_answers_as_aws_does(local_cloud: LocalCloud) -> None:
+    assert local_cloud.endpoint == f"http://{LOOPBACK}:{local_cloud.port}"
+    assert client(local_cloud, "sts").get_caller_identity()["Account"]
+
+
+def test_any_sdk_finds_it_by_its_environment(local_cloud: LocalCloud) -> None:
+    code = "import boto3; print(boto3.client('sqs').list_queues()['ResponseMetadata']['HTTPStatusCode'])"
+    environ = {"PATH": os.environ["PATH"], **local_cloud.environment}
+    asked = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
+    assert asked.stdout.strip() == "200"
+
+
+def test_two_clouds_run_beside_each_other(local_cloud: LocalCloud) -> None:
+    with LocalCloud() as other:
+        assert other.port != local_cloud.port
+        client(other, "sqs").create_queue(QueueName="only-here")
+        assert not client(local_cloud, "sqs").list_queues(QueueNamePrefix="only-here").get("QueueUrls")
+
+
+def test_a_port_that_another_took_is_left_for_a_free_one(
+    local_cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports = iter([local_cloud.port])
+    choose = LocalCloud._choose_port
+    monkeypatch.setattr(LocalCloud, "_choose_port", lambda self: next(ports, None) or choose(self))
+    with LocalCloud() as other:
+        assert other.port != local_cloud.port
+
+
+def test_one_that_never_starts_says_why(local_cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalCloud, "_choose_port", lambda _: local_cloud.port)
+    with pytest.raises(Unavailable, match="already in use"):
+        LocalCloud().start()
+
+
+def test_one_that_starts_too_slowly_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cloud_module, "START_TIMEOUT", 0.0)
+    monkeypatch.setattr(cloud_module, "_answers", lambda *_: False)
+    cloud = LocalCloud()
+    with pytest.raises(Unavailable, match="no answer within 0 s"):
+        cloud.start()
+    with pytest.raises(Misconfigured, match="not running"):
+        _ = cloud.pid
+
+
+def test_without_ministack_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cloud_module, "find_spec", lambda _: None)
+    with pytest.raises(Misconfigured, match=r"pip install 'minutehand\[local\]'"):
+        LocalCloud()
+
+
+def test_stopping_leaves_no_process_and_no_file() -> None:
+    with LocalCloud() as cloud:
+        pid, directory = cloud.pid, cloud.log.parent
+        assert (alive(pid), directory.is_dir()) == (True, True)
+    assert (alive(pid), directory.exists()) == (False, False)
+    cloud.stop()
+
+
+def test_the_cloud_does_not_outlive_a_killed_parent() -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLD_A_CLOUD], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid, _ = map(int, parent.stdout.readline().split())
+        assert alive(pid)
+        parent.send_signal(signal.SIGKILL)
+    assert until(lambda: not alive(pid))
+
+
+def test_it_gives_this_process_credentials_and_takes_them_away_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "mine")
+    with running_cloud():
+        assert os.environ["AWS_ACCESS_KEY_ID"] == "test"
+    assert "AWS_ACCESS_KEY_ID" not in os.environ
+    assert os.environ["AWS_SECRET_ACCESS_KEY"] == "mine"
+
+
+class TestData:
+    def fill(self, cloud: LocalCloud, settings: Settings) -> None:
+        key = {"owner": {"S": "acme/hourly"}, "key": {"S": "1"}}
+        client(cloud, "dynamodb").put_item(TableName=settings.table("runs"), Item=key)
+        client(cloud, "s3").put_object(Bucket=settings.bucket, Key="payloads/1", Body=b"large")
+        sqs = client(cloud, "sqs")
+        url = sqs.get_queue_url(QueueName=settings.queue("work"))["QueueUrl"]
+        sqs.send_message(QueueUrl=url, MessageBody="delayed", DelaySeconds=1)
+        sqs.send_message(QueueUrl=url, MessageBody="in flight")
+        assert sqs.receive_message(QueueUrl=url, VisibilityTimeout=1)["Messages"][0]["Body"] == "in flight"
+
+    def check(self, cloud: LocalCloud, settings: Settings) -> None:
+        rows = client(cloud, "dynamodb").scan(TableName=settings.table("runs"))["Items"]
+        assert [row["owner"]["S"] for row in rows] == ["acme/hourly"]
+        assert client(cloud, "s3").get_object(Bucket=settings.bucket, Key="payloads/1")["Body"].read() == b"large"
+        sqs = client(cloud, "sqs")
+        url = sqs.get_queue_url(QueueName=settings.queue("work"))["QueueUrl"]
+        bodies: list[str] = []
+
+        def both_are_back() -> bool:
+            got = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=1, MaxNumberOfMessages=10, VisibilityTimeout=1)
+            bodies.extend(message["Body"] for message in got.get("Messages", []))
+            return {"delayed", "in flight"} <= set(bodies)
+
+        assert until(both_are_back)
+
+    def test_tables_queues_and_bucket_survive_a_restart(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, local_cloud: LocalCloud
+    ) -> None:
+        settings = Settings(prefix="kept", region=local_cloud.region, bucket="kept-payloads")
+        with LocalCloud(data=tmp_path) as first:
+            here = Settings(**{**vars(settings), "endpoint": first.endpoint})
+            provision(here)
+            self.fill(first, here)
+        with LocalCloud(data=tmp_path) as again:
+            assert again.port == first.port, "URLs in other terminals stay valid"
+            provision(Settings(**{**vars(settings), "endpoint": again.endpoint}))
+            self.check(again, settings)
+        monkeypatch.setattr(cloud_module, "_is_free", lambda _: False)
+        with LocalCloud(data=tmp_path) as moved:
+            assert moved.port != first.port
+            self.check(moved, settings)
+
+    def test_one_directory_serves_one_cloud_at_a_time(self, tmp_path: Path) -> None:
+        with LocalCloud(data=tmp_path), pytest.raises(Misconfigured, match="in use by another local cloud"):
+            LocalCloud(data=tmp_path).start()
+        with LocalCloud(data=tmp_path):
+            pass
