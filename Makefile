@@ -1,0 +1,88 @@
+# Everything lives in .venv (Python, Node, the tools) and .node (the CDK's command line); nothing else on the machine is touched.
+# A stamp is written only after its installation has succeeded, so an interrupted one is done again.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+SHELL := /bin/sh
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+# The user's own pip configuration says where packages come from; these lines say only which versions.
+PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help
+help: ## what there is to make
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+# --- set-up ---
+
+.PHONY: setup
+setup: $(VENV)/.dev $(VENV)/.cdk ## everything: development tools, Node and the CDK's command line
+
+$(VENV)/.made:
+	@[ -n "$(PYTHON)" ] || { echo "Minutehand needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python3"; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/.made
+	$(PIP) install --quiet --editable '.[local]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.made
+	$(PIP) install --quiet --editable '.[dev]'
+	@touch $(VENV)/.run $@
+
+$(VENV)/.cdk: package.json package-lock.json $(VENV)/.dev
+	rm -rf .node && mkdir .node && cp package.json package-lock.json .node/
+	$(BIN)/npm ci --prefix .node --ignore-scripts --no-audit --no-fund --loglevel=error
+	ln -sf ../../.node/node_modules/aws-cdk/bin/cdk $(BIN)/cdk
+	@touch $@
+
+.PHONY: pins
+pins: $(VENV)/.made ## write constraints.txt anew with the newest versions that go together
+	rm -rf build/pins && $(PYTHON) -m venv build/pins
+	build/pins/bin/python -m pip install --quiet --editable '.[dev]' hatchling editables
+	{ sed -n '/^#/p' constraints.txt; build/pins/bin/python -m pip freeze --exclude-editable; } > build/constraints.txt
+	mv build/constraints.txt constraints.txt && rm -rf build/pins
+
+# --- running ---
+
+.PHONY: run
+run: $(VENV)/.run ## the scheduler with example jobs on an embedded cloud; FOR=90 ends after 90 s, DATA=dir keeps its state
+	@$(BIN)/minutehand local $(if $(FOR),--for $(FOR)) $(if $(DATA),--data $(DATA))
+
+.PHONY: deploy-local
+deploy-local: setup ## the CDK stack, deployed to an embedded cloud, runs a schedule
+	@$(BIN)/python -m infra.deploy_local
+
+.PHONY: synth
+synth: setup ## the CloudFormation template, in cdk.out/
+	$(BIN)/cdk synth --quiet
+
+# --- checking ---
+
+.PHONY: lint
+lint: $(VENV)/.dev ## style, format, types and import rules
+	$(BIN)/ruff check --quiet
+	$(BIN)/ruff format --quiet --check
+	$(BIN)/mypy --no-error-summary
+
+.PHONY: test
+test: setup lint ## everything but the slow proofs
+	$(PYTEST) $(ARGS)
+
+.PHONY: proof
+proof: setup ## the slow and the large tests
+	$(PYTEST) -m proof $(ARGS)
+
+.PHONY: bench
+bench: $(VENV)/.dev ## the figures of the README, measured here
+	$(BIN)/python -m bench $(ARGS)
+
+.PHONY: clean
+clean: ## remove what was built, .venv included
+	rm -rf $(VENV) .node build cdk.out .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*
+	find . -name __pycache__ -prune -exec rm -rf {} +
