@@ -37,6 +37,7 @@ class Message:
     overrides: Overrides = field(default_factory=Overrides)  # policies that differ from the job's own
     fence: int = 0  # of the run when this was sent
     trace: str | None = None  # X-Ray trace header
+    returned: int = 0  # times that the undertaker sent it back to work
     unknown_since: int | None = None  # UTC ms at which a worker first did not know the job
 
     def encode(self) -> str:
@@ -50,6 +51,7 @@ class Message:
             "policies": self.overrides.as_dict(),
             "fence": self.fence,
             "trace": self.trace,
+            "returned": self.returned,
             "unknown_since": self.unknown_since,
         }
         body |= {name: value for name, value in optional.items() if value}
@@ -77,6 +79,7 @@ def decode(text: str) -> Message:
             overrides=Overrides.from_dict(body.get("policies", {})),
             fence=int(body.get("fence", 0)),
             trace=body.get("trace"),
+            returned=int(body.get("returned", 0)),
             unknown_since=body.get("unknown_since"),
         )
     except TooNew:

@@ -1,0 +1,98 @@
+"""Admit: what stands between a message and its lease. Known job, not taken back by its owner, and its time has come."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from minutehand.flow.desk import Desk
+from minutehand.flow.heartbeat import Ticket
+from minutehand.flow.outcome import Outcome
+from minutehand.flow.ports import Revisions
+from minutehand.model.message import Message
+from minutehand.model.moment import MINUTE, SECOND
+from minutehand.model.run import Failure
+from minutehand.runs.decisions import HOLD, Refusal, refused_by
+from minutehand.runs.transitions import give_up, refuse
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 15 * MINUTE  # how long a run waits for a worker that knows its job
+UNKNOWN_DELAY = 30 * SECOND  # before it is offered again
+_LATER = 10 * SECOND  # before a message comes back whose revision could not be read
+
+
+def unknown_job(desk: Desk, ticket: Ticket, message: Message, body: str) -> Outcome:
+    """No job of that name here: another worker may know it, or a deployment be under way. Spends no attempt."""
+    now = desk.clock()
+    since = message.unknown_since or now
+    if now - since < PATIENCE:
+        log.warning("job.unknown", extra={"job": message.job, "run_id": str(message.run)})
+        if desk.postpone(ticket, replace(message, unknown_since=since), now + UNKNOWN_DELAY):
+            return Outcome(gone=True, action="postponed", why="unknown_job", message=message)
+        return desk.kept(ticket, "unknown_job", message, after=UNKNOWN_DELAY)
+    return _dead_unknown(desk, ticket, message, body, now)
+
+
+def _dead_unknown(desk: Desk, ticket: Ticket, message: Message, body: str, now: int) -> Outcome:
+    """For PATIENCE nobody knew it: dead, with that reason."""
+    run = desk.services.ledger.read(message.run)
+    if run is None or run.is_terminal or run.revision != message.revision:
+        desk.delete(ticket)
+        return Outcome(gone=True, action="refused", why="ended", message=message)
+    reason = "unknown job"
+    failure = Failure(kind="UnknownJob", message=f"no worker knew job {message.job!r} for {PATIENCE // MINUTE} minutes")
+    desk.bury(message, body, run.fence, reason, failure)
+    moved = desk.services.ledger.move(
+        message.run,
+        give_up(revision=message.revision, now=now, expires=desk.expires(now), reason=reason, failure=failure),
+    )
+    desk.delete(ticket)
+    state = moved.run.state if moved.applied and moved.run else None
+    return Outcome(gone=True, action="settled", why=reason, state=state, message=message)
+
+
+def taken_back(desk: Desk, ticket: Ticket, message: Message, revisions: Revisions) -> Outcome | None:
+    """Whether its schedule's owner took the run back before it ever started; None: go on."""
+    if message.revision == 0:
+        return None
+    key = (message.run.owner, message.revision)
+    revision = revisions.found.get(key)
+    if revision is None:
+        if key not in revisions.unanswered:
+            log.error("revision.missing", extra={"run_id": str(message.run), "revision": message.revision})
+        return desk.kept(ticket, "revision_unread", message, after=_LATER)
+    refusal = refused_by(revision, message.due)
+    return None if refusal is None else _refuse(desk, ticket, message, refusal)
+
+
+def _refuse(desk: Desk, ticket: Ticket, message: Message, refusal: Refusal) -> Outcome | None:
+    now = desk.clock()
+    moved = desk.services.ledger.move(
+        message.run,
+        refuse(
+            to=refusal.to, revision=message.revision, now=now, expires=desk.expires(now), reason=refusal.reason
+        ),
+    )
+    if not moved.applied:  # leased before, ended, or taken over: the lease decides
+        return None
+    desk.delete(ticket)
+    return Outcome(gone=True, action="refused", why=refusal.reason, state=refusal.to, message=message)
+
+
+def hold(desk: Desk, ticket: Ticket, message: Message) -> Outcome | None:
+    """Wait for the run's instant if it is near; a message that comes much too early goes back. None: its time has come."""
+    left = message.not_before - desk.clock()
+    if left > HOLD:
+        return postponed(desk, ticket, message, message.not_before, "not_due")
+    while left > 0:
+        desk.wait(left / SECOND)
+        left = message.not_before - desk.clock()
+    return None
+
+
+def postponed(desk: Desk, ticket: Ticket, message: Message, until: int, why: str) -> Outcome:
+    """Send the message back for a later time (UTC ms)."""
+    if desk.postpone(ticket, replace(message, not_before=until), until):
+        return Outcome(gone=True, action="postponed", why=why, message=message)
+    return desk.kept(ticket, why, message, after=_LATER)

@@ -1,0 +1,97 @@
+"""Bury: the undertaker records dead runs. A letter goes only after it was recorded or is known to be moot."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass, replace
+
+from minutehand.errors import Unavailable
+from minutehand.flow.ports import Clock, DeadLetter, Delivery, Parcel, Services
+from minutehand.model.message import Message, Unreadable, decode
+from minutehand.model.run import Failure, Run, RunState
+from minutehand.runs.transitions import SKEW, bury
+
+log = logging.getLogger(__name__)
+
+RETURNS = 3  # times that a message which SQS moved here is sent back to work
+_RETURN_DELAY = 60  # seconds
+_SHOWN = 2_000  # characters of an unreadable letter that are logged
+
+
+@dataclass(frozen=True, kw_only=True)
+class Burial:
+    """What became of one letter."""
+
+    action: str  # "recorded", "returned", "dropped", "unreadable"
+    message: Message | None = None
+    reason: str = ""
+
+
+def encode_letter(letter: DeadLetter) -> str:
+    """A letter as JSON."""
+    verdict = {name: value for name, value in vars(letter).items() if value and name != "body"}
+    return json.dumps({"letter": 1, "body": letter.body, "verdict": verdict}, separators=(",", ":"))
+
+
+def decode_letter(text: str) -> DeadLetter | None:
+    """The worker's letter behind a body; None for a message that SQS moved as it was."""
+    try:
+        given = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(given, dict) or "letter" not in given:
+        return None
+    verdict = given.get("verdict", {})
+    known = {name: verdict[name] for name in ("fence", "error_type", "error", "traceback") if name in verdict}
+    return DeadLetter(body=str(given.get("body", "")), reason=str(verdict.get("reason", "unknown")), **known)
+
+
+def bury_one(delivery: Delivery, services: Services, clock: Clock) -> Burial:
+    """Deal with one letter; raises Unavailable, then it stays where it is. The caller deletes it afterwards."""
+    letter = decode_letter(delivery.body)
+    body = delivery.body if letter is None else letter.body
+    try:
+        message = decode(body)
+    except Unreadable as problem:
+        log.error("letter.unreadable", extra={"error": str(problem), "body": body[:_SHOWN]})
+        return Burial(action="unreadable", reason=str(problem))
+    run = services.ledger.read(message.run)
+    if run is None:
+        return _dropped(message, "unknown run")
+    if letter is not None:
+        return _record(message, letter, services, clock())
+    return _moved_by_sqs(message, run, services, clock())
+
+
+def _record(message: Message, letter: DeadLetter, services: Services, now: int) -> Burial:
+    failure = Failure(kind=letter.error_type, message=letter.error) if letter.error_type else None
+    transition = bury(
+        fence=letter.fence, now=now, expires=now + services.retention, reason=letter.reason, failure=failure
+    )
+    if not services.ledger.move(message.run, transition).applied:
+        return _dropped(message, "verdict is moot")  # another attempt came after it, or it is recorded already
+    extra = {"run_id": str(message.run), "job": message.job, "tenant": message.run.tenant, "reason": letter.reason}
+    log.error("run.dead", extra=extra | {"error_type": letter.error_type, "error": letter.error[:500]})
+    return Burial(action="recorded", message=message, reason=letter.reason)
+
+
+def _moved_by_sqs(message: Message, run: Run, services: Services, now: int) -> Burial:
+    """SQS moved a message that could not even be leased: back to work while the run has a lease or attempts left."""
+    if run.is_terminal:
+        return _dropped(message, "ended")
+    live = run.state is RunState.RUNNING and (run.lease_until or 0) >= now - SKEW
+    attempts_left = run.attempt < (run.max_attempts or 1)
+    if (live or attempts_left) and message.returned < RETURNS:
+        again = replace(message, returned=message.returned + 1)
+        if not services.work.send([Parcel(again, _RETURN_DELAY)])[0]:
+            raise Unavailable("the work queue did not take a returned message; it stays in the dead-letter queue")
+        log.warning("letter.returned", extra={"run_id": str(message.run), "returned": again.returned})
+        return Burial(action="returned", message=message)
+    reason = f"received too often by SQS and returned {message.returned} times"
+    return _record(message, DeadLetter(body="", reason=reason, fence=run.fence), services, now)
+
+
+def _dropped(message: Message, why: str) -> Burial:
+    log.info("letter.dropped", extra={"run_id": str(message.run), "reason": why})
+    return Burial(action="dropped", message=message, reason=why)

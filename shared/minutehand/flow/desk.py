@@ -1,0 +1,78 @@
+"""What the steps of a worker share: its services, clock and name, and the ways to let a message go."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from minutehand.flow.heartbeat import Heartbeat, Ticket
+from minutehand.flow.outcome import Outcome
+from minutehand.flow.ports import Clock, DeadLetter, Parcel, Services
+from minutehand.model.entry import Entry, EntryKind
+from minutehand.model.message import Message
+from minutehand.model.moment import SECOND
+from minutehand.model.names import shard_of
+from minutehand.model.run import Failure
+from minutehand.runs.decisions import MAX_DELAY, delay_for
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desk:
+    """One worker process."""
+
+    services: Services
+    clock: Clock
+    heartbeat: Heartbeat
+    wait: Callable[[float], object]  # seconds; may end early
+    random: random.Random
+    name: str  # of this process, for attempts' rows
+
+    def expires(self, now: int) -> int:
+        """When a run that ends now leaves the ledger (UTC ms)."""
+        return now + self.services.retention
+
+    def delete(self, ticket: Ticket) -> None:
+        """The message is done with."""
+        self.heartbeat.let_go(ticket)
+        self.services.work.delete(ticket.receipt)
+
+    def hide(self, ticket: Ticket, until: int) -> None:
+        """Let the message come back at a time (UTC ms)."""
+        self.heartbeat.let_go(ticket)
+        left = max(until - self.clock(), 0)
+        self.services.work.hide([ticket.receipt], -(-left // SECOND))
+
+    def postpone(self, ticket: Ticket, message: Message, until: int) -> bool:
+        """Order the run anew for a time (UTC ms): a delayed message, or beyond SQS's reach an agenda entry. False: not accepted."""
+        now = self.clock()
+        if until - now <= MAX_DELAY:
+            accepted = self.services.work.send([Parcel(message, delay_for(until, message.start, now))])[0]
+        else:
+            accepted = bool(self.services.agenda.put([self._entry(message, until, now)]))
+        if accepted:
+            self.delete(ticket)
+        return accepted
+
+    def _entry(self, message: Message, due: int, now: int) -> Entry:
+        shard = shard_of(message.run.owner, self.services.agenda.shards())
+        return Entry(shard=shard, due=due, kind=EntryKind.RUN, id=str(message.run), created_at=now)
+
+    def bury(self, message: Message, body: str, fence: int, reason: str, failure: Failure | None) -> None:
+        """Send a verdict to the dead-letter queue."""
+        failure = failure or Failure(kind="", message="")
+        self.services.dead.send(
+            DeadLetter(
+                body=body,
+                reason=reason,
+                fence=fence,
+                error_type=failure.kind,
+                error=failure.message,
+                traceback=failure.traceback,
+            )
+        )
+
+    def kept(self, ticket: Ticket, why: str, message: Message | None, *, after: int) -> Outcome:
+        """The message comes back after so many ms: nothing is known to be wrong with it."""
+        self.hide(ticket, self.clock() + after)
+        return Outcome(gone=False, action="kept", why=why, message=message)

@@ -1,0 +1,129 @@
+"""Lease: take the exclusive right to execute a run, or say why not. A run has started when its lease is committed."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from minutehand.errors import Unavailable
+from minutehand.flow.admit import postponed
+from minutehand.flow.desk import Desk
+from minutehand.flow.heartbeat import Ticket
+from minutehand.flow.outcome import Outcome
+from minutehand.model.entry import Entry, EntryKind
+from minutehand.model.message import Message
+from minutehand.model.moment import SECOND
+from minutehand.model.names import shard_of
+from minutehand.model.policies import Delivery, Policies
+from minutehand.model.run import Run
+from minutehand.runs.decisions import OnRefusedLease, on_refused_lease
+from minutehand.runs.transitions import LEASE, SKEW, cancel_waiting, exhaust, lease, lose
+
+log = logging.getLogger(__name__)
+
+_TRIES = 3  # leases tried on a row that others keep moving
+_AGAIN = 5 * SECOND  # then the message comes back
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leased:
+    """The run as leased, and its fence."""
+
+    run: Run
+
+    @property
+    def fence(self) -> int:
+        return self.run.fence
+
+
+def take_lease(desk: Desk, ticket: Ticket, message: Message, body: str, policies: Policies) -> Leased | Outcome:
+    """Lease the run of a message; an Outcome if it cannot be had."""
+    token = f"{desk.random.getrandbits(64):016x}"
+    at_most_once = policies.delivery is Delivery.AT_MOST_ONCE
+    watch = _watch(desk, message, token) if at_most_once else None
+    for _ in range(_TRIES):
+        now = desk.clock()
+        moved = desk.services.ledger.move(
+            message.run,
+            lease(
+                revision=message.revision,
+                now=now,
+                token=token,
+                worker=desk.name,
+                max_attempts=policies.max_attempts,
+                steal=not at_most_once,
+            ),
+        )
+        if moved.applied and moved.run is not None:
+            ticket.fence = moved.run.fence
+            if watch is not None and desk.clock() > watch.due - 2 * SKEW:  # we stalled; the ticker may have dropped it
+                _watch(desk, message, token)
+            return Leased(run=moved.run)
+        outcome = _refused(desk, ticket, message, body, policies, moved.run, now)
+        if outcome is not None:
+            return outcome
+    return desk.kept(ticket, "contended", message, after=_AGAIN)
+
+
+def _watch(desk: Desk, message: Message, token: str) -> Entry:
+    """Leave a watch entry before an at-most-once lease: if this worker vanishes, the run is found and declared LOST."""
+    now = desk.clock()
+    shard = shard_of(message.run.owner, desk.services.agenda.shards())
+    due = now + LEASE + 2 * SKEW
+    entry = Entry(shard=shard, due=due, kind=EntryKind.WATCH, id=f"{message.run}#{token}", created_at=now)
+    if entry.key not in desk.services.agenda.put([entry]):
+        raise Unavailable("the agenda did not accept the watch of an at-most-once run; it has not started")
+    return entry
+
+
+def _refused(
+    desk: Desk, ticket: Ticket, message: Message, body: str, policies: Policies, run: Run | None, now: int
+) -> Outcome | None:
+    """Carry out what a refused lease means; None: try again."""
+    answer = on_refused_lease(run, revision=message.revision, now=now, policies=policies)
+    match answer.action:
+        case OnRefusedLease.DROP:
+            desk.delete(ticket)
+            return Outcome(gone=True, action="refused", why=answer.why, message=message)
+        case OnRefusedLease.WAIT:
+            desk.hide(ticket, answer.until + SECOND)
+            return Outcome(gone=False, action="waiting", why=answer.why, message=message)
+        case OnRefusedLease.POSTPONE:
+            return postponed(desk, ticket, message, answer.until, answer.why)
+        case OnRefusedLease.AGAIN:
+            return None
+        case _:
+            assert run is not None  # noqa: S101 (the other answers are about a row)
+            return _end(desk, ticket, message, body, policies, run, answer.action, answer.why)
+
+
+def _end(
+    desk: Desk,
+    ticket: Ticket,
+    message: Message,
+    body: str,
+    policies: Policies,
+    run: Run,
+    action: OnRefusedLease,
+    why: str,
+) -> Outcome | None:
+    """The run can have no further attempt: record its end. None if it moved meanwhile."""
+    now = desk.clock()
+    expires = desk.expires(now)
+    match action:
+        case OnRefusedLease.LOSE:
+            transition = lose(now=now, expires=expires, token=run.lease_token or "")
+        case OnRefusedLease.CANCEL:
+            transition = cancel_waiting(now=now, expires=expires, reason="requested")
+        case _:
+            reason = "worker vanished in the last attempt"
+            desk.bury(message, body, run.fence, reason, run.failure)
+            transition = exhaust(
+                now=now, expires=expires, max_attempts=policies.max_attempts, fence=run.fence, reason=reason
+            )
+    moved = desk.services.ledger.move(run.ref, transition)
+    if not moved.applied:
+        return None
+    desk.delete(ticket)
+    log.warning("run.ended", extra={"run_id": str(run.ref), "job": run.job, "state": str(transition.to), "reason": why})
+    return Outcome(gone=True, action="settled", why=why, state=transition.to, message=message)

@@ -1,0 +1,229 @@
+"""Work: what a worker does with the messages at hand. Read, resolve, admit, lease, perform, settle; each message for itself.
+
+A message that was delivered before may be of a job that kills its process. Such suspects run one at a time in a process, and take
+their lease only when it is their turn: a run whose neighbour kills the process again has then spent no attempt.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from minutehand.errors import Unavailable
+from minutehand.flow.admit import hold, taken_back, unknown_job
+from minutehand.flow.desk import Desk
+from minutehand.flow.heartbeat import HIDDEN, Ticket
+from minutehand.flow.lease import Leased, take_lease
+from minutehand.flow.outcome import Outcome
+from minutehand.flow.perform import perform
+from minutehand.flow.ports import DeadLetter, Delivery, Revisions
+from minutehand.flow.settle import settle
+from minutehand.model.job import Context, Job
+from minutehand.model.message import Message, TooNew, Unreadable, decode
+from minutehand.model.moment import SECOND, from_ms
+from minutehand.model.names import RunRef
+from minutehand.model.policies import Delivery as DeliveryPolicy
+from minutehand.model.run import Failure
+from minutehand.runs.transitions import LEASE
+from minutehand.schedule import zone
+
+log = logging.getLogger(__name__)
+
+_SOON = 10 * SECOND  # before a message comes back that met an unavailable service
+_LATER = 60 * SECOND  # before a message comes back that this release cannot read, or that met a defect of ours
+_TURN = 25.0  # seconds that a suspect waits for its turn before its message goes back
+
+
+class Jobs(Protocol):
+    """The jobs that this worker knows."""
+
+    def get(self, name: str) -> Job | None:
+        """The job of that name, or None."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One delivery, read as far as it can be."""
+
+    delivery: Delivery
+    ticket: Ticket
+    message: Message | None  # None if it cannot be read
+    problem: Unreadable | None = None
+    revisions: Revisions = field(default_factory=Revisions)  # of the whole batch
+
+
+Around = Callable[[Message], AbstractContextManager[object]]  # what the shell wraps around a run: log keys, a trace segment
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worker:
+    """A worker over one desk."""
+
+    desk: Desk
+    jobs: Jobs
+    around: Around = lambda message: nullcontext()
+    remaining: Callable[[], float | None] = lambda: None  # seconds until the process's time limit
+    suspects: threading.Lock = field(default_factory=threading.Lock)  # held by the suspect that runs
+
+    def take(self, deliveries: Sequence[Delivery]) -> list[Task]:
+        """Take a batch in hand: keep it hidden, decode it, read the revisions of all its runs at once."""
+        decoded = [(delivery, *_decode(delivery)) for delivery in deliveries]
+        keys = {(m.run.owner, m.revision) for _, m, _ in decoded if m is not None and m.revision}
+        tasks = []
+        tickets = [Ticket(d.receipt, m.run if m else RunRef("", "")) for d, m, _ in decoded]
+        self.desk.heartbeat.take(tickets)
+        revisions = self._revisions(keys)
+        for ticket, (delivery, message, problem) in zip(tickets, decoded, strict=True):
+            tasks.append(
+                Task(delivery=delivery, ticket=ticket, message=message, problem=problem, revisions=revisions)
+            )
+        return tasks
+
+    def _revisions(self, keys: set[tuple[str, int]]) -> Revisions:
+        try:
+            return self.desk.services.schedules.revisions(keys) if keys else Revisions()
+        except Unavailable:
+            return Revisions(unanswered=frozenset(keys))
+
+    def process(self, task: Task) -> Outcome:
+        """One message from start to end. Whatever goes wrong stays its own: the message comes back."""
+        try:
+            with self._turn(task) as may_run:
+                if not may_run:
+                    return self.desk.kept(task.ticket, "other_suspect_runs", task.message, after=_SOON)
+                return self._process(task)
+        except Unavailable as problem:
+            log.warning("work.unavailable", extra={"run_id": str(task.ticket.ref), "error": str(problem)})
+            return self._keep(task, "unavailable", _SOON)
+        except Exception:
+            log.exception("work.defect", extra={"run_id": str(task.ticket.ref)})
+            return self._keep(task, "defect", _LATER)
+
+    def _keep(self, task: Task, why: str, after: int) -> Outcome:
+        try:
+            return self.desk.kept(task.ticket, why, task.message, after=after)
+        except Unavailable:  # then it comes back when its visibility ends
+            self.desk.heartbeat.let_go(task.ticket)
+            return Outcome(gone=False, action="kept", why=why, message=task.message)
+
+    @contextmanager
+    def _turn(self, task: Task) -> Iterator[bool]:
+        if task.delivery.receives <= 1:
+            yield True
+        elif self.suspects.acquire(timeout=_TURN):
+            try:
+                yield True
+            finally:
+                self.suspects.release()
+        else:
+            yield False
+
+    def _process(self, task: Task) -> Outcome:
+        message, desk = task.message, self.desk
+        if message is None:
+            return self._unreadable(task)
+        refused = taken_back(desk, task.ticket, message, task.revisions)
+        if refused is not None:
+            return refused
+        job = self.jobs.get(message.job)
+        if job is None:
+            return unknown_job(desk, task.ticket, message, task.delivery.body)
+        early = hold(desk, task.ticket, message)
+        if early is not None:
+            return early
+        payload = desk.services.payloads.get(message.payload_ref) if message.payload_ref else message.payload
+        return self._run(task, message, job, payload)
+
+    def _run(self, task: Task, message: Message, job: Job, payload: str | None) -> Outcome:
+        desk, ticket, body = self.desk, task.ticket, task.delivery.body
+        policies = job.policies.overridden(message.overrides)
+        leased = take_lease(desk, ticket, message, body, policies)
+        if isinstance(leased, Outcome):
+            return leased
+        if policies.delivery is DeliveryPolicy.AT_MOST_ONCE:
+            self._delete_before(ticket)
+        with self.around(message):
+            _log_start(message, leased)
+            failure = perform(job, self._context(message, job, leased, ticket), payload)
+            outcome = settle(desk, ticket, message, body, leased, policies, failure)
+            _log_end(message, leased, outcome, failure)
+        return outcome
+
+    def _delete_before(self, ticket: Ticket) -> None:
+        """At most once: the message goes before the job's code. If it does not, its lease is refused all the same."""
+        try:
+            self.desk.services.work.delete(ticket.receipt)
+        except Unavailable as problem:
+            log.warning("work.delete_failed", extra={"run_id": str(ticket.ref), "error": str(problem)})
+
+    def _context(self, message: Message, job: Job, leased: Leased, ticket: Ticket) -> Context:
+        extra = {"run_id": str(message.run), "job": message.job, "tenant": message.run.tenant}
+        return Context(
+            run_id=str(message.run),
+            idempotency_key=str(message.run),
+            tenant=message.run.tenant,
+            job=job.name,
+            schedule=None if message.run.is_one_off else message.run.owner.partition("/")[2],
+            scheduled_at=from_ms(message.due, zone(message.timezone)),
+            attempt=leased.run.attempt,
+            logger=logging.LoggerAdapter(logging.getLogger(f"minutehand.job.{job.name}"), extra),
+            remaining=self.remaining,
+            is_current=lambda: not ticket.lost,
+        )
+
+    def _unreadable(self, task: Task) -> Outcome:
+        """Not one of our messages: to the dead-letter queue with the reason. One of a later release waits for its worker."""
+        if isinstance(task.problem, TooNew):
+            log.warning("message.too_new", extra={"error": str(task.problem)})
+            return self.desk.kept(task.ticket, "too_new", None, after=_LATER)
+        reason = f"unreadable: {task.problem}"
+        log.error("message.unreadable", extra={"error": reason, "message_id": task.delivery.id})
+        self.desk.services.dead.send(DeadLetter(body=task.delivery.body, reason=reason[:500]))
+        self.desk.delete(task.ticket)
+        return Outcome(gone=True, action="unreadable", why="unreadable")
+
+
+def hide_batch(worker: Worker, deliveries: Sequence[Delivery]) -> None:
+    """Shorten (Lambda) what is at hand to a lease, so that a crash shows after it and not after the function's timeout."""
+    worker.desk.services.work.hide([delivery.receipt for delivery in deliveries], HIDDEN)
+
+
+def _decode(delivery: Delivery) -> tuple[Message | None, Unreadable | None]:
+    try:
+        return decode(delivery.body), None
+    except Unreadable as problem:
+        return None, problem
+
+
+def _log_start(message: Message, leased: Leased) -> None:
+    run = leased.run
+    log.info(
+        "run.started",
+        extra={
+            "run_id": str(run.ref),
+            "job": message.job,
+            "tenant": run.ref.tenant,
+            "attempt": run.attempt,
+            "fence": run.fence,
+            "lateness_ms": ((run.lease_until or 0) - LEASE) - message.not_before,
+        },
+    )
+
+
+def _log_end(message: Message, leased: Leased, outcome: Outcome, failure: Failure | None) -> None:
+    extra = {
+        "run_id": str(message.run),
+        "job": message.job,
+        "tenant": message.run.tenant,
+        "attempt": leased.run.attempt,
+        "state": str(outcome.state),
+        "reason": outcome.why or outcome.action,
+    }
+    if failure is None:
+        log.info("run.ended", extra=extra)
+    else:
+        log.warning("run.ended", extra=extra | {"error_type": failure.kind, "error": failure.message[:500]})
