@@ -1,0 +1,13 @@
+"""Minutehand for the AWS CDK: ``from minutehand.infra import Minutehand``.
+
+In this repository's checkout the package is the folder ``infra``.
+"""
+
+from .node import use_wheel_node
+
+use_wheel_node()
+
+from .bundling import AWS, HERE, Target  # noqa: E402 — jsii starts Node at the first import of aws_cdk
+from .minutehand import Minutehand  # noqa: E402 — the same
+
+__all__ = ["AWS", "HERE", "Minutehand", "Target"]

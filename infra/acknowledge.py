@@ -1,0 +1,19 @@
+"""Acknowledgements for cdk-nag, each with its reason, kept with the construct that they are about."""
+
+from __future__ import annotations
+
+from aws_cdk import Acknowledgment, CfnElement, Stack, Validations
+from constructs import IConstruct
+
+
+def acknowledge(construct: IConstruct, rule: str, reason: str) -> None:
+    """Say why ``rule`` of cdk-nag does not hold for ``construct`` and what is in it. Without cdk-nag it does nothing."""
+    Validations.of(construct).acknowledge(Acknowledgment(id=rule, reason=reason))
+
+
+def arn_of(construct: IConstruct) -> str:
+    """The ARN of a resource as cdk-nag writes it."""
+    resource = construct.node.default_child
+    if not isinstance(resource, CfnElement):
+        raise TypeError(f"{construct.node.path} has no resource of its own")
+    return f"<{Stack.of(construct).get_logical_id(resource)}.Arn>"

@@ -1,0 +1,136 @@
+"""Five alarms: each says that fires come late, end dead, or do not come at all."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from .function import NAMESPACE
+from .installation import Installation
+from .queues import Queues
+from .worker import Worker
+
+SILENCE = 3  # minutes without a tick; the look-ahead covers that much
+BEHIND = 120_000  # ms: what the ticker may be behind
+UNBURIED = 5  # minutes with messages in the dead-letter queue, which the undertaker empties in seconds
+
+_MINUTE = Duration.minutes(1)
+_FIVE_MINUTES = Duration.minutes(5)
+_OVER = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD
+_UNDER = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
+
+
+class Alarms(Construct):
+    """The alarms, to ``topic`` or to one of their own."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        installation: Installation,
+        topic: sns.ITopic | None,
+        queues: Queues,
+        worker: Worker,
+    ) -> None:
+        super().__init__(scope, name)
+        self._installation = installation
+        self.topic: sns.ITopic = topic or self._own_topic()
+        self.all = [
+            self._alarm(
+                "NoTick",
+                "no-tick",
+                f"No tick for {SILENCE} minutes: nothing is being claimed. Look at the ticker's log and at its schedule.",
+                self._metric("Ticks", "ticker", "Sum", _MINUTE),
+                _UNDER,
+                threshold=1,
+                periods=SILENCE,
+                missing=cloudwatch.TreatMissingData.BREACHING,
+            ),
+            self._alarm(
+                "Behind",
+                "behind",
+                f"The ticker is behind by more than {BEHIND // 60_000} minutes: fires come late. Look for throttled tables.",
+                self._metric("BehindBy", "ticker", "Maximum", _MINUTE),
+                _OVER,
+                threshold=BEHIND,
+            ),
+            self._alarm(
+                "DeadRuns",
+                "dead-runs",
+                "Runs ended dead: out of attempts or refused for good. List them with the command line, then redrive.",
+                self._dead_runs(),
+                _OVER,
+            ),
+            self._alarm(
+                "Unburied",
+                "dead-letter-queue",
+                f"The dead-letter queue was not empty for {UNBURIED} minutes: the undertaker does not get on with it.",
+                queues.dead.metric_approximate_number_of_messages_visible(period=_MINUTE, statistic="Maximum"),
+                _OVER,
+                periods=UNBURIED,
+            ),
+            self._alarm(
+                "Throttled",
+                "worker-throttled",
+                "The worker is throttled: runs wait for concurrency. Raise the account's limit or spread the fires.",
+                worker.function.metric_throttles(period=_FIVE_MINUTES, statistic="Sum"),
+                _OVER,
+            ),
+        ]
+
+    def _alarm(
+        self,
+        name: str,
+        suffix: str,
+        description: str,
+        metric: cloudwatch.IMetric,
+        comparison: cloudwatch.ComparisonOperator,
+        *,
+        threshold: int = 0,
+        periods: int = 1,
+        missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
+    ) -> cloudwatch.Alarm:
+        alarm = cloudwatch.Alarm(
+            self,
+            name,
+            alarm_name=self._installation.name(suffix),
+            alarm_description=description,
+            metric=metric,
+            comparison_operator=comparison,
+            threshold=threshold,
+            evaluation_periods=periods,
+            treat_missing_data=missing,
+        )
+        action = actions.SnsAction(self.topic)
+        alarm.add_alarm_action(action)
+        alarm.add_ok_action(action)
+        return alarm
+
+    def _metric(self, name: str, part: str, statistic: str, period: Duration) -> cloudwatch.Metric:
+        return cloudwatch.Metric(
+            namespace=NAMESPACE,
+            metric_name=name,
+            dimensions_map={"service": self._installation.name(part)},
+            statistic=statistic,
+            period=period,
+        )
+
+    def _dead_runs(self) -> cloudwatch.MathExpression:
+        """The worker gives the verdict; the undertaker does for runs that killed their process."""
+        return cloudwatch.MathExpression(
+            expression="FILL(worker, 0) + FILL(undertaker, 0)",
+            using_metrics={part: self._metric("Dead", part, "Sum", _FIVE_MINUTES) for part in ("worker", "undertaker")},
+            period=_FIVE_MINUTES,
+            label="dead runs",
+        )
+
+    def _own_topic(self) -> sns.Topic:
+        key = self._installation.encryption_key
+        if key is not None:
+            key.grant(iam.ServicePrincipal("cloudwatch.amazonaws.com"), "kms:Decrypt", "kms:GenerateDataKey*")
+        return sns.Topic(self, "Topic", topic_name=self._installation.name("alarms"), enforce_ssl=True, master_key=key)

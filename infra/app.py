@@ -1,0 +1,43 @@
+"""The CDK app: ``cdk deploy``, with ``-c name=value`` for what may differ from one installation to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from . import AWS, HERE
+from .stack import MinutehandStack
+
+from aws_cdk import App, Duration, RemovalPolicy, Validations  # isort: skip — after the package, which finds Node
+from cdk_nag import AwsSolutionsChecks  # isort: skip — the same
+
+JOBS = "examples/jobs"  # what is deployed when the context names no package
+STACK = "Minutehand"
+
+# The context's names, and how each becomes a knob of the construct.
+KNOBS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "jobs": ("jobs", str),
+    "requirements": ("requirements", str),
+    "prefix": ("prefix", str),
+    "memory": ("memory", int),
+    "timeout-seconds": ("timeout", lambda text: Duration.seconds(int(text))),
+    "max-concurrency": ("max_concurrency", int),
+    "shards": ("shards", int),
+    "retention-days": ("retention", lambda text: Duration.days(int(text))),
+    "removal": ("removal_policy", lambda text: RemovalPolicy[text.upper()]),
+    "target": ("target", {"aws": AWS, "here": HERE}.__getitem__),
+}
+
+
+def build(context: Mapping[str, str] | None = None) -> App:
+    """The app, checked by cdk-nag when it is synthesised. ``context`` comes before what cdk.json and ``-c`` say."""
+    app = App(context=dict(context or {}))
+    given = {name: app.node.try_get_context(name) for name in KNOBS}
+    knobs = {knob: convert(str(given[name])) for name, (knob, convert) in KNOBS.items() if given[name] is not None}
+    MinutehandStack(app, app.node.try_get_context("stack") or STACK, knobs={"jobs": JOBS, **knobs})
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    return app
+
+
+if __name__ == "__main__":
+    build().synth()

@@ -1,0 +1,111 @@
+"""What the four functions have in common: runtime, architecture, role, logs, tracing, environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from aws_cdk import Duration
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from .acknowledge import acknowledge
+from .bundling import RUNTIME, bundle
+from .installation import Installation
+from .jobs import JobPackage
+
+NAMESPACE = "Minutehand"  # of the metrics; their dimension `service` is the function's name
+
+
+class Function(lambda_.Function):
+    """One of the four functions, with a role that may write its own logs and traces and nothing else."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        part: str,
+        *,
+        installation: Installation,
+        description: str,
+        memory: int,
+        timeout: Duration,
+        jobs: JobPackage | None = None,
+        environment: Mapping[str, str] | None = None,
+        layers: Sequence[lambda_.ILayerVersion] = (),
+        vpc: ec2.IVpc | None = None,
+        vpc_subnets: ec2.SubnetSelection | None = None,
+        security_groups: Sequence[ec2.ISecurityGroup] | None = None,
+        recursive_loop: lambda_.RecursiveLoop | None = None,
+        max_event_age: Duration | None = None,
+        retry_attempts: int | None = None,
+    ) -> None:
+        name = installation.name(part)
+        group = logs.LogGroup(
+            scope,
+            "Logs",
+            log_group_name=f"/aws/lambda/{name}",
+            retention=installation.log_retention,
+            removal_policy=installation.removal_policy,
+        )
+        super().__init__(
+            scope,
+            "Function",
+            function_name=name,
+            description=description,
+            runtime=RUNTIME,
+            architecture=lambda_.Architecture.ARM_64,
+            code=bundle(installation.target, jobs),
+            handler=f"functions/{part}/handler.handler",
+            memory_size=memory,
+            timeout=timeout,
+            role=_role(scope, group, vpc),
+            log_group=group,
+            tracing=lambda_.Tracing.ACTIVE,
+            environment={**(environment or {}), **_environment(installation, name)},
+            layers=list(layers),
+            vpc=vpc,
+            vpc_subnets=vpc_subnets,
+            security_groups=security_groups,
+            recursive_loop=recursive_loop,
+            max_event_age=max_event_age,
+            retry_attempts=retry_attempts,
+        )
+
+
+def _environment(installation: Installation, name: str) -> dict[str, str]:
+    return {
+        "MINUTEHAND_PREFIX": installation.prefix,
+        "MINUTEHAND_RETENTION_DAYS": str(installation.retention_days),
+        "MINUTEHAND_SHARDS": str(installation.shards),
+        "POWERTOOLS_SERVICE_NAME": name,
+        "POWERTOOLS_METRICS_NAMESPACE": NAMESPACE,
+    }
+
+
+def _role(scope: Construct, group: logs.LogGroup, vpc: ec2.IVpc | None) -> iam.Role:
+    """Its own log group only, where AWS's managed policy allows every log group of the account."""
+    role = iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    group.grant_write(role)
+    acknowledge(role, "AwsSolutions-IAM5[Resource::*]", "X-Ray takes traces and sampling rules without a resource")
+    if vpc is not None:
+        _allow_network_interfaces(role)
+    return role
+
+
+def _allow_network_interfaces(role: iam.Role) -> None:
+    """What Lambda does on the function's behalf to reach into a VPC; the calls that list or create know no resource."""
+    role.add_to_policy(
+        iam.PolicyStatement(
+            actions=[
+                "ec2:CreateNetworkInterface",
+                "ec2:DescribeNetworkInterfaces",
+                "ec2:DescribeSubnets",
+                "ec2:DeleteNetworkInterface",
+                "ec2:AssignPrivateIpAddresses",
+                "ec2:UnassignPrivateIpAddresses",
+            ],
+            resources=["*"],
+        )
+    )

@@ -1,0 +1,44 @@
+"""What every part of one installation has in common."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
+from minutehand.errors import InvalidInput
+from minutehand.settings import DEFAULT_PREFIX, DEFAULT_SHARDS
+
+from .bundling import AWS, Target
+
+_PREFIX = re.compile(r"[a-z][a-z0-9-]{0,39}")  # of tables, queues and functions; the shortest limit is a function's 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Installation:
+    """Settings shared by tables, queues and functions. Two installations in one account differ in ``prefix``."""
+
+    prefix: str = DEFAULT_PREFIX  # tables, queues and functions are called `<prefix>-…`
+    shards: int = DEFAULT_SHARDS  # of a new agenda; it may only grow
+    retention: Duration  # how long an ended run stays in the ledger; whole days
+    log_retention: logs.RetentionDays
+    removal_policy: RemovalPolicy  # of tables, bucket and logs
+    encryption_key: kms.IKey | None = None  # None: the keys that AWS owns
+    target: Target = AWS  # what the functions are bundled for
+
+    def __post_init__(self) -> None:
+        if not _PREFIX.fullmatch(self.prefix):
+            raise InvalidInput("prefix", self.prefix, "is not a name", "use 1 to 40 of a-z, 0-9 and -, a letter first")
+        if not 1 <= self.shards <= 1024:
+            raise InvalidInput("shards", self.shards, "is out of range", "use 1 to 1024")
+        if self.retention_days < 1:
+            raise InvalidInput("retention", self.retention_days, "is under a day", "use Duration.days(1) or more")
+
+    @property
+    def retention_days(self) -> int:
+        return int(self.retention.to_days())
+
+    def name(self, suffix: str) -> str:
+        return f"{self.prefix}-{suffix}"

@@ -1,0 +1,49 @@
+"""The user's job package: where it lies and what it is called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from minutehand.errors import InvalidInput
+
+_TAKEN = frozenset({"functions", "minutehand"})  # top-level names that the bundle has already
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobPackage:
+    """An importable package (or a single module) whose import registers the jobs."""
+
+    name: str  # as it is imported, dots included: what MINUTEHAND_JOBS says
+    root: Path  # the top-most folder of it, or the module's file: what is copied into the bundle
+    requirements: Path | None  # what it needs from an index, in pip's format
+
+
+def find_jobs(path: str | Path, requirements: str | Path | None = None) -> JobPackage:
+    """The package at ``path``, a folder with ``__init__.py`` or a ``.py`` file, relative to the working directory.
+
+    A package inside a package is bundled from the outermost one. Without ``requirements``, a ``requirements.txt`` in the
+    package or beside it is taken.
+    """
+    place = Path(path).resolve()
+    if not (place / "__init__.py").is_file() and not (place.suffix == ".py" and place.is_file()):
+        raise InvalidInput(
+            "jobs", str(path), "is not a Python package", "give a folder with __init__.py, or a .py file"
+        )
+    parts, root = [place.stem], place
+    while (root.parent / "__init__.py").is_file():
+        root = root.parent
+        parts.insert(0, root.name)
+    if parts[0] in _TAKEN:
+        raise InvalidInput("jobs", str(path), f"the bundle has a package {parts[0]!r} of its own", "rename yours")
+    return JobPackage(name=".".join(parts), root=root, requirements=_requirements(root, requirements))
+
+
+def _requirements(root: Path, given: str | Path | None) -> Path | None:
+    if given is not None:
+        place = Path(given).resolve()
+        if not place.is_file():
+            raise InvalidInput("requirements", str(given), "is not a file", "give a file in pip's requirements format")
+        return place
+    beside = (root / "requirements.txt", root.parent / "requirements.txt")
+    return next((place for place in beside if place.is_file()), None)

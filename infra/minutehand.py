@@ -1,0 +1,154 @@
+"""The construct: a scheduler in your own app, with your jobs in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from aws_cdk import CfnOutput, Duration, RemovalPolicy
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_secretsmanager as secretsmanager
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+from minutehand.settings import DEFAULT_PREFIX, DEFAULT_SHARDS
+
+from .alarms import Alarms
+from .auditor import Auditor
+from .bundling import AWS, Target
+from .installation import Installation
+from .jobs import find_jobs
+from .queues import Queues
+from .store import DELETE, PARTIQL, PAYLOADS, READ, RESULTS, WRITE, Store
+from .ticker import Ticker
+from .undertaker import Undertaker
+from .worker import Worker, allow_work
+
+MEMORY = 512  # MB of the worker
+TIMEOUT = Duration.minutes(15)  # of the worker: what Lambda allows
+RETENTION = Duration.days(90)
+
+
+class Minutehand(Construct):
+    """Tables, queues, bucket, the four functions, their clocks and alarms.
+
+        jobs = Minutehand(self, "Jobs", jobs="acme/jobs", memory=1024, secrets={"DATABASE": secret})
+        table.grant_read_data(jobs.worker)  # what the jobs themselves need
+        jobs.grant_scheduling(api)          # who creates schedules and submits runs
+
+    Arguments:
+        jobs: the package whose import registers the jobs, a folder with ``__init__.py`` or a ``.py`` file; relative to the
+            working directory. What it requires stands in a ``requirements.txt`` in it or beside it, or in ``requirements``.
+        prefix: tables, queues and functions are called ``<prefix>-…``; two installations in one account and region differ in it.
+        memory: MB of the worker.
+        timeout: of the worker, at most 15 minutes. Longer jobs run on ``minutehand worker`` in a container.
+        environment: variables of the worker.
+        secrets: variable → secret; the worker may read it, and finds its ARN in the variable.
+        layers, vpc, vpc_subnets, security_groups: of the worker.
+        max_concurrency: the most workers at once, 2 to 1000; None leaves it to the account's limit.
+        shards: of a new agenda, 16 for 1,000 fires a second; it may only grow.
+        retention: how long an ended run stays in the ledger, in whole days.
+        alarm_topic: where the alarms go; None makes a topic.
+        encryption_key: the customer's own key for tables, queues, bucket and topic; None leaves it to the keys of AWS.
+        removal_policy: of tables, bucket and logs. RETAIN protects the tables from deletion as well.
+        log_retention: of the functions' logs.
+        target: what the functions are bundled for: AWS, or the interpreter at hand for a local cloud.
+
+    Raises InvalidInput, with the field and the remedy, at synthesis.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        jobs: str | Path,
+        requirements: str | Path | None = None,
+        prefix: str = DEFAULT_PREFIX,
+        memory: int = MEMORY,
+        timeout: Duration = TIMEOUT,
+        environment: Mapping[str, str] | None = None,
+        secrets: Mapping[str, secretsmanager.ISecret] | None = None,
+        layers: Sequence[lambda_.ILayerVersion] = (),
+        vpc: ec2.IVpc | None = None,
+        vpc_subnets: ec2.SubnetSelection | None = None,
+        security_groups: Sequence[ec2.ISecurityGroup] | None = None,
+        max_concurrency: int | None = None,
+        shards: int = DEFAULT_SHARDS,
+        retention: Duration = RETENTION,
+        alarm_topic: sns.ITopic | None = None,
+        encryption_key: kms.IKey | None = None,
+        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN,
+        log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
+        target: Target = AWS,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        installation = Installation(
+            prefix=prefix,
+            shards=shards,
+            retention=retention,
+            log_retention=log_retention,
+            removal_policy=removal_policy,
+            encryption_key=encryption_key,
+            target=target,
+        )
+        self._store = store = Store(self, "Store", installation=installation)
+        self._queues = queues = Queues(self, "Queues", installation=installation)
+        Ticker(self, "Ticker", installation=installation, store=store, queues=queues)
+        Undertaker(self, "Undertaker", installation=installation, store=store, queues=queues)
+        Auditor(self, "Auditor", installation=installation, store=store, queues=queues)
+        self._worker = Worker(
+            self,
+            "Worker",
+            installation=installation,
+            store=store,
+            queues=queues,
+            jobs=find_jobs(jobs, requirements),
+            memory=memory,
+            timeout=timeout,
+            environment=environment,
+            secrets=secrets,
+            layers=layers,
+            vpc=vpc,
+            vpc_subnets=vpc_subnets,
+            security_groups=security_groups,
+            max_concurrency=max_concurrency,
+        )
+        self.alarms = Alarms(
+            self, "Alarms", installation=installation, topic=alarm_topic, queues=queues, worker=self._worker
+        )
+        self._outputs(installation)
+
+    @property
+    def worker(self) -> lambda_.Function:
+        """The function with the jobs: grant it what they need."""
+        return self._worker.function
+
+    def grant_scheduling(self, grantee: iam.IGrantable) -> None:
+        """Let ``grantee`` do all that the SDK does: create, change and delete schedules, submit, read the ledger."""
+        for suffix in ("schedules", "revisions", "agenda", "runs"):
+            self._store.allow(grantee, suffix, READ, WRITE, DELETE, PARTIQL)
+        self._store.allow_objects(grantee, "s3:PutObject", PAYLOADS)
+        self._store.allow_objects(grantee, "s3:GetObject", PAYLOADS)
+        self._store.allow_objects(grantee, "s3:GetObject", RESULTS)
+        self._store.allow_key(grantee)
+        self._queues.work.grant_send_messages(grantee)
+
+    def grant_work(self, grantee: iam.IGrantable) -> None:
+        """Let ``grantee``, the role of a container that runs ``minutehand worker``, do what the worker function does."""
+        allow_work(grantee, self._store, self._queues)
+
+    def _outputs(self, installation: Installation) -> None:
+        outputs = {
+            "Prefix": ("MINUTEHAND_PREFIX for the SDK and the command line", installation.prefix),
+            "BucketName": ("MINUTEHAND_BUCKET for the SDK and the command line", self._store.bucket.bucket_name),
+            "WorkQueueUrl": ("The queue of runs that are due", self._queues.work.queue_url),
+            "DeadLetterQueueUrl": ("The queue of runs that ended dead", self._queues.dead.queue_url),
+            "WorkerName": ("The function that runs the jobs", self.worker.function_name),
+            "AlarmTopicArn": ("Subscribe to it to hear of alarms", self.alarms.topic.topic_arn),
+        }
+        for name, (description, value) in outputs.items():
+            CfnOutput(self, name, description=description, value=value)

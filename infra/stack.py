@@ -1,0 +1,18 @@
+"""The stack of this repository: one scheduler with the example jobs, or with those that the context names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_cdk import Stack
+from constructs import Construct
+
+from .minutehand import Minutehand
+
+
+class MinutehandStack(Stack):
+    """A stack with nothing but a scheduler in it; ``knobs`` are those of the construct."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, knobs: dict[str, Any], **settings: Any) -> None:
+        super().__init__(scope, construct_id, description="Minutehand: a serverless job scheduler", **settings)
+        self.minutehand = Minutehand(self, "Jobs", **knobs)

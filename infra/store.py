@@ -1,0 +1,100 @@
+"""The tables, from the package's own definitions, and the bucket of large payloads and results."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+from minutehand.store.definitions import TABLES, Table
+
+from .acknowledge import acknowledge, arn_of
+from .installation import Installation
+
+PAYLOADS = "payloads/*"  # keys of what is too large for a message
+RESULTS = "results/*"  # keys of what jobs leave behind
+UPLOAD_LEFTOVERS = Duration.days(7)  # after which the parts of an upload that was never finished go
+
+READ = ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query")
+WRITE = ("dynamodb:BatchWriteItem", "dynamodb:ConditionCheckItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
+DELETE = ("dynamodb:DeleteItem",)
+SCAN = ("dynamodb:Scan",)
+PARTIQL = ("dynamodb:PartiQLInsert", "dynamodb:PartiQLSelect", "dynamodb:PartiQLUpdate")
+
+
+class Store(Construct):
+    """Tables and bucket, and who may do what to them."""
+
+    def __init__(self, scope: Construct, name: str, *, installation: Installation) -> None:
+        super().__init__(scope, name)
+        self._installation = installation
+        self.tables = {table.suffix: self._table(table) for table in TABLES}
+        self.bucket = self._bucket()
+
+    def allow(self, grantee: iam.IGrantable, suffix: str, *actions: tuple[str, ...]) -> None:
+        """Let ``grantee`` do ``actions`` (groups of them, see above) to one table."""
+        self.tables[suffix].grant(grantee, *(action for group in actions for action in group))
+
+    def allow_objects(self, grantee: iam.IGrantable, action: str, keys: str) -> None:
+        """Let ``grantee`` do ``action`` to the objects under ``keys``."""
+        iam.Grant.add_to_principal(grantee=grantee, actions=[action], resource_arns=[self.bucket.arn_for_objects(keys)])
+        principal = grantee.grant_principal
+        if isinstance(principal, Construct):
+            rule = f"AwsSolutions-IAM5[Resource::{arn_of(self.bucket)}/{keys}]"
+            acknowledge(principal, rule, "an object's key is that of its run, known when the run is")
+
+    def allow_key(self, grantee: iam.IGrantable) -> None:
+        """Let ``grantee`` use the customer's key, if there is one."""
+        if self._installation.encryption_key is not None:
+            self._installation.encryption_key.grant_encrypt_decrypt(grantee)
+
+    def _table(self, table: Table) -> dynamodb.Table:
+        key = self._installation.encryption_key
+        numeric = table.range_type == "N"
+        return dynamodb.Table(
+            self,
+            table.suffix.capitalize(),
+            table_name=self._installation.name(table.suffix),
+            partition_key=dynamodb.Attribute(name=table.hash_key, type=dynamodb.AttributeType.STRING),
+            sort_key=dynamodb.Attribute(
+                name=table.range_key, type=dynamodb.AttributeType.NUMBER if numeric else dynamodb.AttributeType.STRING
+            ),
+            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+            time_to_live_attribute=table.ttl,
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
+            encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED if key else dynamodb.TableEncryption.DEFAULT,
+            encryption_key=key,
+            removal_policy=self._installation.removal_policy,
+            deletion_protection=self._installation.removal_policy is RemovalPolicy.RETAIN,
+        )
+
+    def _bucket(self) -> s3.Bucket:
+        key = self._installation.encryption_key
+        bucket = s3.Bucket(
+            self,
+            "Bucket",
+            encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
+            encryption_key=key,
+            bucket_key_enabled=key is not None,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            enforce_ssl=True,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            removal_policy=self._installation.removal_policy,
+            lifecycle_rules=[
+                s3.LifecycleRule(
+                    id="results-go-with-their-run",
+                    prefix=RESULTS.removesuffix("*"),
+                    expiration=self._installation.retention,
+                ),
+                s3.LifecycleRule(id="unfinished-uploads", abort_incomplete_multipart_upload_after=UPLOAD_LEFTOVERS),
+            ],
+        )
+        acknowledge(
+            bucket,
+            "AwsSolutions-S1",
+            "only the roles of this installation get at it; CloudTrail's data events tell who did, where that is asked for",
+        )
+        return bucket

@@ -1,0 +1,41 @@
+"""The ticker: every minute it reads the agenda, claims what is due and sends it."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from constructs import Construct
+
+from .clock import EVENT_AGE, Clock
+from .function import Function
+from .installation import Installation
+from .queues import Queues
+from .store import DELETE, PARTIQL, READ, WRITE, Store
+
+MEMORY = 1769  # MB: one whole core, which is what a tick over many fires needs
+TIMEOUT = Duration.minutes(2)  # a tick stops by itself before; what is left is there for the next
+
+
+class Ticker(Construct):
+    """The function and the clock that calls it."""
+
+    def __init__(
+        self, scope: Construct, name: str, *, installation: Installation, store: Store, queues: Queues
+    ) -> None:
+        super().__init__(scope, name)
+        self.function = Function(
+            self,
+            "ticker",
+            installation=installation,
+            description="Minutehand: claims the fires that are due and sends them to the workers",
+            memory=MEMORY,
+            timeout=TIMEOUT,
+            max_event_age=EVENT_AGE,
+            retry_attempts=0,
+        )
+        store.allow(self.function, "agenda", READ, WRITE, DELETE)
+        store.allow(self.function, "revisions", READ)
+        store.allow(self.function, "runs", READ, WRITE, PARTIQL)
+        store.allow(self.function, "schedules", ("dynamodb:GetItem", "dynamodb:UpdateItem"))
+        store.allow_key(self.function)
+        queues.work.grant_send_messages(self.function)
+        Clock(self, "EveryMinute", function=self.function, minute="*")

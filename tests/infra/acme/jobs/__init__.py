@@ -1,0 +1,1 @@
+"""A user's package, as the construct bundles it."""
