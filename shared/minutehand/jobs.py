@@ -104,7 +104,7 @@ def load(package: str, registry: Registry = default_registry) -> Registry:
     except ImportError as problem:
         raise JobError(f"jobs={package!r} cannot be imported: {problem}; is it installed, or on PYTHONPATH?") from problem
     if not len(registry):
-        raise JobError(f"jobs={package!r} declares no job; decorate its functions with @job(\"name\")")
+        raise JobError(f'jobs={package!r} declares no job; decorate its functions with @job("name")')
     return registry
 
 

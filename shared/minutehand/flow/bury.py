@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import dataclass, replace
 
 from minutehand.errors import Unavailable
-from minutehand.flow.ports import Clock, DeadLetter, Delivery, Parcel, Services
+from minutehand.flow.ports import Clock, Delivery, Parcel, Services
+from minutehand.model.letter import DeadLetter, decode_letter
 from minutehand.model.message import Message, Unreadable, decode
 from minutehand.model.run import Failure, Run, RunState
 from minutehand.runs.transitions import SKEW, bury
@@ -26,25 +26,6 @@ class Burial:
     action: str  # "recorded", "returned", "dropped", "unreadable"
     message: Message | None = None
     reason: str = ""
-
-
-def encode_letter(letter: DeadLetter) -> str:
-    """A letter as JSON."""
-    verdict = {name: value for name, value in vars(letter).items() if value and name != "body"}
-    return json.dumps({"letter": 1, "body": letter.body, "verdict": verdict}, separators=(",", ":"))
-
-
-def decode_letter(text: str) -> DeadLetter | None:
-    """The worker's letter behind a body; None for a message that SQS moved as it was."""
-    try:
-        given = json.loads(text)
-    except ValueError:
-        return None
-    if not isinstance(given, dict) or "letter" not in given:
-        return None
-    verdict = given.get("verdict", {})
-    known = {name: verdict[name] for name in ("fence", "error_type", "error", "traceback") if name in verdict}
-    return DeadLetter(body=str(given.get("body", "")), reason=str(verdict.get("reason", "unknown")), **known)
 
 
 def bury_one(delivery: Delivery, services: Services, clock: Clock) -> Burial:

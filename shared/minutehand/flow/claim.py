@@ -67,7 +67,7 @@ def materialise(orders: Sequence[Order], services: Services, clock: Clock, *, tr
         to_send += claimed.created
         result.claimed += len(claimed.created)
         takers = _sort_existing(claimed.existing, by_ref, result, to_send)
-        pending = _take_over(takers, by_ref, services, now, result, to_send)
+        pending = _take_over(takers, by_ref, services, now, result, to_send) if takers else []
         if not pending:
             break
     messages = [fire_message(runs[ref], by_ref[ref].revision, trace) for ref in to_send]
@@ -80,23 +80,23 @@ def materialise(orders: Sequence[Order], services: Services, clock: Clock, *, tr
 
 def _sort_existing(
     existing: Mapping[RunRef, Run], by_ref: dict[RunRef, Order], result: Materialised, to_send: list[RunRef]
-) -> list[RunRef]:
-    """Decide on every claim whose run is there; the refs to take over."""
-    takers = []
+) -> dict[RunRef, bool]:
+    """Decide on every claim whose run is there; the refs to take over, and whether they are still QUEUED."""
+    takers = {}
     for ref, run in existing.items():
         match on_existing(run, by_ref[ref].revision.number):
             case OnExisting.SEND:
                 to_send.append(ref)
                 result.resent += 1
             case OnExisting.TAKE_OVER:
-                takers.append(ref)
+                takers[ref] = run.state is RunState.QUEUED
             case OnExisting.LEAVE:
                 result.done.add(ref)
     return takers
 
 
 def _take_over(
-    refs: Sequence[RunRef],
+    refs: Mapping[RunRef, bool],
     by_ref: dict[RunRef, Order],
     services: Services,
     now: int,
@@ -104,8 +104,10 @@ def _take_over(
     to_send: list[RunRef],
 ) -> list[RunRef]:
     """Take runs over from older revisions; the refs that somebody else moved meanwhile."""
-    orders = [by_ref[ref] for ref in refs]
-    moves = [(o.ref, take_over(revision=o.revision.number, not_before=o.fire, now=now)) for o in orders]
+    moves = []
+    for ref, queued in refs.items():
+        order = by_ref[ref]
+        moves.append((ref, take_over(revision=order.revision.number, not_before=order.fire, now=now, queued=queued)))
     answers = services.ledger.move_all(moves)
     taken = [ref for ref in refs if answers.get(ref) is True]
     to_send += taken

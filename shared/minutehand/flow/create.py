@@ -54,7 +54,7 @@ def resume(tenant: str, name: str, services: Services, clock: Clock, *, expected
         return head
 
     def same(definition: Definition | None) -> Definition:
-        assert definition is not None  # noqa: S101 (an existing head has a revision)
+        assert definition is not None
         return definition
 
     return _arm(tenant, name, Wish(definition=same), services, clock, lambda h: _must_exist(tenant, name, h, expected), resuming=True)

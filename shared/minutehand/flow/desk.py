@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from minutehand.flow.heartbeat import Heartbeat, Ticket
 from minutehand.flow.outcome import Outcome
-from minutehand.flow.ports import Clock, DeadLetter, Parcel, Services
+from minutehand.flow.ports import Clock, Parcel, Services
 from minutehand.model.entry import Entry, EntryKind
+from minutehand.model.letter import DeadLetter
 from minutehand.model.message import Message
 from minutehand.model.moment import SECOND
 from minutehand.model.names import shard_of

@@ -45,6 +45,11 @@ class Heartbeat:
         with self._lock:
             self._tickets.discard(ticket)
 
+    def at_hand(self) -> list[Ticket]:
+        """All tickets, leased or not."""
+        with self._lock:
+            return list(self._tickets)
+
     def leased(self) -> list[Ticket]:
         """The tickets whose runs are executing."""
         with self._lock:

@@ -93,7 +93,7 @@ def _refused(
         case OnRefusedLease.AGAIN:
             return None
         case _:
-            assert run is not None  # noqa: S101 (the other answers are about a row)
+            assert run is not None
             return _end(desk, ticket, message, body, policies, run, answer.action, answer.why)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from minutehand.model.entry import Entry
+from minutehand.model.letter import DeadLetter
 from minutehand.model.message import Message
 from minutehand.model.names import RunRef
 from minutehand.model.run import Attempt, Run
@@ -136,8 +137,11 @@ class Ledger(Protocol):
 class Agenda(Protocol):
     """The durable to-do list."""
 
-    def shards(self) -> int:
-        """How many shards there are: from the config item, which is made from the settings on first use."""
+    def shards(self, *, fresh: bool = False) -> int:
+        """How many shards there are: from the config item, which is made from the settings on first use.
+
+        The number only grows, so one read earlier still leads to a shard that tickers read; they ask for a ``fresh`` one.
+        """
 
     def lock(self, shard: int, *, holder: str, now: int, until: int) -> bool:
         """Take a shard's lock until then; False while somebody else has it. It saves duplicate work, no more."""
@@ -180,18 +184,6 @@ class Delivery:
     receipt: str  # handle for this delivery
     receives: int  # how often it was delivered, this one included
     id: str = ""  # SQS's message id
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeadLetter:
-    """What goes to, or lies in, the dead-letter queue, with its verdict if a worker sent it."""
-
-    body: str  # the message as it was in the work queue
-    reason: str  # why it is dead
-    fence: int = 0  # of the run at the verdict
-    error_type: str = ""  # of the last failure
-    error: str = ""  # its message
-    traceback: str = ""  # its traceback, bounded
 
 
 class WorkQueue(Protocol):

@@ -80,7 +80,7 @@ def _finish(
     if not moved.applied:
         return _lost(desk, ticket, message)
     desk.delete(ticket)
-    assert transition.to is not None  # noqa: S101 (only renew leaves the state)
+    assert transition.to is not None
     return _outcome(message, leased, transition.to, why, gone=True)
 
 

@@ -46,7 +46,7 @@ def _refuse(runs: Sequence[Run], closed: Revision, services: Services, clock: Cl
 
 def _refusal(run: Run, closed: Revision, services: Services, now: int) -> Transition:
     refusal = refused_by(closed, run.due)
-    assert refusal is not None  # noqa: S101 (the query already cut to what is refused)
+    assert refusal is not None
     return refuse(
         to=refusal.to, revision=closed.number, now=now, expires=now + services.retention, reason=refusal.reason
     )

@@ -39,7 +39,7 @@ def tick(
     """One tick over all shards, within ``budget`` ms. ``holder`` names this ticker in the shards' locks."""
     report = TickReport(now=clock())
     deadline = report.now + budget
-    shards = services.agenda.shards()
+    shards = services.agenda.shards(fresh=True)
     first = report.now // MINUTE % shards  # so that running out of time does not always starve the same shards
     for shard in (*range(first, shards), *range(first)):
         if clock() >= deadline:

@@ -20,9 +20,10 @@ from minutehand.flow.heartbeat import HIDDEN, Ticket
 from minutehand.flow.lease import Leased, take_lease
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.perform import perform
-from minutehand.flow.ports import DeadLetter, Delivery, Revisions
+from minutehand.flow.ports import Delivery, Revisions
 from minutehand.flow.settle import settle
 from minutehand.model.job import Context, Job
+from minutehand.model.letter import DeadLetter
 from minutehand.model.message import Message, TooNew, Unreadable, decode
 from minutehand.model.moment import SECOND, from_ms
 from minutehand.model.names import RunRef

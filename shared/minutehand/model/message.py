@@ -10,6 +10,7 @@ from minutehand.errors import MinutehandError
 from minutehand.model.names import RunRef
 from minutehand.model.policies import Overrides, Start
 
+INLINE_PAYLOAD = 64 * 1024  # bytes of a payload that a message carries: 64 KB are billed as one request; more lies in the bucket
 SCHEMA = 1  # raised when an older reader would misunderstand; a reader hides what is newer than itself
 
 

@@ -105,7 +105,7 @@ def overrides(*, delivery: str | None = None, start: str | None = None, retry: R
     )
 
 
-def _word(kind: type[_Word], field_name: str, value: object) -> _Word:
+def _word(kind: type[_Word], field_name: str, value: str) -> _Word:
     try:
         return kind(value)
     except ValueError:

@@ -1,0 +1,1 @@
+"""SQS behind the verbs that ``flow.ports`` names."""

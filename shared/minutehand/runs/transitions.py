@@ -112,13 +112,16 @@ def _failed(failure: Failure | None) -> dict[str, Change]:
 # Before the start.
 
 
-def take_over(*, revision: int, not_before: int, now: int) -> Transition:
-    """A fire that an older revision claimed and never started goes to a newer one. What its owner cancelled as a run stays so."""
-    refused_by_change = Compare("unstarted", "=", True)
+def take_over(*, revision: int, not_before: int, now: int, queued: bool) -> Transition:
+    """A fire that an older revision claimed and never started goes to a newer one.
+
+    ``queued`` tells which of the two it was seen as: still QUEUED, or refused by a change of its schedule. A run that its owner
+    cancelled as a run is neither, and stays cancelled.
+    """
     return Transition(
         name="take_over",
         to=RunState.QUEUED,
-        guard=every(older_revision(revision), either(never_leased(), refused_by_change)),
+        guard=every(older_revision(revision), never_leased() if queued else Compare("unstarted", "=", True)),
         changes={
             "state": RunState.QUEUED,
             "rev": revision,
@@ -200,7 +203,8 @@ def succeed(*, fence: int, now: int, expires: int) -> Transition:
 
 def retry(*, fence: int, not_before: int, failure: Failure) -> Transition:
     """The attempt failed and another follows at ``not_before`` (UTC ms)."""
-    changes = {"state": RunState.RETRYING, "not_before": not_before, "lease_until": None, "lease_token": None}
+    changes: dict[str, Change] = {"state": RunState.RETRYING, "not_before": not_before}
+    changes |= {"lease_until": None, "lease_token": None}
     return _settled("retry", RunState.RETRYING, fence, changes | {"reason": "failed"} | _failed(failure))
 
 

@@ -3,9 +3,9 @@
 Inside, instants are UTC milliseconds; expressions work in whole seconds.
 """
 
-from minutehand.schedule.api import next_fires, timetable
-from minutehand.schedule.rule import Rule
-from minutehand.schedule.tables import Timetable, fires
+from minutehand.schedule.api import next_fires, pin, timetable
+from minutehand.schedule.rule import Rule, from_json
+from minutehand.schedule.tables import Timetable, fires, previous
 from minutehand.schedule.zones import zone
 
-__all__ = ["Rule", "Timetable", "fires", "next_fires", "timetable", "zone"]
+__all__ = ["Rule", "Timetable", "fires", "from_json", "next_fires", "pin", "previous", "timetable", "zone"]

@@ -1,52 +1,77 @@
-"""The public questions about time."""
+"""The questions that the rest of Minutehand asks of a rule."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import islice
+from typing import Any
 
-from minutehand.errors import InvalidInput
-from minutehand.schedule.expressions import Policy, table
+from minutehand.errors import ExpressionError
+from minutehand.schedule.instants import milliseconds, moment
 from minutehand.schedule.rule import Rule
-from minutehand.schedule.tables import Timetable
-from minutehand.schedule.zones import zone
+from minutehand.schedule.second_opinion import check_portable
+from minutehand.schedule.simple import CENTURY
+from minutehand.schedule.tables import LATEST, Timetable, fires
 
 _MOST = 1000  # fires of one answer
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def timetable(rule: Rule, *, anchor: int, key: str | None = None) -> Timetable:
-    """The fires of a rule. ``anchor`` (UTC ms) is where rates begin; ``key`` the identity that ``H`` spreads by."""
-    return table(rule.expression, rule.timezone, Policy(), anchor=anchor, key=key)
+    """The fires of a rule. ``anchor`` (UTC ms) is when it became active: rates and ``max_fires`` count from there.
+
+    ``key`` is the schedule's identity, which ``H`` and ``window`` spread by; ``ExpressionError`` if they need it and it is None.
+    """
+    return rule.plan.timetable(anchor, key)
 
 
-def next_fires(expression: str, *, timezone: str = "UTC", after: datetime, count: int, key: str | None = None) -> list[datetime]:
-    """The next ``count`` (1 to 1000) fires later than ``after``, in ``timezone``; fewer if the expression ends.
+def next_fires(
+    expression: str | Sequence[str],
+    *,
+    timezone: str = "UTC",
+    after: datetime,
+    count: int,
+    key: str | None = None,
+    **policies: Any,
+) -> list[datetime]:
+    """The next ``count`` (1 to 1000) fires later than ``after``, in ``timezone``; fewer, or none, if the expression ends.
 
-    A rate without its own origin counts from ``after``.
+    A rate without its own origin counts from ``after``, and so does ``max_fires``. ``policies`` are further fields of ``Rule``.
+    Raises ``ExpressionError``, also if the next fire is more than 100 years away.
 
+    >>> from datetime import UTC
     >>> next_fires("30 2 * * *", timezone="Europe/Berlin", after=datetime(2026, 3, 28, 12, tzinfo=UTC), count=1)
     [datetime.datetime(2026, 3, 29, 3, 0, tzinfo=zoneinfo.ZoneInfo(key='Europe/Berlin'))]
     """
-    rule = Rule(expression=expression, timezone=timezone)
+    rule = Rule.of(expression, timezone=timezone, **policies)
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MOST:
-        raise InvalidInput("count", count, "not a number of fires", f"give 1 to {_MOST}")
+        raise ExpressionError("count", count, "not a number of fires", f"give 1 to {_MOST}")
     now = milliseconds("after", after)
-    fires = timetable(rule, anchor=now, key=key)
-    found: list[datetime] = []
-    due = fires.next(now)
-    while due is not None and len(found) < count:
-        found.append(moment(due, timezone))
-        due = fires.next(due)
-    return found
+    table = timetable(rule, anchor=now, key=key)
+    _check_near(rule, table.next(now), now)
+    return [moment(due, timezone) for due in islice(fires(table, now, LATEST), count)]
 
 
-def milliseconds(field: str, moment: object) -> int:
-    """UTC milliseconds of an aware datetime; ``InvalidInput`` for a naive one."""
-    if not isinstance(moment, datetime) or moment.utcoffset() is None:
-        raise InvalidInput(field, moment, "not a datetime with a time zone", "give datetime(..., tzinfo=UTC)")
-    return (moment.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
+def pin(rule: Rule, *, anchor: int, key: str | None, seed: str | None = None) -> Rule:
+    """The rule as a revision that becomes active at ``anchor`` (UTC ms) stores it: with what must not be worked out anew each time.
+
+    That is the jitter's ``seed`` (a random text, if the rule has none yet) and the instant of the last of ``max_fires``.
+    Raises ``ExpressionError`` if it never fires after the anchor, or first in more than 100 years.
+    """
+    check_portable(rule)
+    pinned = replace(rule, seed=rule.seed or seed) if rule.jitter else rule
+    first = timetable(pinned, anchor=anchor, key=key).next(anchor)
+    if first is None:
+        problem = f"nothing is due after {moment(anchor).isoformat()}"
+        raise ExpressionError("expression", rule.expression, problem, "give a time to come, or check start, end and exclusions")
+    _check_near(rule, first, anchor)
+    if rule.max_fires is None or rule.last is not None:
+        return pinned
+    return replace(pinned, last=rule.plan.final(anchor, key))
 
 
-def moment(due: int, timezone: str) -> datetime:
-    """An instant in UTC milliseconds as a datetime in a zone."""
-    return (_EPOCH + timedelta(milliseconds=due)).astimezone(zone(timezone))
+def _check_near(rule: Rule, due: int | None, now: int) -> None:
+    if due is not None and due - now > CENTURY * 1000:
+        problem = f"the next fire, {moment(due).isoformat()}, is more than 100 years away"
+        raise ExpressionError("expression", rule.expression, problem, "give a nearer time")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from minutehand.schedule import fields
+from minutehand.schedule.clock import Clock, lowest
 from minutehand.schedule.days import Days, shape
 from minutehand.schedule.fields import Spec, Spread, Token
-from minutehand.schedule.pattern import CronPattern, lowest
+from minutehand.schedule.pattern import CronPattern
 
 NAMES = {
     "@hourly": "0 * * * *",
@@ -22,6 +23,7 @@ _WORD = re.compile(r"\S+")
 _AWS = re.compile(r"\s*cron\((.*)\)\s*", re.DOTALL | re.IGNORECASE)
 _DATE = re.compile(r"(?P<last>L)(?:-(?P<back>[0-9]{1,2}))?|(?P<workday>LW|WL)|(?P<near>[0-9]{1,2})W")
 _NTH = re.compile(r"(?P<day>[A-Z0-9]+)(?:#(?P<nth>[0-9])|(?P<last>L))")
+_ON_THE_MINUTE = Token("0", 0, "")  # the field for seconds that five fields leave out
 _ALL_WEEKDAYS = 127
 _EVERY_DAY = Days(dates=fields.DAY.every, weekdays=_ALL_WEEKDAYS)
 
@@ -41,7 +43,7 @@ def parse(expression: str, spread: Spread) -> CronPattern:
         return _named(named, expression, spread)
     tokens = _tokens(expression, 0, expression)
     if len(tokens) == 5:
-        tokens.insert(0, Token("0", 0, expression))
+        tokens.insert(0, _ON_THE_MINUTE)
     if len(tokens) != 6:
         _wrong_count(expression, len(tokens))
     *first, weekday = tokens
@@ -72,7 +74,7 @@ def _aws(tokens: list[Token], spread: Spread) -> CronPattern:
     minute, hour, day, month, weekday, year = tokens
     if (day.text == "?") == (weekday.text == "?"):
         weekday.fail("in cron(…) exactly one of the two day fields is '?'", "put '?' into the one that you do not use")
-    first = [Token("0", 0, whole.expression), minute, hour, day, month]
+    first = [_ON_THE_MINUTE, minute, hour, day, month]
     return _pattern(first, weekday, fields.AWS_WEEKDAY, year, spread)
 
 
@@ -80,13 +82,16 @@ def _pattern(first: list[Token], weekday: Token, week: Spec, year: Token | None,
     second, minute, hour, day, month = first
     clock = minute.text + hour.text
     pattern = CronPattern(
-        seconds=fields.values(second, fields.SECOND, spread),
-        minutes=fields.values(minute, fields.MINUTE, spread),
-        hours=fields.values(hour, fields.HOUR, spread),
+        clock=Clock(
+            hours=fields.values(hour, fields.HOUR, spread),
+            minutes=fields.values(minute, fields.MINUTE, spread),
+            seconds=fields.values(second, fields.SECOND, spread),
+        ),
         days=_days(day, weekday, week, spread),
         months=fields.values(month, fields.MONTH, spread),
         years=_years(year, spread),
         fixed="*" not in clock and "/" not in clock,
+        to_the_second=second is not _ON_THE_MINUTE,
     )
     _must_occur(pattern, day, month)
     return pattern

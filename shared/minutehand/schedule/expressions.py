@@ -1,83 +1,143 @@
-"""One expression of any kind: which reader takes it, and the timetable it makes in a zone."""
+"""One expression of any kind: which reader takes it, and the timetable that it makes in a zone."""
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
 
 from minutehand.errors import ExpressionError
-from minutehand.schedule import cron, simple, zones
-from minutehand.schedule.fields import Spread
+from minutehand.schedule import cron, rrule, simple, zones
+from minutehand.schedule.fields import Spread, Token
+from minutehand.schedule.moments import Moment
 from minutehand.schedule.pattern import CronPattern
-from minutehand.schedule.tables import Every, Timetable
+from minutehand.schedule.recurrence import recurrence
+from minutehand.schedule.rrule import Recur, Recurrences
+from minutehand.schedule.simple import Rate
+from minutehand.schedule.spread import stable
+from minutehand.schedule.tables import EARLIEST, Between, Every, Listed, Timetable, Without, fires, union
 from minutehand.schedule.wall import Gap, Repeated, WallClock
 
-_REMEMBERED = 8192  # parsed expressions kept by a process: a few KB each
+LONGEST = 512  # characters of an expression
+LONGEST_RRULE = 2048
+_KEPT = 8192  # expressions remembered by a process, a few KB each
 
-Parsed = CronPattern | simple.Rate | simple.Moment
+Parsed = CronPattern | Rate | Moment | Recurrences
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a change of the clocks does to a fire; None is the default of the kind of expression."""
+    """What a change of the clocks does to a fire; None leaves it to the kind of expression."""
 
     gap: Gap | None = None
     repeated: Repeated | None = None
 
 
-def parse(expression: str, key: str | None = "") -> Parsed:
-    """Read an expression. ``key`` is the schedule's identity, for ``H``; None refuses ``H``."""
-    return _parse(expression, key if "h" in expression.lower() else "")
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A parsed expression."""
+
+    text: str
+    parsed: Parsed
+    hashed: bool  # H was used: the times depend on the schedule's identity
+
+    @property
+    def anchored(self) -> bool:
+        """The times depend on when the schedule became active."""
+        if isinstance(self.parsed, Recurrences):
+            return self.parsed.start is None
+        return isinstance(self.parsed, Rate) and self.parsed.origin is None
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _parse(expression: str, key: str | None) -> Parsed:
-    start = expression.strip()[:5].lower()
-    if start.startswith("rate("):
-        return simple.rate(expression)
+def read(text: str) -> Expression:
+    """Parse an expression, whatever its kind; ``ExpressionError`` if it is none."""
+    if not isinstance(text, str):
+        remedy = "write '*/5 * * * *', rate(5 minutes) or at(2026-12-24T18:00:00)"
+        raise ExpressionError("expression", text, "not a text", remedy)
+    return _read(text)
+
+
+@lru_cache(maxsize=_KEPT)
+def _read(text: str) -> Expression:
+    longest = LONGEST_RRULE if rrule.is_rrule(text) else LONGEST
+    if len(text) > longest:
+        raise ExpressionError("expression", text, f"longer than {longest} characters", "split it into several expressions")
+    asked: list[str] = []
+
+    def note(salt: str, width: int) -> int:  # noqa: ARG001 the signature of a Spread
+        asked.append(salt)
+        return 0
+
+    return Expression(text, _parse(text, note), bool(asked))
+
+
+def _parse(text: str, spread: Spread) -> Parsed:
+    start = text.lstrip()[:5].lower()
+    if start == "rate(":
+        return simple.rate(text)
     if start.startswith("at("):
-        return simple.at(expression)
-    return cron.parse(expression, _spread(expression, key))
+        return simple.at(text)
+    if rrule.is_rrule(text):
+        return rrule.parse(text)
+    return cron.parse(text, spread)
 
 
-def table(expression: str, zone: str, policy: Policy, *, anchor: int, key: str | None) -> Timetable:
-    """The timetable of a valid expression; ``anchor`` (UTC milliseconds) is where a rate without its own origin begins."""
-    parsed = parse(expression, key)
-    if isinstance(parsed, simple.Rate):
-        return _every(parsed, zone, policy, anchor)
-    return _wall(parsed, zone, policy, cron.is_aws(expression))
+def table(expression: Expression, zone: str, policy: Policy, *, anchor: int, key: str | None) -> Timetable:
+    """The timetable; ``anchor`` (UTC milliseconds) is where a rate or recurrence without its own origin begins, ``key`` what H spreads by."""
+    parsed = expression.parsed
+    if isinstance(parsed, Rate):
+        return _every(parsed, zone, anchor)
+    if isinstance(parsed, Recurrences):
+        start = parsed.start or Moment(zones.table(zone).local(anchor // 1000))
+        return _recurring(expression.text, start, start.zone or zone, policy)
+    if isinstance(parsed, Moment):
+        return parsed.table(zone, policy.gap or "next_valid", policy.repeated or "first")
+    return _cron(expression.text, zone, policy, key if expression.hashed else "")
 
 
-def _every(parsed: simple.Rate, zone: str, policy: Policy, anchor: int) -> Every:
-    period = parsed.period * 1000
-    if parsed.origin is None:
-        return Every(anchor, period, anchor + period)
-    origin = _wall(parsed.origin, zone, Policy(), False).next(-(10**14))
-    assert origin is not None
-    return Every(origin, period, origin)
+def _every(rate: Rate, zone: str, anchor: int) -> Every:
+    period = rate.period * 1000
+    if rate.origin is None:
+        return Every(anchor + period, period)
+    origin = rate.origin.instant(zone)
+    assert origin is not None, "under next_valid every wall time has an instant"
+    return Every(origin, period)
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _wall(parsed: CronPattern | simple.Moment, zone: str, policy: Policy, aws: bool) -> WallClock:
-    if isinstance(parsed, simple.Moment) and parsed.absolute:
-        zone = "UTC"
-    fixed = isinstance(parsed, simple.Moment) or parsed.fixed
-    gap: Gap = policy.gap or ("next_valid" if fixed and not aws else "skip")
-    repeated: Repeated = policy.repeated or ("first" if fixed else "both")
-    return WallClock(parsed, zones.table(zone), gap, repeated)
+@lru_cache(maxsize=_KEPT)
+def _cron(text: str, zone: str, policy: Policy, key: str | None) -> WallClock:
+    pattern = cron.parse(text, _by_key(text, key))
+    gap: Gap = policy.gap or ("next_valid" if pattern.fixed and not cron.is_aws(text) else "skip")
+    return WallClock(pattern, zones.table(zone), gap, policy.repeated or ("first" if pattern.fixed else "both"))
 
 
-def _spread(expression: str, key: str | None) -> Spread:
-    def spread(salt: str, width: int) -> int:
-        if key is None:
-            problem = "H spreads schedules by their identity, and there is none here"
-            raise ExpressionError("expression", expression, problem, "give key=, for example the schedule's name")
-        return stable(f"{key}\n{salt}") % width
-
-    return spread
+def _by_key(text: str, key: str | None) -> Spread:
+    if key is None:
+        problem = "H spreads schedules by their identity, and there is none here"
+        Token(text, text.upper().find("H"), text).fail(problem, "give key=, for example the schedule's name")
+    return lambda salt, width: stable(f"{key}\n{salt}") % width
 
 
-def stable(text: str) -> int:
-    """A number that depends on nothing but ``text``: the same on every machine and in every version."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+@lru_cache(maxsize=_KEPT)
+def _recurring(text: str, start: Moment, zone: str, policy: Policy) -> Timetable:
+    """RFC 5545: a skipped wall time takes the offset before the gap, a repeated one is its first occurrence."""
+    parsed = rrule.parse(text)
+    gap, repeated = policy.gap or "shift", policy.repeated or "first"
+    tables: list[Timetable] = []
+    for token, recur in parsed.rules:
+        pattern = recurrence(token, recur, start.second)
+        tables.append(_until(WallClock(pattern, zones.table(zone), gap, repeated), recur, zone))
+    moments = parsed.added if parsed.rules else (start, *parsed.added)
+    instants = {due for moment in moments for due in fires(moment.table(zone, gap, repeated), EARLIEST, -EARLIEST)}
+    tables.append(Listed(tuple(sorted(instants))))
+    removed = {due for moment in parsed.removed for due in fires(moment.table(zone, gap, "both"), EARLIEST, -EARLIEST)}
+    return Without(union(tables), frozenset(removed)) if removed else union(tables)
+
+
+def _until(rule: WallClock, recur: Recur, zone: str) -> Timetable:
+    if recur.until is None:
+        return rule
+    last = recur.until.instant(zone, "shift")
+    assert last is not None
+    return Between(rule, last=last)
+
+

@@ -6,14 +6,15 @@ Every refusal says where in the expression it stands.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 from minutehand.errors import ExpressionError
 
-_MONTHS = {name: n for n, name in enumerate("JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC".split(), 1)}
-_DAYS = "SUN MON TUE WED THU FRI SAT".split()
+_MONTHS = {name: n for n, name in enumerate(["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"], 1)}
+_DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 _ITEM = re.compile(r"(?:(?P<star>[*?])|(?P<hash>H)(?:\((?P<from>\w+)-(?P<to>\w+)\))?|(?P<low>\w+)(?:-(?P<high>\w+))?)(?:/(?P<step>\w+))?", re.ASCII)
 _NUMBER = re.compile("[0-9]{1,4}")
 
@@ -66,6 +67,15 @@ class Token:
             parts.append(Token(text, position, self.expression))
             position += len(text) + len(separator)
         return parts
+
+
+@contextmanager
+def about(name: str) -> Iterator[None]:
+    """Errors from within are about the argument ``name``."""
+    try:
+        yield
+    except ExpressionError as error:
+        raise ExpressionError(name, error.value, error.problem, error.remedy, position=error.position) from None
 
 
 def bits(low: int, high: int, step: int = 1) -> int:

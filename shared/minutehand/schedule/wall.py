@@ -14,12 +14,10 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from minutehand.schedule.zones import FIRST_SECOND, FOREVER, LAST_SECOND, Zone
+from minutehand.schedule.zones import FIRST_SECOND, FOREVER, LAST_SECOND, LONGEST_OFFSET, Segments, Zone
 
 Gap = Literal["next_valid", "skip", "shift"]
 Repeated = Literal["first", "second", "both"]
-
-_DAYS = 2 * 86400  # seconds; more than any offset
 
 
 class Pattern(Protocol):
@@ -43,51 +41,50 @@ class WallClock:
         second = max(after // 1000 + 1, FIRST_SECOND)
         if second > LAST_SECOND:
             return None
-        zone = self.zone
-        zone.reach(second)
-        segment = bisect_left(zone.starts, second) - 1  # asked for the very start of a segment, come from the one before: a gap may lie between
-        froms, untils = zone.windows[self.repeated]
-        offset = zone.offsets[segment]
-        local = max(second + offset, froms[segment])
+        segments = self.zone.reach(second)
+        # At the very start of a segment begin in the one before: a gap may lie between.
+        at = bisect_left(segments.starts, second) - 1
+        froms, untils = segments.windows[self.repeated]
+        offset = segments.offsets[at]
+        local = max(second + offset, froms[at])
         found = self.pattern.match(local)
-        due = self._shifted(segment, second + zone.offsets[segment - 1]) if self.gap == "shift" else FOREVER
-        if found < untils[segment]:
+        due = self._shifted(segments, at, second + segments.offsets[at - 1]) if self.gap == "shift" else FOREVER
+        if found < untils[at]:
             due = min(due, found - offset)
         elif due == FOREVER:
-            due = self._onward(segment, local, found)
+            due = self._onward(at, local, found)
         return due * 1000 if due <= LAST_SECOND else None
 
-    def _onward(self, segment: int, local: int, found: int) -> int:
+    def _onward(self, at: int, local: int, found: int) -> int:
         """The first fire in a later segment. Nothing matches from ``local`` to ``found``, so most segments need no new search."""
-        zone = self.zone
-        zone.reach(min(found + _DAYS, LAST_SECOND))
-        froms, untils = zone.windows[self.repeated]
-        for later in range(segment + 1, len(zone.starts)):
-            due = self._after_gap(later, local, found)
+        segments = self.zone.reach(min(found + LONGEST_OFFSET, LAST_SECOND))
+        froms, untils = segments.windows[self.repeated]
+        for later in range(at + 1, len(segments.starts)):
+            due = self._after_gap(segments, later, local, found)
             begin = froms[later]
             if not local <= begin <= found:
                 found = self.pattern.match(begin)
             local = begin
             if found < untils[later]:
-                due = min(due, found - zone.offsets[later])
+                due = min(due, found - segments.offsets[later])
             if due < FOREVER:
                 return due
         return FOREVER
 
-    def _after_gap(self, segment: int, local: int, found: int) -> int:
-        """When the gap before ``segment`` fires first."""
-        skipped = self.zone.seen[segment]
-        if self.gap == "skip" or skipped >= self.zone.opens[segment]:
+    def _after_gap(self, segments: Segments, at: int, local: int, found: int) -> int:
+        """When the gap before segment ``at`` fires first."""
+        skipped = segments.seen[at]
+        if self.gap == "skip" or skipped >= segments.opens[at]:
             return FOREVER
         if self.gap == "shift":
-            return self._shifted(segment, skipped)
+            return self._shifted(segments, at, skipped)
         hit = found if local <= skipped <= found else self.pattern.match(skipped)
-        return self.zone.starts[segment] if hit < self.zone.opens[segment] else FOREVER
+        return segments.starts[at] if hit < segments.opens[at] else FOREVER
 
-    def _shifted(self, segment: int, local: int) -> int:
-        """The first fire of the gap before ``segment`` at or after ``local``, a skipped time read with the offset before the gap."""
-        local = max(local, self.zone.seen[segment])
-        if local >= self.zone.opens[segment]:
+    def _shifted(self, segments: Segments, at: int, local: int) -> int:
+        """The first fire of the gap before segment ``at`` from ``local`` on, skipped times read with the offset before the gap."""
+        local = max(local, segments.seen[at])
+        if local >= segments.opens[at]:
             return FOREVER
         hit = self.pattern.match(local)
-        return hit - self.zone.offsets[segment - 1] if hit < self.zone.opens[segment] else FOREVER
+        return hit - segments.offsets[at - 1] if hit < segments.opens[at] else FOREVER

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import difflib
 from bisect import bisect_right
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache
 from importlib import resources
+from itertools import accumulate
 from zoneinfo import ZoneInfo
 
 from minutehand.errors import ExpressionError
@@ -20,70 +22,88 @@ FOREVER = 10**15  # seconds; beyond every date that Python can name
 LAST_YEAR = 9998  # Python's dates go from year 1 to 9999; the engine keeps away from both ends
 FIRST_SECOND = -62_135_596_800 + 3 * 86400  # 0001-01-04
 LAST_SECOND = 253_370_764_800 - 3 * 86400  # 9998-12-29
+LONGEST_OFFSET = 2 * 86400  # seconds; more than any offset, so a local time is within it of its instant
 _LISTED_UNTIL = 2040  # years worked out at first: longer than most schedules live
 _AHEAD = 20  # years added when somebody asks further
 _LONGEST_NAME = 64  # characters: spares the search for near names a flood
 
 
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """The stretches of time between changes. Segment ``n`` lasts from ``starts[n]`` until ``starts[n + 1]``."""
+
+    horizon: int  # changes are known up to here
+    starts: list[int]  # the first began before all dates
+    offsets: list[int]  # seconds east of Greenwich
+    opens: list[int]  # local: what the wall clock shows when it begins
+    closes: list[int]  # local: what it would show when it ends (excluded)
+    seen: list[int]  # local: the latest shown before. From ``seen`` to ``opens`` is skipped, from ``opens`` to ``seen`` repeated
+    shown: list[int]  # local: the latest shown when it ends
+    windows: dict[str, tuple[list[int], list[int]]]  # local: what counts under each policy for repeats: from, and until (excluded)
+
+    @classmethod
+    def of(cls, instants: list[int], offsets: list[int], horizon: int) -> Segments:
+        """Lay out the changes at ``instants``; ``offsets`` has one more, for the time before the first."""
+        starts = [-FOREVER, *instants]
+        opens = [start + offset for start, offset in zip(starts, offsets, strict=True)]
+        closes = [end + offset for end, offset in zip([*instants, horizon], offsets, strict=True)]
+        shown = list(accumulate(closes, max))
+        seen = [-2 * FOREVER, *shown[:-1]]
+        again = [*accumulate(reversed(opens), min)][::-1][1:] + [2 * FOREVER]  # local: the earliest that any later segment shows
+        windows = {
+            "first": (list(map(max, opens, seen)), closes),
+            "second": (opens, list(map(min, closes, again))),
+            "both": (opens, closes),
+        }
+        return cls(horizon, starts, offsets, opens, closes, seen, shown, windows)
+
+
 class Zone:
-    """The segments of one zone. Segment ``n`` lasts from ``starts[n]`` until ``starts[n + 1]``.
-
-    For each segment, in local seconds:
-
-    ``opens``   what the wall clock shows when it begins
-    ``closes``  what it would show when it ends (excluded)
-    ``seen``    the latest that any earlier segment showed: from ``seen`` to ``opens`` is skipped, from ``opens`` to ``seen`` repeated
-    ``windows`` what counts under each policy for repeated times: from (included) and until (excluded)
-    """
+    """The rules of one zone, tabulated as far as anybody has asked."""
 
     def __init__(self, name: str, changes: tzif.Changes) -> None:
         self.name = name
         self._changes = changes
-        self._tabulate(_LISTED_UNTIL)
+        self._segments = self._tabulate(_LISTED_UNTIL)
 
-    def reach(self, second: int) -> None:
-        """Make sure that the table covers ``second``."""
-        if second >= self.horizon:
-            self._tabulate(min(datetime.fromtimestamp(second, UTC).year + _AHEAD, LAST_YEAR + 1))
-
-    def segment(self, second: int) -> int:
-        """The segment that holds ``second``."""
-        self.reach(second)
-        return bisect_right(self.starts, second) - 1
+    def reach(self, second: int) -> Segments:
+        """The segments, up to ``second`` at least."""
+        if second >= self._segments.horizon:
+            year = min(datetime.fromtimestamp(second, UTC).year + _AHEAD, LAST_YEAR + 1)
+            self._segments = self._tabulate(year)  # replaced as a whole: other threads may be reading
+        return self._segments
 
     def offset(self, second: int) -> int:
         """Seconds east of Greenwich at ``second``."""
-        return self.offsets[self.segment(second)]
+        segments = self.reach(second)
+        return segments.offsets[bisect_right(segments.starts, second) - 1]
 
-    def _tabulate(self, year: int) -> None:
-        instants, self.offsets = list(self._changes.instants), list(self._changes.offsets)
-        self.horizon = FOREVER
-        if self._changes.yearly:
-            self._continue(instants, year)
-        self.starts = [-FOREVER, *instants]
-        ends = [*instants, self.horizon]
-        self.opens = [start + offset for start, offset in zip(self.starts, self.offsets, strict=True)]
-        self.closes = [end + offset for end, offset in zip(ends, self.offsets, strict=True)]
-        self.seen = _running_max(self.closes)
-        again = _coming_min(self.opens)
-        self.windows = {
-            "first": (list(map(max, self.opens, self.seen)), self.closes),
-            "second": (self.opens, list(map(min, self.closes, again))),
-            "both": (self.opens, self.closes),
-        }
+    def local(self, second: int) -> int:
+        """What the wall clock shows at ``second``."""
+        return second + self.offset(second)
 
-    def _continue(self, instants: list[int], year: int) -> None:
-        """Add the yearly changes that come after the listed ones, up to the start of ``year`` or a little beyond the list."""
-        assert self._changes.yearly
-        listed = instants[-1] if instants else -FOREVER
-        begin = datetime.fromtimestamp(listed, UTC).year if instants else 1
-        year = max(year, begin + 2)
-        self.horizon = _start_of(year)
-        coming = sorted((change.instant(y), change.after) for y in range(begin, year) for change in self._changes.yearly)
-        for instant, offset in coming:
-            if listed < instant < self.horizon and offset != self.offsets[-1]:
+    def reaches(self, local: int) -> int:
+        """The first instant at which the wall clock shows ``local`` or later."""
+        segments = self.reach(min(local + LONGEST_OFFSET, LAST_SECOND))
+        at = bisect_right(segments.shown, local)
+        return max(segments.starts[at], local - segments.offsets[at])
+
+    def _tabulate(self, year: int) -> Segments:
+        instants, offsets = list(self._changes.instants), list(self._changes.offsets)
+        if not self._changes.yearly:
+            return Segments.of(instants, offsets, FOREVER)
+        begin = datetime.fromtimestamp(instants[-1], UTC).year if instants else 1
+        horizon = _start_of(max(year, begin + 2))
+        for instant, offset in _coming(self._changes.yearly, begin, max(year, begin + 2)):
+            if offset != offsets[-1] and (not instants or instants[-1] < instant):
                 instants.append(instant)
-                self.offsets.append(offset)
+                offsets.append(offset)
+        return Segments.of(instants, offsets, horizon)
+
+
+def _coming(yearly: tuple[tzif.Yearly, tzif.Yearly], begin: int, end: int) -> list[tuple[int, int]]:
+    """The yearly changes from year ``begin`` until year ``end`` (excluded): instant and offset after it."""
+    return sorted((change.instant(year), change.after) for year in range(begin, end) for change in yearly)
 
 
 def zone(name: str) -> ZoneInfo:
@@ -101,14 +121,14 @@ def check_name(name: object) -> None:
         raise ExpressionError("timezone", name, "not a name of the IANA time zone database", _remedy(name))
 
 
-@lru_cache(maxsize=None)  # bounded by the number of zones
+@cache  # bounded by the number of zones
 def table(name: str) -> Zone:
     """The segments of zone ``name``; the name must have been checked."""
     parts = ("zoneinfo", *name.split("/"))
     return Zone(name, tzif.read(resources.files("tzdata").joinpath(*parts).read_bytes()))
 
 
-@lru_cache(maxsize=1)
+@cache
 def _names() -> frozenset[str]:
     return frozenset(resources.files("tzdata").joinpath("zones").read_text("ascii").split())
 
@@ -129,19 +149,3 @@ def _remedy(name: object) -> str:
 
 def _start_of(year: int) -> int:
     return int(datetime(year, 1, 1, tzinfo=UTC).timestamp())
-
-
-def _running_max(closes: list[int]) -> list[int]:
-    seen, latest = [], -2 * FOREVER
-    for close in closes:
-        seen.append(latest)
-        latest = max(latest, close)
-    return seen
-
-
-def _coming_min(opens: list[int]) -> list[int]:
-    again, earliest = [], 2 * FOREVER
-    for begin in reversed(opens):
-        again.append(earliest)
-        earliest = min(earliest, begin)
-    return again[::-1]

@@ -1,0 +1,1 @@
+"""DynamoDB and S3 behind the verbs that ``flow.ports`` names."""

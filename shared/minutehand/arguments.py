@@ -1,0 +1,78 @@
+"""Arguments of the SDK, checked at the door: each error names the field, the value and the remedy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from minutehand.errors import InvalidInput
+from minutehand.model.moment import DAY, SECOND, to_ms
+
+MAX_PAYLOAD = 256 * 1024  # bytes of JSON
+MAX_DESCRIPTION = 1_000  # characters
+MAX_TAGS = 50
+MAX_TAG = 200  # characters of a key or value
+FURTHEST = 100 * 365 * DAY  # ms ahead
+
+
+def payload_text(payload: Any) -> str:
+    """A payload as canonical JSON: keys sorted, so that the same payload is the same text. Raises InvalidInput."""
+    try:
+        text = json.dumps(payload, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        json.loads(text)
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise InvalidInput("payload", payload, f"is not JSON ({problem})", "use dicts, lists, text, finite numbers, booleans and None") from None
+    if len(text) > MAX_PAYLOAD:  # the text is ASCII: characters are bytes
+        raise InvalidInput(
+            "payload", payload, f"has {len(text):,} bytes of JSON", f"keep it within {MAX_PAYLOAD:,}, or store it and pass its address"
+        )
+    return text
+
+
+def due_time(run_at: datetime | None, delay: float | timedelta | None, now: int) -> int:
+    """When a one-off is due (UTC ms): at ``run_at``, after ``delay`` (seconds or timedelta), or now. Raises InvalidInput."""
+    if run_at is not None and delay is not None:
+        raise InvalidInput("delay", delay, "was given together with run_at", "give one of the two")
+    if run_at is not None:
+        due = to_ms(run_at, "run_at")
+        _not_too_far("run_at", run_at, due, now)
+        return due
+    if delay is None:
+        return now
+    seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < float("inf"):
+        raise InvalidInput("delay", delay, "is not a length of time", "give seconds >= 0 or a timedelta")
+    due = now + int(min(seconds * SECOND, 2 * FURTHEST))
+    _not_too_far("delay", delay, due, now)
+    return due
+
+
+def _not_too_far(field: str, value: object, due: int, now: int) -> None:
+    if not now - FURTHEST <= due <= now + FURTHEST:
+        raise InvalidInput(field, value, "is more than 100 years away", "choose a time within a century")
+
+
+def checked_text(field: str, value: object, limit: int) -> str:
+    """Free text of bounded length."""
+    if not isinstance(value, str) or len(value) > limit:
+        raise InvalidInput(field, value, "is not a text of fitting length", f"use a str of at most {limit:,} characters")
+    return value
+
+
+def checked_tags(tags: object) -> dict[str, str]:
+    """Tags: a dict of short texts."""
+    if not isinstance(tags, Mapping) or len(tags) > MAX_TAGS:
+        raise InvalidInput("tags", tags, "is not a dict of fitting size", f"use at most {MAX_TAGS} pairs of texts")
+    for key, value in tags.items():
+        if not isinstance(key, str) or not isinstance(value, str) or not key or max(len(key), len(value)) > MAX_TAG:
+            raise InvalidInput("tags", {key: value}, "is not a pair of short texts", f"use str of 1 to {MAX_TAG} characters")
+    return dict(tags)
+
+
+def checked_limit(limit: object, most: int = 1_000) -> int:
+    """A page size."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= most:
+        raise InvalidInput("limit", limit, "is out of range", f"use a whole number from 1 to {most:,}")
+    return limit

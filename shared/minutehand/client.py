@@ -1,0 +1,328 @@
+"""The SDK: what an owner of schedules calls."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from enum import Enum
+from itertools import islice
+from typing import Any, TypeVar
+
+from minutehand import views
+from minutehand.arguments import (
+    MAX_DESCRIPTION,
+    checked_limit,
+    checked_tags,
+    checked_text,
+    due_time,
+    payload_text,
+)
+from minutehand.errors import InvalidInput, NotFound
+from minutehand.flow import close as closing
+from minutehand.flow import create as creating
+from minutehand.flow import submit as submitting
+from minutehand.flow.ports import Clock, Services
+from minutehand.jobs import Registry, default_registry, load
+from minutehand.model.message import INLINE_PAYLOAD
+from minutehand.model.moment import to_ms
+from minutehand.model.names import check_name, check_tenant, one_off_ref, parse_run_id, schedule_owner
+from minutehand.model.policies import Overrides, Retry, Start, overrides
+from minutehand.model.run import Run as LedgerRun
+from minutehand.model.run import RunState
+from minutehand.model.schedule import Definition, Head, Revision, ScheduleState
+from minutehand.schedule import Rule, fires, timetable
+from minutehand.services import connect, system_clock
+from minutehand.settings import Settings, from_environment
+from minutehand.views import Page, Run, Schedule
+
+_T = TypeVar("_T")
+_UPCOMING = 5  # next fires that get_schedule shows
+
+
+class _Unset(Enum):
+    """An argument that was not given, where None means something."""
+
+    UNSET = "unset"
+
+
+UNSET = _Unset.UNSET
+
+
+class Scheduler:
+    """One tenant's schedules and runs.
+
+    ``settings`` (default: from the environment) say where the tables and queues are; ``endpoint`` and ``prefix`` override two
+    of them. ``jobs`` is a Registry or the name of a package to load; None takes what ``@job`` registered in this process.
+    With ``check_jobs=False`` jobs may be named that only workers elsewhere know.
+    """
+
+    def __init__(
+        self,
+        tenant: str | None = None,
+        *,
+        settings: Settings | None = None,
+        endpoint: str | None = None,
+        prefix: str | None = None,
+        jobs: Registry | str | None = None,
+        check_jobs: bool = True,
+        services: Services | None = None,
+        clock: Clock = system_clock,
+    ) -> None:
+        given = settings or from_environment()
+        given = replace(given, endpoint=endpoint or given.endpoint, prefix=prefix or given.prefix)
+        self.tenant = check_tenant(given.tenant if tenant is None else tenant)
+        self._services = services or connect(given)
+        self._clock = clock
+        self._check_jobs = check_jobs
+        self._jobs = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs
+
+    # Schedules.
+
+    def create_schedule(
+        self,
+        name: str,
+        job: str,
+        expression: str,
+        *,
+        timezone: str = "UTC",
+        payload: Any = None,
+        description: str = "",
+        tags: Mapping[str, str] | None = None,
+        delivery: str | None = None,
+        start: str | None = None,
+        retry: Retry | None = None,
+    ) -> Schedule:
+        """Create a schedule and arm it: a fire that is due in five seconds starts in five seconds.
+
+        ``expression`` is cron ("0 9 * * MON-FRI"), ``rate(5 minutes)`` or ``at(2026-12-24T18:00:00)``, read in ``timezone``.
+        ``payload`` is anything that JSON can say, up to 256 KB. ``delivery``, ``start`` and ``retry`` override the job's own.
+        Raises InvalidInput (ExpressionError for expression and zone), AlreadyExists, Unavailable.
+        """
+        check_name(name)
+        known = self._job_name(job)
+        rule = Rule(expression=expression, timezone=timezone)
+        policies = self._resolved(known, overrides(delivery=delivery, start=start, retry=retry))
+        words = checked_text("description", description, MAX_DESCRIPTION), checked_tags(tags or {})
+        text, ref = self._stored(payload)
+        definition = Definition(job=known, rule=rule, payload=text, payload_ref=ref, overrides=policies)
+        wish = creating.Wish(definition=lambda present: definition, description=words[0], tags=words[1])
+        return views.schedule_view(creating.create(self.tenant, name, wish, self._services, self._clock))
+
+    def update_schedule(
+        self,
+        name: str,
+        *,
+        job: str | None = None,
+        expression: str | None = None,
+        timezone: str | None = None,
+        payload: Any = UNSET,
+        description: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        delivery: str | None = None,
+        start: str | None = None,
+        retry: Retry | None = None,
+        expected_revision: int | None = None,
+    ) -> Schedule:
+        """Give a schedule a new revision; what is left out stays as it is. A paused one stays paused.
+
+        From the instant of the call on, fires are those of the new revision; earlier ones are kept.
+        Raises InvalidInput, NotFound, Conflict (with ``expected_revision``: if another one is current), Unavailable.
+        """
+        check_name(name)
+        if job is not None:
+            self._job_name(job)
+        given = overrides(delivery=delivery, start=start, retry=retry)
+        new_payload = None if payload is UNSET else self._stored(payload)
+
+        def define(present: Definition | None) -> Definition:
+            if present is None:
+                raise NotFound(f"name={name!r}: there is nothing to update")
+            rule = replace(
+                present.rule,
+                expression=_either(expression, present.rule.expression),
+                timezone=_either(timezone, present.rule.timezone),
+            )
+            kept = (present.payload, present.payload_ref) if new_payload is None else new_payload
+            return Definition(
+                job=_either(job, present.job),
+                rule=rule,
+                payload=kept[0],
+                payload_ref=kept[1],
+                overrides=Overrides(**{n: _either(v, getattr(present.overrides, n)) for n, v in vars(given).items()}),
+            )
+
+        wish = creating.Wish(
+            definition=define,
+            description=None if description is None else checked_text("description", description, MAX_DESCRIPTION),
+            tags=None if tags is None else checked_tags(tags),
+        )
+        head = creating.update(self.tenant, name, wish, self._services, self._clock, expected=expected_revision)
+        return views.schedule_view(head)
+
+    def pause_schedule(self, name: str, *, note: str | None = None, drain: bool = False) -> Schedule:
+        """Stop a schedule. When this returns, nothing of it starts any more; ``drain=True`` lets runs go that are due already.
+
+        Attempts that are running go on. Raises NotFound, Conflict, Unavailable (then call again to finish).
+        """
+        check_name(name)
+        text = None if note is None else checked_text("note", note, MAX_DESCRIPTION)
+        head = closing.pause(self.tenant, name, self._services, self._clock, note=text, drain=drain)
+        return views.schedule_view(head)
+
+    def resume_schedule(self, name: str) -> Schedule:
+        """Arm a paused schedule again, from now on. Raises NotFound, ExpressionError (it has no further fire), Conflict."""
+        check_name(name)
+        return views.schedule_view(creating.resume(self.tenant, name, self._services, self._clock))
+
+    def delete_schedule(self, name: str, *, drain: bool = False) -> None:
+        """Remove a schedule; its runs stay readable by their ids. When this returns, nothing of it starts any more."""
+        check_name(name)
+        closing.delete(self.tenant, name, self._services, self._clock, drain=drain)
+
+    def get_schedule(self, name: str) -> Schedule:
+        """A schedule with its payload, last fire and next fires. Raises NotFound."""
+        head = self._head(name)
+        revision = creating.read_revision(self._services, head)
+        definition = revision.definition
+        payload = definition.payload
+        if definition.payload_ref is not None:
+            payload = self._services.payloads.get(definition.payload_ref)
+        return views.schedule_view(
+            head,
+            revision,
+            payload=payload,
+            last_fired=self._last_fired(head),
+            upcoming=self._upcoming(head, revision),
+        )
+
+    def _head(self, name: str) -> Head:
+        head = self._services.schedules.head(self.tenant, check_name(name))
+        if head is None or head.state is ScheduleState.DELETED:
+            raise NotFound(f"name={name!r}: tenant {self.tenant!r} has no schedule of that name; list_schedules() shows those it has")
+        return head
+
+    def _last_fired(self, head: Head) -> int | None:
+        runs = self._services.ledger.latest(head.owner, upto=self._clock())
+        return next((run.due for run in runs if run.started_at is not None), None)
+
+    def _upcoming(self, head: Head, revision: Revision) -> list[int]:
+        if revision.active_until is not None or head.state in (ScheduleState.PAUSED, ScheduleState.DELETED):
+            return []
+        table = timetable(revision.definition.rule, anchor=revision.active_from, key=revision.owner)
+        now = max(self._clock(), revision.active_from)
+        return list(islice(fires(table, now, now + 10**13), _UPCOMING))
+
+    def list_schedules(
+        self, *, prefix: str = "", state: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> Page:
+        """Schedules in order of name; deleted ones only with ``state="DELETED"``. Reads about what it returns."""
+        wanted = None if state is None else _state(state)
+        heads: list[Head] = []
+        checked_limit(limit)
+        while True:
+            page = self._services.schedules.page(self.tenant, prefix=prefix, limit=limit - len(heads), cursor=cursor)
+            heads += [h for h in page.items if (h.state is wanted if wanted else h.state is not ScheduleState.DELETED)]
+            cursor = page.cursor
+            if cursor is None or len(heads) >= limit:
+                return Page(items=[views.schedule_view(head) for head in heads], cursor=cursor)
+
+    # Runs.
+
+    def submit(
+        self,
+        job: str,
+        payload: Any = None,
+        *,
+        run_at: datetime | None = None,
+        delay: float | timedelta | None = None,
+        idempotency_key: str | None = None,
+        delivery: str | None = None,
+        start: str | None = None,
+        retry: Retry | None = None,
+    ) -> Run:
+        """Run a job once: now, at ``run_at`` (aware), or after ``delay`` (seconds or timedelta).
+
+        With an ``idempotency_key`` a second call returns the same run instead of a second one, for as long as the ledger keeps it.
+        Raises InvalidInput, AlreadyExists (the key has another job, payload, policy or ``run_at``), Unavailable (try again).
+        """
+        now = self._clock()
+        due = due_time(run_at, delay, now)
+        policies = self._resolved(self._job_name(job), overrides(delivery=delivery, start=start, retry=retry))
+        run_id = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
+        text, ref = self._stored(payload)
+        run = LedgerRun(
+            ref=one_off_ref(self.tenant, run_id),
+            state=RunState.QUEUED,
+            revision=0,
+            job=job,
+            due=due,
+            not_before=due,
+            created_at=now,
+            payload=text,
+            payload_ref=ref,
+            overrides=policies.encode(),
+        )
+        return views.run_view(submitting.submit(run, self._services, self._clock, same_time=run_at is not None))
+
+    def _stored(self, payload: Any) -> tuple[str | None, str | None]:
+        """A payload as it is kept: its text, or its key in the bucket if it is too large for a message."""
+        text = payload_text(payload)
+        if len(text) <= INLINE_PAYLOAD:
+            return text, None
+        return None, self._services.payloads.put(self.tenant, text)
+
+    def get_run(self, run_id: str) -> Run:
+        """A run by its id. Raises InvalidInput, NotFound."""
+        ref = parse_run_id(run_id)
+        run = self._services.ledger.read(ref) if ref.tenant == self.tenant else None
+        if run is None:
+            raise NotFound(f"run_id={run_id!r}: tenant {self.tenant!r} has no such run, or its retention is over")
+        payload = None if run.payload_ref is None else self._services.payloads.get(run.payload_ref)
+        return views.run_view(run, payload)
+
+    def list_runs(
+        self,
+        name: str,
+        *,
+        after: datetime | None = None,
+        before: datetime | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        newest_first: bool = False,
+    ) -> Page:
+        """Runs of a schedule with fires in ``(after, before]``, in order of time. Runs of a deleted schedule too."""
+        page = self._services.ledger.page(
+            schedule_owner(self.tenant, check_name(name)),
+            after=None if after is None else to_ms(after, "after"),
+            upto=None if before is None else to_ms(before, "before"),
+            limit=checked_limit(limit),
+            cursor=cursor,
+            newest_first=newest_first,
+        )
+        return Page(items=[views.run_view(run) for run in page.items], cursor=page.cursor)
+
+    # Jobs.
+
+    def _job_name(self, job: str) -> str:
+        check_name(job, "job")
+        return self._jobs.require(job).name if self._check_jobs else job
+
+    def _resolved(self, job: str, given: Overrides) -> Overrides:
+        """Overrides with the job's own ``start`` beside them: the ticker knows no jobs."""
+        known = self._jobs.get(job)
+        if given.start is None and known is not None and known.policies.start is not Start.PROMPT:
+            return replace(given, start=known.policies.start)
+        return given
+
+
+def _either(given: _T | None, present: _T) -> _T:
+    return present if given is None else given
+
+
+def _state(state: str) -> ScheduleState:
+    try:
+        return ScheduleState(state)
+    except ValueError:
+        raise InvalidInput("state", state, "is not known", f"use one of {', '.join(ScheduleState)}") from None

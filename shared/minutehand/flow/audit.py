@@ -1,0 +1,195 @@
+"""Audit: prove the invariants on live data, repair what a bug, an operator or a lost item broke, and report it.
+
+    chains   every ACTIVE head has its open revision's chain in the agenda
+    runs     every fire of the recent past has its run, and none waits or runs long past its time
+
+Heads are read before the agenda: a chain puts its next entry before it deletes the present one, so reading the agenda upwards
+after the head cannot miss it. What seems missing is looked at a second time before anything is repaired.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from minutehand.errors import MinutehandError, Unavailable
+from minutehand.flow.claim import Order, materialise
+from minutehand.flow.handle import order_of
+from minutehand.flow.ports import Clock, Services
+from minutehand.flow.publish import publish
+from minutehand.model.entry import Entry, EntryKind
+from minutehand.model.moment import DAY, HOUR, MINUTE
+from minutehand.model.names import RunRef, fire_ref
+from minutehand.model.run import WAITING, Run, RunState
+from minutehand.model.schedule import Head, Revision, ScheduleState
+from minutehand.schedule import fires, timetable
+
+log = logging.getLogger(__name__)
+
+GRACE = 5 * MINUTE  # how long past its time a run may wait before it is sent again
+WINDOW = 2 * HOUR  # how far back fires are recomputed: twice the auditor's period
+_MOST = 2_000  # fires of one schedule that are recomputed
+_PAGE = 500
+_FAR = 200 * 365 * DAY
+
+
+@dataclass(kw_only=True)
+class AuditReport:
+    """What was looked at, found and repaired."""
+
+    schedules: int = 0  # ACTIVE heads looked at
+    rearmed: int = 0  # of these, without a chain: armed again
+    unclaimed: int = 0  # fires of the recent past without a run: claimed now
+    resent: int = 0  # runs waiting or running long past their time: sent again
+    quarantined: int = 0  # entries that were moved aside and wait for a human
+    failed: int = 0  # schedules that could not be audited
+
+
+def audit(services: Services, *, clock: Clock, slices: int = 1, window: int = WINDOW) -> AuditReport:
+    """One audit. ``slices`` bounds memory: the schedules of one hash range at a time are held against the agenda."""
+    report = AuditReport()
+    shards = services.agenda.shards(fresh=True)
+    for part in range(slices):
+        heads = [head for head in services.schedules.all_heads() if _slice(head.owner, slices) == part]
+        active = [head for head in heads if head.state is ScheduleState.ACTIVE]
+        report.schedules += len(active)
+        _chains(active, services, clock, shards, report)
+        for head in active:
+            _runs_of(head, services, clock, window, report)
+    report.quarantined = sum(len(services.agenda.quarantined(shard)) for shard in range(shards))
+    log.info("audit.done", extra=dict(vars(report)))
+    return report
+
+
+def _slice(owner: str, slices: int) -> int:
+    return zlib.crc32(owner.encode()[::-1]) % slices
+
+
+# Chains.
+
+
+def _chains(heads: Sequence[Head], services: Services, clock: Clock, shards: int, report: AuditReport) -> None:
+    suspects = _without_chain(heads, services, shards)
+    for head in _without_chain(suspects, services, shards):
+        try:
+            report.rearmed += _rearm(head, services, clock)
+        except (MinutehandError, ValueError) as problem:
+            report.failed += 1
+            log.error("audit.failed", extra={"schedule": head.owner, "error": str(problem)})
+
+
+def _without_chain(heads: Sequence[Head], services: Services, shards: int) -> list[Head]:
+    """The heads whose current revision has no entry, waiting or moved aside."""
+    missing = {f"{head.owner}#{head.revision}": head for head in heads}
+    for shard in range(shards):
+        if not missing:
+            break
+        for entry_id in _chain_ids(shard, services):
+            missing.pop(entry_id, None)
+    return list(missing.values())
+
+
+def _chain_ids(shard: int, services: Services) -> set[str]:
+    ids = {key.split("#", 2)[2] for key in services.agenda.quarantined(shard)}
+    after = None
+    while True:
+        page = services.agenda.due(shard, upto=_FAR, after=after, limit=_PAGE)
+        ids |= {entry.id for entry in page.entries if entry.kind is EntryKind.CHAIN}
+        after = page.last
+        if after is None:
+            return ids
+
+
+def _rearm(head: Head, services: Services, clock: Clock) -> bool:
+    """Put the chain's entry again, from the last fire that has a run on; no fire is skipped, claimed ones are not repeated."""
+    now = services.schedules.head(head.tenant, head.name)
+    revision = _open_revision(head, services)
+    if now is None or now.version != head.version or revision is None:
+        return False  # it moved on while we looked
+    last = next((r.due for r in services.ledger.latest(head.owner, upto=_FAR) if r.revision == revision.number), 0)
+    entry = _entry_after(revision, max(last, revision.active_from), clock())
+    if entry is None:
+        return services.schedules.complete(head.tenant, head.name, revision=head.revision, now=clock())
+    if entry.key not in services.agenda.put([entry]):
+        raise Unavailable(f"the entry of {head.owner} was not accepted")
+    log.error("audit.rearmed", extra={"tenant": head.tenant, "schedule": head.name, "entry": entry.key})
+    return True
+
+
+def _open_revision(head: Head, services: Services) -> Revision | None:
+    key = (head.owner, head.revision)
+    answer = services.schedules.revisions([key])
+    if key in answer.unanswered:
+        raise Unavailable(f"revision {head.revision} of {head.owner} could not be read")
+    if key in answer.broken:
+        raise answer.broken[key]
+    revision = answer.found.get(key)
+    return revision if revision is not None and revision.active_until is None else None
+
+
+def _entry_after(revision: Revision, after: int, now: int) -> Entry | None:
+    table = timetable(revision.definition.rule, anchor=revision.active_from, key=revision.owner)
+    due = table.next(after)
+    if due is None:
+        return None
+    return Entry(shard=revision.shard, due=due, kind=EntryKind.CHAIN, id=revision.id, after=after, created_at=now)
+
+
+# Runs.
+
+
+def _runs_of(head: Head, services: Services, clock: Clock, window: int, report: AuditReport) -> None:
+    """One schedule's recent past: its failure is its own."""
+    try:
+        revision = _open_revision(head, services)
+        if revision is None:
+            return
+        now = clock()
+        after, upto = max(revision.active_from, now - window), now - GRACE
+        runs = {run.ref: run for run in services.ledger.window(head.owner, after=after, upto=upto)}
+        report.unclaimed += _claim_missing(revision, runs.keys(), after, upto, services, clock)
+        for run in runs.values():
+            report.resent += is_stuck(run, now) and _resend(run, services, clock)
+    except Exception as problem:
+        report.failed += 1
+        log.error("audit.failed", extra={"schedule": head.owner, "error": f"{type(problem).__name__}: {problem}"})
+
+
+def _claim_missing(
+    revision: Revision, present: Collection[RunRef], after: int, upto: int, services: Services, clock: Clock
+) -> int:
+    table = timetable(revision.definition.rule, anchor=revision.active_from, key=revision.owner)
+    due = [fire for fire, _ in zip(fires(table, after, upto), range(_MOST), strict=False)]
+    missing = [Order(revision, fire) for fire in due if fire_ref(revision.owner, fire) not in present]
+    if missing and _is_waiting_in_agenda(revision, missing[0].fire, services):
+        return 0  # the ticker is behind, and will come to them
+    return materialise(missing, services, clock).claimed if missing else 0
+
+
+def _is_waiting_in_agenda(revision: Revision, fire: int, services: Services) -> bool:
+    """Whether the chain has not come to a fire yet."""
+    after = None
+    while True:
+        page = services.agenda.due(revision.shard, upto=fire, after=after, limit=_PAGE)
+        if any(entry.id == revision.id and entry.after < fire for entry in page.entries):
+            return True
+        after = page.last
+        if after is None:
+            return False
+
+
+def is_stuck(run: Run, now: int) -> bool:
+    """Whether a run is waiting or running long past its time, so that its message must have been lost."""
+    if run.state in WAITING:
+        return run.not_before < now - GRACE
+    return run.state is RunState.RUNNING and (run.lease_until or 0) < now - GRACE
+
+
+def _resend(run: Run, services: Services, clock: Clock) -> bool:
+    message = order_of(run, services)
+    if message is None or not publish([message], services.work, clock)[0]:
+        return False
+    log.warning("audit.resent", extra={"run_id": str(run.ref), "state": str(run.state)})
+    return True

@@ -1,0 +1,37 @@
+"""Dead letters: what lies in the dead-letter queue."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeadLetter:
+    """What goes to, or lies in, the dead-letter queue, with its verdict if a worker sent it."""
+
+    body: str  # the message as it was in the work queue
+    reason: str  # why it is dead
+    fence: int = 0  # of the run at the verdict
+    error_type: str = ""  # of the last failure
+    error: str = ""  # its message
+    traceback: str = ""  # its traceback, bounded
+
+
+def encode_letter(letter: DeadLetter) -> str:
+    """A letter as JSON."""
+    verdict = {name: value for name, value in vars(letter).items() if value and name != "body"}
+    return json.dumps({"letter": 1, "body": letter.body, "verdict": verdict}, separators=(",", ":"))
+
+
+def decode_letter(text: str) -> DeadLetter | None:
+    """The worker's letter behind a body; None for a message that SQS moved as it was."""
+    try:
+        given = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(given, dict) or "letter" not in given:
+        return None
+    verdict = given.get("verdict", {})
+    known = {name: verdict[name] for name in ("fence", "error_type", "error", "traceback") if name in verdict}
+    return DeadLetter(body=str(given.get("body", "")), reason=str(verdict.get("reason", "unknown")), **known)

@@ -1,0 +1,222 @@
+"""The functions as long-running processes, on any container or laptop: the same flow, long polling instead of events."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import socket
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+
+from minutehand import logs
+from minutehand.errors import Unavailable
+from minutehand.flow.audit import AuditReport, audit
+from minutehand.flow.bury import bury_one
+from minutehand.flow.desk import Desk
+from minutehand.flow.heartbeat import HIDDEN, Heartbeat, Ticket
+from minutehand.flow.ports import Delivery, Services
+from minutehand.flow.settle import release_ticket
+from minutehand.flow.tick import TickReport, tick
+from minutehand.flow.work import Jobs, Task, Worker
+from minutehand.model.message import Message
+from minutehand.model.moment import SECOND
+from minutehand.runs.transitions import HEARTBEAT
+from minutehand.services import connect, system_clock
+from minutehand.settings import Settings
+
+log = logging.getLogger(__name__)
+
+_POLL = 5.0  # seconds of a long poll: also the longest that stopping waits for one
+_PAUSE = 1.0  # seconds after a service was unavailable
+
+
+def process_name(kind: str) -> str:
+    """Unique among processes, readable in logs and attempts' rows."""
+    return f"{kind}@{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
+
+
+# Ticker, undertaker, auditor.
+
+
+def run_ticker(
+    settings: Settings,
+    *,
+    stop: threading.Event,
+    period: float = 60.0,
+    report: Callable[[TickReport], None] | None = None,
+) -> None:
+    """Tick now and then every ``period`` seconds until ``stop``."""
+    services, holder = connect(settings), process_name("ticker")
+    while not stop.is_set():
+        started = system_clock()
+        try:
+            done = tick(services, clock=system_clock, holder=holder)
+        except Unavailable as problem:
+            log.warning("tick.unavailable", extra={"error": str(problem)})
+        else:
+            log_tick(done)
+            if report is not None:
+                report(done)
+        stop.wait(max(period - (system_clock() - started) / SECOND, 0))
+
+
+def log_tick(report: TickReport) -> None:
+    """One line a tick: this one speaks even when it did nothing, because its absence is the alarm."""
+    counts = {name: value for name, value in vars(report.handled).items() if value and name != "failures"}
+    places = {"shards": report.shards, "locked": report.locked, "unavailable": report.unavailable}
+    log.info("tick.done", extra={"behind_ms": report.behind, "stopped": report.stopped} | places | counts)
+
+
+def run_undertaker(settings: Settings, *, stop: threading.Event) -> None:
+    """Record dead letters until ``stop``."""
+    services = connect(settings)
+    while not stop.is_set():
+        try:
+            letters = services.dead.receive(most=10, wait=_POLL)
+        except Unavailable as problem:
+            log.warning("undertaker.unavailable", extra={"error": str(problem)})
+            stop.wait(_PAUSE)
+            continue
+        for letter in letters:
+            _bury(letter, services)
+
+
+def _bury(letter: Delivery, services: Services) -> None:
+    """A letter that cannot be recorded now stays where it is and comes back."""
+    try:
+        bury_one(letter, services, system_clock)
+        services.dead.delete(letter.receipt)
+    except Exception:
+        log.exception("undertaker.left", extra={"message_id": letter.id})
+
+
+def run_auditor(settings: Settings) -> AuditReport:
+    """Audit once."""
+    return audit(connect(settings), clock=system_clock)
+
+
+# Worker.
+
+
+def run_worker(
+    settings: Settings, jobs: Jobs, *, stop: threading.Event, concurrency: int = 10, grace: float = 10.0
+) -> None:
+    """Work until ``stop``; then finish what can be finished within ``grace`` seconds and release the rest.
+
+    Runs execute in threads. A thread cannot be killed: when this returns, end the process, so that a released run's thread ends too.
+    """
+    WorkerProcess(connect(settings), jobs, concurrency=concurrency).run(stop=stop, grace=grace)
+
+
+class WorkerProcess:
+    """A worker that polls: at most ``concurrency`` messages at hand."""
+
+    def __init__(self, services: Services, jobs: Jobs, *, concurrency: int = 10) -> None:
+        self._services = services
+        self._heartbeat = Heartbeat(services)
+        self._stopping = threading.Event()
+        self._slots = threading.Semaphore(concurrency)
+        self._concurrency = concurrency
+        self._busy = 0
+        self._changed = threading.Condition()
+        desk = Desk(
+            services=services,
+            clock=system_clock,
+            heartbeat=self._heartbeat,
+            wait=threading.Event().wait,
+            random=random.Random(),
+            name=process_name("worker"),
+        )
+        self._worker = Worker(desk=desk, jobs=jobs, around=_around)
+
+    def run(self, *, stop: threading.Event, grace: float) -> None:
+        """Work until ``stop``, then wind up."""
+        ended = threading.Event()
+        beating = threading.Thread(target=self._beat, args=(ended,), name="heartbeat", daemon=True)
+        polling = threading.Thread(target=self._poll, name="poll", daemon=True)
+        beating.start()
+        polling.start()
+        log.info("worker.started", extra={"worker": self._worker.desk.name, "concurrency": self._concurrency})
+        stop.wait()
+        self._stopping.set()
+        unfinished = self._finish(grace)
+        polling.join(_POLL)
+        released = sum(self._release(ticket) for ticket in self._heartbeat.at_hand())
+        ended.set()
+        log.info("worker.stopped", extra={"unfinished": unfinished, "released": released})
+
+    def _beat(self, ended: threading.Event) -> None:
+        while not ended.wait(HEARTBEAT / SECOND):
+            try:
+                self._heartbeat.beat(system_clock())
+            except Exception:  # the next beat may succeed, and without beats every lease is lost
+                log.exception("heartbeat.failed")
+
+    def _poll(self) -> None:
+        while not self._stopping.is_set():
+            if not self._slots.acquire(timeout=_PAUSE):
+                continue
+            taken = 1 + self._more_slots()
+            deliveries = self._receive(taken)
+            for _ in range(taken - len(deliveries)):
+                self._slots.release()
+            if self._stopping.is_set():
+                self._give_back(deliveries)
+            elif deliveries:
+                self._start(deliveries)
+
+    def _more_slots(self) -> int:
+        """Free slots beyond the first, up to a batch."""
+        more = 0
+        while more < 9 and self._slots.acquire(blocking=False):
+            more += 1
+        return more
+
+    def _receive(self, most: int) -> Sequence[Delivery]:
+        try:
+            return self._services.work.receive(most=most, wait=_POLL, visibility=HIDDEN)
+        except Unavailable as problem:
+            log.warning("worker.unavailable", extra={"error": str(problem)})
+        except Exception:  # a worker that stops polling is worse than one that says so every second
+            log.exception("worker.receive_failed")
+        self._stopping.wait(_PAUSE)
+        return []
+
+    def _give_back(self, deliveries: Sequence[Delivery]) -> None:
+        if deliveries:
+            self._services.work.hide([delivery.receipt for delivery in deliveries], 0)
+
+    def _start(self, deliveries: Sequence[Delivery]) -> None:
+        for task in self._worker.take(deliveries):
+            with self._changed:
+                self._busy += 1
+            threading.Thread(target=self._process, args=(task,), name=str(task.ticket.ref), daemon=True).start()
+
+    def _process(self, task: Task) -> None:
+        try:
+            self._worker.process(task)
+        finally:
+            self._slots.release()
+            with self._changed:
+                self._busy -= 1
+                self._changed.notify_all()
+
+    def _finish(self, grace: float) -> int:
+        """Wait for what is at hand; how many messages are still."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._busy == 0, timeout=grace)
+            return self._busy
+
+    def _release(self, ticket: Ticket) -> bool:
+        try:
+            return release_ticket(self._worker.desk, ticket)
+        except Unavailable as problem:  # then its lease runs out
+            log.warning("worker.not_released", extra={"run_id": str(ticket.ref), "error": str(problem)})
+            return False
+
+
+def _around(message: Message) -> AbstractContextManager[None]:
+    return logs.of_run(run_id=str(message.run), job=message.job, tenant=message.run.tenant)

@@ -1,0 +1,155 @@
+"""The work and dead-letter queues in SQS."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from minutehand.aws import Backoff, Client
+from minutehand.errors import MinutehandError, Unavailable
+from minutehand.flow.ports import Delivery, Parcel
+from minutehand.model.letter import DeadLetter, encode_letter
+
+log = logging.getLogger(__name__)
+
+BATCH = 10
+_BATCH_BYTES = 1_000_000  # of 1 MiB that a batch may have in all, entries' overhead left out
+_GONE = frozenset({"ReceiptHandleIsInvalid", "MessageNotInflight", "InvalidParameterValue"})
+
+
+class SqsWorkQueue:
+    """The work queue. A tenant is a message group, so that SQS keeps one tenant's backlog from delaying the others."""
+
+    def __init__(self, client: Client, name: str, *, backoff: Backoff) -> None:
+        self._client, self._backoff = client, backoff
+        self._queue = _Queue(client, name)
+
+    def send(self, parcels: Sequence[Parcel]) -> Sequence[bool]:
+        entries = [_entry(index, parcel) for index, parcel in enumerate(parcels)]
+        accepted = [False] * len(entries)
+        for _ in self._backoff.rounds_with_waits():
+            for batch in _batches([entry for entry in entries if not accepted[int(entry["Id"])]]):
+                for index in self._send_once(batch):
+                    accepted[index] = True
+            if all(accepted):
+                break
+        return accepted
+
+    def _send_once(self, entries: list[dict[str, Any]]) -> list[int]:
+        """The indexes that were accepted."""
+        try:
+            answer = self._client.call("send_message_batch", QueueUrl=self._queue.url, Entries=entries)
+        except Unavailable:
+            return []
+        for failed in answer.get("Failed", []):
+            log.warning("send.failed", extra={"code": failed.get("Code"), "error": failed.get("Message")})
+        return [int(success["Id"]) for success in answer.get("Successful", [])]
+
+    def receive(self, *, most: int, wait: float, visibility: int) -> Sequence[Delivery]:
+        return self._queue.receive(most, wait, visibility)
+
+    def hide(self, receipts: Sequence[str], seconds: int) -> None:
+        for start in range(0, len(receipts), BATCH):
+            part = receipts[start : start + BATCH]
+            entries = [
+                {"Id": str(index), "ReceiptHandle": receipt, "VisibilityTimeout": min(max(seconds, 0), 43_200)}
+                for index, receipt in enumerate(part)
+            ]
+            answer = self._client.call(
+                "change_message_visibility_batch", QueueUrl=self._queue.url, Entries=entries
+            )
+            failed = [f for f in answer.get("Failed", []) if f.get("Code", "").rpartition(".")[2] not in _GONE]
+            if failed:
+                raise Unavailable(f"change_message_visibility_batch: {failed[0].get('Code')}: {failed[0].get('Message')}")
+
+    def delete(self, receipt: str) -> None:
+        self._queue.delete(receipt)
+
+
+class SqsDeadQueue:
+    """The dead-letter queue."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client, self._queue = client, _Queue(client, name)
+
+    def send(self, letter: DeadLetter) -> None:
+        self._client.call("send_message", QueueUrl=self._queue.url, MessageBody=encode_letter(letter))
+
+    def receive(self, *, most: int, wait: float) -> Sequence[Delivery]:
+        return self._queue.receive(most, wait, None)
+
+    def delete(self, receipt: str) -> None:
+        self._queue.delete(receipt)
+
+
+class _Queue:
+    """What both queues have in common."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client, self._name = client, name
+        self._url: str | None = None
+
+    @property
+    def url(self) -> str:
+        """Looked up by name once a process."""
+        if self._url is None:
+            self._url = str(self._client.call("get_queue_url", QueueName=self._name)["QueueUrl"])
+        return self._url
+
+    def receive(self, most: int, wait: float, visibility: int | None) -> list[Delivery]:
+        arguments: dict[str, Any] = {} if visibility is None else {"VisibilityTimeout": visibility}
+        answer = self._client.call(
+            "receive_message",
+            QueueUrl=self.url,
+            MaxNumberOfMessages=max(1, min(most, BATCH)),
+            WaitTimeSeconds=min(int(wait), 20),
+            MessageSystemAttributeNames=["ApproximateReceiveCount"],
+            **arguments,
+        )
+        return [
+            Delivery(
+                body=message["Body"],
+                receipt=message["ReceiptHandle"],
+                receives=int(message.get("Attributes", {}).get("ApproximateReceiveCount", "1")),
+                id=message["MessageId"],
+            )
+            for message in answer.get("Messages", [])
+        ]
+
+    def delete(self, receipt: str) -> None:
+        try:
+            self._client.call("delete_message", QueueUrl=self.url, ReceiptHandle=receipt)
+        except Unavailable:
+            raise
+        except MinutehandError as problem:
+            if not any(code in str(problem) for code in _GONE):
+                raise
+
+
+def _entry(index: int, parcel: Parcel) -> dict[str, Any]:
+    message = parcel.message
+    entry: dict[str, Any] = {
+        "Id": str(index),
+        "MessageBody": message.encode(),
+        "DelaySeconds": parcel.delay,
+        "MessageGroupId": message.run.tenant,
+    }
+    if message.trace:
+        trace = {"DataType": "String", "StringValue": message.trace}
+        entry["MessageSystemAttributes"] = {"AWSTraceHeader": trace}
+    return entry
+
+
+def _batches(entries: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Cut into batches of at most BATCH messages and 1 MiB."""
+    result: list[list[dict[str, Any]]] = []
+    size = 0
+    for entry in entries:
+        weight = len(entry["MessageBody"].encode())
+        if not result or len(result[-1]) == BATCH or size + weight > _BATCH_BYTES:
+            result.append([])
+            size = 0
+        result[-1].append(entry)
+        size += weight
+    return result

@@ -1,0 +1,38 @@
+"""Wire the flow's services to AWS, or to whatever answers at AWS_ENDPOINT_URL."""
+
+from __future__ import annotations
+
+import time
+
+from minutehand.aws import Backoff, Client
+from minutehand.flow.ports import Services
+from minutehand.model.moment import DAY
+from minutehand.queue.sqs import SqsDeadQueue, SqsWorkQueue
+from minutehand.settings import Settings
+from minutehand.store.agenda import DynamoAgenda
+from minutehand.store.ledger import DynamoLedger
+from minutehand.store.payloads import BucketPayloads
+from minutehand.store.schedules import DynamoSchedules
+
+
+def connect(settings: Settings, *, backoff: Backoff | None = None) -> Services:
+    """The services of one stack. Clients are made here, once a process; no call is made yet."""
+    backoff = backoff or Backoff()
+    dynamodb, sqs = Client("dynamodb", settings), Client("sqs", settings)
+    retention = settings.retention_days * DAY
+    return Services(
+        schedules=DynamoSchedules(dynamodb, settings, backoff=backoff),
+        ledger=DynamoLedger(
+            dynamodb, settings.table("runs"), backoff=backoff, retention=retention, claim_by=settings.claim_by
+        ),
+        agenda=DynamoAgenda(dynamodb, settings.table("agenda"), backoff=backoff, shards=settings.shards),
+        work=SqsWorkQueue(sqs, settings.queue("work"), backoff=backoff),
+        dead=SqsDeadQueue(sqs, settings.queue("dead")),
+        payloads=BucketPayloads(Client("s3", settings), settings.bucket),
+        retention=retention,
+    )
+
+
+def system_clock() -> int:
+    """UTC milliseconds."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,110 @@
+"""Batches of DynamoDB, read item by item: what was throttled or not processed is asked for again with jittered backoff.
+
+The HTTP status of a batch is 200 even where single items failed. An item that stays unanswered after all rounds is reported so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from minutehand.aws import TRANSIENT, Backoff, Client
+from minutehand.errors import MinutehandError, Unavailable
+from minutehand.store.rows import Item
+
+STATEMENTS = 25  # of one BatchExecuteStatement
+READS = 100  # keys of one BatchGetItem
+WRITES = 25  # requests of one BatchWriteItem
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """What one statement of a batch came to; a statement without an answer is not in the batch's answers."""
+
+    refused: bool = False  # its condition does not hold, or its key exists
+    item: Item = field(default_factory=dict)  # the row that refused it, where the engine returns it
+
+
+def execute(client: Client, backoff: Backoff, statements: Sequence[dict[str, Any]]) -> dict[int, Answered]:
+    """Execute PartiQL statements, each conditional on its own: index → answer."""
+    answers: dict[int, Answered] = {}
+    left = list(range(len(statements)))
+    for _ in backoff.rounds_with_waits():
+        for start in range(0, len(left), STATEMENTS):
+            part = left[start : start + STATEMENTS]
+            answers |= _execute_once(client, part, [statements[i] for i in part])
+        left = [index for index in left if index not in answers]
+        if not left:
+            break
+    return answers
+
+
+def _execute_once(client: Client, indexes: Sequence[int], statements: Sequence[dict[str, Any]]) -> dict[int, Answered]:
+    try:
+        responses = client.call("batch_execute_statement", Statements=list(statements))["Responses"]
+    except Unavailable:
+        return {}
+    answers = {}
+    for index, response in zip(indexes, responses, strict=True):
+        error = response.get("Error")
+        if error is None:
+            answers[index] = Answered()
+        elif error["Code"] in ("DuplicateItem", "ConditionalCheckFailed"):
+            answers[index] = Answered(refused=True, item=error.get("Item", {}))
+        elif error["Code"] not in TRANSIENT:
+            raise MinutehandError(f"batch_execute_statement: {error['Code']}: {error.get('Message')}")
+    return answers
+
+
+def get(client: Client, backoff: Backoff, table: str, keys: Iterable[Item]) -> tuple[list[Item], list[Item]]:
+    """Read items strongly: those found, and the keys that were not answered."""
+    found: list[Item] = []
+    left = list(keys)
+    for _ in backoff.rounds_with_waits():
+        unread: list[Item] = []
+        for start in range(0, len(left), READS):
+            part = left[start : start + READS]
+            items, unprocessed = _get_once(client, table, part)
+            found += items
+            unread += unprocessed
+        left = unread
+        if not left:
+            break
+    return found, left
+
+
+def _get_once(client: Client, table: str, keys: list[Item]) -> tuple[list[Item], list[Item]]:
+    try:
+        answer = client.call("batch_get_item", RequestItems={table: {"Keys": keys, "ConsistentRead": True}})
+    except Unavailable:
+        return [], keys
+    return answer["Responses"].get(table, []), answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
+
+
+def write(client: Client, backoff: Backoff, table: str, requests: Mapping[str, dict[str, Any]]) -> frozenset[str]:
+    """Unconditional puts and deletes by the range key they are about: the keys that were accepted."""
+    accepted: set[str] = set()
+    left = list(requests)
+    for _ in backoff.rounds_with_waits():
+        for start in range(0, len(left), WRITES):
+            part = left[start : start + WRITES]
+            accepted |= _write_once(client, table, {key: requests[key] for key in part})
+        left = [key for key in left if key not in accepted]
+        if not left:
+            break
+    return frozenset(accepted)
+
+
+def _write_once(client: Client, table: str, requests: Mapping[str, dict[str, Any]]) -> set[str]:
+    try:
+        answer = client.call("batch_write_item", RequestItems={table: list(requests.values())})
+    except Unavailable:
+        return set()
+    unprocessed = {_range_key(request) for request in answer.get("UnprocessedItems", {}).get(table, [])}
+    return set(requests) - unprocessed
+
+
+def _range_key(request: Mapping[str, Any]) -> str:
+    item = request["PutRequest"]["Item"] if "PutRequest" in request else request["DeleteRequest"]["Key"]
+    return str(item["entry"]["S"])

@@ -1,0 +1,126 @@
+"""Render clauses and transitions: as a condition and update expression, and as one PartiQL statement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from minutehand.model.names import RunRef
+from minutehand.runs.clauses import Absent, Clause, Compare, Either, Every, OneOf, Value
+from minutehand.runs.transitions import Change, Once, Plus, Transition
+from minutehand.store.rows import encode
+
+
+@dataclass
+class Placeholders:
+    """Names and values of one expression. Every name gets a placeholder, because many words are reserved."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    values: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def name(self, attribute: str) -> str:
+        self.names[f"#{attribute}"] = attribute
+        return f"#{attribute}"
+
+    def value(self, value: Value) -> str:
+        placeholder = f":{len(self.values)}"
+        self.values[placeholder] = encode(value)
+        return placeholder
+
+
+def condition(clause: Clause, use: Placeholders) -> str:
+    """A clause as a condition expression."""
+    match clause:
+        case Compare(attribute, symbol, value):
+            return f"{use.name(attribute)} {symbol} {use.value(value)}"
+        case OneOf(attribute, values):
+            return f"{use.name(attribute)} IN ({', '.join(use.value(v) for v in values)})"
+        case Absent(attribute):
+            return f"attribute_not_exists({use.name(attribute)})"
+        case Every(parts):
+            return " AND ".join(f"({condition(part, use)})" for part in parts)
+        case Either(parts):
+            return " OR ".join(f"({condition(part, use)})" for part in parts)
+
+
+def update(changes: Mapping[str, Change], use: Placeholders) -> str:
+    """Changes as an update expression."""
+    sets = [f"{use.name(name)} = {_new(name, change, use)}" for name, change in changes.items() if change is not None]
+    removes = [use.name(name) for name, change in changes.items() if change is None]
+    return " ".join(
+        f"{word} {', '.join(parts)}" for word, parts in (("SET", sets), ("REMOVE", removes)) if parts
+    )
+
+
+def _new(name: str, change: Value | Plus | Once, use: Placeholders) -> str:
+    match change:
+        case Plus(amount):
+            return f"{use.name(name)} + {use.value(amount)}"
+        case Once(value):
+            return f"if_not_exists({use.name(name)}, {use.value(value)})"
+        case _:
+            return use.value(change)
+
+
+def update_arguments(table: str, ref: RunRef, transition: Transition) -> dict[str, Any]:
+    """A transition as the arguments of ``update_item``; the old row comes back if it is refused."""
+    use = Placeholders()
+    return {
+        "TableName": table,
+        "Key": {"owner": {"S": ref.owner}, "key": {"S": ref.key}},
+        "UpdateExpression": update(transition.changes, use),
+        "ConditionExpression": condition(transition.guard, use),
+        "ExpressionAttributeNames": use.names,
+        "ExpressionAttributeValues": use.values,
+        "ReturnValues": "ALL_NEW",
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+
+
+def insert_statement(table: str, row: Mapping[str, Value]) -> dict[str, Any]:
+    """A PartiQL statement that puts a row unless its key exists."""
+    fields = ", ".join(f"'{name}': ?" for name in row)
+    return {
+        "Statement": f'INSERT INTO "{table}" VALUE {{{fields}}}',
+        "Parameters": [encode(value) for value in row.values()],
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+
+
+def update_statement(table: str, ref: RunRef, transition: Transition) -> dict[str, Any]:
+    """A transition with plain changes and a guard of ANDed clauses as a PartiQL statement."""
+    parameters: list[dict[str, Any]] = []
+    text = [f'UPDATE "{table}"']
+    for name, change in transition.changes.items():
+        if change is None:
+            text.append(f'REMOVE "{name}"')
+        elif isinstance(change, (Plus, Once)):
+            raise TypeError(f"transition {transition.name} cannot be batched: {name} depends on the row")
+        else:
+            text.append(f'SET "{name}"=?')
+            parameters.append(encode(change))
+    text.append('WHERE "owner"=? AND "key"=? AND')
+    parameters += [{"S": ref.owner}, {"S": ref.key}]
+    text.append(_partiql(transition.guard, parameters))
+    return {
+        "Statement": " ".join(text),
+        "Parameters": parameters,
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+
+
+def _partiql(clause: Clause, parameters: list[dict[str, Any]]) -> str:
+    match clause:
+        case Compare(attribute, symbol, value):
+            parameters.append(encode(value))
+            return f'"{attribute}" {symbol} ?'
+        case OneOf(attribute, values):
+            parameters += [encode(value) for value in values]
+            return f'"{attribute}" IN [{", ".join("?" for _ in values)}]'
+        case Absent(attribute):
+            return f'"{attribute}" IS MISSING'
+        case Every(parts):
+            return " AND ".join(_partiql(part, parameters) for part in parts)
+        case Either():
+            raise TypeError("a batched guard has no alternatives: not every engine reads OR beside the key")

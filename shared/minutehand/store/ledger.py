@@ -1,0 +1,286 @@
+"""The ledger in DynamoDB: claims and transitions of runs."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from minutehand.aws import Backoff, Client, ConditionFailed, TransactionRefused
+from minutehand.errors import InvalidInput, Unavailable
+from minutehand.flow.ports import Claimed, Moved, Page
+from minutehand.model.moment import DAY, SECOND, stamp
+from minutehand.model.names import RunRef
+from minutehand.model.run import Attempt, Run, RunState
+from minutehand.runs.clauses import holds
+from minutehand.runs.transitions import Transition
+from minutehand.store import batches
+from minutehand.store.expressions import insert_statement, update_arguments, update_statement
+from minutehand.store.rows import (
+    Item,
+    attempt_of,
+    attempt_prefix,
+    attempt_row,
+    run_of,
+    run_row,
+    to_item,
+    to_row,
+)
+
+INLINE_PAYLOAD = 400  # bytes of a one-off's payload in its own row; more lies in a sibling row, as updates bill the whole row
+_FIRST, _LAST = stamp(0), stamp(10**15 - 1)
+_RETRY_SPAN = 14 * DAY  # how long after a failed attempt its run may still be retried
+_MISSING = "attribute_not_exists(#owner)"
+
+
+class DynamoLedger:
+    """Runs in DynamoDB. ``claim_by`` is "partiql", or "put" for engines without PartiQL."""
+
+    def __init__(self, client: Client, table: str, *, backoff: Backoff, retention: int, claim_by: str = "partiql") -> None:
+        self._client, self._table, self._backoff = client, table, backoff
+        self._retention, self._batched = retention, claim_by == "partiql"
+
+    # Claims.
+
+    def claim(self, runs: Sequence[Run]) -> Claimed:
+        rows = [run_row(run) for run in runs]
+        answers = self._claim_in_batches(rows) if self._batched else self._claim_one_by_one(rows)
+        created = frozenset(runs[index].ref for index, answer in answers.items() if not answer.refused)
+        duplicates = {runs[index].ref: answer.item for index, answer in answers.items() if answer.refused}
+        return Claimed(created=created, existing=self._existing(duplicates))
+
+    def _claim_in_batches(self, rows: Sequence[Mapping[str, Any]]) -> dict[int, batches.Answered]:
+        return batches.execute(self._client, self._backoff, [insert_statement(self._table, row) for row in rows])
+
+    def _claim_one_by_one(self, rows: Sequence[Mapping[str, Any]]) -> dict[int, batches.Answered]:
+        answers = {}
+        for index, row in enumerate(rows):
+            try:
+                self._put(to_item(row))
+                answers[index] = batches.Answered()
+            except ConditionFailed as refused:
+                answers[index] = batches.Answered(refused=True, item=refused.item or {})
+            except Unavailable:
+                continue  # botocore has asked again already; the entry stays for the next tick
+        return answers
+
+    def _put(self, item: Item) -> None:
+        self._client.call(
+            "put_item",
+            TableName=self._table,
+            Item=item,
+            ConditionExpression=_MISSING,
+            ExpressionAttributeNames={"#owner": "owner"},
+            ReturnValuesOnConditionCheckFailure="ALL_OLD",
+        )
+
+    def _existing(self, duplicates: Mapping[RunRef, Item]) -> dict[RunRef, Run]:
+        """The runs that are there; those whose row did not come with the refusal are read, strongly."""
+        existing = {ref: run_of(to_row(item)) for ref, item in duplicates.items() if item}
+        unknown = [_key(ref) for ref in duplicates if ref not in existing]
+        if unknown:
+            items, _ = batches.get(self._client, self._backoff, self._table, unknown)
+            read = [run_of(to_row(item)) for item in items]
+            existing |= {run.ref: run for run in read}
+        return existing
+
+    def submit(self, run: Run) -> Run | None:
+        row = run_row(run)
+        payload = row.get("payload", "")
+        try:
+            if len(str(payload).encode()) <= INLINE_PAYLOAD:
+                self._put(to_item(row))
+            else:
+                self._put_with_payload(run.ref, row)
+        except (ConditionFailed, TransactionRefused):
+            existing = self.read(run.ref)
+            if existing is None:
+                raise Unavailable(f"run {run.ref} is being written by somebody else; try again") from None
+            return existing
+        return None
+
+    def _put_with_payload(self, ref: RunRef, row: dict[str, Any]) -> None:
+        """Both rows or none: a payload without its run could be taken for another's."""
+        payload = row.pop("payload")
+        sibling = {"owner": ref.owner, "key": f"#{ref.key}#payload", "payload": payload}
+        put = {"TableName": self._table, "Item": to_item(row | {"payload_beside": True})}
+        condition = {"ConditionExpression": _MISSING, "ExpressionAttributeNames": {"#owner": "owner"}}
+        items = [{"Put": put | condition}, {"Put": {"TableName": self._table, "Item": to_item(sibling)}}]
+        self._client.call("transact_write_items", TransactItems=items)
+
+    # Transitions.
+
+    def move(self, ref: RunRef, transition: Transition) -> Moved:
+        try:
+            answer = self._client.call("update_item", **update_arguments(self._table, ref, transition))
+        except ConditionFailed as refused:
+            row = to_row(refused.item) if refused.item else None
+            if row is None or "state" not in row:
+                return Moved(applied=False, run=None)
+            return Moved(applied=holds(transition.already, row), run=run_of(row))
+        row = to_row(answer["Attributes"])
+        if "payload_beside" in row and "ttl" in transition.changes:
+            self._expire_payload(ref, int(row["ttl"]))
+        return Moved(applied=True, run=run_of(row))
+
+    def _expire_payload(self, ref: RunRef, expires: int) -> None:
+        """A one-off's payload row leaves the ledger with its run."""
+        self._client.call(
+            "update_item",
+            TableName=self._table,
+            Key=_key(RunRef(ref.owner, f"#{ref.key}#payload")),
+            UpdateExpression="SET #ttl = :ttl",
+            ExpressionAttributeNames={"#ttl": "ttl"},
+            ExpressionAttributeValues={":ttl": {"N": str(expires)}},
+        )
+
+    def move_all(self, moves: Sequence[tuple[RunRef, Transition]]) -> Mapping[RunRef, bool]:
+        return self._move_in_batches(moves) if self._batched else self._move_one_by_one(moves)
+
+    def _move_in_batches(self, moves: Sequence[tuple[RunRef, Transition]]) -> dict[RunRef, bool]:
+        statements = [update_statement(self._table, ref, transition) for ref, transition in moves]
+        answers = batches.execute(self._client, self._backoff, statements)
+        result = {}
+        for index, answer in answers.items():
+            ref, transition = moves[index]
+            mine = bool(answer.item) and holds(transition.already, to_row(answer.item))
+            result[ref] = mine or not answer.refused
+        return result
+
+    def _move_one_by_one(self, moves: Sequence[tuple[RunRef, Transition]]) -> dict[RunRef, bool]:
+        result = {}
+        for ref, transition in moves:
+            try:
+                result[ref] = self.move(ref, transition).applied
+            except Unavailable:
+                continue
+        return result
+
+    # Reads.
+
+    def read(self, ref: RunRef) -> Run | None:
+        row = self._get(ref)
+        if row is None:
+            return None
+        if "payload_beside" in row:
+            beside = self._get(RunRef(ref.owner, f"#{ref.key}#payload"))
+            row |= {"payload": beside["payload"]} if beside else {}
+        return run_of(row)
+
+    def _get(self, ref: RunRef) -> dict[str, Any] | None:
+        answer = self._client.call("get_item", TableName=self._table, Key=_key(ref), ConsistentRead=True)
+        return to_row(answer["Item"]) if "Item" in answer else None
+
+    def never_leased(self, owner: str, *, after: int | None, upto: int | None = None) -> Iterator[Run]:
+        for run in self._query(owner, after=after, upto=upto, only=RunState.QUEUED):
+            yield run
+
+    def window(self, owner: str, *, after: int, upto: int) -> Iterator[Run]:
+        return self._query(owner, after=after, upto=upto)
+
+    def latest(self, owner: str, *, upto: int) -> Iterator[Run]:
+        return self._query(owner, after=None, upto=upto, newest_first=True, page=5)
+
+    def page(
+        self, owner: str, *, after: int | None, upto: int | None, limit: int, cursor: str | None, newest_first: bool
+    ) -> Page:
+        start = None if cursor is None else _decode_cursor(cursor, owner)
+        rows = self._rows(owner, after, upto, newest_first=newest_first, start=start)
+        taken = list(islice(rows, limit + 1))
+        more = _encode_cursor(taken[limit - 1]) if len(taken) > limit else None
+        return Page(items=[run_of(row) for row in taken[:limit]], cursor=more)
+
+    def _query(
+        self,
+        owner: str,
+        *,
+        after: int | None,
+        upto: int | None = None,
+        only: RunState | None = None,
+        newest_first: bool = False,
+        page: int | None = None,
+    ) -> Iterator[Run]:
+        for row in self._rows(owner, after, upto, only=only, newest_first=newest_first, page=page):
+            yield run_of(row)
+
+    def _rows(
+        self,
+        owner: str,
+        after: int | None,
+        upto: int | None,
+        *,
+        only: RunState | None = None,
+        newest_first: bool = False,
+        start: str | None = None,
+        page: int | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Rows of an owner with fires in ``(after, upto]``, page by page as they are asked for."""
+        first = _FIRST if after is None else stamp(after + 1)
+        last = _LAST if upto is None else stamp(upto)
+        if first > last:
+            return
+        request: dict[str, Any] = {
+            "TableName": self._table,
+            "ConsistentRead": True,
+            "ScanIndexForward": not newest_first,
+            "KeyConditionExpression": "#owner = :owner AND #key BETWEEN :first AND :last",
+            "ExpressionAttributeNames": {"#owner": "owner", "#key": "key"},
+            "ExpressionAttributeValues": {":owner": {"S": owner}, ":first": {"S": first}, ":last": {"S": last}},
+        }
+        if only is not None:
+            request["FilterExpression"] = "#state = :state"
+            request["ExpressionAttributeNames"]["#state"] = "state"
+            request["ExpressionAttributeValues"][":state"] = {"S": str(only)}
+        if page is not None:
+            request["Limit"] = page
+        if start is not None:
+            request["ExclusiveStartKey"] = _key(RunRef(owner, start))
+        while True:
+            answer = self._client.call("query", **request)
+            yield from (to_row(item) for item in answer["Items"])
+            if "LastEvaluatedKey" not in answer:
+                return
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    # Attempts.
+
+    def record(self, attempt: Attempt) -> None:
+        expires = (attempt.ended_at + self._retention + _RETRY_SPAN) // SECOND
+        self._client.call("put_item", TableName=self._table, Item=to_item(attempt_row(attempt, expires)))
+
+    def attempts(self, ref: RunRef) -> Sequence[Attempt]:
+        request: dict[str, Any] = {
+            "TableName": self._table,
+            "ConsistentRead": True,
+            "KeyConditionExpression": "#owner = :owner AND begins_with(#key, :prefix)",
+            "ExpressionAttributeNames": {"#owner": "owner", "#key": "key"},
+            "ExpressionAttributeValues": {":owner": {"S": ref.owner}, ":prefix": {"S": attempt_prefix(ref)}},
+        }
+        rows: list[dict[str, Any]] = []
+        while True:
+            answer = self._client.call("query", **request)
+            rows += [to_row(item) for item in answer["Items"]]
+            if "LastEvaluatedKey" not in answer:
+                return [attempt_of(ref, row) for row in rows]
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+
+def _key(ref: RunRef) -> Item:
+    return {"owner": {"S": ref.owner}, "key": {"S": ref.key}}
+
+
+def _encode_cursor(row: Mapping[str, Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps([row["owner"], row["key"]]).encode()).decode()
+
+
+def _decode_cursor(cursor: str, owner: str) -> str:
+    try:
+        of, key = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+        if of != owner or not isinstance(key, str):
+            raise ValueError
+    except (ValueError, TypeError, binascii.Error, AttributeError) as problem:
+        raise InvalidInput("cursor", cursor, "is not of this listing", "pass the cursor of the page before") from problem
+    return key

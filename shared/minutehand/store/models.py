@@ -1,0 +1,68 @@
+"""PynamoDB's view of the tables, for the control plane. Keys are those of ``definitions``; a contract test compares them."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+from pynamodb.models import Model
+
+from minutehand.settings import Settings
+
+_M = TypeVar("_M", bound=Model)
+
+
+class HeadItem(Model):
+    """A schedule's head."""
+
+    tenant = UnicodeAttribute(hash_key=True)
+    name = UnicodeAttribute(range_key=True)
+    state = UnicodeAttribute()
+    revision = NumberAttribute()
+    version = NumberAttribute()
+    job = UnicodeAttribute()
+    expression = UnicodeAttribute()
+    timezone = UnicodeAttribute()
+    description = UnicodeAttribute(null=True)
+    tags = UnicodeAttribute(null=True)  # JSON text
+    note = UnicodeAttribute(null=True)
+    created_at = NumberAttribute()
+    updated_at = NumberAttribute()
+
+
+class RevisionItem(Model):
+    """One immutable definition."""
+
+    owner = UnicodeAttribute(hash_key=True)
+    number = NumberAttribute(range_key=True)
+    shard = NumberAttribute()
+    job = UnicodeAttribute()
+    rule = UnicodeAttribute()  # JSON text
+    payload = UnicodeAttribute(null=True)  # JSON text
+    payload_ref = UnicodeAttribute(null=True)
+    overrides = UnicodeAttribute(null=True)  # JSON text
+    active_from = NumberAttribute()
+    active_until = NumberAttribute(null=True)
+    closed_by = UnicodeAttribute(null=True)
+
+
+class EntryItem(Model):
+    """An agenda entry, as the arming transaction puts it."""
+
+    shard = UnicodeAttribute(hash_key=True)
+    entry = UnicodeAttribute(range_key=True)
+    after = NumberAttribute()
+    created_at = NumberAttribute()
+
+
+def bound(model: type[_M], suffix: str, settings: Settings) -> type[_M]:
+    """The model for one table of one stack: PynamoDB keeps name and endpoint in the class."""
+    meta: dict[str, Any] = {
+        "table_name": settings.table(suffix),
+        "host": settings.endpoint,
+        "region": settings.region,
+        "max_retry_attempts": 4,
+        "connect_timeout_seconds": 3,
+        "read_timeout_seconds": 10,
+    }
+    return type(model.__name__, (model,), {"Meta": type("Meta", (), meta)})

@@ -1,0 +1,30 @@
+"""Payloads too large for a message, in the bucket: content-addressed, so that the same payload is stored once a tenant."""
+
+from __future__ import annotations
+
+import hashlib
+
+from minutehand.aws import Client
+from minutehand.errors import InvalidInput
+
+PREFIX = "payloads"
+
+
+class BucketPayloads:
+    """Payloads in S3. Without a bucket every large payload is refused at the door."""
+
+    def __init__(self, client: Client, bucket: str | None) -> None:
+        self._client, self._bucket = client, bucket
+
+    def put(self, tenant: str, text: str) -> str:
+        if self._bucket is None:
+            raise InvalidInput("payload", text, f"has {len(text.encode()):,} bytes and there is no bucket", "set MINUTEHAND_BUCKET")
+        body = text.encode()
+        key = f"{PREFIX}/{tenant}/{hashlib.sha256(body).hexdigest()}"
+        self._client.call("put_object", Bucket=self._bucket, Key=key, Body=body, ContentType="application/json")
+        return key
+
+    def get(self, key: str) -> str:
+        answer = self._client.call("get_object", Bucket=self._bucket, Key=key)
+        body: bytes = answer["Body"].read()
+        return body.decode()

@@ -1,0 +1,120 @@
+"""Rows: runs, attempts and entries as DynamoDB items and back. Attributes that say nothing are not written: a row is billed by size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from minutehand.model.entry import Entry, parse_entry_key
+from minutehand.model.names import RunRef
+from minutehand.model.run import Attempt, Failure, Run, RunState
+from minutehand.runs.clauses import Value
+
+Item = dict[str, dict[str, Any]]
+
+_NUMBERS = ("due", "not_before", "created_at", "fence", "attempt", "max_attempts", "lease_until", "started_at", "ended_at")
+_ALWAYS = ("fence", "attempt", "rev", "due", "not_before")  # conditions compare them, so they are there from the start
+_TEXTS = ("job", "lease_token", "reason", "payload", "payload_ref", "overrides", "worker")
+
+
+def encode(value: Value) -> dict[str, Any]:
+    """A value in DynamoDB's JSON."""
+    if isinstance(value, bool):
+        return {"BOOL": value}
+    return {"N": str(value)} if isinstance(value, int) else {"S": str(value)}
+
+
+def decode(attribute: Mapping[str, Any]) -> Value:
+    """The reverse of ``encode``."""
+    ((kind, value),) = attribute.items()
+    return int(value) if kind == "N" else value
+
+
+def to_item(row: Mapping[str, Value]) -> Item:
+    return {name: encode(value) for name, value in row.items()}
+
+
+def to_row(item: Mapping[str, Mapping[str, Any]]) -> dict[str, Value]:
+    return {name: decode(attribute) for name, attribute in item.items()}
+
+
+def run_row(run: Run) -> dict[str, Value]:
+    """A run as it is first written."""
+    row: dict[str, Value | None] = {name: getattr(run, name) for name in (*_NUMBERS, *_TEXTS)}
+    row |= {"owner": run.ref.owner, "key": run.ref.key, "state": str(run.state), "rev": run.revision}
+    return {name: value for name, value in row.items() if value or (name in _ALWAYS and value is not None)}
+
+
+def run_of(row: Mapping[str, Any]) -> Run:
+    """A run from its row; attributes of a later release are passed over."""
+    known = {name: row[name] for name in (*_NUMBERS, *_TEXTS, "buried_at") if name in row}
+    failure = Failure(kind=row["error_type"], message=row.get("error", "")) if "error_type" in row else None
+    return Run(
+        ref=RunRef(row["owner"], row["key"]),
+        state=RunState(row["state"]),
+        revision=row["rev"],
+        failure=failure,
+        cancel_requested=bool(row.get("cancel_requested", False)),
+        unstarted=bool(row.get("unstarted", False)),
+        **known,
+    )
+
+
+def attempt_prefix(ref: RunRef) -> str:
+    """Sibling rows sort before all runs, so that a listing of runs never reads them."""
+    return f"#{ref.key}#attempt#"
+
+
+def attempt_row(attempt: Attempt, expires: int) -> dict[str, Value]:
+    """The row of a failed attempt; ``expires`` in epoch seconds."""
+    row: dict[str, Value | None] = {
+        "owner": attempt.run.owner,
+        "key": f"{attempt_prefix(attempt.run)}{attempt.fence:06d}",
+        "number": attempt.number,
+        "fence": attempt.fence,
+        "worker": attempt.worker,
+        "started_at": attempt.started_at,
+        "ended_at": attempt.ended_at,
+        "error_type": attempt.failure.kind,
+        "error": attempt.failure.message,
+        "traceback": attempt.failure.traceback,
+        "next_attempt_at": attempt.next_attempt_at,
+        "ttl": expires,
+    }
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def attempt_of(ref: RunRef, row: Mapping[str, Any]) -> Attempt:
+    return Attempt(
+        run=ref,
+        number=row["number"],
+        fence=row["fence"],
+        worker=row["worker"],
+        started_at=row["started_at"],
+        ended_at=row["ended_at"],
+        failure=Failure(kind=row["error_type"], message=row["error"], traceback=row.get("traceback", "")),
+        next_attempt_at=row.get("next_attempt_at"),
+    )
+
+
+def shard_key(shard: int) -> str:
+    return f"{shard:04d}"
+
+
+def entry_row(entry: Entry) -> dict[str, Value]:
+    row: dict[str, Value] = {"shard": shard_key(entry.shard), "entry": entry.key, "after": entry.after}
+    return row | {"created_at": entry.created_at}
+
+
+def entry_of(row: Mapping[str, Any]) -> Entry:
+    """An entry from its row. Raises ValueError, KeyError or TypeError for one that is none."""
+    due, kind, identity = parse_entry_key(row["entry"])
+    return Entry(
+        shard=int(row["shard"]),
+        due=due,
+        kind=kind,
+        id=identity,
+        after=row.get("after", 0),
+        failures=row.get("failures", 0),
+        created_at=row.get("created_at", 0),
+    )
