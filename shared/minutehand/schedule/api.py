@@ -10,7 +10,7 @@ from typing import Any
 
 from minutehand.errors import ExpressionError
 from minutehand.schedule.instants import milliseconds, moment
-from minutehand.schedule.rule import Rule
+from minutehand.schedule.rule import Rule, check_whole
 from minutehand.schedule.second_opinion import check_portable
 from minutehand.schedule.simple import CENTURY
 from minutehand.schedule.tables import LATEST, Timetable, fires
@@ -45,8 +45,7 @@ def next_fires(
     [datetime.datetime(2026, 3, 29, 3, 0, tzinfo=zoneinfo.ZoneInfo(key='Europe/Berlin'))]
     """
     rule = Rule.of(expression, timezone=timezone, **policies)
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MOST:
-        raise ExpressionError("count", count, "not a number of fires", f"give 1 to {_MOST}")
+    check_whole("count", count, 1, _MOST)
     now = milliseconds("after", after)
     table = timetable(rule, anchor=now, key=key)
     _check_near(rule, table.next(now), now)
@@ -64,7 +63,9 @@ def pin(rule: Rule, *, anchor: int, key: str | None, seed: str | None = None) ->
     first = timetable(pinned, anchor=anchor, key=key).next(anchor)
     if first is None:
         problem = f"nothing is due after {moment(anchor).isoformat()}"
-        raise ExpressionError("expression", rule.expression, problem, "give a time to come, or check start, end and exclusions")
+        raise ExpressionError(
+            "expression", rule.expression, problem, "give a time to come, or check start, end and exclusions"
+        )
     _check_near(rule, first, anchor)
     if rule.max_fires is None or rule.last is not None:
         return pinned

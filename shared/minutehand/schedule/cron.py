@@ -33,6 +33,13 @@ def is_aws(expression: str) -> bool:
     return _AWS.fullmatch(expression) is not None
 
 
+def plain(expression: str) -> str:
+    """The fields alone, in capitals: names and ``cron(…)`` resolved."""
+    aws = _AWS.fullmatch(expression)
+    text = aws[1] if aws else NAMES.get(expression.strip().lower(), expression)
+    return " ".join(text.split()).upper()
+
+
 def parse(expression: str, spread: Spread) -> CronPattern:
     """Parse five or six fields, an ``@`` name or ``cron(…)``; ``ExpressionError`` if it is none or never matches."""
     aws = _AWS.fullmatch(expression)
@@ -52,7 +59,9 @@ def parse(expression: str, spread: Spread) -> CronPattern:
 
 def _named(named: str, expression: str, spread: Spread) -> CronPattern:
     if named not in NAMES:
-        Token(named, expression.find("@"), expression).fail(f"{named!r} is not a known name", "write one of " + ", ".join(NAMES))
+        Token(named, expression.find("@"), expression).fail(
+            f"{named!r} is not a known name", "write one of " + ", ".join(NAMES)
+        )
     return parse(NAMES[named], spread)
 
 
@@ -70,7 +79,9 @@ def _aws(tokens: list[Token], spread: Spread) -> CronPattern:
     """Minute, hour, day of month, month, day of week (1 = Sunday), year; one of the two days is ``?``."""
     whole = Token("", 0, tokens[0].expression if tokens else "cron()")
     if len(tokens) != 6:
-        whole.fail(f"cron(…) has 6 fields, not {len(tokens)}", "write cron(minute hour day-of-month month day-of-week year)")
+        whole.fail(
+            f"cron(…) has 6 fields, not {len(tokens)}", "write cron(minute hour day-of-month month day-of-week year)"
+        )
     minute, hour, day, month, weekday, year = tokens
     if (day.text == "?") == (weekday.text == "?"):
         weekday.fail("in cron(…) exactly one of the two day fields is '?'", "put '?' into the one that you do not use")
@@ -109,7 +120,9 @@ def _days(day: Token, weekday: Token, week: Spec, spread: Spread) -> Days:
         return _EVERY_DAY
     dates, from_end, nearest, last_workday = _dates(day, spread)
     weekdays, nth = _weekdays(weekday, week, spread)
-    either = day.text[0] not in "*?" and weekday.text[0] not in "*?"  # Debian's rule: a field that begins with a star never widens
+    either = (
+        day.text[0] not in "*?" and weekday.text[0] not in "*?"
+    )  # Debian's rule: a field that begins with a star never widens
     return Days(dates, from_end, nearest, last_workday, weekdays, nth, either)
 
 
@@ -155,7 +168,9 @@ def _weekdays(weekday: Token, week: Spec, spread: Spread) -> tuple[int, tuple[tu
 
 def _last_of_week(item: Token, week: Spec) -> int:
     if week is fields.WEEKDAY:
-        item.fail("'L' alone is not a day of the week", "for the last Friday of the month write 5L; for Saturday write 6")
+        item.fail(
+            "'L' alone is not a day of the week", "for the last Friday of the month write 5L; for Saturday write 6"
+        )
     return 1 << 6  # in the AWS dialect the week ends on Saturday
 
 
@@ -170,8 +185,16 @@ def _must_occur(pattern: CronPattern, day: Token, month: Token) -> None:
     if days.plain:
         if (days.either and days.weekdays) or lowest(days.dates) <= longest:
             return
-        wrong, where = lowest(days.dates), ",".join(str(number) for number in range(1, 13) if pattern.months >> number & 1)
+        wrong, where = (
+            lowest(days.dates),
+            ",".join(str(number) for number in range(1, 13) if pattern.months >> number & 1),
+        )
         day.fail(f"day-of-month {wrong} never occurs in month {where}", f"did you mean {longest}?")
     kinds = [(leap, first, number) for leap in (False, True) for first in range(7) for number in range(1, 13)]
-    if not any(days.of(*shape(leap, first, number)) for leap, first, number in kinds if pattern.months >> number & 1):
-        day.fail(f"{day.text} with this day-of-week never occurs in month {month.text}", "check the day fields and the month together")
+    if not any(
+        days.of(*shape(first, number, leap=leap)) for leap, first, number in kinds if pattern.months >> number & 1
+    ):
+        day.fail(
+            f"{day.text} with this day-of-week never occurs in month {month.text}",
+            "check the day fields and the month together",
+        )

@@ -72,7 +72,7 @@ def _nearest(day: int, first: int, length: int) -> int:
 
 
 @cache  # 12 × 2 × 7 months at most, by the kind of year
-def shape(leap: bool, first_of_year: int, month: int) -> tuple[int, int]:
+def shape(first_of_year: int, month: int, *, leap: bool) -> tuple[int, int]:
     """Weekday of the 1st and length of a month, by the kind of its year."""
     lengths = (31, 29 if leap else 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
     return (first_of_year + sum(lengths[: month - 1])) % 7, lengths[month - 1]
@@ -81,4 +81,4 @@ def shape(leap: bool, first_of_year: int, month: int) -> tuple[int, int]:
 def month(year: int, number: int) -> tuple[int, int]:
     """Weekday (0 = Sunday) of the 1st and length of a month."""
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    return shape(leap, date(year, 1, 1).toordinal() % 7, number)
+    return shape(date(year, 1, 1).toordinal() % 7, number, leap=leap)

@@ -48,7 +48,7 @@ class Expression:
         return isinstance(self.parsed, Rate) and self.parsed.origin is None
 
 
-def read(text: str) -> Expression:
+def read(text: object) -> Expression:
     """Parse an expression, whatever its kind; ``ExpressionError`` if it is none."""
     if not isinstance(text, str):
         remedy = "write '*/5 * * * *', rate(5 minutes) or at(2026-12-24T18:00:00)"
@@ -60,7 +60,9 @@ def read(text: str) -> Expression:
 def _read(text: str) -> Expression:
     longest = LONGEST_RRULE if rrule.is_rrule(text) else LONGEST
     if len(text) > longest:
-        raise ExpressionError("expression", text, f"longer than {longest} characters", "split it into several expressions")
+        raise ExpressionError(
+            "expression", text, f"longer than {longest} characters", "split it into several expressions"
+        )
     asked: list[str] = []
 
     def note(salt: str, width: int) -> int:  # noqa: ARG001 the signature of a Spread
@@ -82,7 +84,7 @@ def _parse(text: str, spread: Spread) -> Parsed:
 
 
 def table(expression: Expression, zone: str, policy: Policy, *, anchor: int, key: str | None) -> Timetable:
-    """The timetable; ``anchor`` (UTC milliseconds) is where a rate or recurrence without its own origin begins, ``key`` what H spreads by."""
+    """The timetable. A rate or recurrence without an origin begins at ``anchor`` (UTC milliseconds); H spreads by ``key``."""
     parsed = expression.parsed
     if isinstance(parsed, Rate):
         return _every(parsed, zone, anchor)
@@ -105,9 +107,17 @@ def _every(rate: Rate, zone: str, anchor: int) -> Every:
 
 @lru_cache(maxsize=_KEPT)
 def _cron(text: str, zone: str, policy: Policy, key: str | None) -> WallClock:
-    pattern = cron.parse(text, _by_key(text, key))
-    gap: Gap = policy.gap or ("next_valid" if pattern.fixed and not cron.is_aws(text) else "skip")
-    return WallClock(pattern, zones.table(zone), gap, policy.repeated or ("first" if pattern.fixed else "both"))
+    known = pattern(text, key)
+    gap: Gap = policy.gap or ("next_valid" if known.fixed and not cron.is_aws(text) else "skip")
+    return WallClock(known, zones.table(zone), gap, policy.repeated or ("first" if known.fixed else "both"))
+
+
+def pattern(text: str, key: str | None) -> CronPattern:
+    """The pattern of a cron expression, H replaced by what ``key`` says."""
+    known = _read(text)
+    found = cron.parse(text, _by_key(text, key)) if known.hashed else known.parsed
+    assert isinstance(found, CronPattern)
+    return found
 
 
 def _by_key(text: str, key: str | None) -> Spread:
@@ -139,5 +149,3 @@ def _until(rule: WallClock, recur: Recur, zone: str) -> Timetable:
     last = recur.until.instant(zone, "shift")
     assert last is not None
     return Between(rule, last=last)
-
-

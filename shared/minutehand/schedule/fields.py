@@ -13,9 +13,15 @@ from typing import NoReturn
 
 from minutehand.errors import ExpressionError
 
-_MONTHS = {name: n for n, name in enumerate(["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"], 1)}
+_MONTHS = {
+    name: n
+    for n, name in enumerate(["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"], 1)
+}
 _DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
-_ITEM = re.compile(r"(?:(?P<star>[*?])|(?P<hash>H)(?:\((?P<from>\w+)-(?P<to>\w+)\))?|(?P<low>\w+)(?:-(?P<high>\w+))?)(?:/(?P<step>\w+))?", re.ASCII)
+_ITEM = re.compile(
+    r"(?:(?P<star>[*?])|(?P<hash>H)(?:\((?P<from>\w+)-(?P<to>\w+)\))?|(?P<low>\w+)(?:-(?P<high>\w+))?)(?:/(?P<step>\w+))?",
+    re.ASCII,
+)
 _NUMBER = re.compile("[0-9]{1,4}")
 
 Spread = Callable[[str, int], int]
@@ -121,7 +127,10 @@ def number(token: Token, spec: Spec, text: str) -> int:
     if spec is WEEKDAY and value == 7:
         return 7  # Sunday as the end of a range; the reader of the field folds it onto 0
     if not spec.low <= value <= spec.high:
-        token.fail(f"{spec.name} {value} is outside {spec.low}-{spec.high}", f"did you mean {min(max(value, spec.low), spec.high)}?")
+        token.fail(
+            f"{spec.name} {value} is outside {spec.low}-{spec.high}",
+            f"did you mean {min(max(value, spec.low), spec.high)}?",
+        )
     return value
 
 
@@ -149,7 +158,9 @@ def _step(token: Token, spec: Spec, text: str | None, width: int) -> int:
     step = int(text)
     if step > spec.high - spec.low + 1:
         unit = spec.name if spec in (SECOND, MINUTE, HOUR) else "day"
-        token.fail(f"step {step} is longer than the field {spec.name}", f"for every {step} {unit}s write rate({step} {unit}s)")
+        token.fail(
+            f"step {step} is longer than the field {spec.name}", f"for every {step} {unit}s write rate({step} {unit}s)"
+        )
     return step
 
 

@@ -10,7 +10,9 @@ from minutehand.schedule.clock import NEVER, Clock, lowest
 from minutehand.schedule.days import EPOCH, Days, month
 from minutehand.schedule.zones import FOREVER, LAST_YEAR
 
-_KEPT = 600  # months remembered by one expression: 50 years, more than the longest wait for a February 29th on one weekday
+_KEPT = (
+    600  # months remembered by one expression: 50 years, more than the longest wait for a February 29th on one weekday
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,9 @@ class CronPattern:
     years: tuple[int, ...] = ()  # ascending; empty: every year
     fixed: bool = False  # minute and hour are set times: no ``*`` and no ``/`` in them
     to_the_second: bool = False  # it has a field for seconds
-    _months: dict[int, int] = field(default_factory=dict, init=False, compare=False, repr=False)  # year * 12 + month → days
+    _months: dict[int, int] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )  # year * 12 + month → days
 
     def match(self, local: int) -> int:
         """The first matching wall-clock second at or after ``local``; ``FOREVER`` if there is none."""

@@ -36,7 +36,9 @@ class Rule:
     expression: str  # cron, cron(…), rate(…), at(…) or an RFC 5545 recurrence
     timezone: str = "UTC"  # an IANA name
     also: tuple[str, ...] = ()  # further expressions; each instant counts once
-    gap: Gap | None = None  # a wall time that the clocks skip: next_valid, skip, shift; None: as the kind of expression has it
+    gap: Gap | None = (
+        None  # a wall time that the clocks skip: next_valid, skip, shift; None: as the kind of expression has it
+    )
     repeated: Repeated | None = None  # a wall time that comes twice: first, second, both; None: likewise
     exclude: tuple[str, ...] = ()  # dates, ranges 2026-12-24/2026-12-31, "weekends", cron expressions
     calendar: str | None = None  # public holidays to exclude, by country and subdivision: DE, DE-BY
@@ -57,19 +59,25 @@ class Rule:
         _choice("gap", self.gap, (None, *get_args(Gap)))
         _choice("repeated", self.repeated, (None, *get_args(Repeated)))
         _choice("on_excluded", self.on_excluded, get_args(OnExcluded))
-        _whole("window", self.window, 0, LONGEST_WINDOW)
-        _whole("jitter", self.jitter, 0, LONGEST_WINDOW)
+        check_whole("window", self.window, 0, LONGEST_WINDOW)
+        check_whole("jitter", self.jitter, 0, LONGEST_WINDOW)
         if self.window and self.jitter:
-            raise ExpressionError("jitter", self.jitter, "a window spreads already", "give window= or jitter=, not both")
+            raise ExpressionError(
+                "jitter", self.jitter, "a window spreads already", "give window= or jitter=, not both"
+            )
         if self.max_fires is not None:
-            _whole("max_fires", self.max_fires, 1, MOST_FIRES)
+            check_whole("max_fires", self.max_fires, 1, MOST_FIRES)
         for name, kind in (("calendar", str), ("seed", str), ("last", int)):
             if not isinstance(getattr(self, name), (kind, type(None))):
-                raise ExpressionError(name, getattr(self, name), f"not of type {kind.__name__}", f"give a {kind.__name__} or None")
+                raise ExpressionError(
+                    name, getattr(self, name), f"not of type {kind.__name__}", f"give a {kind.__name__} or None"
+                )
         object.__setattr__(self, "plan", self._plan())
 
     def _plan(self) -> Plan:
-        start, end = (None if at is None else milliseconds(name, at) for name, at in (("start", self.start), ("end", self.end)))
+        start, end = (
+            None if at is None else milliseconds(name, at) for name, at in (("start", self.start), ("end", self.end))
+        )
         if start is not None and end is not None and start > end:
             raise ExpressionError("end", self.end, "before start", "give an end later than the start")
         return Plan(
@@ -89,7 +97,9 @@ class Rule:
 
     def _expressions(self) -> tuple[Expression, ...]:
         if len(self.also) >= MOST_EXPRESSIONS:
-            raise ExpressionError("also", len(self.also), f"more than {MOST_EXPRESSIONS} expressions", "make several schedules")
+            raise ExpressionError(
+                "also", len(self.also), f"more than {MOST_EXPRESSIONS} expressions", "make several schedules"
+            )
         found = [read(self.expression)]
         for number, text in enumerate(self.also):
             with about(f"also[{number}]"):
@@ -113,15 +123,18 @@ class Rule:
         if unknown or "expression" not in values:
             problem = f"no rule has {unknown}" if unknown else "there is no expression"
             raise ExpressionError("rule", dict(values), problem, "give expression and any of " + ", ".join(known[1:]))
-        return cls(**{name: _date(name, value) if name in _DATES else value for name, value in values.items()})
+        given: dict[str, Any] = {
+            name: _date(name, value) if name in _DATES else value for name, value in values.items()
+        }
+        return cls(**given)
 
     @classmethod
     def of(cls, expression: str | Sequence[str], **policies: Any) -> Rule:
         """A rule of one expression or several."""
-        if isinstance(expression, (list, tuple)) and expression:
-            first, *rest = expression
-            return cls(expression=first, also=(*rest, *policies.pop("also", ())), **policies)
-        return cls(expression=expression, **policies)
+        if isinstance(expression, str) or not expression:
+            return cls(expression=str(expression or ""), **policies)
+        first, *rest = expression
+        return cls(expression=first, also=(*rest, *policies.pop("also", ())), **policies)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Rule.from_dict, (self.as_dict(),)
@@ -156,6 +169,7 @@ def _choice(name: str, value: object, known: tuple[object, ...]) -> None:
         raise ExpressionError(name, value, "not a known choice", "give one of " + ", ".join(map(repr, known)))
 
 
-def _whole(name: str, value: object, low: int, high: int) -> None:
+def check_whole(name: str, value: object, low: int, high: int) -> None:
+    """``ExpressionError`` unless ``value`` is a whole number from ``low`` to ``high``."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise ExpressionError(name, value, f"not a whole number from {low} to {high}", f"give {low} to {high}")

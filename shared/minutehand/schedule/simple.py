@@ -12,7 +12,8 @@ from minutehand.schedule.moments import Moment
 CENTURY = 100 * 366 * 86400  # seconds; nothing may be due later than that from now
 _UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 _RATE = re.compile(
-    r"\s*rate\(\s*(?P<number>[0-9]+)\s+(?P<unit>[a-z]+)\s*(?:,\s*from\s*=\s*(?P<origin>[^\s)]+)\s*)?\)\s*", re.IGNORECASE
+    r"\s*rate\(\s*(?P<number>[0-9]+)\s+(?P<unit>[a-z]+)\s*(?:,\s*from\s*=\s*(?P<origin>[^\s)]+)\s*)?\)\s*",
+    re.IGNORECASE,
 )
 _AT = re.compile(r"\s*at\(\s*(?P<moment>[^\s)]+)\s*\)\s*", re.IGNORECASE)
 

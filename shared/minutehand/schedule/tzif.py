@@ -41,7 +41,9 @@ class Yearly:
         found = _CHANGE.fullmatch(self.rule)
         assert found, self.rule
         month, week, weekday, julian, day, *clock = found.groups()
-        ordinal = _nth_weekday(year, int(month), int(week), int(weekday)) if month else _day_of_year(year, julian, int(day))
+        ordinal = (
+            _nth_weekday(year, int(month), int(week), int(weekday)) if month else _day_of_year(year, julian, int(day))
+        )
         return (ordinal - _EPOCH) * 86400 + (_seconds(clock) if clock[0] else 7200) - self.before
 
 

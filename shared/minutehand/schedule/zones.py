@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
 from itertools import accumulate
+from typing import Literal
 from zoneinfo import ZoneInfo
 
 from minutehand.errors import ExpressionError
@@ -37,9 +38,13 @@ class Segments:
     offsets: list[int]  # seconds east of Greenwich
     opens: list[int]  # local: what the wall clock shows when it begins
     closes: list[int]  # local: what it would show when it ends (excluded)
-    seen: list[int]  # local: the latest shown before. From ``seen`` to ``opens`` is skipped, from ``opens`` to ``seen`` repeated
+    seen: list[
+        int
+    ]  # local: the latest shown before. From ``seen`` to ``opens`` is skipped, from ``opens`` to ``seen`` repeated
     shown: list[int]  # local: the latest shown when it ends
-    windows: dict[str, tuple[list[int], list[int]]]  # local: what counts under each policy for repeats: from, and until (excluded)
+    windows: dict[
+        str, tuple[list[int], list[int]]
+    ]  # local: what counts under each policy for repeats: from, and until (excluded)
 
     @classmethod
     def of(cls, instants: list[int], offsets: list[int], horizon: int) -> Segments:
@@ -49,7 +54,9 @@ class Segments:
         closes = [end + offset for end, offset in zip([*instants, horizon], offsets, strict=True)]
         shown = list(accumulate(closes, max))
         seen = [-2 * FOREVER, *shown[:-1]]
-        again = [*accumulate(reversed(opens), min)][::-1][1:] + [2 * FOREVER]  # local: the earliest that any later segment shows
+        again = [2 * FOREVER, *accumulate(reversed(opens), min)][
+            -2::-1
+        ]  # local: the earliest that a later segment shows
         windows = {
             "first": (list(map(max, opens, seen)), closes),
             "second": (opens, list(map(min, closes, again))),
@@ -81,6 +88,21 @@ class Zone:
     def local(self, second: int) -> int:
         """What the wall clock shows at ``second``."""
         return second + self.offset(second)
+
+    def showing(self, second: int) -> Literal["once", "first", "second"]:
+        """Whether the wall clock shows this time once, or twice and ``second`` is the first or a later time."""
+        segments = self.reach(second + LONGEST_OFFSET)
+        at = bisect_right(segments.starts, second) - 1
+        local = second + segments.offsets[at]
+        if local < segments.seen[at]:
+            return "second"
+        return "once" if local < segments.windows["second"][1][at] else "first"
+
+    def changes(self, after: int, until: int) -> list[tuple[int, int, int]]:
+        """The changes in ``(after, until]``: instant, offset before, offset after."""
+        segments = self.reach(until)
+        first, last = (bisect_right(segments.starts, second) for second in (after, until))
+        return [(segments.starts[n], segments.offsets[n - 1], segments.offsets[n]) for n in range(first, last)]
 
     def reaches(self, local: int) -> int:
         """The first instant at which the wall clock shows ``local`` or later."""

@@ -1,0 +1,75 @@
+"""Times of day that match: hours, minutes and seconds, each the bits of an integer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+NEVER = -1
+
+
+def lowest(bits: int) -> int:
+    """The number of the lowest bit set."""
+    return (bits & -bits).bit_length() - 1
+
+
+def listed(bits: int) -> list[int]:
+    """The numbers of the bits set, ascending."""
+    return [number for number in range(bits.bit_length()) if bits >> number & 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Every combination of these hours, minutes and seconds."""
+
+    hours: int
+    minutes: int
+    seconds: int
+    first: int = field(init=False)  # the earliest of the day, seconds since midnight
+
+    def __post_init__(self) -> None:
+        first = lowest(self.hours) * 3600 + lowest(self.minutes) * 60 + lowest(self.seconds)
+        object.__setattr__(self, "first", first)
+
+    def next(self, clock: int) -> int:
+        """The first matching second of the day at or after ``clock``; ``NEVER`` if the day has no more."""
+        hour, rest = divmod(clock, 3600)
+        minute, second = divmod(rest, 60)
+        if self.hours >> hour & 1:
+            if self.minutes >> minute & 1 and (coming := self.seconds >> second):
+                return clock + lowest(coming)
+            minute += 1
+            if coming := self.minutes >> minute:
+                return hour * 3600 + (minute + lowest(coming)) * 60 + lowest(self.seconds)
+        hour += 1
+        if coming := self.hours >> hour:
+            return (hour + lowest(coming)) * 3600 + lowest(self.minutes) * 60 + lowest(self.seconds)
+        return NEVER
+
+    def within(self, clock: int, unit: int) -> Clock:
+        """What of it lies in the hour (``unit`` 3600), minute (60) or second (1) of ``clock``."""
+        hour, rest = divmod(clock, 3600)
+        minute, second = divmod(rest, 60)
+        minutes = self.minutes if unit > 60 else self.minutes & 1 << minute
+        seconds = self.seconds if unit > 1 else self.seconds & 1 << second
+        return Clock(self.hours & 1 << hour, minutes, seconds)
+
+    def times(self) -> Times:
+        """The matching times as a sequence."""
+        return Times(listed(self.hours), listed(self.minutes), listed(self.seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Up to 86,400 times of day, none of them written out."""
+
+    hours: list[int]
+    minutes: list[int]
+    seconds: list[int]
+
+    def __len__(self) -> int:
+        return len(self.hours) * len(self.minutes) * len(self.seconds)
+
+    def __getitem__(self, index: int) -> int:
+        rest, second = divmod(index, len(self.seconds))
+        hour, minute = divmod(rest, len(self.minutes))
+        return self.hours[hour] * 3600 + self.minutes[minute] * 60 + self.seconds[second]

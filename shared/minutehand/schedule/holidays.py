@@ -1,0 +1,68 @@
+"""Public holidays by country and subdivision, from the ``holidays`` package (extra ``calendars``)."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import re
+import warnings
+from datetime import date
+from functools import lru_cache
+from types import ModuleType
+from typing import Any
+
+from minutehand.errors import ExpressionError
+
+_NAME = re.compile(r"([A-Z]{2})(?:-([A-Z0-9]{1,4}))?")
+_KEPT = 256  # calendars; a year of one costs about 0.1 ms to work out and 5 KB to keep
+
+
+class Holidays:
+    """One named calendar. A day is a date."""
+
+    def __init__(self, calendar: Any) -> None:
+        self._calendar = calendar
+
+    def holiday(self, day: date) -> bool:
+        """Whether ``day`` is a public holiday."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it warns of years that it only estimates
+            return day in self._calendar
+
+    def weekend(self, day: date) -> bool:
+        """Whether ``day`` is a weekend there: not everywhere Saturday and Sunday."""
+        return bool(self._calendar.is_weekend(day))
+
+
+@lru_cache(maxsize=_KEPT)
+def calendar(name: str) -> Holidays:
+    """The calendar called ``DE`` or ``DE-BY``; ``ExpressionError`` (field ``calendar``) if there is none of that name."""
+    found = _NAME.fullmatch(name)
+    package = _package(name)
+    known = package.list_supported_countries(include_aliases=True)
+    if found is None or found[1] not in known:
+        raise ExpressionError("calendar", name, "not a known calendar", _suggestion(name, known))
+    if found[2] and found[2] not in known[found[1]]:
+        remedy = (
+            "give one of " + ", ".join(f"{found[1]}-{part}" for part in known[found[1]])
+            if known[found[1]]
+            else f"give {found[1]!r}"
+        )
+        raise ExpressionError("calendar", name, f"{found[1]} has no subdivision {found[2]!r}", remedy)
+    return Holidays(package.country_holidays(found[1], subdiv=found[2]))
+
+
+def _package(name: str) -> ModuleType:
+    try:
+        return importlib.import_module("holidays")
+    except ImportError:
+        raise ExpressionError(
+            "calendar", name, "the package holidays is not installed", "pip install 'minutehand[calendars]'"
+        ) from None
+
+
+def _suggestion(name: str, known: dict[str, list[str]]) -> str:
+    near = difflib.get_close_matches(name[:10].upper(), known, n=3, cutoff=0.4)
+    return "give a country, perhaps with a subdivision, such as 'DE' or 'DE-BY'" + (
+        f"; near: {', '.join(near)}" if near else ""
+    )

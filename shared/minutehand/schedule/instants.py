@@ -1,0 +1,23 @@
+"""The boundary between aware datetimes outside and UTC milliseconds inside."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from minutehand.errors import ExpressionError
+from minutehand.schedule import zones
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def milliseconds(field: str, moment: object) -> int:
+    """UTC milliseconds of an aware datetime; ``ExpressionError`` for anything else."""
+    if not isinstance(moment, datetime) or moment.utcoffset() is None:
+        raise ExpressionError(field, moment, "not a datetime with a time zone", "give datetime(..., tzinfo=UTC)")
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+def moment(instant: int, zone: str = "UTC") -> datetime:
+    """UTC milliseconds as a datetime in an IANA zone."""
+    return (_EPOCH + timedelta(milliseconds=instant)).astimezone(zones.zone(zone))
