@@ -53,6 +53,7 @@ class Materialised:
     resent: int = 0  # messages sent for runs that were there
     taken_over: int = 0  # runs taken over from an older revision
     sent: int = 0  # messages accepted, in all
+    lag: int = 0  # ms from a fire's time to the acceptance of its message: the largest, 0 if all were ahead
 
 
 def materialise(orders: Sequence[Order], services: Services, clock: Clock, *, trace: str | None = None) -> Materialised:
@@ -71,10 +72,13 @@ def materialise(orders: Sequence[Order], services: Services, clock: Clock, *, tr
         if not pending:
             break
     messages = [fire_message(runs[ref], by_ref[ref].revision, trace) for ref in to_send]
-    for ref, accepted in zip(to_send, publish(messages, services.work, clock), strict=True):
+    answers = publish(messages, services.work, clock)
+    finished = clock()
+    for ref, accepted in zip(to_send, answers, strict=True):
         if accepted:
             result.done.add(ref)
             result.sent += 1
+            result.lag = max(result.lag, finished - by_ref[ref].fire)
     return result
 
 

@@ -44,11 +44,13 @@ class Handled:
     failed: int = 0  # entries that failed for a reason of their own
     quarantined: int = 0  # of these, moved aside
     cut: int = 0  # chains with more due than one step takes
+    lag: int = 0  # ms from a fire's time to the acceptance of its message: the largest
     failures: list[tuple[Entry, Exception]] = field(default_factory=list)  # of entries, for the caller to count on them
 
     def add(self, other: Handled) -> None:
         for name, value in vars(other).items():
-            setattr(self, name, getattr(self, name) + value)
+            mine = getattr(self, name)
+            setattr(self, name, max(mine, value) if name == "lag" else mine + value)
 
 
 def handle(
@@ -130,6 +132,7 @@ def _follow(links: Sequence[_Link], services: Services, clock: Clock, trace: str
     result.taken_over += made.taken_over
     result.sent += made.sent
     result.resent += made.resent
+    result.lag = max(result.lag, made.lag)
     finished = [link for link in links if all(order.ref in made.done for order in orders[link.entry.key])]
     result.left += len(links) - len(finished)
     _advance(finished, services, clock, result)

@@ -22,7 +22,7 @@ from minutehand.flow.outcome import Outcome
 from minutehand.flow.perform import perform
 from minutehand.flow.ports import Delivery, Revisions
 from minutehand.flow.settle import settle
-from minutehand.model.job import Context, Job
+from minutehand.model.job import Context, Job, RunLogger
 from minutehand.model.letter import DeadLetter
 from minutehand.model.message import Message, TooNew, Unreadable, decode
 from minutehand.model.moment import SECOND, from_ms
@@ -171,7 +171,7 @@ class Worker:
             schedule=None if message.run.is_one_off else message.run.owner.partition("/")[2],
             scheduled_at=from_ms(message.due, zone(message.timezone)),
             attempt=leased.run.attempt,
-            logger=logging.LoggerAdapter(logging.getLogger(f"minutehand.job.{job.name}"), extra),
+            logger=RunLogger(logging.getLogger(f"minutehand.job.{job.name}"), extra),
             remaining=self.remaining,
             is_current=lambda: not ticket.lost,
         )

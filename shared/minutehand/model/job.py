@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from minutehand.model.policies import Policies
+
+class RunLogger(logging.LoggerAdapter[logging.Logger]):
+    """A logger that puts the run on every line, beside what the line says itself."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
+        return msg, kwargs
+
 
 JobFunction = Callable[["Context", Any], Any | Awaitable[Any]]
 
@@ -37,6 +45,6 @@ class Context:
     schedule: str | None  # name of its schedule; None for a one-off
     scheduled_at: datetime  # the instant it is due, in the schedule's time zone
     attempt: int  # 1 for the first
-    logger: logging.LoggerAdapter[logging.Logger]  # puts run, job and tenant on every line
+    logger: RunLogger  # puts run, job and tenant on every line
     remaining: Callable[[], float | None]  # seconds until the process's time limit; None where there is none
     is_current: Callable[[], bool] = lambda: True  # False once this worker has lost the run: stop, another has it

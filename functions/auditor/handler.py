@@ -1,0 +1,22 @@
+"""The auditor: once an hour, the invariants on live data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from minutehand.flow.audit import audit
+from minutehand.services import system_clock
+
+from functions.observe import count, logger, metrics, services, tracer
+
+
+@logger.inject_lambda_context
+@tracer.capture_lambda_handler(capture_response=False)
+@metrics.log_metrics
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  # noqa: ARG001 (neither says anything here)
+    """Audit, repair, report."""
+    report = audit(services(), clock=system_clock)
+    count(Audits=1, Rearmed=report.rearmed, Unclaimed=report.unclaimed, AuditResent=report.resent)
+    count(QuarantinedEntries=report.quarantined, AuditFailed=report.failed)
+    return dict(vars(report))

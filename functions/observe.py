@@ -1,0 +1,74 @@
+"""What the four handlers have in common: services made once a process, logs with the run on every line, traces, metrics."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+
+from aws_lambda_powertools import Logger, Metrics, Tracer
+from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
+from minutehand.flow.ports import Services
+from minutehand.model.message import Message
+from minutehand.services import connect
+from minutehand.settings import from_environment
+
+logger = Logger()
+tracer = Tracer()
+metrics = Metrics()
+
+
+@cache
+def services() -> Services:
+    """The services of this stack: clients are made at the first invocation and kept."""
+    _share_format()
+    return connect(from_environment())
+
+
+def _share_format() -> None:
+    """Every logger writes as ours does, a job's own lines included: JSON with the keys of the present run."""
+    root = logging.getLogger()
+    root.setLevel(logging.INFO)
+    for handler in root.handlers:
+        handler.setFormatter(logger.registered_formatter)
+
+
+@contextmanager
+def around_run(message: Message) -> Iterator[None]:
+    """Log keys and a trace segment around one run, in the thread that executes it."""
+    keys = {"run_id": str(message.run), "job": message.job, "tenant": message.run.tenant}
+    logger.thread_safe_append_keys(**keys)
+    try:
+        with tracer.provider.in_subsegment(f"run {message.job}"[:200]) as segment:
+            if segment is not None:
+                for name, value in keys.items():
+                    segment.put_annotation(name, value)
+            yield
+    finally:
+        logger.thread_safe_remove_keys(list(keys))
+
+
+def count(**values: float) -> None:
+    """Counts of this invocation; those that are nought say nothing."""
+    for name, value in values.items():
+        if value:
+            metrics.add_metric(name=name, unit=MetricUnit.Count, value=value)
+
+
+def milliseconds(name: str, value: float) -> None:
+    """A duration of this invocation."""
+    metrics.add_metric(name=name, unit=MetricUnit.Milliseconds, value=value)
+
+
+def by_dimensions(dimensions: Mapping[str, str], counts: Mapping[str, float], lags: Mapping[str, Iterable[float]]) -> None:
+    """Metrics under further dimensions (job and delivery), in a line of their own beside the invocation's."""
+    own = EphemeralMetrics()
+    for dimension, word in dimensions.items():
+        own.add_dimension(dimension, word)
+    for name, amount in counts.items():
+        own.add_metric(name=name, unit=MetricUnit.Count, value=amount)
+    for name, values in lags.items():
+        for value in values:
+            own.add_metric(name=name, unit=MetricUnit.Milliseconds, value=value)
+    own.flush_metrics()

@@ -1,0 +1,41 @@
+"""The undertaker: records what came into the dead-letter queue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from minutehand.flow.bury import Burial, bury_one
+from minutehand.flow.ports import Delivery
+from minutehand.services import system_clock
+
+from functions.observe import by_dimensions, count, logger, metrics, services, tracer
+
+_processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
+
+
+@logger.inject_lambda_context
+@tracer.capture_lambda_handler(capture_response=False)
+@metrics.log_metrics
+def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
+    """Bury a batch; a letter that cannot be recorded stays in the queue."""
+    return process_partial_response(event, _bury, _processor, context)
+
+
+def _bury(record: SQSRecord) -> None:
+    letter = Delivery(body=record.body, receipt=record.receipt_handle, receives=1, id=record.message_id)
+    burial = bury_one(letter, services(), system_clock)
+    _report(burial)
+
+
+def _report(burial: Burial) -> None:
+    names = {"recorded": "Dead", "returned": "Returned", "unreadable": "Unreadable"}
+    name = names.get(burial.action)
+    if name is None:
+        return
+    count(**{name: 1})
+    if burial.message is not None:
+        by_dimensions({"job": burial.message.job}, {name: 1}, {})

@@ -1,0 +1,76 @@
+"""One batch of messages: every message in a thread of its own, one heartbeat for all."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from minutehand.flow.desk import Desk
+from minutehand.flow.heartbeat import Heartbeat
+from minutehand.flow.outcome import Outcome
+from minutehand.flow.ports import Delivery, Services
+from minutehand.flow.work import Around, Jobs, Worker, hide_batch
+from minutehand.model.moment import SECOND
+from minutehand.runs.transitions import HEARTBEAT
+from minutehand.services import system_clock
+
+
+class Batch:
+    """A batch at work. ``outcome`` waits for one message's end; leaving the context ends the heartbeat."""
+
+    def __init__(
+        self,
+        records: Iterable[dict[str, Any]],
+        services: Services,
+        jobs: Jobs,
+        *,
+        name: str,
+        around: Around,
+        remaining: Callable[[], float | None],
+    ) -> None:
+        self._deliveries = [_delivery(record) for record in records]
+        self._heartbeat = Heartbeat(services)
+        self._ended = threading.Event()
+        desk = Desk(
+            services=services,
+            clock=system_clock,
+            heartbeat=self._heartbeat,
+            wait=threading.Event().wait,
+            random=random.Random(),  # noqa: S311 (jitter and lease tokens: no secret)
+            name=name,
+        )
+        self._worker = Worker(desk=desk, jobs=jobs, around=around, remaining=remaining)
+        self._threads = ThreadPoolExecutor(max_workers=max(len(self._deliveries), 1), thread_name_prefix="run")
+        self._futures: dict[str, Future[Outcome]] = {}
+
+    def __enter__(self) -> Batch:
+        hide_batch(self._worker, self._deliveries)
+        threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+        for task in self._worker.take(self._deliveries):
+            self._futures[task.delivery.id] = self._threads.submit(self._worker.process, task)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._threads.shutdown(wait=True)
+        self._ended.set()
+
+    def _beat(self) -> None:
+        while not self._ended.wait(HEARTBEAT / SECOND):
+            self._heartbeat.beat(system_clock())
+
+    def outcome(self, message_id: str) -> Outcome:
+        """What became of a message, when it is known."""
+        return self._futures[message_id].result()
+
+
+def _delivery(record: dict[str, Any]) -> Delivery:
+    """An SQS record as Lambda gives it."""
+    return Delivery(
+        body=record["body"],
+        receipt=record["receiptHandle"],
+        receives=int(record.get("attributes", {}).get("ApproximateReceiveCount", "1")),
+        id=record["messageId"],
+    )
