@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from minutehand.flow.desk import Desk
+from minutehand.flow.erase import Eraser
 from minutehand.flow.heartbeat import Heartbeat
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.ports import Delivery, Services
@@ -33,11 +34,13 @@ class Batch:
     ) -> None:
         self._deliveries = [_delivery(record) for record in records]
         self._heartbeat = Heartbeat(services)
+        self._eraser = Eraser(services.work)
         self._ended = threading.Event()
         desk = Desk(
             services=services,
             clock=system_clock,
             heartbeat=self._heartbeat,
+            eraser=self._eraser,
             wait=threading.Event().wait,
             random=random.Random(),  # noqa: S311 (jitter and lease tokens: no secret)
             name=name,
@@ -49,6 +52,7 @@ class Batch:
     def __enter__(self) -> Batch:
         hide_batch(self._worker, self._deliveries)
         threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+        threading.Thread(target=self._eraser.serve, args=(self._ended,), name="eraser", daemon=True).start()
         for task in self._worker.take(self._deliveries):
             self._futures[task.delivery.id] = self._threads.submit(self._worker.process, task)
         return self
@@ -56,6 +60,7 @@ class Batch:
     def __exit__(self, *_: object) -> None:
         self._threads.shutdown(wait=True)
         self._ended.set()
+        self._eraser.stop()
 
     def _beat(self) -> None:
         while not self._ended.wait(HEARTBEAT / SECOND):

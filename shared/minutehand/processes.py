@@ -16,6 +16,7 @@ from minutehand.errors import Unavailable
 from minutehand.flow.audit import AuditReport, audit
 from minutehand.flow.bury import bury_one
 from minutehand.flow.desk import Desk
+from minutehand.flow.erase import Eraser
 from minutehand.flow.heartbeat import HIDDEN, Heartbeat, Ticket
 from minutehand.flow.ports import Delivery, Services
 from minutehand.flow.settle import release_ticket
@@ -117,6 +118,7 @@ class WorkerProcess:
     def __init__(self, services: Services, jobs: Jobs, *, concurrency: int = 10) -> None:
         self._services = services
         self._heartbeat = Heartbeat(services)
+        self._eraser = Eraser(services.work)
         self._stopping = threading.Event()
         self._slots = threading.Semaphore(concurrency)
         self._concurrency = concurrency
@@ -126,6 +128,7 @@ class WorkerProcess:
             services=services,
             clock=system_clock,
             heartbeat=self._heartbeat,
+            eraser=self._eraser,
             wait=threading.Event().wait,
             random=random.Random(),
             name=process_name("worker"),
@@ -137,6 +140,7 @@ class WorkerProcess:
         ended = threading.Event()
         beating = threading.Thread(target=self._beat, args=(ended,), name="heartbeat", daemon=True)
         polling = threading.Thread(target=self._poll, name="poll", daemon=True)
+        threading.Thread(target=self._eraser.serve, args=(ended,), name="eraser", daemon=True).start()
         beating.start()
         polling.start()
         log.info("worker.started", extra={"worker": self._worker.desk.name, "concurrency": self._concurrency})
@@ -146,6 +150,7 @@ class WorkerProcess:
         polling.join(_POLL)
         released = sum(self._release(ticket) for ticket in self._heartbeat.at_hand())
         ended.set()
+        self._eraser.stop()
         log.info("worker.stopped", extra={"unfinished": unfinished, "released": released})
 
     def _beat(self, ended: threading.Event) -> None:

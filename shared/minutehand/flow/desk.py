@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from minutehand.flow.erase import Eraser
 from minutehand.flow.heartbeat import Heartbeat, Ticket
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.ports import Clock, Parcel, Services
@@ -25,6 +26,7 @@ class Desk:
     services: Services
     clock: Clock
     heartbeat: Heartbeat
+    eraser: Eraser
     wait: Callable[[float], object]  # seconds; may end early
     random: random.Random
     name: str  # of this process, for attempts' rows
@@ -36,7 +38,7 @@ class Desk:
     def delete(self, ticket: Ticket) -> None:
         """The message is done with."""
         self.heartbeat.let_go(ticket)
-        self.services.work.delete(ticket.receipt)
+        self.eraser.add(ticket.receipt)
 
     def hide(self, ticket: Ticket, until: int) -> None:
         """Let the message come back at a time (UTC ms)."""

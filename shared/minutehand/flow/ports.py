@@ -199,7 +199,10 @@ class WorkQueue(Protocol):
         """Hide received messages for so many seconds from now (0: show them). What is gone already is passed over."""
 
     def delete(self, receipt: str) -> None:
-        """Delete a received message; one that is gone already is passed over."""
+        """Delete a received message now; one that is gone already is passed over."""
+
+    def erase(self, receipts: Sequence[str]) -> None:
+        """Delete received messages in batches; as ``delete``."""
 
 
 class DeadQueue(Protocol):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from minutehand.errors import Unavailable
 from minutehand.flow.handle import Handled, handle
-from minutehand.flow.ports import Clock, Services
+from minutehand.flow.ports import Clock, DuePage, Services
 from minutehand.flow.steps import LOOKAHEAD
-from minutehand.model.entry import Entry
 from minutehand.model.moment import MINUTE, SECOND
 
 log = logging.getLogger(__name__)
@@ -52,48 +50,51 @@ def tick(
 def _shard(
     shard: int, services: Services, clock: Clock, deadline: int, holder: str, trace: str | None, report: TickReport
 ) -> None:
-    """One shard under its lock; a failing one does not stop the others."""
+    """One shard under its lock, if anything is due in it; a failing one does not stop the others."""
     try:
+        first = _page(shard, services, clock, None, report)
+        report.shards += 1
+        if not first.entries:
+            return
         if not services.agenda.lock(shard, holder=holder, now=clock(), until=clock() + LOCK):
             report.locked += 1
             return
-        _sweep_shard(shard, services, clock, deadline, trace, report)
+        _drain(shard, first, services, clock, deadline, trace, report)
         services.agenda.unlock(shard, holder=holder)
-        report.shards += 1
     except Unavailable as problem:
         report.unavailable += 1
         log.warning("tick.shard_unavailable", extra={"shard": shard, "error": str(problem)})
 
 
-def _sweep_shard(
-    shard: int, services: Services, clock: Clock, deadline: int, trace: str | None, report: TickReport
+def _page(shard: int, services: Services, clock: Clock, after: str | None, report: TickReport) -> DuePage:
+    page = services.agenda.due(shard, upto=clock() + LOOKAHEAD, after=after, limit=PAGE)
+    if page.entries:
+        report.behind = max(report.behind, report.now - page.entries[0].due)
+    for key in page.broken:
+        log.error("entry.unreadable", extra={"shard": shard, "entry": key})
+    return page
+
+
+def _drain(
+    shard: int, page: DuePage, services: Services, clock: Clock, deadline: int, trace: str | None, report: TickReport
 ) -> None:
     """Page through what is due; again from the start while chains were cut, so that a backlog drains within the tick."""
     failed: set[str] = set()
-    again = True
-    while again and not report.stopped:
-        again, after = False, None
-        while True:
-            page = services.agenda.due(shard, upto=clock() + LOOKAHEAD, after=after, limit=PAGE)
-            _note_behind(page.entries, report)
-            for key in page.broken:
-                log.error("entry.unreadable", extra={"shard": shard, "entry": key})
-            handled = handle([e for e in page.entries if e.key not in failed], services, clock, trace=trace)
-            failed |= {entry.key for entry, _ in handled.failures}
-            _count_failures(handled, services, clock)
-            again = again or handled.cut > 0
-            report.handled.add(handled)
-            after = page.last
-            if after is None:
-                break
-            if clock() >= deadline:
-                report.stopped = True
-                break
-
-
-def _note_behind(entries: Sequence[Entry], report: TickReport) -> None:
-    if entries:
-        report.behind = max(report.behind, report.now - entries[0].due)
+    cut = False
+    while True:
+        handled = handle([e for e in page.entries if e.key not in failed], services, clock, trace=trace)
+        failed |= {entry.key for entry, _ in handled.failures}
+        _count_failures(handled, services, clock)
+        cut = cut or handled.cut > 0
+        report.handled.add(handled)
+        if page.last is None and not cut:
+            return
+        if clock() >= deadline:
+            report.stopped = True
+            return
+        if page.last is None:
+            cut = False
+        page = _page(shard, services, clock, page.last, report)
 
 
 def _count_failures(handled: Handled, services: Services, clock: Clock) -> None:

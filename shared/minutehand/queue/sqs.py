@@ -59,12 +59,17 @@ class SqsWorkQueue:
             answer = self._client.call(
                 "change_message_visibility_batch", QueueUrl=self._queue.url, Entries=entries
             )
-            failed = [f for f in answer.get("Failed", []) if f.get("Code", "").rpartition(".")[2] not in _GONE]
-            if failed:
-                raise Unavailable(f"change_message_visibility_batch: {failed[0].get('Code')}: {failed[0].get('Message')}")
+            _raise_unless_gone("change_message_visibility_batch", answer)
 
     def delete(self, receipt: str) -> None:
         self._queue.delete(receipt)
+
+    def erase(self, receipts: Sequence[str]) -> None:
+        for start in range(0, len(receipts), BATCH):
+            part = receipts[start : start + BATCH]
+            entries = [{"Id": str(index), "ReceiptHandle": receipt} for index, receipt in enumerate(part)]
+            answer = self._client.call("delete_message_batch", QueueUrl=self._queue.url, Entries=entries)
+            _raise_unless_gone("delete_message_batch", answer)
 
 
 class SqsDeadQueue:
@@ -125,6 +130,13 @@ class _Queue:
         except MinutehandError as problem:
             if not any(code in str(problem) for code in _GONE):
                 raise
+
+
+def _raise_unless_gone(operation: str, answer: dict[str, Any]) -> None:
+    """Read a batch's answer item by item: a message that is gone already is what we wanted."""
+    for failed in answer.get("Failed", []):
+        if str(failed.get("Code", "")).rpartition(".")[2] not in _GONE:
+            raise Unavailable(f"{operation}: {failed.get('Code')}: {failed.get('Message')}")
 
 
 def _entry(index: int, parcel: Parcel) -> dict[str, Any]:

@@ -1,0 +1,65 @@
+"""Erase: delete settled messages in batches, a tenth of a second after they are done with.
+
+The outcome is durable before a message comes here, and the message stays hidden meanwhile: losing a deletion costs one delivery
+that finds its run ended.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from minutehand.errors import MinutehandError
+from minutehand.flow.ports import WorkQueue
+
+log = logging.getLogger(__name__)
+
+LINGER = 0.1  # seconds that a deletion waits for company
+_FULL = 10  # deletions of one request
+
+
+class Eraser:
+    """Deletions on their way. Without ``serve`` running, ``add`` deletes at once."""
+
+    def __init__(self, work: WorkQueue) -> None:
+        self._work = work
+        self._receipts: list[str] = []
+        self._changed = threading.Condition()
+        self._serving = False
+
+    def add(self, receipt: str) -> None:
+        """Delete this message soon."""
+        with self._changed:
+            self._receipts.append(receipt)
+            if self._serving:
+                self._changed.notify_all()
+                return
+        self.flush()
+
+    def serve(self, ended: threading.Event) -> None:
+        """Delete what comes until ``ended``; the body of a thread. Call ``wake`` after setting it."""
+        with self._changed:
+            self._serving = True
+        while not ended.is_set():
+            with self._changed:
+                self._changed.wait_for(lambda: self._receipts or ended.is_set())
+                self._changed.wait_for(lambda: len(self._receipts) >= _FULL or ended.is_set(), timeout=LINGER)
+            self.flush()
+
+    def stop(self) -> None:
+        """Delete what is left, and from now on at once."""
+        with self._changed:
+            self._serving = False
+            self._changed.notify_all()
+        self.flush()
+
+    def flush(self) -> None:
+        """Delete what has come so far. What cannot be deleted comes back once, and finds its run ended."""
+        with self._changed:
+            receipts, self._receipts = self._receipts, []
+        if not receipts:
+            return
+        try:
+            self._work.erase(receipts)
+        except MinutehandError as problem:
+            log.warning("erase.failed", extra={"messages": len(receipts), "error": str(problem)})
