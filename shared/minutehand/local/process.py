@@ -24,6 +24,7 @@ class Child:
         self, name: str, module: str, arguments: Sequence[str] = (), *, environ: Mapping[str, str], log: Path
     ) -> None:
         self.name, self.log = name, log
+        self._asked = False
         with log.open("ab") as sink:
             self._process = subprocess.Popen(  # noqa: S603 — our own interpreter and module
                 [sys.executable, "-P", str(_LAUNCHER), module, *arguments],  # no folder of ours on its path by chance
@@ -51,8 +52,9 @@ class Child:
             return None
 
     def terminate(self) -> None:
-        """Ask it to end; returns at once."""
-        if self.exit_code is None:
+        """Ask it to end, once: a second signal would cut its winding up short. Returns at once."""
+        if self.exit_code is None and not self._asked:
+            self._asked = True
             self._process.terminate()
 
     def kill(self) -> None:

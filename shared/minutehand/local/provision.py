@@ -9,6 +9,7 @@ from typing import Any
 
 import boto3
 from botocore.exceptions import ClientError
+
 from minutehand.queue.definitions import QUEUES, Queue
 from minutehand.settings import Settings
 from minutehand.store.definitions import TABLES, Table

@@ -76,6 +76,7 @@ def test_without_a_bucket_none_is_created(settings: Settings) -> None:
 def test_a_refusal_is_passed_on(service: str, operation: str, create: Callable[[Any], None]) -> None:
     keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
     client = boto3.client(service, region_name="eu-west-1", **keys)
-    with Stubber(client) as refusing, pytest.raises(ClientError, match="AccessDenied"):
-        refusing.add_client_error(operation, "AccessDenied")
+    refusing = Stubber(client)
+    refusing.add_client_error(operation, "AccessDenied")
+    with refusing, pytest.raises(ClientError, match="AccessDenied"):
         create(client)

@@ -1,0 +1,51 @@
+"""The commands, put together; one module a group."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from minutehand.cli import local, preview, processes, runs, schedules, submit
+from minutehand.cli.shell import Shell
+from minutehand.model.names import check_tenant
+from minutehand.settings import from_environment
+
+app = typer.Typer(
+    help="Run this job at that time, once, and tell me what happened.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode="rich",
+)
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    tenant: Annotated[str | None, typer.Option(help="Whose schedules and runs. Default: MINUTEHAND_TENANT.")] = None,
+    prefix: Annotated[str | None, typer.Option(help="Of tables and queues. Default: MINUTEHAND_PREFIX.")] = None,
+    endpoint: Annotated[str | None, typer.Option(help="Of a local cloud. Default: AWS_ENDPOINT_URL, or AWS.")] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line instead of tables.")] = False,
+) -> None:
+    found = from_environment()
+    settings = replace(
+        found,
+        tenant=check_tenant(tenant or found.tenant),
+        prefix=prefix or found.prefix,
+        endpoint=endpoint or found.endpoint,
+    )
+    context.obj = Shell(settings, as_json)
+
+
+app.command("local")(local.run)
+app.add_typer(schedules.app, name="schedules")
+app.add_typer(runs.app, name="runs")
+app.command("submit")(submit.run)
+app.command("preview")(preview.run)
+app.command("worker")(processes.worker)
+app.command("ticker")(processes.ticker)
+app.command("undertaker")(processes.undertaker)
+app.command("audit")(processes.audit)

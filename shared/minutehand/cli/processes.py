@@ -1,0 +1,78 @@
+"""The long-running processes: ``worker``, ``ticker``, ``undertaker``, and the ``audit``.
+
+They run until SIGTERM or Ctrl-C, and log JSON lines to standard error.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from minutehand import logs, processes
+from minutehand.cli.shell import of
+from minutehand.cli.signals import stop_on_signals
+from minutehand.errors import Misconfigured
+from minutehand.jobs import Registry, default_registry, load
+
+
+def worker(
+    context: typer.Context,
+    jobs: Annotated[
+        list[str] | None, typer.Option(help="A package with jobs; may be repeated. Default: MINUTEHAND_JOBS.")
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, max=500, help="Runs at the same time, in threads.")] = 10,
+    grace: Annotated[float, typer.Option(min=0, help="Seconds to finish after SIGTERM; the rest is released.")] = 10.0,
+) -> None:
+    """Run jobs: take orders from the work queue by long polling."""
+    settings = of(context).settings
+    registry = _load(jobs or ([settings.jobs] if settings.jobs else []))
+    logs.configure()
+    with stop_on_signals() as stop:
+        processes.run_worker(settings, registry, stop=stop, concurrency=concurrency, grace=grace)
+    end_process()
+
+
+def ticker(
+    context: typer.Context,
+    period: Annotated[float, typer.Option(min=0.1, max=120, help="Seconds between ticks.")] = 60.0,
+) -> None:
+    """Tick: send what is due within the look-ahead to the work queue. Several may run at once."""
+    logs.configure()
+    with stop_on_signals() as stop:
+        processes.run_ticker(of(context).settings, stop=stop, period=period)
+
+
+def undertaker(context: typer.Context) -> None:
+    """Record dead runs: read the dead-letter queue."""
+    logs.configure()
+    with stop_on_signals() as stop:
+        processes.run_undertaker(of(context).settings, stop=stop)
+
+
+def audit(context: typer.Context) -> None:
+    """Prove the invariants on the live data once, and repair what does not hold."""
+    logs.configure()
+    of(context).show(processes.run_auditor(of(context).settings))
+
+
+def end_process() -> None:
+    """End at once: threads that still execute what was released must not go on beside the worker that has it now."""
+    logging.shutdown()
+    os._exit(0)
+
+
+def _load(packages: list[str]) -> Registry:
+    """The jobs of some packages, which may lie in the working directory."""
+    if not packages:
+        raise Misconfigured("no jobs; name the package that declares them: --jobs my.package, or MINUTEHAND_JOBS")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    for package in packages:
+        load(package, default_registry)
+    return default_registry

@@ -1,0 +1,121 @@
+"""The processes of a local installation: tickers, workers, an undertaker; watched, restarted, stopped in order."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from minutehand.errors import Unavailable
+from minutehand.local.events import Follower
+from minutehand.local.process import Child, inherited
+from minutehand.settings import Settings
+
+CRASHES = 3  # of one process within CRASH_WINDOW: then something is wrong that a restart does not mend
+CRASH_WINDOW = 60.0  # seconds
+_TAIL = 2_000  # characters of a log that an error repeats
+
+
+@dataclass(frozen=True)
+class Role:
+    """One process: its name and its command line after ``minutehand``."""
+
+    name: str
+    arguments: tuple[str, ...]
+
+
+class Crew:
+    """Processes that run against one installation. Use it as a context manager.
+
+    ``environment`` tells them which cloud. Each logs to ``<folder>/<name>.log``, JSON lines, and is replaced when it
+    ends by itself.
+    """
+
+    def __init__(self, roles: Sequence[Role], settings: Settings, environment: Mapping[str, str], folder: Path) -> None:
+        self._roles = {role.name: role for role in roles}
+        self._environ = {**inherited(), **environment, **variables(settings), "PYTHONUNBUFFERED": "1"}
+        self._folder = folder
+        self._children: dict[str, Child] = {}
+        self._crashes: deque[tuple[float, str]] = deque()
+
+    def __getitem__(self, name: str) -> Child:
+        return self._children[name]
+
+    @property
+    def names(self) -> list[str]:
+        """Their names."""
+        return list(self._roles)
+
+    @property
+    def logs(self) -> list[Path]:
+        """The log of each process."""
+        return [self._folder / f"{name}.log" for name in self._roles]
+
+    def follow(self) -> Follower:
+        """What they log from their start on, if they were not started yet; else from now on."""
+        return Follower(*self.logs)
+
+    def start(self) -> Self:
+        """Start all of them."""
+        for name in self._roles:
+            self._start(name)
+        return self
+
+    def replace_ended(self) -> list[str]:
+        """Start what has ended by itself again; their names. Unavailable if one ends again and again."""
+        ended = [name for name, child in self._children.items() if child.exit_code is not None]
+        for name in ended:
+            self._count_crash(name)
+            self._children[name].stop()
+            self._start(name)
+        return ended
+
+    def stop(self, grace: float = 20.0) -> None:
+        """Ask all of them to end, wait up to ``grace`` seconds for each, then end them."""
+        for child in self._children.values():
+            child.terminate()
+        for child in self._children.values():
+            child.stop(grace)
+        self._children.clear()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _start(self, name: str) -> None:
+        log = self._folder / f"{name}.log"
+        self._children[name] = Child(name, "minutehand", self._roles[name].arguments, environ=self._environ, log=log)
+
+    def _count_crash(self, name: str) -> None:
+        now = time.monotonic()
+        self._crashes.append((now, name))
+        while self._crashes[0][0] < now - CRASH_WINDOW:
+            self._crashes.popleft()
+        if sum(crashed == name for _, crashed in self._crashes) >= CRASHES:
+            log = self._children[name].log
+            tail = log.read_text(errors="replace")[-_TAIL:].strip()
+            raise Unavailable(f"{name} ends again and again; its log {log} ends:\n{tail}")
+
+
+def roles(*, tickers: int = 1, workers: int = 2, jobs: Sequence[str], concurrency: int = 10) -> list[Role]:
+    """The usual crew: so many tickers and workers, and one undertaker."""
+    known = tuple(argument for package in jobs for argument in ("--jobs", package))
+    return [
+        *(Role(f"worker-{n + 1}", ("worker", *known, "--concurrency", str(concurrency))) for n in range(workers)),
+        *(Role(f"ticker-{n + 1}", ("ticker",)) for n in range(tickers)),
+        Role("undertaker", ("undertaker",)),
+    ]
+
+
+def variables(settings: Settings) -> dict[str, str]:
+    """The environment variables from which another process makes the same settings."""
+    return {
+        f"MINUTEHAND_{name.upper()}": str(value)
+        for name, value in vars(settings).items()
+        if value is not None and name not in ("endpoint", "region")
+    }

@@ -1,0 +1,93 @@
+"""A whole installation on this machine: cloud, tables and queues, processes, in one folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from minutehand.errors import Unavailable
+from minutehand.local.cloud import LocalCloud
+from minutehand.local.crew import Crew, roles
+from minutehand.local.events import Follower
+from minutehand.local.provision import provision
+from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT, Settings
+
+_READY = 30.0  # seconds for the workers to be ready; 1 to 3 are usual
+_LOOK = 0.05  # seconds between looks at their logs
+_SHELL_NEEDS = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Installation:
+    """A running one."""
+
+    settings: Settings
+    environment: Mapping[str, str]  # with which an AWS SDK reaches its cloud
+    crew: Crew
+    follower: Follower  # of what the crew logs, from its start on
+    folder: Path  # logs, and the data if it is kept
+
+    @property
+    def exports(self) -> str:
+        """The shell command after which another terminal reaches it."""
+        variables = {name: self.environment[name] for name in _SHELL_NEEDS}
+        variables["MINUTEHAND_BUCKET"] = str(self.settings.bucket)
+        return "export " + " ".join(f"{name}={value}" for name, value in variables.items())
+
+    def wait_until_ready(self, stop: threading.Event) -> None:
+        """Return when every worker says that it takes orders; Unavailable if one does not."""
+        waiting, deadline = {name for name in self.crew.names if name.startswith("worker")}, time.monotonic() + _READY
+        while waiting and not stop.wait(_LOOK):
+            waiting -= {name for name, event in self.follower.new() if event["event"] == "worker.started"}
+            self.crew.replace_ended()
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    f"{', '.join(waiting)}: not ready within {_READY:.0f} s; see the logs in {self.folder}"
+                )
+
+
+@contextmanager
+def installation(
+    *,
+    data: Path | None = None,
+    jobs: Sequence[str],
+    tickers: int = 1,
+    workers: int = 2,
+    tenant: str = DEFAULT_TENANT,
+    prefix: str = DEFAULT_PREFIX,
+) -> Iterator[Installation]:
+    """Start one; it ends with the block. ``data`` keeps its state for the next, else its folder goes unless it failed.
+
+    From here on this process's own AWS clients talk to the local cloud and to nothing else.
+    """
+    with _folder(data) as folder, LocalCloud(data=None if data is None else folder / "cloud") as cloud:
+        os.environ.update(cloud.environment)
+        bucket = f"{prefix}-payloads".lower()
+        settings = Settings(prefix=prefix, tenant=tenant, endpoint=cloud.endpoint, region=cloud.region, bucket=bucket)
+        provision(settings)
+        parts = roles(tickers=tickers, workers=workers, jobs=jobs)
+        crew = Crew(parts, settings, cloud.environment, folder)
+        follower = crew.follow()
+        with crew:
+            yield Installation(
+                settings=settings, environment=cloud.environment, crew=crew, follower=follower, folder=folder
+            )
+
+
+@contextmanager
+def _folder(data: Path | None) -> Iterator[Path]:
+    """The data directory; or one for the time being, which stays only if something went wrong."""
+    if data is not None:
+        data.mkdir(parents=True, exist_ok=True)
+        yield data.resolve()
+        return
+    folder = Path(tempfile.mkdtemp(prefix="minutehand-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,162 @@
+"""The oracle of a local run: what should have fired, against the ledger and against what the workers said. Pure.
+
+Three witnesses that share no code path: the fires, recomputed from the expressions by the time engine; the ledger's
+rows; and the ``run.started`` lines of the workers, which alone can show that something started twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from math import ceil
+
+from minutehand.local.events import Event
+from minutehand.model.moment import from_ms, to_ms
+from minutehand.model.names import fire_ref, parse_run_id, schedule_owner
+from minutehand.model.run import TERMINAL
+from minutehand.schedule import next_fires
+from minutehand.views import Run
+
+_AT_ONCE = 500  # fires computed in one go
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watched:
+    """A schedule that nobody changes while it is watched, so that its fires can be recomputed."""
+
+    tenant: str  # whose
+    name: str  # of the schedule
+    expression: str  # without an anchor of its own (`rate` needs `from=`)
+    timezone: str  # of the expression
+    start: str  # prompt or exact
+    since: datetime  # fires later than this are expected
+
+    def expected(self, upto: datetime) -> Iterator[str]:
+        """Ids of the runs of all fires in ``(since, upto]``."""
+        after = self.since
+        while True:
+            fires = next_fires(self.expression, timezone=self.timezone, after=after, count=_AT_ONCE)
+            for fire in fires:
+                if fire > upto:
+                    return
+                yield str(fire_ref(schedule_owner(self.tenant, self.name), to_ms(fire, "fire")))
+            if len(fires) < _AT_ONCE:
+                return
+            after = fires[-1]
+
+
+@dataclass
+class Starts:
+    """Starts and ends as the workers logged them. A run may start again after a retry, a release or a crash."""
+
+    started: Counter[str] = field(default_factory=Counter)  # by run id
+    excused: Counter[str] = field(default_factory=Counter)  # starts that may be followed by another
+    over: set[str] = field(default_factory=set)  # runs that ended for good
+    open: dict[str, str] = field(default_factory=dict)  # runs whose last start was not followed by an end: by whom
+
+    def note(self, process: str, event: Event) -> None:
+        """Take one log line of a process into account."""
+        run_id = str(event.get("run_id", ""))
+        match event["event"]:
+            case "run.started":
+                self.started[run_id] += 1
+                self.open[run_id] = process
+            case "run.ended":
+                self.open.pop(run_id, None)
+                if event.get("state") in TERMINAL:
+                    self.over.add(run_id)
+                self.excused[run_id] += event.get("state") == "RETRYING"
+            case "run.dead" | "run.lost":
+                self.over.add(run_id)
+            case "run.released" | "lease.lost":
+                self.excused[run_id] += 1
+
+    def crashed(self, process: str) -> None:
+        """A process ended in the middle of what it ran: others start that again."""
+        for run_id in [run_id for run_id, by in self.open.items() if by == process]:
+            del self.open[run_id]
+            self.excused[run_id] += 1
+
+    def twice(self) -> list[str]:
+        """Runs that started again although no attempt of theirs had failed or been given up before."""
+        return sorted(run_id for run_id, count in self.started.items() if count > 1 + self.excused[run_id])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lateness:
+    """Seconds from due to start: nearest-rank percentiles."""
+
+    count: int
+    p50: float
+    p99: float
+    most: float
+
+    @classmethod
+    def of(cls, values: Sequence[timedelta]) -> Lateness | None:
+        """None without values."""
+        if not values:
+            return None
+        seconds = sorted(value.total_seconds() for value in values)
+
+        def rank(share: float) -> float:
+            return seconds[ceil(share * len(seconds)) - 1]
+
+        return cls(count=len(seconds), p50=rank(0.5), p99=rank(0.99), most=seconds[-1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What a local run came to."""
+
+    states: Mapping[str, int]  # runs by state
+    lateness: Mapping[str, Lateness]  # by start: prompt, exact
+    expected: int  # fires that were due while it was watched
+    missing: Sequence[str]  # of these, runs that did not start
+    double: Sequence[str]  # runs that started again without a reason
+    unexpected: Sequence[str]  # runs in the ledger of instants that are no fires
+    caught_up: int  # runs that were due before this session and started in it
+
+    @property
+    def clean(self) -> bool:
+        """Every fire started, once, and nothing else did."""
+        return not (self.missing or self.double or self.unexpected)
+
+
+def judge(
+    watched: Sequence[Watched], runs: Mapping[str, Sequence[Run]], others: Iterable[Run], starts: Starts, upto: datetime
+) -> Verdict:
+    """``runs`` are the ledger's rows of each watched schedule by name, ``others`` what else is to be counted."""
+    missing: list[str] = []
+    unexpected: list[str] = []
+    expected_count = 0
+    lateness: dict[str, list[timedelta]] = {}
+    counted: list[Run] = list(others)
+    for schedule in watched:
+        expected = set(schedule.expected(upto))
+        expected_count += len(expected)
+        present = [run for run in runs[schedule.name] if schedule.since < run.due <= upto]
+        in_ledger = {run.id for run in present if run.started_at is not None}
+        missing += sorted(expected - (in_ledger & set(starts.started)))
+        unexpected += sorted({run.id for run in present} - expected)
+        lateness.setdefault(schedule.start, []).extend(run.lateness for run in present if run.lateness is not None)
+        counted += present
+    return Verdict(
+        states=Counter(str(run.state) for run in counted),
+        lateness={start: found for start, values in lateness.items() if (found := Lateness.of(values)) is not None},
+        expected=expected_count,
+        missing=missing,
+        double=starts.twice(),
+        unexpected=unexpected,
+        caught_up=sum(_is_before(run_id, watched) for run_id in starts.started),
+    )
+
+
+def _is_before(run_id: str, watched: Sequence[Watched]) -> bool:
+    """Whether a run is of a watched schedule and was due before it was watched."""
+    ref = parse_run_id(run_id)
+    return any(
+        ref.owner == schedule_owner(schedule.tenant, schedule.name) and from_ms(int(ref.key)) <= schedule.since
+        for schedule in watched
+    )

@@ -1,0 +1,96 @@
+"""What ``minutehand local`` schedules, with the SDK, as an application would."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from minutehand.client import Scheduler
+from minutehand.errors import AlreadyExists
+from minutehand.local import demo
+from minutehand.local.judge import Watched
+from minutehand.local.page import TEXT
+
+# On every tenth (fifth) second of the clock: a rate with an origin of its own can be recomputed by anyone.
+_EVERY_10 = "rate(10 seconds, from=2026-01-01T00:00:00Z)"
+_EVERY_5 = "rate(5 seconds, from=2026-01-01T00:00:00Z)"
+_AHEAD = timedelta(seconds=15)  # of the one-off
+
+
+@dataclass(frozen=True)
+class _Example:
+    name: str
+    expression: str
+    start: str
+    job: str
+    payload: dict[str, Any]
+    description: str
+
+
+@dataclass(kw_only=True)
+class Program:
+    """What was scheduled."""
+
+    watched: list[Watched] = field(default_factory=list)  # nobody changes these, so their fires can be recomputed
+    labels: dict[str, str] = field(default_factory=dict)  # one-offs: run id → what the table calls it
+    ends: dict[str, str] = field(default_factory=dict)  # one-offs: run id → the state it must end in
+
+
+def put_on(scheduler: Scheduler, program: Program, *, page: str, folder: Path, since: datetime) -> None:
+    """Schedule the examples and submit the one-offs. ``since``: fires later than this belong to the present session."""
+    database = folder / "samples.sqlite3"
+    demo.prepare(database)
+    for example in _schedules(page, str(database), str(folder / "backups")):
+        _put(scheduler, example)
+        found = scheduler.get_schedule(example.name)
+        program.watched.append(
+            Watched(
+                tenant=found.tenant,
+                name=found.name,
+                expression=found.expression,
+                timezone=found.timezone,
+                start=example.start,
+                since=max(since, found.created_at),
+            )
+        )
+    _submit(scheduler, program, since)
+
+
+def _schedules(page: str, database: str, folder: str) -> list[_Example]:
+    check = {"url": page, "contains": TEXT}
+    backup = {"database": database, "folder": folder}
+    return [
+        _Example("check-page", _EVERY_10, "prompt", "demo.check-page", check, "Is the page up?"),
+        _Example("sample", _EVERY_5, "exact", "demo.sample", {"database": database}, "Note the load, on the dot"),
+        _Example("backup", "* * * * *", "prompt", "demo.backup", backup, "A verified copy of what was noted"),
+    ]
+
+
+def _put(scheduler: Scheduler, example: _Example) -> None:
+    """Create a schedule, or let one of an earlier session go on with today's payload."""
+    try:
+        scheduler.create_schedule(
+            example.name,
+            example.job,
+            example.expression,
+            payload=example.payload,
+            start=example.start,
+            description=example.description,
+        )
+    except AlreadyExists:
+        if scheduler.get_schedule(example.name).payload != example.payload:
+            scheduler.update_schedule(example.name, payload=example.payload)
+
+
+def _submit(scheduler: Scheduler, program: Program, now: datetime) -> None:
+    one_offs = [
+        ("one-off in 15 s", "demo.remind", {"text": "15 seconds have passed"}, now + _AHEAD, "SUCCEEDED"),
+        ("fails twice", "demo.flaky", {"failures": 2}, None, "SUCCEEDED"),
+        ("always fails", "demo.doomed", None, None, "DEAD"),
+    ]
+    for label, job, payload, run_at, end in one_offs:
+        run = scheduler.submit(job, payload, run_at=run_at)
+        program.labels[run.id] = label
+        program.ends[run.id] = end

@@ -1,0 +1,180 @@
+"""A local session from start to summary: an installation, the examples on it, what one sees of it, the verdict."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+
+from minutehand.client import Scheduler
+from minutehand.errors import MinutehandError
+from minutehand.local.installation import Installation, installation
+from minutehand.local.judge import Starts, Verdict, judge
+from minutehand.local.page import Page
+from minutehand.local.program import Program, put_on
+from minutehand.local.view import line, live, summary
+from minutehand.local.watch import Watch
+from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT
+from minutehand.views import Run
+
+DEMO = "minutehand.local.demo"
+_LOOK = 0.25  # seconds between looks at the logs
+_SETTLE = 15.0  # seconds after the end in which what was due before it must have started and ended
+_PAGE = 500  # runs read at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the user asked for."""
+
+    seconds: float | None = None  # end by itself after so long; None: at Ctrl-C
+    data: Path | None = None  # keep the state here
+    jobs: tuple[str, ...] = ()  # the user's own packages, besides the examples
+    examples: bool = True  # schedule the examples
+    tickers: int = 1
+    workers: int = 2
+    tenant: str = DEFAULT_TENANT
+    prefix: str = DEFAULT_PREFIX
+
+
+def run(options: Options, console: Console, stop: threading.Event) -> int:
+    """Run a session until ``stop`` is set or its time is over; the exit code: 1 if a fire was missing or double."""
+    jobs = (*([DEMO] if options.examples else []), *options.jobs)
+    with (
+        installation(
+            data=options.data,
+            jobs=jobs,
+            tickers=options.tickers,
+            workers=options.workers,
+            tenant=options.tenant,
+            prefix=options.prefix,
+        ) as running,
+        _page(options.data) as page,
+    ):
+        _announce(running, console, options)
+        session = Session(running, console)
+        running.wait_until_ready(stop)
+        if options.examples and not stop.is_set():
+            session.schedule(page)
+        session.follow(stop, options.seconds)
+        lasted = session.seconds
+        verdict = session.verdict(patient=options.seconds is not None)
+        console.print("\n" + summary(verdict, lasted), highlight=False, soft_wrap=True)
+        console.print("stopping …", style="dim")
+        if not verdict.clean:
+            raise Unclean(f"the logs of all processes are in {running.folder}")
+        return 0
+
+
+class Unclean(MinutehandError):
+    """A fire was missing or double."""
+
+
+class Session:
+    """What happens on a running installation."""
+
+    def __init__(self, running: Installation, console: Console) -> None:
+        self._running, self._console = running, console
+        self._scheduler = Scheduler(settings=running.settings, check_jobs=False)
+        self._starts, self._program = Starts(), Program()
+        self._watch = Watch(self._scheduler, self._program.labels)
+        self._since = datetime.now(UTC)
+
+    @property
+    def seconds(self) -> float:
+        """How long it has lasted."""
+        return (datetime.now(UTC) - self._since).total_seconds()
+
+    def schedule(self, page: Page) -> None:
+        """Put the examples on."""
+        folder = self._running.folder
+        put_on(self._scheduler, self._program, page=page.url, folder=folder, since=self._since)
+
+    def follow(self, stop: threading.Event, seconds: float | None) -> None:
+        """Show what happens, until ``stop`` is set or the time is over."""
+        with self._screen() as screen:
+            while not stop.is_set() and (seconds is None or self.seconds < seconds):
+                self._look(screen)
+                left = _LOOK if seconds is None else min(_LOOK, max(0.0, seconds - self.seconds))
+                stop.wait(left)
+
+    def verdict(self, *, patient: bool) -> Verdict:
+        """Let what was due by now end, then compare what should have fired with what did.
+
+        ``patient`` waits for one-offs too, with their retries.
+        """
+        upto = datetime.now(UTC)
+        awaited = {run_id for watched in self._program.watched for run_id in watched.expected(upto)}
+        awaited |= set(self._program.labels) if patient else set()
+        deadline = time.monotonic() + _SETTLE
+        while not awaited <= self._starts.over and time.monotonic() < deadline:
+            self._look(None)
+            threading.Event().wait(_LOOK)
+        self._look(None)
+        runs = {watched.name: self._runs(watched.name, watched.since) for watched in self._program.watched}
+        one_offs = [self._scheduler.get_run(run_id) for run_id in self._program.labels]
+        return judge(self._program.watched, runs, one_offs, self._starts, upto)
+
+    def _look(self, screen: Live | None) -> None:
+        """Take in what was logged since the last look, replace processes that have ended, show it."""
+        gone = self._running.crew.replace_ended()
+        events = list(self._running.follower.new())
+        for process, event in events:
+            self._starts.note(process, event)
+        ended = self._watch.note(event for _, event in events)
+        for name in gone:
+            self._starts.crashed(name)
+            self._console.print(f"{name} ended by itself and was started again")
+        now = datetime.now(UTC)
+        if screen is not None:
+            self._watch.refresh(now)
+            screen.update(live(self._watch.rows.values(), now, more=self._watch.more), refresh=True)
+        elif not self._console.is_terminal:
+            for each in ended:
+                self._console.print(line(each), highlight=False, soft_wrap=True)
+
+    @contextmanager
+    def _screen(self) -> Iterator[Live | None]:
+        if not self._console.is_terminal:
+            yield None
+            return
+        with Live(console=self._console, auto_refresh=False) as screen:
+            yield screen
+
+    def _runs(self, name: str, after: datetime) -> list[Run]:
+        runs: list[Run] = []
+        cursor: str | None = None
+        while True:
+            page = self._scheduler.list_runs(name, after=after, limit=_PAGE, cursor=cursor)
+            runs += page.items
+            cursor = page.cursor
+            if cursor is None:
+                return runs
+
+
+def _announce(running: Installation, console: Console, options: Options) -> None:
+    end = "Ctrl-C ends" if options.seconds is None else f"After {options.seconds:g} s it ends"
+    text = f"""\
+Minutehand runs on this machine. {end} with a summary. Its processes log to {running.folder}
+In another terminal, the SDK and the command line (`minutehand schedules list`) talk to it after:
+
+  {running.exports}
+"""
+    console.print(text, soft_wrap=True, highlight=False)
+
+
+@contextmanager
+def _page(data: Path | None) -> Iterator[Page]:
+    """The page that is checked; kept data finds it where it was, if it can."""
+    note = None if data is None else data / "page.port"
+    with Page(int(note.read_text()) if note is not None and note.exists() else 0) as page:
+        if note is not None:
+            note.write_text(str(page.port))
+        yield page

@@ -1,0 +1,116 @@
+"""The example jobs do what they say, and fail when they should."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from minutehand.local import demo
+from minutehand.local.page import TEXT, Page
+from minutehand.model.job import Context
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+
+def context(*, at: datetime = NOON, attempt: int = 1) -> Context:
+    logger: Any = logging.LoggerAdapter(logging.getLogger("minutehand.job.demo"), {})
+    return Context(
+        run_id=f"default/demo#{at:%H%M%S}",
+        idempotency_key=f"default/demo#{at:%H%M%S}",
+        tenant="default",
+        job="demo",
+        schedule="demo",
+        scheduled_at=at,
+        attempt=attempt,
+        logger=logger,
+        remaining=lambda: None,
+    )
+
+
+def rows(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as database:
+        return demo.count(database)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    path = tmp_path / "samples.sqlite3"
+    demo.prepare(path)
+    demo.prepare(path)  # of an earlier session
+    return path
+
+
+class TestCheckPage:
+    def test_a_page_that_says_it_passes(self) -> None:
+        with Page() as page:
+            demo.check_page(context(), {"url": page.url, "contains": TEXT})
+
+    def test_a_page_that_does_not_fails(self) -> None:
+        with Page() as page, pytest.raises(ValueError, match="without 'Closed'"):
+            demo.check_page(context(), {"url": page.url, "contains": "Closed"})
+
+    def test_no_page_fails(self) -> None:
+        with Page() as page:
+            url = page.url
+        with pytest.raises(OSError, match="refused"):
+            demo.check_page(context(), {"url": url, "contains": TEXT})
+
+    def test_a_page_whose_port_is_taken_moves(self) -> None:
+        with Page() as page, Page(page.port) as other:
+            assert other.port != page.port
+
+
+class TestSample:
+    def test_each_run_adds_one_row_however_often_it_starts(self, database: Path) -> None:
+        for at in (NOON, NOON, NOON + timedelta(seconds=5)):
+            demo.sample(context(at=at), {"database": str(database)})
+        assert rows(database) == 2
+
+
+class TestBackup:
+    def back_up(self, database: Path, at: datetime = NOON) -> list[Path]:
+        folder = database.parent / "backups"
+        demo.back_up(context(at=at), {"database": str(database), "folder": str(folder)})
+        return sorted(folder.iterdir())
+
+    def test_the_copy_holds_what_the_original_holds(self, database: Path) -> None:
+        demo.sample(context(), {"database": str(database)})
+        (copy,) = self.back_up(database)
+        assert copy.name == "samples-20260601T120000.sqlite3"
+        assert rows(copy) == 1
+
+    def test_only_the_newest_are_kept_and_no_half_copies(self, database: Path) -> None:
+        (database.parent / "backups").mkdir()
+        (database.parent / "backups" / "samples-20260601T120000.part").write_bytes(b"cut off")
+        copies = [self.back_up(database, NOON + timedelta(minutes=minute)) for minute in range(12)][-1]
+        assert [copy.name[-14:-8] for copy in copies] == [f"12{minute:02}00" for minute in range(2, 12)]
+
+    def test_a_copy_that_is_not_whole_is_never_kept(self, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        counts = iter([5, 3, 5])
+        monkeypatch.setattr(demo, "count", lambda _: next(counts))
+        with pytest.raises(ValueError, match="'ok', 3 rows copied of 5 to 5"):
+            self.back_up(database)
+        assert [path.suffix for path in (database.parent / "backups").iterdir()] == [".part"]
+
+
+def test_the_flaky_one_fails_as_often_as_it_is_told() -> None:
+    for attempt in (1, 2):
+        with pytest.raises(ConnectionError, match=f"attempt {attempt}"):
+            demo.flaky(context(attempt=attempt), {"failures": 2})
+    demo.flaky(context(attempt=3), {"failures": 2})
+
+
+def test_the_doomed_one_always_fails() -> None:
+    with pytest.raises(RuntimeError, match="never work"):
+        demo.doomed(context(attempt=9), None)
+
+
+def test_the_one_off_says_its_text(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        demo.remind(context(), {"text": "15 seconds have passed"})
+    assert caplog.messages == ["reminder"]

@@ -1,0 +1,195 @@
+"""The oracle: what it calls missing, double, unexpected; and that it is not fooled by retries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from minutehand.local.events import Event
+from minutehand.local.judge import Lateness, Starts, Verdict, Watched, judge
+from minutehand.local.view import summary
+from minutehand.model.moment import to_ms
+from minutehand.model.run import RunState
+from minutehand.views import Run
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+
+def seconds(number: float) -> timedelta:
+    return timedelta(seconds=number)
+
+
+def run_id(offset: float, name: str = "check") -> str:
+    return f"acme/{name}#{to_ms(NOON + seconds(offset), 'due'):015d}"
+
+
+def run(offset: float, *, name: str = "check", late: float | None = 0.5, state: str = "SUCCEEDED") -> Run:
+    due = NOON + seconds(offset)
+    return Run(
+        id=run_id(offset, name),
+        tenant="acme",
+        schedule=name,
+        revision=1,
+        state=RunState(state),
+        job="demo",
+        due=due,
+        not_before=due,
+        started_at=None if late is None else due + seconds(late),
+        ended_at=None,
+        attempt=1,
+        fence=1,
+        reason=None,
+        error_type=None,
+        error=None,
+    )
+
+
+def started(offset: float, name: str = "check") -> Event:
+    return {"event": "run.started", "run_id": run_id(offset, name)}
+
+
+def ended(offset: float, state: str = "SUCCEEDED") -> Event:
+    return {"event": "run.ended", "run_id": run_id(offset), "state": state}
+
+
+def watched(name: str = "check", start: str = "prompt") -> Watched:
+    expression = "rate(10 seconds, from=2026-01-01T00:00:00Z)"
+    return Watched(tenant="acme", name=name, expression=expression, timezone="UTC", start=start, since=NOON)
+
+
+def verdict(runs: Sequence[Run], events: Sequence[Event], *, upto: float = 30) -> Verdict:
+    starts = Starts()
+    for event in events:
+        starts.note("worker-1", event)
+    return judge([watched()], {"check": runs}, [], starts, NOON + seconds(upto))
+
+
+def all_of(*offsets: float) -> tuple[list[Run], list[Event]]:
+    return [run(offset) for offset in offsets], [started(offset) for offset in offsets]
+
+
+def test_every_fire_once_is_clean() -> None:
+    found = verdict(*all_of(10, 20, 30))
+    assert found.clean
+    assert (found.expected, found.missing, found.double, found.unexpected) == (3, [], [], [])
+    assert found.states == {"SUCCEEDED": 3}
+
+
+def test_the_window_is_open_below_and_closed_above() -> None:
+    runs, events = all_of(0, 10, 20, 30, 40)
+    found = verdict(runs, events)
+    assert found.clean
+    assert (found.expected, found.caught_up) == (3, 1)
+
+
+def test_a_fire_without_a_run_is_missing() -> None:
+    found = verdict(*all_of(10, 30))
+    assert found.missing == [run_id(20)]
+    assert not found.clean
+
+
+@pytest.mark.parametrize("witness", ["ledger", "worker"])
+def test_one_witness_is_not_enough(witness: str) -> None:
+    runs, events = all_of(10, 20, 30)
+    if witness == "ledger":
+        events = events[:-1]
+    else:
+        runs[-1] = run(30, late=None, state="QUEUED")
+    assert verdict(runs, events).missing == [run_id(30)]
+
+
+def test_a_second_start_is_double() -> None:
+    runs, events = all_of(10, 20, 30)
+    found = verdict(runs, [*events, started(20)])
+    assert found.double == [run_id(20)]
+    assert not found.clean
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        ended(20, "RETRYING"),
+        {"event": "run.released", "run_id": run_id(20)},
+        {"event": "lease.lost", "run_id": run_id(20)},
+    ],
+    ids=["retry", "release", "lost lease"],
+)
+def test_a_start_after_a_failed_or_given_up_attempt_is_not(reason: Event) -> None:
+    runs, events = all_of(10, 20, 30)
+    assert verdict(runs, [*events, reason, started(20)]).clean
+    assert verdict(runs, [*events, reason, started(20), started(20)]).double == [run_id(20)]
+
+
+def test_a_start_after_the_crash_of_its_worker_is_not_either() -> None:
+    starts = Starts()
+    for process, event in (("worker-1", started(10)), ("worker-2", started(20)), ("worker-1", started(30))):
+        starts.note(process, event)
+    starts.note("worker-1", ended(30))
+    starts.crashed("worker-1")
+    starts.note("worker-2", started(10))
+    assert starts.twice() == []
+    starts.note("worker-1", started(20))
+    starts.note("worker-1", started(30))
+    assert starts.twice() == [run_id(20), run_id(30)]
+
+
+def test_a_run_of_an_instant_that_is_no_fire_is_unexpected() -> None:
+    runs, events = all_of(10, 20, 25, 30)
+    found = verdict(runs, events)
+    assert found.unexpected == [run_id(25)]
+    assert not found.clean
+
+
+def test_more_fires_than_one_computation_gives() -> None:
+    assert len(list(watched().expected(NOON + seconds(20_000)))) == 2_000
+
+
+def test_a_schedule_that_ends_expects_no_more() -> None:
+    once = Watched(
+        tenant="acme", name="once", expression="at(2026-06-01T12:00:10)", timezone="UTC", start="prompt", since=NOON
+    )
+    assert list(once.expected(NOON + seconds(100))) == [run_id(10, "once")]
+
+
+def test_what_is_over_is_known_from_any_witness_of_it() -> None:
+    starts = Starts()
+    for event in (
+        ended(10),
+        ended(20, "RETRYING"),
+        {"event": "run.dead", "run_id": run_id(30)},
+        {"event": "tick.done"},
+    ):
+        starts.note("worker-1", event)
+    assert starts.over == {run_id(10), run_id(30)}
+
+
+def test_percentiles_are_ranks() -> None:
+    assert Lateness.of([]) is None
+    assert Lateness.of([seconds(1)]) == Lateness(count=1, p50=1, p99=1, most=1)
+    assert Lateness.of([seconds(n) for n in range(100, 0, -1)]) == Lateness(count=100, p50=50, p99=99, most=100)
+
+
+def test_the_summary_says_it_all() -> None:
+    runs = {"check": [run(10), run(20, late=2.25)], "sample": [run(10, name="sample", late=0.012)]}
+    events = [started(10), started(20), started(20), started(10, "sample"), started(-10)]
+    starts = Starts()
+    for event in events:
+        starts.note("worker-1", event)
+    schedules = [watched(), watched("sample", "exact")]
+    found = judge(schedules, runs, [run(5, name="~x", state="DEAD")], starts, NOON + seconds(20))
+    assert summary(found, 21.4).splitlines() == [
+        "21 s: 4 fires were due, 3 started; 1 missing, 1 double",
+        "runs: DEAD 1, SUCCEEDED 3",
+        "lateness, prompt: p50 500 ms, p99 2.25 s, max 2.25 s (2 runs)",
+        "lateness, exact: p50 12 ms, p99 12 ms, max 12 ms (1 runs)",
+        "caught up: 1 runs that were due while nothing ran here",
+        f"missing: {run_id(20, 'sample')}",
+        f"double: {run_id(20)}",
+    ]
+
+
+def test_a_long_list_is_cut() -> None:
+    text = summary(verdict([], [], upto=100), 100)
+    assert text.count("\nmissing: ") == 6
+    assert text.endswith("missing: … and 5 more")
