@@ -63,7 +63,7 @@ class Alarms(Construct):
                 "DeadRuns",
                 "dead-runs",
                 "Runs ended dead: out of attempts or refused for good. List them with the command line, then redrive.",
-                self._dead_runs(),
+                self._metric("Dead", "undertaker", "Sum", _FIVE_MINUTES),  # every dead run goes through its hands
                 _OVER,
             ),
             self._alarm(
@@ -118,15 +118,6 @@ class Alarms(Construct):
             dimensions_map={"service": self._installation.name(part)},
             statistic=statistic,
             period=period,
-        )
-
-    def _dead_runs(self) -> cloudwatch.MathExpression:
-        """The worker gives the verdict; the undertaker does for runs that killed their process."""
-        return cloudwatch.MathExpression(
-            expression="FILL(worker, 0) + FILL(undertaker, 0)",
-            using_metrics={part: self._metric("Dead", part, "Sum", _FIVE_MINUTES) for part in ("worker", "undertaker")},
-            period=_FIVE_MINUTES,
-            label="dead runs",
         )
 
     def _own_topic(self) -> sns.Topic:

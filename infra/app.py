@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from aws_cdk import App, Duration, RemovalPolicy, Validations
+from cdk_nag import AwsSolutionsChecks
+
 from . import AWS, HERE
 from .stack import MinutehandStack
 
-from aws_cdk import App, Duration, RemovalPolicy, Validations  # isort: skip — after the package, which finds Node
-from cdk_nag import AwsSolutionsChecks  # isort: skip — the same
-
-JOBS = "examples/jobs"  # what is deployed when the context names no package
+JOBS = "examples/starter"  # what is deployed when the context names no package
 STACK = "Minutehand"
 
 # The context's names, and how each becomes a knob of the construct.

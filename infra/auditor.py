@@ -9,7 +9,7 @@ from .clock import EVENT_AGE, Clock
 from .function import Function
 from .installation import Installation
 from .queues import Queues
-from .store import DELETE, PARTIQL, READ, SCAN, WRITE, Store
+from .store import BATCH, DELETE, PARTIQL, READ, SCAN, WRITE, Store
 
 MEMORY = 1769  # MB: one whole core
 MINUTE = "37"  # past the hour, when the burst of the full hour is over
@@ -34,9 +34,9 @@ class Auditor(Construct):
             retry_attempts=0,
         )
         store.allow(self.function, "schedules", READ, SCAN)
-        store.allow(self.function, "revisions", READ, SCAN)
-        store.allow(self.function, "agenda", READ, SCAN, WRITE, DELETE)
-        store.allow(self.function, "runs", READ, SCAN, WRITE, PARTIQL)
+        store.allow(self.function, "revisions", READ)
+        store.allow(self.function, "agenda", READ, WRITE, BATCH, DELETE)
+        store.allow(self.function, "runs", READ, WRITE, PARTIQL)
         store.allow_key(self.function)
         queues.work.grant_send_messages(self.function)
         Clock(self, "Hourly", function=self.function, minute=MINUTE)

@@ -22,7 +22,7 @@ from .bundling import AWS, Target
 from .installation import Installation
 from .jobs import find_jobs
 from .queues import Queues
-from .store import DELETE, PARTIQL, PAYLOADS, READ, RESULTS, WRITE, Store
+from .store import BATCH, DELETE, PARTIQL, PAYLOADS, READ, RESULTS, WRITE, Store
 from .ticker import Ticker
 from .undertaker import Undertaker
 from .worker import Worker, allow_work
@@ -120,7 +120,7 @@ class Minutehand(Construct):
         self.alarms = Alarms(
             self, "Alarms", installation=installation, topic=alarm_topic, queues=queues, worker=self._worker
         )
-        self._outputs(installation)
+        self.outputs = self._outputs(installation)
 
     @property
     def worker(self) -> lambda_.Function:
@@ -129,8 +129,10 @@ class Minutehand(Construct):
 
     def grant_scheduling(self, grantee: iam.IGrantable) -> None:
         """Let ``grantee`` do all that the SDK does: create, change and delete schedules, submit, read the ledger."""
-        for suffix in ("schedules", "revisions", "agenda", "runs"):
-            self._store.allow(grantee, suffix, READ, WRITE, DELETE, PARTIQL)
+        self._store.allow(grantee, "schedules", READ, WRITE)
+        self._store.allow(grantee, "revisions", READ, WRITE)
+        self._store.allow(grantee, "agenda", READ, WRITE, BATCH, DELETE)
+        self._store.allow(grantee, "runs", READ, WRITE, PARTIQL)
         self._store.allow_objects(grantee, "s3:PutObject", PAYLOADS)
         self._store.allow_objects(grantee, "s3:GetObject", PAYLOADS)
         self._store.allow_objects(grantee, "s3:GetObject", RESULTS)
@@ -141,8 +143,9 @@ class Minutehand(Construct):
         """Let ``grantee``, the role of a container that runs ``minutehand worker``, do what the worker function does."""
         allow_work(grantee, self._store, self._queues)
 
-    def _outputs(self, installation: Installation) -> None:
-        outputs = {
+    def _outputs(self, installation: Installation) -> dict[str, CfnOutput]:
+        """By name; ``override_logical_id`` gives one a name that a script can rely on."""
+        described = {
             "Prefix": ("MINUTEHAND_PREFIX for the SDK and the command line", installation.prefix),
             "BucketName": ("MINUTEHAND_BUCKET for the SDK and the command line", self._store.bucket.bucket_name),
             "WorkQueueUrl": ("The queue of runs that are due", self._queues.work.queue_url),
@@ -150,5 +153,7 @@ class Minutehand(Construct):
             "WorkerName": ("The function that runs the jobs", self.worker.function_name),
             "AlarmTopicArn": ("Subscribe to it to hear of alarms", self.alarms.topic.topic_arn),
         }
-        for name, (description, value) in outputs.items():
-            CfnOutput(self, name, description=description, value=value)
+        return {
+            name: CfnOutput(self, name, description=description, value=value)
+            for name, (description, value) in described.items()
+        }

@@ -16,3 +16,5 @@ class MinutehandStack(Stack):
     def __init__(self, scope: Construct, construct_id: str, *, knobs: dict[str, Any], **settings: Any) -> None:
         super().__init__(scope, construct_id, description="Minutehand: a serverless job scheduler", **settings)
         self.minutehand = Minutehand(self, "Jobs", **knobs)
+        for name, output in self.minutehand.outputs.items():
+            output.override_logical_id(name)

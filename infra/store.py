@@ -17,7 +17,8 @@ RESULTS = "results/*"  # keys of what jobs leave behind
 UPLOAD_LEFTOVERS = Duration.days(7)  # after which the parts of an upload that was never finished go
 
 READ = ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query")
-WRITE = ("dynamodb:BatchWriteItem", "dynamodb:ConditionCheckItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
+WRITE = ("dynamodb:ConditionCheckItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
+BATCH = ("dynamodb:BatchWriteItem",)  # puts and deletes, without conditions: for the agenda only
 DELETE = ("dynamodb:DeleteItem",)
 SCAN = ("dynamodb:Scan",)
 PARTIQL = ("dynamodb:PartiQLInsert", "dynamodb:PartiQLSelect", "dynamodb:PartiQLUpdate")

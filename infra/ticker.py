@@ -9,7 +9,7 @@ from .clock import EVENT_AGE, Clock
 from .function import Function
 from .installation import Installation
 from .queues import Queues
-from .store import DELETE, PARTIQL, READ, WRITE, Store
+from .store import BATCH, DELETE, PARTIQL, READ, WRITE, Store
 
 MEMORY = 1769  # MB: one whole core, which is what a tick over many fires needs
 TIMEOUT = Duration.minutes(2)  # a tick stops by itself before; what is left is there for the next
@@ -32,7 +32,7 @@ class Ticker(Construct):
             max_event_age=EVENT_AGE,
             retry_attempts=0,
         )
-        store.allow(self.function, "agenda", READ, WRITE, DELETE)
+        store.allow(self.function, "agenda", READ, WRITE, BATCH, DELETE)
         store.allow(self.function, "revisions", READ)
         store.allow(self.function, "runs", READ, WRITE, PARTIQL)
         store.allow(self.function, "schedules", ("dynamodb:GetItem", "dynamodb:UpdateItem"))

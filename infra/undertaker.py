@@ -12,7 +12,7 @@ from .installation import Installation
 from .queues import Queues
 from .store import PARTIQL, READ, WRITE, Store
 
-BATCH = 10  # messages; SQS gives no more without a window
+MESSAGES = 10  # in a batch; SQS gives no more without a window
 MEMORY = 512  # MB
 TIMEOUT = Duration.seconds(60)  # a sixth of the queue's visibility, as AWS advises
 
@@ -34,7 +34,7 @@ class Undertaker(Construct):
             recursive_loop=lambda_.RecursiveLoop.ALLOW,  # it sends back what has attempts left, three times at most
         )
         self.function.add_event_source(
-            sources.SqsEventSource(queues.dead, batch_size=BATCH, report_batch_item_failures=True)
+            sources.SqsEventSource(queues.dead, batch_size=MESSAGES, report_batch_item_failures=True)
         )
         store.allow(self.function, "runs", READ, WRITE, PARTIQL)
         store.allow_key(self.function)

@@ -18,9 +18,9 @@ from .function import Function
 from .installation import Installation
 from .jobs import JobPackage
 from .queues import Queues
-from .store import DELETE, PARTIQL, PAYLOADS, READ, RESULTS, WRITE, Store
+from .store import BATCH, PARTIQL, PAYLOADS, READ, RESULTS, WRITE, Store
 
-BATCH = 10  # messages; SQS gives no more without a window
+MESSAGES = 10  # in a batch; SQS gives no more without a window
 
 
 class Worker(Construct):
@@ -72,7 +72,7 @@ class Worker(Construct):
         )
         self.function.add_event_source(
             sources.SqsEventSource(
-                queues.work, batch_size=BATCH, report_batch_item_failures=True, max_concurrency=max_concurrency
+                queues.work, batch_size=MESSAGES, report_batch_item_failures=True, max_concurrency=max_concurrency
             )
         )
         allow_work(self.function, store, queues)
@@ -84,7 +84,7 @@ def allow_work(grantee: iam.IGrantable, store: Store, queues: Queues) -> None:
     """All that a worker does, in the function or in a container: it cannot change a schedule."""
     store.allow(grantee, "runs", READ, WRITE, PARTIQL)
     store.allow(grantee, "revisions", READ)
-    store.allow(grantee, "agenda", READ, WRITE, DELETE)
+    store.allow(grantee, "agenda", ("dynamodb:GetItem",), WRITE, BATCH)
     store.allow_objects(grantee, "s3:GetObject", PAYLOADS)
     store.allow_objects(grantee, "s3:PutObject", RESULTS)
     store.allow_key(grantee)

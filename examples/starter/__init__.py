@@ -1,0 +1,20 @@
+"""A first package of jobs: what ``cdk deploy`` puts into the worker unless it is told another."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+from minutehand import Context, Retry, job
+
+
+@job("starter.hello")
+def hello(ctx: Context, payload: dict[str, Any]) -> None:
+    """Say hello; the line carries the run's id, job and tenant."""
+    ctx.logger.info("hello", extra={"to": payload.get("to", "world"), "python": platform.python_version()})
+
+
+@job("starter.doomed", retry=Retry(max_attempts=1))
+def doomed(ctx: Context, payload: Any) -> None:  # noqa: ARG001 — a job takes both
+    """Fail for good, to see where dead runs go."""
+    raise RuntimeError("this job always fails")

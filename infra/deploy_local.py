@@ -1,0 +1,175 @@
+"""Deploy the stack to an embedded cloud with the real CDK command line, and see all four deployed functions do their work.
+
+``make deploy-local`` runs it. It needs no account, no Docker and no port of its own, and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import boto3
+from minutehand import Run, RunState, Scheduler, Settings
+from minutehand.errors import Misconfigured
+from minutehand.local.cloud import LocalCloud
+from minutehand.local.process import inherited
+
+from .app import STACK
+from .node import wheel_node
+
+ROOT = Path(__file__).parents[1]
+CDK = ROOT / ".node" / "node_modules" / "aws-cdk" / "bin" / "cdk"  # where `make setup` puts it
+PATIENCE = 100.0  # seconds from the deployment to the verdict; the ticker ticks within the first 75
+HORIZON = timedelta(seconds=180)  # what `create_schedule` itself sends out; later fires are claimed by the ticker alone
+RUNS = 3  # that have to have succeeded
+_LOOK = 0.5  # seconds between looks at the ledger, which has no events
+_SCHEDULE = "every-10-seconds"
+
+
+@dataclass(kw_only=True)
+class Deployment:
+    """A deployed stack and what talks to it."""
+
+    cloud: LocalCloud
+    settings: Settings
+    scheduler: Scheduler
+    begun: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def client(self, service: str) -> Any:
+        return boto3.client(service, endpoint_url=self.cloud.endpoint, region_name=self.cloud.region)
+
+    def runs(self) -> list[Run]:
+        """Of the schedule, whose time has come."""
+        return list(self.scheduler.list_runs(_SCHEDULE, before=datetime.now(UTC)).items)
+
+
+def deploy(cloud: LocalCloud, out: Path) -> Deployment:
+    """Bootstrap, deploy, and connect to what the outputs name."""
+    context = {"target": "here", "removal": "destroy"}
+    app = f'"{sys.executable}" -m infra.app'
+    _cdk(cloud, out, "bootstrap", app, context)
+    outputs = out / "outputs.json"
+    _cdk(cloud, out, "deploy", app, context, "--require-approval", "never", "--outputs-file", str(outputs))
+    named = json.loads(outputs.read_text())[STACK]
+    settings = Settings(
+        prefix=named["Prefix"], bucket=named["BucketName"], endpoint=cloud.endpoint, region=cloud.region
+    )
+    return Deployment(cloud=cloud, settings=settings, scheduler=Scheduler(settings=settings, check_jobs=False))
+
+
+def prove(deployment: Deployment) -> Iterator[str]:
+    """Give each deployed function something to do; yield what it did, or raise TimeoutError."""
+    scheduler = deployment.scheduler
+    scheduler.create_schedule(_SCHEDULE, "starter.hello", "rate(10 seconds)", payload={"to": "deploy-local"})
+    doomed = scheduler.submit("starter.doomed").id
+
+    _wait_for("the worker", lambda: _count(deployment.runs(), RunState.SUCCEEDED) >= RUNS)
+    late = max((run.lateness or timedelta()).total_seconds() for run in deployment.runs())
+    yield f"worker: {RUNS} runs of a schedule succeeded, at most {late:.1f} s late"
+
+    _wait_for("the undertaker", lambda: _logged(deployment, "undertaker", "run.dead"))
+    if (state := scheduler.get_run(doomed).state) is not RunState.DEAD:
+        raise TimeoutError(f"the doomed run is {state}, not DEAD")
+    yield "undertaker: a run that failed for good is DEAD in the ledger"
+
+    beyond = deployment.begun + HORIZON + timedelta(seconds=15)
+    _wait_for("the ticker", lambda: bool(scheduler.list_runs(_SCHEDULE, after=beyond).items))
+    yield f"ticker: fires claimed that were more than {HORIZON.seconds} s away when the schedule was made"
+
+    yield f"auditor: {_audit(deployment)}"
+    if missing := [run.id for run in deployment.runs() if run.state not in (RunState.SUCCEEDED, RunState.RUNNING)][:-1]:
+        raise TimeoutError(f"runs that are due have not run: {missing}")
+
+
+def main() -> int:
+    began = time.monotonic()
+    with (
+        tempfile.TemporaryDirectory(prefix="minutehand-deploy-") as out,
+        _accepted_credentials(),
+        LocalCloud() as cloud,
+    ):
+        try:
+            deployment = deploy(cloud, Path(out))
+            _say(f"deployed in {time.monotonic() - began:.0f} s")
+            for proof in prove(deployment):
+                _say(proof)
+        except (TimeoutError, Misconfigured) as problem:
+            _say(f"{problem}\n{cloud.log.read_text(errors='replace')[-4_000:]}\nFAILED")
+            return 1
+    _say(f"PASSED: the deployed functions work, after {time.monotonic() - began:.0f} s")
+    return 0
+
+
+def _cdk(cloud: LocalCloud, out: Path, verb: str, app: str, context: dict[str, str], *arguments: str) -> None:
+    node = wheel_node()
+    if node is None or not CDK.exists():
+        raise Misconfigured("the CDK's command line is not installed; run: make setup")
+    given = [argument for name, value in context.items() for argument in ("--context", f"{name}={value}")]
+    done = subprocess.run(
+        [str(node), str(CDK), verb, "--app", app, "--output", str(out / "cdk.out"), "--no-notices", *given, *arguments],
+        cwd=ROOT,
+        env={**inherited(), **cloud.environment, "CDK_HOME": str(out), "CDK_DISABLE_CLI_TELEMETRY": "true"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise Misconfigured(f"cdk {verb} failed:\n{done.stdout[-4_000:]}\n{done.stderr[-4_000:]}")
+
+
+def _wait_for(what: str, happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not happened():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what} did nothing within {PATIENCE:.0f} s")
+        time.sleep(_LOOK)
+
+
+def _count(runs: list[Run], state: RunState) -> int:
+    return sum(run.state is state for run in runs)
+
+
+def _logged(deployment: Deployment, part: str, event: str) -> bool:
+    group = f"/aws/lambda/{deployment.settings.prefix}-{part}"
+    answer = deployment.client("logs").filter_log_events(logGroupName=group, filterPattern=f'"{event}"')
+    return bool(answer["events"])
+
+
+def _audit(deployment: Deployment) -> str:
+    """What the auditor answers when it is called; the clock that does so comes round once an hour."""
+    name = f"{deployment.settings.prefix}-auditor"
+    answer = deployment.client("lambda").invoke(FunctionName=name)
+    body = answer["Payload"].read().decode()
+    if "FunctionError" in answer:
+        raise TimeoutError(f"the auditor failed: {body}")
+    return str(body)
+
+
+@contextmanager
+def _accepted_credentials() -> Iterator[None]:
+    """Any will do for the local cloud, but boto3 wants some; those of the user stay out of it."""
+    before = dict(os.environ)
+    os.environ.update({"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"})
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201 — a command
+
+
+if __name__ == "__main__":
+    sys.exit(main())

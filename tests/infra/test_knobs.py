@@ -1,0 +1,232 @@
+"""The knobs of the construct."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, Duration, RemovalPolicy, Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_secretsmanager as secretsmanager
+from aws_cdk import aws_sns as sns
+from aws_cdk.assertions import Match, Template
+from minutehand.errors import InvalidInput
+
+from infra import Minutehand
+
+JOBS = Path(__file__).parent / "acme" / "jobs"
+
+
+@pytest.fixture
+def stack() -> Stack:
+    return Stack(App(context={"aws:cdk:bundling-stacks": []}), "Test")
+
+
+def worker(template: Template) -> dict[str, Any]:
+    found = template.find_resources(
+        "AWS::Lambda::Function", {"Properties": {"Handler": "functions/worker/handler.handler"}}
+    )
+    (resource,) = found.values()
+    return dict(resource["Properties"])
+
+
+def test_memory_timeout_environment_and_concurrency_are_those_of_the_worker(
+    with_knobs: Callable[..., Template],
+) -> None:
+    template = with_knobs(
+        memory=2048, timeout=Duration.minutes(3), environment={"COLOUR": "green"}, max_concurrency=7, prefix="acme"
+    )
+    properties = worker(template)
+    assert (properties["MemorySize"], properties["Timeout"]) == (2048, 180)
+    assert properties["Environment"]["Variables"]["COLOUR"] == "green"
+    template.has_resource_properties("AWS::Lambda::EventSourceMapping", {"ScalingConfig": {"MaximumConcurrency": 7}})
+    template.has_resource_properties("AWS::Lambda::Function", {"FunctionName": "acme-ticker", "MemorySize": 1769})
+
+
+def test_the_worker_reads_its_secrets_and_finds_them_by_variable(stack: Stack) -> None:
+    secret = secretsmanager.Secret(stack, "Database")
+    Minutehand(stack, "Jobs", jobs=JOBS, secrets={"DATABASE": secret})
+    template = Template.from_stack(stack)
+    (name,) = template.find_resources("AWS::SecretsManager::Secret")
+    assert worker(template)["Environment"]["Variables"]["DATABASE"] == {"Ref": name}
+    readers = template.find_resources(
+        "AWS::IAM::Policy",
+        {
+            "Properties": {
+                "PolicyDocument": {
+                    "Statement": Match.array_with(
+                        [
+                            Match.object_like(
+                                {
+                                    "Action": ["secretsmanager:GetSecretValue", "secretsmanager:DescribeSecret"],
+                                    "Resource": {"Ref": name},
+                                }
+                            )
+                        ]
+                    )
+                }
+            }
+        },
+    )
+    assert [reader for reader in readers if reader.startswith("JobsWorkerRole")] == list(readers)
+
+
+def test_only_the_worker_goes_into_the_vpc_and_may_do_so(stack: Stack) -> None:
+    vpc = ec2.Vpc(stack, "Network", max_azs=2)
+    Minutehand(stack, "Jobs", jobs=JOBS, vpc=vpc)
+    template = Template.from_stack(stack)
+    inside = [
+        f["Properties"]["FunctionName"]
+        for f in template.find_resources("AWS::Lambda::Function").values()
+        if "VpcConfig" in f["Properties"]
+    ]
+    assert inside == ["minutehand-worker"]
+    template.has_resource_properties(
+        "AWS::IAM::Policy",
+        {
+            "PolicyDocument": {
+                "Statement": Match.array_with(
+                    [Match.object_like({"Action": Match.array_with(["ec2:CreateNetworkInterface"])})]
+                )
+            }
+        },
+    )
+
+
+def test_layers_are_those_of_the_worker(stack: Stack) -> None:
+    arn = "arn:aws:lambda:eu-west-1:123456789012:layer:tools:3"
+    Minutehand(stack, "Jobs", jobs=JOBS, layers=[lambda_.LayerVersion.from_layer_version_arn(stack, "Tools", arn)])
+    assert worker(Template.from_stack(stack))["Layers"] == [arn]
+
+
+def test_what_the_jobs_need_is_granted_to_the_worker(stack: Stack) -> None:
+    topic = sns.Topic(stack, "News")
+    jobs = Minutehand(stack, "Jobs", jobs=JOBS)
+    topic.grant_publish(jobs.worker)
+    Template.from_stack(stack).has_resource_properties(
+        "AWS::IAM::Policy",
+        {"PolicyDocument": {"Statement": Match.array_with([Match.object_like({"Action": "sns:Publish"})])}},
+    )
+
+
+def test_a_role_that_schedules_can_neither_run_jobs_nor_drop_tables(stack: Stack) -> None:
+    role = iam.Role(stack, "Api", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
+    Minutehand(stack, "Jobs", jobs=JOBS).grant_scheduling(role)
+    (policy,) = (
+        resource["Properties"]["PolicyDocument"]["Statement"]
+        for name, resource in Template.from_stack(stack).find_resources("AWS::IAM::Policy").items()
+        if name.startswith("ApiDefaultPolicy")
+    )
+    granted = {action for statement in policy for action in _listed(statement["Action"])}
+    assert {"dynamodb:PutItem", "dynamodb:UpdateItem", "sqs:SendMessage", "s3:PutObject"} <= granted
+    assert not {"sqs:ReceiveMessage", "sqs:DeleteMessage", "dynamodb:DeleteTable", "dynamodb:Scan"} & granted
+
+
+def test_a_container_may_do_what_the_worker_does(stack: Stack) -> None:
+    role = iam.Role(stack, "Container", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
+    Minutehand(stack, "Jobs", jobs=JOBS).grant_work(role)
+    (policy,) = (
+        resource["Properties"]["PolicyDocument"]["Statement"]
+        for name, resource in Template.from_stack(stack).find_resources("AWS::IAM::Policy").items()
+        if name.startswith("ContainerDefaultPolicy")
+    )
+    granted = {action for statement in policy for action in _listed(statement["Action"])}
+    assert {"sqs:ReceiveMessage", "sqs:ChangeMessageVisibility", "sqs:SendMessage", "sqs:GetQueueUrl"} <= granted
+
+
+def test_shards_and_retention_reach_the_functions_and_the_bucket(with_knobs: Callable[..., Template]) -> None:
+    template = with_knobs(shards=64, retention=Duration.days(7))
+    assert {
+        (
+            f["Properties"]["Environment"]["Variables"]["MINUTEHAND_SHARDS"],
+            f["Properties"]["Environment"]["Variables"]["MINUTEHAND_RETENTION_DAYS"],
+        )
+        for f in template.find_resources("AWS::Lambda::Function").values()
+    } == {("64", "7")}
+    template.has_resource_properties(
+        "AWS::S3::Bucket",
+        {"LifecycleConfiguration": {"Rules": Match.array_with([Match.object_like({"ExpirationInDays": 7})])}},
+    )
+
+
+def test_the_alarms_go_where_they_are_wanted(stack: Stack) -> None:
+    arn = "arn:aws:sns:eu-west-1:123456789012:pager"
+    Minutehand(stack, "Jobs", jobs=JOBS, alarm_topic=sns.Topic.from_topic_arn(stack, "Pager", arn))
+    template = Template.from_stack(stack)
+    template.resource_count_is("AWS::SNS::Topic", 0)
+    template.all_resources_properties("AWS::CloudWatch::Alarm", {"AlarmActions": [arn]})
+
+
+def test_the_customers_key_encrypts_all_that_holds_data_and_every_function_may_use_it(stack: Stack) -> None:
+    Minutehand(stack, "Jobs", jobs=JOBS, encryption_key=kms.Key(stack, "Key"))
+    template = Template.from_stack(stack)
+    (name,) = template.find_resources("AWS::KMS::Key")
+    arn = {"Fn::GetAtt": [name, "Arn"]}
+    template.all_resources_properties(
+        "AWS::DynamoDB::Table", {"SSESpecification": {"SSEEnabled": True, "SSEType": "KMS", "KMSMasterKeyId": arn}}
+    )
+    template.all_resources_properties("AWS::SQS::Queue", {"KmsMasterKeyId": arn})
+    template.all_resources_properties("AWS::SNS::Topic", {"KmsMasterKeyId": arn})
+    users = template.find_resources(
+        "AWS::IAM::Policy",
+        {
+            "Properties": {
+                "PolicyDocument": {
+                    "Statement": Match.array_with(
+                        [Match.object_like({"Action": Match.array_with(["kms:Decrypt"]), "Resource": arn})]
+                    )
+                }
+            }
+        },
+    )
+    assert {user.partition("Role")[0] for user in users} == {
+        "JobsTicker",
+        "JobsWorker",
+        "JobsUndertaker",
+        "JobsAuditor",
+    }
+
+
+def test_everything_goes_with_the_stack_if_that_is_wanted(with_knobs: Callable[..., Template]) -> None:
+    template = with_knobs(removal_policy=RemovalPolicy.DESTROY)
+    for kind in ("AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::Logs::LogGroup"):
+        template.all_resources(kind, {"DeletionPolicy": "Delete"})
+    template.all_resources_properties("AWS::DynamoDB::Table", {"DeletionProtectionEnabled": False})
+
+
+def test_two_installations_share_an_account_under_two_prefixes(stack: Stack) -> None:
+    Minutehand(stack, "Jobs", jobs=JOBS)
+    Minutehand(stack, "Reports", jobs=JOBS, prefix="reports")
+    template = Template.from_stack(stack)
+    names = [table["Properties"]["TableName"] for table in template.find_resources("AWS::DynamoDB::Table").values()]
+    assert len(set(names)) == len(names) == 8
+
+
+@pytest.mark.parametrize(
+    ("knobs", "field"),
+    [
+        ({"prefix": "Acme"}, "prefix"),
+        ({"prefix": "a" * 41}, "prefix"),
+        ({"shards": 0}, "shards"),
+        ({"shards": 1025}, "shards"),
+        ({"retention": Duration.days(0)}, "retention"),
+        ({"timeout": Duration.hours(2)}, "timeout"),
+        ({"environment": {"MINUTEHAND_PREFIX": "mine"}}, "environment"),
+        ({"jobs": "no/such/package"}, "jobs"),
+        ({"requirements": "no/such/file.txt"}, "requirements"),
+    ],
+)
+def test_a_bad_knob_is_refused_with_its_remedy(stack: Stack, knobs: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        Minutehand(stack, "Jobs", **{"jobs": JOBS, **knobs})
+    assert refusal.value.field == field
+    assert refusal.value.remedy
+
+
+def _listed(action: str | list[str]) -> list[str]:
+    return [action] if isinstance(action, str) else action

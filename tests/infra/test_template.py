@@ -1,0 +1,334 @@
+"""What the stack promises, read in its template."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk.assertions import Match, Template
+from minutehand.queue.definitions import MAX_RECEIVES, QUEUES
+from minutehand.store.definitions import TABLES, Table
+
+from infra.bundling import RUNTIME
+
+PARTS = ("ticker", "worker", "undertaker", "auditor")
+
+
+def resources(template: Template, kind: str) -> Mapping[str, Mapping[str, Any]]:
+    return template.find_resources(kind)
+
+
+def function(template: Template, part: str) -> dict[str, Any]:
+    found = template.find_resources("AWS::Lambda::Function", {"Properties": {"FunctionName": f"minutehand-{part}"}})
+    (resource,) = found.values()
+    return dict(resource["Properties"])
+
+
+def statements(template: Template, part: str) -> list[dict[str, Any]]:
+    """Of the role of one function."""
+    (policy,) = (
+        resource["Properties"]
+        for name, resource in resources(template, "AWS::IAM::Policy").items()
+        if re.match(rf"Jobs{part.capitalize()}RoleDefaultPolicy", name)
+    )
+    return list(policy["PolicyDocument"]["Statement"])
+
+
+def actions(template: Template, part: str, on: str) -> set[str]:
+    """What a function may do to the resources whose name contains ``on``."""
+    found: set[str] = set()
+    for statement in statements(template, part):
+        if on in json.dumps(statement["Resource"]):
+            listed = statement["Action"]
+            found |= {listed} if isinstance(listed, str) else set(listed)
+    return found
+
+
+# --- tables, queues, bucket ---
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.suffix)
+def test_each_table_is_as_the_package_defines_it(template: Template, table: Table) -> None:
+    expected = table.create_arguments(f"minutehand-{table.suffix}")
+    template.has_resource_properties("AWS::DynamoDB::Table", expected)
+    ttl = {"AttributeName": table.ttl, "Enabled": True} if table.ttl else Match.absent()
+    template.has_resource_properties(
+        "AWS::DynamoDB::Table",
+        {
+            "TableName": expected["TableName"],
+            "TimeToLiveSpecification": ttl,
+            "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
+            "GlobalSecondaryIndexes": Match.absent(),
+        },
+    )
+
+
+def test_what_holds_data_outlives_the_stack(template: Template) -> None:
+    for kind in ("AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::Logs::LogGroup"):
+        for name, resource in resources(template, kind).items():
+            assert resource["DeletionPolicy"] == resource["UpdateReplacePolicy"] == "Retain", name
+    for name, table in resources(template, "AWS::DynamoDB::Table").items():
+        assert table["Properties"]["DeletionProtectionEnabled"], name
+
+
+@pytest.mark.parametrize("queue", QUEUES, ids=lambda queue: queue.suffix)
+def test_each_queue_is_as_the_package_defines_it(template: Template, queue: Any) -> None:
+    template.has_resource_properties(
+        "AWS::SQS::Queue",
+        {
+            "QueueName": f"minutehand-{queue.suffix}",
+            "VisibilityTimeout": queue.visibility,
+            "MessageRetentionPeriod": 14 * 24 * 3600,
+            "SqsManagedSseEnabled": True,
+            "FifoQueue": Match.absent(),
+        },
+    )
+
+
+def test_messages_that_cannot_be_leased_end_in_the_dead_letter_queue(template: Template) -> None:
+    template.has_resource_properties(
+        "AWS::SQS::Queue",
+        {
+            "QueueName": "minutehand-work",
+            "RedrivePolicy": {
+                "maxReceiveCount": MAX_RECEIVES,
+                "deadLetterTargetArn": {"Fn::GetAtt": [Match.string_like_regexp("JobsQueuesDead.*"), "Arn"]},
+            },
+        },
+    )
+
+
+def test_the_bucket_is_private_encrypted_and_forgets_results_with_their_runs(template: Template) -> None:
+    template.resource_count_is("AWS::S3::Bucket", 1)
+    template.has_resource_properties(
+        "AWS::S3::Bucket",
+        {
+            "BucketEncryption": Match.object_like({}),
+            "PublicAccessBlockConfiguration": {
+                "BlockPublicAcls": True,
+                "BlockPublicPolicy": True,
+                "IgnorePublicAcls": True,
+                "RestrictPublicBuckets": True,
+            },
+            "LifecycleConfiguration": {
+                "Rules": Match.array_with([Match.object_like({"Prefix": "results/", "ExpirationInDays": 90})])
+            },
+        },
+    )
+
+
+def test_nothing_travels_in_the_clear(template: Template) -> None:
+    denied = Match.object_like(
+        {"Statement": Match.array_with([Match.object_like({"Condition": {"Bool": {"aws:SecureTransport": "false"}}})])}
+    )
+    template.all_resources_properties("AWS::SQS::QueuePolicy", {"PolicyDocument": denied})
+    template.all_resources_properties("AWS::S3::BucketPolicy", {"PolicyDocument": denied})
+    template.all_resources_properties("AWS::SNS::TopicPolicy", {"PolicyDocument": denied})
+    assert len(resources(template, "AWS::SQS::QueuePolicy")) == len(QUEUES)
+
+
+# --- functions ---
+
+
+def test_there_are_four_functions_and_no_helper_of_the_cdk(template: Template) -> None:
+    names = {f["Properties"]["FunctionName"] for f in resources(template, "AWS::Lambda::Function").values()}
+    assert names == {f"minutehand-{part}" for part in PARTS}
+    assert not [kind for kind in json.dumps(template.to_json()).split('"') if kind.startswith("Custom::")]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_function_runs_on_arm_with_the_newest_python_traced(template: Template, part: str) -> None:
+    properties = function(template, part)
+    assert properties["Architectures"] == ["arm64"]
+    assert properties["Runtime"] == RUNTIME.name
+    assert properties["Handler"] == f"functions/{part}/handler.handler"
+    assert properties["TracingConfig"] == {"Mode": "Active"}
+
+
+def test_the_runtime_is_the_newest_that_the_cdk_knows() -> None:
+    known = [name for name in dir(lambda_.Runtime) if re.fullmatch(r"PYTHON_3_\d+", name)]
+    newest = max(known, key=lambda name: int(name.rpartition("_")[2]))
+    assert getattr(lambda_.Runtime, newest).name == RUNTIME.name
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_function_is_told_which_installation_it_is_of(template: Template, part: str) -> None:
+    variables = function(template, part)["Environment"]["Variables"]
+    expected = {
+        "MINUTEHAND_PREFIX": "minutehand",
+        "MINUTEHAND_RETENTION_DAYS": "90",
+        "MINUTEHAND_SHARDS": "16",
+        "POWERTOOLS_SERVICE_NAME": f"minutehand-{part}",
+        "POWERTOOLS_METRICS_NAMESPACE": "Minutehand",
+    }
+    assert expected.items() <= variables.items()
+
+
+def test_only_the_worker_knows_jobs_and_bucket(template: Template) -> None:
+    assert function(template, "worker")["Environment"]["Variables"]["MINUTEHAND_JOBS"] == "acme.jobs"
+    for part in PARTS:
+        only = {"MINUTEHAND_JOBS", "MINUTEHAND_BUCKET"} & function(template, part)["Environment"]["Variables"].keys()
+        assert bool(only) is (part == "worker")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_logs_are_kept_for_a_month(template: Template, part: str) -> None:
+    template.has_resource_properties(
+        "AWS::Logs::LogGroup", {"LogGroupName": f"/aws/lambda/minutehand-{part}", "RetentionInDays": 30}
+    )
+    assert "LogGroup" in function(template, part)["LoggingConfig"]
+
+
+@pytest.mark.parametrize(("part", "queue"), [("worker", "Work"), ("undertaker", "Dead")])
+def test_a_batch_fails_by_message_and_not_as_a_whole(template: Template, part: str, queue: str) -> None:
+    template.has_resource_properties(
+        "AWS::Lambda::EventSourceMapping",
+        {
+            "BatchSize": 10,
+            "FunctionResponseTypes": ["ReportBatchItemFailures"],
+            "EventSourceArn": {"Fn::GetAtt": [Match.string_like_regexp(f"JobsQueues{queue}.*"), "Arn"]},
+            "FunctionName": {"Ref": Match.string_like_regexp(f"Jobs{part.capitalize()}Function.*")},
+        },
+    )
+
+
+def test_no_function_outlasts_the_messages_it_was_given(template: Template) -> None:
+    visibility = {queue.suffix: queue.visibility for queue in QUEUES}
+    assert function(template, "worker")["Timeout"] * 6 <= visibility["work"]
+    assert function(template, "undertaker")["Timeout"] * 6 <= visibility["dead"]
+
+
+def test_only_what_sends_on_may_send_to_itself(template: Template) -> None:
+    allowed = {part for part in PARTS if function(template, part).get("RecursiveLoop") == "Allow"}
+    assert allowed == {"worker", "undertaker"}
+
+
+@pytest.mark.parametrize(("part", "expression"), [("ticker", "cron(* * * * ? *)"), ("auditor", "cron(37 * * * ? *)")])
+def test_the_clocks_drop_what_is_a_minute_old_and_repeat_nothing(
+    template: Template, part: str, expression: str
+) -> None:
+    reference = Match.string_like_regexp(f"Jobs{part.capitalize()}Function.*")
+    template.has_resource_properties(
+        "AWS::Scheduler::Schedule",
+        {
+            "ScheduleExpression": expression,
+            "FlexibleTimeWindow": {"Mode": "OFF"},
+            "State": "ENABLED",
+            "Target": {
+                "Arn": {"Fn::GetAtt": [reference, "Arn"]},
+                "RetryPolicy": {"MaximumEventAgeInSeconds": 60, "MaximumRetryAttempts": 0},
+            },
+        },
+    )
+    template.has_resource_properties(  # Lambda would repeat it as well
+        "AWS::Lambda::EventInvokeConfig",
+        {"FunctionName": {"Ref": reference}, "MaximumEventAgeInSeconds": 60, "MaximumRetryAttempts": 0},
+    )
+
+
+# --- roles ---
+
+
+def test_the_ticker_cannot_touch_payloads_and_results(template: Template) -> None:
+    assert "Bucket" not in json.dumps(statements(template, "ticker"))
+
+
+def test_the_worker_cannot_touch_schedules(template: Template) -> None:
+    assert not actions(template, "worker", "StoreSchedules")
+    assert not any("Write" in a or "Put" in a or "Update" in a for a in actions(template, "worker", "StoreRevisions"))
+
+
+def test_the_worker_reads_payloads_and_writes_results(template: Template) -> None:
+    assert actions(template, "worker", "payloads/*") == {"s3:GetObject"}
+    assert actions(template, "worker", "results/*") == {"s3:PutObject"}
+
+
+def test_the_undertaker_knows_the_ledger_and_the_queues_only(template: Template) -> None:
+    text = json.dumps(statements(template, "undertaker"))
+    assert not [name for name in ("Schedules", "Revisions", "Agenda", "Bucket") if f"JobsStore{name}" in text]
+
+
+def test_nobody_deletes_from_the_ledger(template: Template) -> None:
+    for part in PARTS:
+        forbidden = {"dynamodb:DeleteItem", "dynamodb:BatchWriteItem", "dynamodb:PartiQLDelete"}
+        assert not forbidden & actions(template, part, "StoreRuns"), part
+
+
+def test_claims_are_written_in_batches(template: Template) -> None:
+    partiql = {"dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate", "dynamodb:PartiQLSelect"}
+    for part in PARTS:
+        assert partiql <= actions(template, part, "StoreRuns"), part
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_no_role_has_a_managed_policy_or_a_wildcard(template: Template, part: str) -> None:
+    for name, role in resources(template, "AWS::IAM::Role").items():
+        assert "ManagedPolicyArns" not in role["Properties"], name
+    for statement in statements(template, part):
+        listed = statement["Action"]
+        for action in [listed] if isinstance(listed, str) else listed:
+            assert "*" not in action
+        if statement["Resource"] == "*":
+            assert set(listed) == {"xray:PutTraceSegments", "xray:PutTelemetryRecords"}
+
+
+# --- alarms and outputs ---
+
+
+def alarm(template: Template, suffix: str) -> dict[str, Any]:
+    found = template.find_resources("AWS::CloudWatch::Alarm", {"Properties": {"AlarmName": f"minutehand-{suffix}"}})
+    (resource,) = found.values()
+    return dict(resource["Properties"])
+
+
+def test_silence_for_three_minutes_is_an_alarm(template: Template) -> None:
+    no_tick = alarm(template, "no-tick")
+    assert (no_tick["Namespace"], no_tick["MetricName"], no_tick["Statistic"]) == ("Minutehand", "Ticks", "Sum")
+    assert no_tick["Dimensions"] == [{"Name": "service", "Value": "minutehand-ticker"}]
+    assert (no_tick["ComparisonOperator"], no_tick["Threshold"]) == ("LessThanThreshold", 1)
+    assert (no_tick["Period"], no_tick["EvaluationPeriods"]) == (60, 3)
+    assert no_tick["TreatMissingData"] == "breaching"
+
+
+def test_two_minutes_behind_is_an_alarm(template: Template) -> None:
+    behind = alarm(template, "behind")
+    assert (behind["MetricName"], behind["Statistic"]) == ("BehindBy", "Maximum")
+    assert (behind["ComparisonOperator"], behind["Threshold"]) == ("GreaterThanThreshold", 120_000)
+
+
+def test_a_dead_run_is_an_alarm(template: Template) -> None:
+    dead = alarm(template, "dead-runs")
+    assert (dead["Namespace"], dead["MetricName"], dead["Statistic"]) == ("Minutehand", "Dead", "Sum")
+    assert dead["Dimensions"] == [{"Name": "service", "Value": "minutehand-undertaker"}]
+    assert (dead["ComparisonOperator"], dead["Threshold"]) == ("GreaterThanThreshold", 0)
+
+
+def test_dead_letters_that_nobody_buries_are_an_alarm(template: Template) -> None:
+    unburied = alarm(template, "dead-letter-queue")
+    assert unburied["MetricName"] == "ApproximateNumberOfMessagesVisible"
+    assert unburied["Dimensions"][0]["Value"]["Fn::GetAtt"][0].startswith("JobsQueuesDead")
+    assert (unburied["Period"], unburied["EvaluationPeriods"], unburied["Threshold"]) == (60, 5, 0)
+
+
+def test_a_throttled_worker_is_an_alarm(template: Template) -> None:
+    throttled = alarm(template, "worker-throttled")
+    assert (throttled["Namespace"], throttled["MetricName"]) == ("AWS/Lambda", "Throttles")
+    assert throttled["Dimensions"][0]["Value"]["Ref"].startswith("JobsWorkerFunction")
+
+
+def test_all_five_alarms_tell_the_topic_when_they_begin_and_when_they_end(template: Template) -> None:
+    template.resource_count_is("AWS::CloudWatch::Alarm", 5)
+    (topic,) = resources(template, "AWS::SNS::Topic")
+    template.all_resources_properties(
+        "AWS::CloudWatch::Alarm", {"AlarmActions": [{"Ref": topic}], "OKActions": [{"Ref": topic}]}
+    )
+
+
+def test_the_outputs_say_what_the_sdk_needs(template: Template) -> None:
+    described = [output["Description"] for output in template.find_outputs("*").values()]
+    assert any("MINUTEHAND_PREFIX" in text for text in described)
+    assert any("MINUTEHAND_BUCKET" in text for text in described)
