@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from aws_cdk import App, Duration, RemovalPolicy, Validations
@@ -29,9 +30,12 @@ KNOBS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
 }
 
 
-def build(context: Mapping[str, str] | None = None) -> App:
-    """The app, checked by cdk-nag when it is synthesised. ``context`` comes before what cdk.json and ``-c`` say."""
-    app = App(context=dict(context or {}))
+def build(context: Mapping[str, Any] | None = None, *, out: Path | None = None) -> App:
+    """The app, checked by cdk-nag when it is synthesised.
+
+    ``context`` and ``out`` are for tests; the CDK's command line hands its own over in the environment.
+    """
+    app = App(context=dict(context or {}), outdir=None if out is None else str(out))
     given = {name: app.node.try_get_context(name) for name in KNOBS}
     knobs = {knob: convert(str(given[name])) for name, (knob, convert) in KNOBS.items() if given[name] is not None}
     MinutehandStack(app, app.node.try_get_context("stack") or STACK, knobs={"jobs": JOBS, **knobs})

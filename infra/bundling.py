@@ -61,7 +61,7 @@ def bundle(target: Target, jobs: JobPackage | None = None) -> lambda_.Code:
     return lambda_.Code.from_asset(
         str(HANDLERS),
         asset_hash_type=AssetHashType.CUSTOM,
-        asset_hash=_fingerprint(target, jobs),
+        asset_hash=fingerprint(target, jobs),
         bundling=BundlingOptions(
             image=DockerImage.from_registry("docker-is-never-asked"),
             local=cast(ILocalBundling, _Bundling(target, jobs)),
@@ -147,7 +147,7 @@ def _copy(source: Path, destination: Path, also: Iterable[str] = ()) -> None:
     shutil.copytree(source, destination, ignore=ignore, dirs_exist_ok=True)
 
 
-def _fingerprint(target: Target, jobs: JobPackage | None) -> str:
+def fingerprint(target: Target, jobs: JobPackage | None) -> str:
     """Changes when anything does that goes into the bundle; what requirements leave open is settled when it is made."""
     return _digest(
         (

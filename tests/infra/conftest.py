@@ -10,26 +10,31 @@ import pytest
 
 from infra.stack import MinutehandStack
 
-from aws_cdk import App  # isort: skip — after the package, which finds Node
+from aws_cdk import App, Stack  # isort: skip — after the package, which finds Node
 from aws_cdk.assertions import Template  # isort: skip — the same
 
 JOBS = Path(__file__).parent / "acme" / "jobs"
 NO_BUNDLING: dict[str, Any] = {"aws:cdk:bundling-stacks": []}
 
 
-def synthesise(**knobs: Any) -> Template:
-    """The template of a stack with these knobs."""
-    stack = MinutehandStack(App(context=NO_BUNDLING), "Test", knobs={"jobs": JOBS, **knobs})
-    return Template.from_stack(stack)
-
-
 @pytest.fixture(scope="session")
-def template() -> Template:
-    """The template of the stack as it is without any knobs."""
-    return synthesise()
+def with_knobs(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Template]:
+    """Makes the template of a stack with the knobs that it is called with."""
 
+    def synthesise(**knobs: Any) -> Template:
+        app = App(context=NO_BUNDLING, outdir=str(tmp_path_factory.mktemp("cdk.out")))
+        return Template.from_stack(MinutehandStack(app, "Test", knobs={"jobs": JOBS, **knobs}))
 
-@pytest.fixture(scope="session")
-def with_knobs() -> Callable[..., Template]:
-    """Templates with knobs."""
     return synthesise
+
+
+@pytest.fixture(scope="session")
+def template(with_knobs: Callable[..., Template]) -> Template:
+    """The template of the stack as it is without any knobs."""
+    return with_knobs()
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Stack:
+    """A user's stack, still empty."""
+    return Stack(App(context=NO_BUNDLING, outdir=str(tmp_path)), "Test")

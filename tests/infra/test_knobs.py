@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, Duration, RemovalPolicy, Stack
+from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -20,11 +20,6 @@ from minutehand.errors import InvalidInput
 from infra import Minutehand
 
 JOBS = Path(__file__).parent / "acme" / "jobs"
-
-
-@pytest.fixture
-def stack() -> Stack:
-    return Stack(App(context={"aws:cdk:bundling-stacks": []}), "Test")
 
 
 def worker(template: Template) -> dict[str, Any]:

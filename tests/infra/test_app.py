@@ -1,0 +1,66 @@
+"""The app: what the context sets, and that cdk-nag has nothing to say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk import aws_s3 as s3
+from aws_cdk.assertions import Template
+
+from infra.app import build
+from tests.infra.conftest import NO_BUNDLING
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> App:
+    return _app(tmp_path, monkeypatch, {})
+
+
+def _app(out: Path, monkeypatch: pytest.MonkeyPatch, context: Mapping[str, str]) -> App:
+    monkeypatch.chdir(ROOT)  # where the CDK's command line runs it
+    return build({**NO_BUNDLING, **context}, out=out)
+
+
+def test_cdk_nag_has_nothing_to_say(app: App, tmp_path: Path) -> None:
+    app.synth()
+    report = json.loads((tmp_path / "validation-report.json").read_text())
+    assert not [violation for plugin in report["pluginReports"] for violation in plugin["violations"]]
+
+
+def test_cdk_nag_would_have_something_to_say(app: App) -> None:
+    s3.Bucket(Stack(app, "Careless"), "Bucket")
+    with pytest.raises(RuntimeError, match="AwsSolutions-S10"):
+        app.synth()
+
+
+def test_the_context_sets_the_knobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = {
+        "prefix": "acme",
+        "shards": "64",
+        "retention-days": "7",
+        "memory": "1024",
+        "timeout-seconds": "60",
+        "max-concurrency": "5",
+        "removal": "destroy",
+        "target": "here",
+        "stack": "Acme",
+        "jobs": "tests/infra/acme/jobs",
+    }
+    stack = _app(tmp_path, monkeypatch, context).node.find_child("Acme")
+    assert isinstance(stack, Stack)
+    template = Template.from_stack(stack)
+    template.has_resource_properties(
+        "AWS::Lambda::Function", {"FunctionName": "acme-worker", "MemorySize": 1024, "Timeout": 60}
+    )
+    template.has_resource("AWS::DynamoDB::Table", {"DeletionPolicy": "Delete"})
+    assert set(template.find_outputs("*")) >= {"Prefix", "BucketName", "AlarmTopicArn"}
+
+
+def test_cdk_json_runs_the_app() -> None:
+    assert json.loads((ROOT / "cdk.json").read_text())["app"] == ".venv/bin/python -m infra.app"

@@ -1,0 +1,193 @@
+"""The bundles: made by pip, without Docker, for a machine that is not this one."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from minutehand.errors import InvalidInput, Misconfigured
+
+from infra.bundling import AWS, HANDLERS, HERE, RUNTIME, build, fingerprint
+from infra.jobs import JobPackage, find_jobs
+
+JOBS = Path(__file__).parent / "acme" / "jobs"
+LIMIT = 250 * 1024 * 1024  # bytes, unzipped: Lambda's
+FOR_ANYTHING = re.compile(r"(py2\.)?py3-none-any")
+FOR_LAMBDA = re.compile(rf"cp{RUNTIME.name.removeprefix('python').replace('.', '')}-(cp\d+|abi3)-manylinux\w+_aarch64")
+
+
+@pytest.fixture(scope="session")
+def aws_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The worker's bundle as it is deployed to AWS."""
+    directory = tmp_path_factory.mktemp("aws") / "bundle"
+    directory.mkdir()
+    build(directory, AWS, find_jobs(JOBS))
+    return directory
+
+
+@pytest.fixture(scope="session")
+def core_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundle of the other three functions, for this interpreter."""
+    directory = tmp_path_factory.mktemp("core") / "bundle"
+    directory.mkdir()
+    build(directory, HERE)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def worker_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The worker's bundle for this interpreter, with a requirement of the user's."""
+    place = tmp_path_factory.mktemp("worker")
+    requirements = place / "requirements.txt"
+    requirements.write_text(f"{_wheel(place, 'acme_tools')}\n")
+    (place / "bundle").mkdir()
+    build(place / "bundle", HERE, find_jobs(JOBS, requirements))
+    return place / "bundle"
+
+
+def test_every_wheel_for_aws_fits_graviton_and_the_runtime(aws_bundle: Path) -> None:
+    tags = {
+        wheel.parent.name: re.findall(r"^Tag: (.+)$", wheel.read_text(), flags=re.MULTILINE)
+        for wheel in aws_bundle.glob("*.dist-info/WHEEL")
+    }
+    assert {name.partition("-")[0] for name in tags} >= {"boto3", "croniter", "aws_lambda_powertools", "wrapt"}
+    for name, listed in tags.items():
+        assert any(_fits(tag) for tag in listed), f"{name}: {listed}"
+
+
+def test_every_binary_for_aws_is_for_graviton_and_the_runtime(aws_bundle: Path) -> None:
+    binaries = list(aws_bundle.rglob("*.so*"))
+    assert binaries, "no binary: then this test proves nothing"
+    for binary in binaries:
+        machine = int.from_bytes(binary.read_bytes()[18:20], "little")
+        assert machine == 0xB7, f"{binary.name} is not for aarch64 but for {machine:#x}"
+
+
+def test_the_bundle_holds_what_runs_and_no_more(aws_bundle: Path) -> None:
+    assert sum(place.stat().st_size for place in aws_bundle.rglob("*")) < LIMIT
+    assert not list(aws_bundle.rglob("__pycache__"))
+    assert (aws_bundle / "functions" / "worker" / "handler.py").is_file()
+    assert (aws_bundle / "minutehand" / "client.py").is_file()
+    assert (aws_bundle / "acme" / "jobs" / "__init__.py").is_file()
+    for left_out in ("cli", "local", "testing", "infra"):
+        assert not (aws_bundle / "minutehand" / left_out).exists()
+    for development in ("rich", "typer", "ministack", "aws_cdk", "pytest"):
+        assert not (aws_bundle / development).exists()
+
+
+def test_the_handlers_find_all_that_they_import_in_the_bundle(core_bundle: Path) -> None:
+    _run_in(core_bundle, "import functions.ticker.handler, functions.undertaker.handler, functions.auditor.handler")
+
+
+def test_the_worker_finds_the_users_jobs_and_what_they_require(worker_bundle: Path) -> None:
+    _run_in(
+        worker_bundle, "import functions.worker.handler, acme_tools; from minutehand import load; load('acme.jobs')"
+    )
+
+
+def test_the_users_package_and_requirements_are_in_the_workers_bundle_only(
+    core_bundle: Path, worker_bundle: Path
+) -> None:
+    for name in ("acme", "acme_tools"):
+        assert (worker_bundle / name).is_dir()
+        assert not (core_bundle / name).exists()
+
+
+def test_a_requirement_without_a_wheel_for_lambda_is_refused_and_named(tmp_path: Path) -> None:
+    wheel = _wheel(tmp_path, "acme_native", tag="cp311-cp311-win_amd64")
+    (tmp_path / "requirements.txt").write_text(f"{wheel}\n")
+    (tmp_path / "bundle").mkdir()
+    with pytest.raises(Misconfigured, match="acme_native"):
+        build(tmp_path / "bundle", AWS, find_jobs(JOBS, tmp_path / "requirements.txt"))
+
+
+# --- when a bundle is made anew ---
+
+
+def test_a_bundle_is_made_anew_when_a_job_changes_and_not_when_it_is_compiled(tmp_path: Path) -> None:
+    package = tmp_path / "work"
+    package.mkdir()
+    (package / "__init__.py").write_text("A = 1\n")
+    before = fingerprint(AWS, find_jobs(package))
+    (package / "__pycache__").mkdir()
+    (package / "__pycache__" / "__init__.cpython-311.pyc").write_bytes(b"anything")
+    assert fingerprint(AWS, find_jobs(package)) == before
+    (package / "__init__.py").write_text("A = 2\n")
+    assert fingerprint(AWS, find_jobs(package)) != before
+
+
+def test_a_bundle_is_made_anew_when_requirements_or_target_change(tmp_path: Path) -> None:
+    requirements = tmp_path / "wanted.txt"
+    requirements.write_text("six\n")
+    before = fingerprint(AWS, find_jobs(JOBS, requirements))
+    assert fingerprint(HERE, find_jobs(JOBS, requirements)) != before
+    requirements.write_text("six==1.17.0\n")
+    assert fingerprint(AWS, find_jobs(JOBS, requirements)) != before
+
+
+# --- the user's package ---
+
+
+def test_a_package_in_a_package_is_imported_by_its_full_name() -> None:
+    assert find_jobs(JOBS) == JobPackage(name="acme.jobs", root=JOBS.parent.resolve(), requirements=None)
+
+
+def test_a_module_is_enough(tmp_path: Path) -> None:
+    module = tmp_path / "chores.py"
+    module.write_text("")
+    assert find_jobs(module) == JobPackage(name="chores", root=module.resolve(), requirements=None)
+
+
+@pytest.mark.parametrize("place", ["chores/requirements.txt", "requirements.txt"])
+def test_requirements_are_found_in_the_package_and_beside_it(tmp_path: Path, place: str) -> None:
+    (tmp_path / "chores").mkdir()
+    (tmp_path / "chores" / "__init__.py").write_text("")
+    (tmp_path / place).write_text("six\n")
+    assert find_jobs(tmp_path / "chores").requirements == (tmp_path / place).resolve()
+
+
+@pytest.mark.parametrize("name", ["functions", "minutehand"])
+def test_a_package_cannot_take_the_place_of_ours(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").write_text("")
+    with pytest.raises(InvalidInput, match="rename yours"):
+        find_jobs(tmp_path / name)
+
+
+def test_the_handlers_are_where_the_bundle_looks_for_them() -> None:
+    assert {place.parent.name for place in HANDLERS.glob("*/handler.py")} == {
+        "ticker",
+        "worker",
+        "undertaker",
+        "auditor",
+    }
+
+
+def _fits(tag: str) -> bool:
+    return bool(FOR_ANYTHING.fullmatch(tag) or FOR_LAMBDA.fullmatch(tag))
+
+
+def _run_in(bundle: Path, code: str) -> None:
+    """Run code that sees the standard library and the bundle, and nothing of this environment."""
+    program = f"import sys; sys.path.insert(0, {json.dumps(str(bundle))}); {code}"
+    environment = {"AWS_REGION": "us-east-1", "POWERTOOLS_TRACE_DISABLED": "true", "POWERTOOLS_SERVICE_NAME": "test"}
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-B", "-c", program], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def _wheel(folder: Path, name: str, tag: str = "py3-none-any") -> Path:
+    """A wheel with one empty package in it."""
+    place = folder / f"{name}-1.0-{tag}.whl"
+    with zipfile.ZipFile(place, "w") as wheel:
+        wheel.writestr(f"{name}/__init__.py", "")
+        wheel.writestr(f"{name}-1.0.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        wheel.writestr(f"{name}-1.0.dist-info/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n")
+        wheel.writestr(f"{name}-1.0.dist-info/RECORD", "")
+    return place
