@@ -1,0 +1,32 @@
+"""Imports point one way: functions → flow → pure core. The rules themselves stand in pyproject.toml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
+
+ROOT = Path(__file__).parents[2]
+
+_REVERSED = """
+[tool.importlinter]
+root_package = "minutehand"
+
+[[tool.importlinter.contracts]]
+name = "The world upside down"
+type = "layers"
+layers = ["minutehand.errors", "minutehand.flow", "minutehand.cli"]
+"""
+
+
+def test_imports_keep_to_the_rules(capsys: pytest.CaptureFixture[str]) -> None:
+    status = lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True)
+    assert status == EXIT_STATUS_SUCCESS, capsys.readouterr().out
+
+
+def test_a_broken_rule_would_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "pyproject.toml"
+    config.write_text(_REVERSED)
+    assert lint_imports(config_filename=str(config), no_cache=True) != EXIT_STATUS_SUCCESS
+    assert "The world upside down BROKEN" in capsys.readouterr().out
