@@ -37,8 +37,10 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.made
 
 $(VENV)/.cdk: package.json package-lock.json $(VENV)/.dev
 	rm -rf .node && mkdir .node && cp package.json package-lock.json .node/
-	$(BIN)/npm ci --prefix .node --ignore-scripts --no-audit --no-fund --loglevel=error
-	ln -sf ../../.node/node_modules/aws-cdk/bin/cdk $(BIN)/cdk
+	$(BIN)/npm ci --prefix .node --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error
+	@rm -f $(BIN)/cdk
+	printf '#!/bin/sh\nhere=$$(cd "$$(dirname "$$0")" && pwd)\nPATH="$$here:$$PATH" exec "$$here/node" "$$here/../../.node/node_modules/aws-cdk/bin/cdk" "$$@"\n' > $(BIN)/cdk
+	@chmod +x $(BIN)/cdk
 	@touch $@
 
 .PHONY: pins
