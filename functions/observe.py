@@ -61,7 +61,9 @@ def milliseconds(name: str, value: float) -> None:
     metrics.add_metric(name=name, unit=MetricUnit.Milliseconds, value=value)
 
 
-def by_dimensions(dimensions: Mapping[str, str], counts: Mapping[str, float], lags: Mapping[str, Iterable[float]]) -> None:
+def by_dimensions(
+    dimensions: Mapping[str, str], counts: Mapping[str, float], lags: Mapping[str, Iterable[float]]
+) -> None:
     """Metrics under further dimensions (job and delivery), in a line of their own beside the invocation's."""
     own = EphemeralMetrics()
     for dimension, word in dimensions.items():

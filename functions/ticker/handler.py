@@ -21,9 +21,7 @@ _MARGIN = 5 * SECOND  # of the function's time that is kept for ending cleanly
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  # noqa: ARG001 (the event says nothing)
     """Tick within the function's time."""
     budget = max(context.get_remaining_time_in_millis() - _MARGIN, SECOND)
-    report = tick(
-        services(), clock=system_clock, holder=context.aws_request_id, budget=budget, trace=trace_header()
-    )
+    report = tick(services(), clock=system_clock, holder=context.aws_request_id, budget=budget, trace=trace_header())
     return _report(report)
 
 

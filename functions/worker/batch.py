@@ -6,7 +6,7 @@ import random
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, Self
 
 from minutehand.flow.desk import Desk
 from minutehand.flow.erase import Eraser
@@ -42,14 +42,14 @@ class Batch:
             heartbeat=self._heartbeat,
             eraser=self._eraser,
             wait=threading.Event().wait,
-            random=random.Random(),  # noqa: S311 (jitter and lease tokens: no secret)
+            random=random.Random(),
             name=name,
         )
         self._worker = Worker(desk=desk, jobs=jobs, around=around, remaining=remaining)
         self._threads = ThreadPoolExecutor(max_workers=max(len(self._deliveries), 1), thread_name_prefix="run")
         self._futures: dict[str, Future[Outcome]] = {}
 
-    def __enter__(self) -> Batch:
+    def __enter__(self) -> Self:
         hide_batch(self._worker, self._deliveries)
         threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
         threading.Thread(target=self._eraser.serve, args=(self._ended,), name="eraser", daemon=True).start()

@@ -26,8 +26,8 @@ from functions.worker.batch import Batch
 _processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
 
 
-class _Kept(Exception):  # noqa: N818 (no error: it tells Powertools that the message stays)
-    """The message is not done with and comes back by itself."""
+class _Kept(Exception):
+    """No error: it tells Powertools that the message is not done with and comes back by itself."""
 
 
 @logger.inject_lambda_context
@@ -88,7 +88,12 @@ def _delivery(message: Message) -> str:
 
 def _counts(outcomes: Iterable[Outcome]) -> dict[str, float]:
     counts: dict[str, float] = defaultdict(float)
-    names = {RunState.SUCCEEDED: "Succeeded", RunState.RETRYING: "Retried", RunState.DEAD: "Failed", RunState.LOST: "Lost"}
+    names = {
+        RunState.SUCCEEDED: "Succeeded",
+        RunState.RETRYING: "Retried",
+        RunState.DEAD: "Failed",
+        RunState.LOST: "Lost",
+    }
     for outcome in outcomes:
         if outcome.state in names:
             counts[names[outcome.state]] += 1

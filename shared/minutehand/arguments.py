@@ -23,10 +23,15 @@ def payload_text(payload: Any) -> str:
         text = json.dumps(payload, sort_keys=True, separators=(",", ":"), allow_nan=False)
         json.loads(text)
     except (TypeError, ValueError, RecursionError) as problem:
-        raise InvalidInput("payload", payload, f"is not JSON ({problem})", "use dicts, lists, text, finite numbers, booleans and None") from None
+        raise InvalidInput(
+            "payload", payload, f"is not JSON ({problem})", "use dicts, lists, text, finite numbers, booleans and None"
+        ) from None
     if len(text) > MAX_PAYLOAD:  # the text is ASCII: characters are bytes
         raise InvalidInput(
-            "payload", payload, f"has {len(text):,} bytes of JSON", f"keep it within {MAX_PAYLOAD:,}, or store it and pass its address"
+            "payload",
+            payload,
+            f"has {len(text):,} bytes of JSON",
+            f"keep it within {MAX_PAYLOAD:,}, or store it and pass its address",
         )
     return text
 
@@ -57,7 +62,9 @@ def _not_too_far(field: str, value: object, due: int, now: int) -> None:
 def checked_text(field: str, value: object, limit: int) -> str:
     """Free text of bounded length."""
     if not isinstance(value, str) or len(value) > limit:
-        raise InvalidInput(field, value, "is not a text of fitting length", f"use a str of at most {limit:,} characters")
+        raise InvalidInput(
+            field, value, "is not a text of fitting length", f"use a str of at most {limit:,} characters"
+        )
     return value
 
 
@@ -67,7 +74,9 @@ def checked_tags(tags: object) -> dict[str, str]:
         raise InvalidInput("tags", tags, "is not a dict of fitting size", f"use at most {MAX_TAGS} pairs of texts")
     for key, value in tags.items():
         if not isinstance(key, str) or not isinstance(value, str) or not key or max(len(key), len(value)) > MAX_TAG:
-            raise InvalidInput("tags", {key: value}, "is not a pair of short texts", f"use str of 1 to {MAX_TAG} characters")
+            raise InvalidInput(
+                "tags", {key: value}, "is not a pair of short texts", f"use str of 1 to {MAX_TAG} characters"
+            )
     return dict(tags)
 
 

@@ -20,6 +20,8 @@ _CONFIG = Config(
     connect_timeout=3,
     read_timeout=25,  # beyond the 20 s of a long poll
     max_pool_connections=50,
+    user_agent="minutehand",  # botocore would compose its own anew for every call
+    parameter_validation=False,  # every argument is made here, of checked values: it is a quarter of a tick's CPU
 )
 TRANSIENT = frozenset(
     {
@@ -41,7 +43,9 @@ TRANSIENT = frozenset(
         "TransactionInProgressException",
     }
 )
-_MISSING = frozenset({"ResourceNotFoundException", "ResourceNotFound", "AWS.SimpleQueueService.NonExistentQueue", "NoSuchBucket"})
+_MISSING = frozenset(
+    {"ResourceNotFoundException", "ResourceNotFound", "AWS.SimpleQueueService.NonExistentQueue", "NoSuchBucket"}
+)
 
 
 class ConditionFailed(MinutehandError):
@@ -83,7 +87,9 @@ class Client:
                 service, endpoint_url=settings.endpoint, region_name=settings.region, config=_CONFIG
             )
         except (NoRegionError, ValueError) as problem:
-            raise Misconfigured(f"AWS_REGION={settings.region!r}: {problem}; set it to the region of your stack") from problem
+            raise Misconfigured(
+                f"AWS_REGION={settings.region!r}: {problem}; set it to the region of your stack"
+            ) from problem
 
     def call(self, operation: str, /, **arguments: Any) -> dict[str, Any]:
         """One operation. Raises ConditionFailed, TransactionRefused, Unavailable or Misconfigured."""
@@ -92,13 +98,15 @@ class Client:
         except ClientError as problem:
             raise translated(problem, operation) from problem
         except NoCredentialsError as problem:
-            raise Misconfigured("no AWS credentials; set AWS_PROFILE, or AWS_ENDPOINT_URL and keys for a local cloud") from problem
+            raise Misconfigured(
+                "no AWS credentials; set AWS_PROFILE, or AWS_ENDPOINT_URL and keys for a local cloud"
+            ) from problem
         except BotoCoreError as problem:  # connection refused, timeouts: it may have taken effect or not
             raise Unavailable(f"{operation}: {problem}") from problem
         return answer
 
 
-def translated(problem: ClientError, operation: str) -> MinutehandError:
+def translated(problem: ClientError, operation: str) -> MinutehandError:  # noqa: PLR0911 (a table of cases)
     """Our error for one of botocore's."""
     response: Any = problem.response
     error = response.get("Error", {})
@@ -114,7 +122,9 @@ def translated(problem: ClientError, operation: str) -> MinutehandError:
     if code in TRANSIENT or status >= 500:
         return Unavailable(f"{operation}: {code}: {text}")
     if code in _MISSING:
-        return Misconfigured(f"{operation}: {code}: {text}; is MINUTEHAND_PREFIX right, and the stack deployed in this region?")
+        return Misconfigured(
+            f"{operation}: {code}: {text}; is MINUTEHAND_PREFIX right, and the stack deployed in this region?"
+        )
     if code in ("AccessDeniedException", "AccessDenied", "UnrecognizedClientException", "InvalidClientTokenId"):
         return Misconfigured(f"{operation}: {code}: {text}; grant the caller this action")
     return MinutehandError(f"{operation}: {code}: {text}")

@@ -200,7 +200,9 @@ class Scheduler:
     def _head(self, name: str) -> Head:
         head = self._services.schedules.head(self.tenant, check_name(name))
         if head is None or head.state is ScheduleState.DELETED:
-            raise NotFound(f"name={name!r}: tenant {self.tenant!r} has no schedule of that name; list_schedules() shows those it has")
+            raise NotFound(
+                f"name={name!r}: tenant {self.tenant!r} has no schedule of that name; list_schedules() shows those it has"
+            )
         return head
 
     def _last_fired(self, head: Head) -> int | None:

@@ -68,7 +68,11 @@ class Registry:
         if job is not None:
             return job
         near = difflib.get_close_matches(str(name), self._jobs, n=3)
-        known = f"did you mean {', '.join(map(repr, near))}?" if near else f"known jobs: {', '.join(self.names()) or 'none'}"
+        known = (
+            f"did you mean {', '.join(map(repr, near))}?"
+            if near
+            else f"known jobs: {', '.join(self.names()) or 'none'}"
+        )
         raise InvalidInput(
             "job",
             name,
@@ -102,7 +106,9 @@ def load(package: str, registry: Registry = default_registry) -> Registry:
             if not found.name.rpartition(".")[2].startswith("__"):
                 importlib.import_module(found.name)
     except ImportError as problem:
-        raise JobError(f"jobs={package!r} cannot be imported: {problem}; is it installed, or on PYTHONPATH?") from problem
+        raise JobError(
+            f"jobs={package!r} cannot be imported: {problem}; is it installed, or on PYTHONPATH?"
+        ) from problem
     if not len(registry):
         raise JobError(f'jobs={package!r} declares no job; decorate its functions with @job("name")')
     return registry

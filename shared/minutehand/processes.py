@@ -43,14 +43,14 @@ def process_name(kind: str) -> str:
 
 
 def run_ticker(
-    settings: Settings,
+    where: Settings | Services,
     *,
     stop: threading.Event,
     period: float = 60.0,
     report: Callable[[TickReport], None] | None = None,
 ) -> None:
     """Tick now and then every ``period`` seconds until ``stop``."""
-    services, holder = connect(settings), process_name("ticker")
+    services, holder = _connected(where), process_name("ticker")
     while not stop.is_set():
         started = system_clock()
         try:
@@ -71,9 +71,9 @@ def log_tick(report: TickReport) -> None:
     log.info("tick.done", extra={"behind_ms": report.behind, "stopped": report.stopped} | places | counts)
 
 
-def run_undertaker(settings: Settings, *, stop: threading.Event) -> None:
+def run_undertaker(where: Settings | Services, *, stop: threading.Event) -> None:
     """Record dead letters until ``stop``."""
-    services = connect(settings)
+    services = _connected(where)
     while not stop.is_set():
         try:
             letters = services.dead.receive(most=10, wait=_POLL)
@@ -94,9 +94,13 @@ def _bury(letter: Delivery, services: Services) -> None:
         log.exception("undertaker.left", extra={"message_id": letter.id})
 
 
-def run_auditor(settings: Settings) -> AuditReport:
+def run_auditor(where: Settings | Services) -> AuditReport:
     """Audit once."""
-    return audit(connect(settings), clock=system_clock)
+    return audit(_connected(where), clock=system_clock)
+
+
+def _connected(where: Settings | Services) -> Services:
+    return connect(where) if isinstance(where, Settings) else where
 
 
 # Worker.

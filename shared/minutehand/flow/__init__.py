@@ -1,4 +1,6 @@
-"""The flow, one verb a file. Read in this order and you have seen the system:
+"""The flow, one verb a file.
+
+Read in this order and you have seen the system:
 
 create, close, sweep (an owner acts) - submit - tick, handle, claim, publish (the ticker) - work, admit, lease, perform, settle,
 heartbeat (the worker) - bury (the undertaker) - audit (the auditor).

@@ -42,7 +42,7 @@ def _dead_unknown(desk: Desk, ticket: Ticket, message: Message, body: str, now: 
         return Outcome(gone=True, action="refused", why="ended", message=message)
     reason = "unknown job"
     failure = Failure(kind="UnknownJob", message=f"no worker knew job {message.job!r} for {PATIENCE // MINUTE} minutes")
-    desk.bury(message, body, run.fence, reason, failure)
+    desk.bury(body, run.fence, reason, failure)
     moved = desk.services.ledger.move(
         message.run,
         give_up(revision=message.revision, now=now, expires=desk.expires(now), reason=reason, failure=failure),
@@ -70,9 +70,7 @@ def _refuse(desk: Desk, ticket: Ticket, message: Message, refusal: Refusal) -> O
     now = desk.clock()
     moved = desk.services.ledger.move(
         message.run,
-        refuse(
-            to=refusal.to, revision=message.revision, now=now, expires=desk.expires(now), reason=refusal.reason
-        ),
+        refuse(to=refusal.to, revision=message.revision, now=now, expires=desk.expires(now), reason=refusal.reason),
     )
     if not moved.applied:  # leased before, ended, or taken over: the lease decides
         return None

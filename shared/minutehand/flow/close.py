@@ -47,9 +47,13 @@ def _close(
     for _ in range(RACES):
         head = services.schedules.head(tenant, name)
         if head is None or (head.state is ScheduleState.DELETED and state is not ScheduleState.DELETED):
-            raise NotFound(f"name={name!r}: tenant {tenant!r} has no schedule of that name; list_schedules() shows those it has")
+            raise NotFound(
+                f"name={name!r}: tenant {tenant!r} has no schedule of that name; list_schedules() shows those it has"
+            )
         if expected is not None and head.revision != expected:
-            raise Conflict(f"name={name!r}: you saw revision {expected}, but revision {head.revision} is current; read it again")
+            raise Conflict(
+                f"name={name!r}: you saw revision {expected}, but revision {head.revision} is current; read it again"
+            )
         revision = read_revision(services, head)
         closed = _closed(revision, by, clock())
         after = replace(head, state=state, version=head.version + 1, updated_at=clock(), note=note or head.note)

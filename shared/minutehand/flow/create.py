@@ -36,12 +36,16 @@ def create(tenant: str, name: str, wish: Wish, services: Services, clock: Clock)
 
     def allow(head: Head | None) -> None:
         if head is not None and head.state is not ScheduleState.DELETED:
-            raise AlreadyExists(f"name={name!r}: tenant {tenant!r} has a schedule of that name; update it or choose another name")
+            raise AlreadyExists(
+                f"name={name!r}: tenant {tenant!r} has a schedule of that name; update it or choose another name"
+            )
 
     return _arm(tenant, name, wish, services, clock, allow)
 
 
-def update(tenant: str, name: str, wish: Wish, services: Services, clock: Clock, *, expected: int | None = None) -> Head:
+def update(
+    tenant: str, name: str, wish: Wish, services: Services, clock: Clock, *, expected: int | None = None
+) -> Head:
     """A new revision of a schedule; a paused one stays paused until it is resumed. ``expected``: the revision the caller saw."""
     return _arm(tenant, name, wish, services, clock, lambda head: _must_exist(tenant, name, head, expected))
 
@@ -57,14 +61,26 @@ def resume(tenant: str, name: str, services: Services, clock: Clock, *, expected
         assert definition is not None
         return definition
 
-    return _arm(tenant, name, Wish(definition=same), services, clock, lambda h: _must_exist(tenant, name, h, expected), resuming=True)
+    return _arm(
+        tenant,
+        name,
+        Wish(definition=same),
+        services,
+        clock,
+        lambda h: _must_exist(tenant, name, h, expected),
+        resuming=True,
+    )
 
 
 def _must_exist(tenant: str, name: str, head: Head | None, expected: int | None) -> None:
     if head is None or head.state is ScheduleState.DELETED:
-        raise NotFound(f"name={name!r}: tenant {tenant!r} has no schedule of that name; list_schedules() shows those it has")
+        raise NotFound(
+            f"name={name!r}: tenant {tenant!r} has no schedule of that name; list_schedules() shows those it has"
+        )
     if expected is not None and head.revision != expected:
-        raise Conflict(f"name={name!r}: you changed revision {expected}, but revision {head.revision} is current; read it again")
+        raise Conflict(
+            f"name={name!r}: you changed revision {expected}, but revision {head.revision} is current; read it again"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +108,7 @@ def _arm(
     for _ in range(RACES):
         head = services.schedules.head(tenant, name)
         allow(head)
-        plan = _plan(tenant, name, wish, head, services, clock(), resuming)
+        plan = _plan(tenant, name, wish, head, services, clock(), resuming=resuming)
         expected = head.version if head else 0
         if services.schedules.arm(
             plan.head, expected=expected, previous=plan.closed, revision=plan.revision, entry=plan.entry
@@ -100,11 +116,13 @@ def _arm(
             _after(plan, services, clock)
             return plan.head
     current = head.revision if head else 0
-    raise Conflict(f"name={name!r}: others changed it {RACES} times meanwhile (last seen: revision {current}); try again")
+    raise Conflict(
+        f"name={name!r}: others changed it {RACES} times meanwhile (last seen: revision {current}); try again"
+    )
 
 
 def _plan(
-    tenant: str, name: str, wish: Wish, head: Head | None, services: Services, now: int, resuming: bool
+    tenant: str, name: str, wish: Wish, head: Head | None, services: Services, now: int, *, resuming: bool
 ) -> _Plan:
     previous = read_revision(services, head) if head is not None else None
     t0 = now if previous is None else max(now, previous.active_from, previous.active_until or 0)
@@ -130,7 +148,7 @@ def _plan(
     if previous is not None and previous.active_until is None:
         closed = replace(previous, active_until=t0, closed_by=ClosedBy.REPLACED)
     return _Plan(
-        head=_new_head(wish, head if successor else None, head, revision, stays_paused, now),
+        head=_new_head(wish, head if successor else None, head, revision, now, stays_paused=stays_paused),
         previous=previous,
         closed=closed,
         revision=revision,
@@ -139,7 +157,7 @@ def _plan(
 
 
 def _new_head(
-    wish: Wish, kept: Head | None, head: Head | None, revision: Revision, stays_paused: bool, now: int
+    wish: Wish, kept: Head | None, head: Head | None, revision: Revision, now: int, *, stays_paused: bool
 ) -> Head:
     """The head as it shall be; a deleted schedule's successor keeps nothing but the numbering."""
     return Head(

@@ -61,7 +61,7 @@ class Desk:
         shard = shard_of(message.run.owner, self.services.agenda.shards())
         return Entry(shard=shard, due=due, kind=EntryKind.RUN, id=str(message.run), created_at=now)
 
-    def bury(self, message: Message, body: str, fence: int, reason: str, failure: Failure | None) -> None:
+    def bury(self, body: str, fence: int, reason: str, failure: Failure | None) -> None:
         """Send a verdict to the dead-letter queue."""
         failure = failure or Failure(kind="", message="")
         self.services.dead.send(

@@ -96,10 +96,10 @@ def _chains(
 
 def _plan(entries: Sequence[Entry], services: Services, clock: Clock, reach: int, result: Handled) -> Iterable[_Link]:
     """Read the revisions and plan each entry's step; one that cannot be planned stops no other."""
-    keys = {entry: revision_key(entry) for entry in entries}
-    answer = services.schedules.revisions(set(keys.values()))
+    keys = [revision_key(entry) for entry in entries]
+    answer = services.schedules.revisions(set(keys))
     gone = []
-    for entry, key in keys.items():
+    for entry, key in zip(entries, keys, strict=True):
         if key in answer.unanswered:
             result.left += 1
         elif key in answer.broken:
@@ -111,7 +111,7 @@ def _plan(entries: Sequence[Entry], services: Services, clock: Clock, reach: int
             revision, now = answer.found[key], clock()
             try:
                 step = plan_step(revision, after=entry.after, now=now, oldest=now - services.retention, reach=reach)
-            except Exception as problem:  # an expression that an older release wrote, or garbage: this entry's own failure
+            except Exception as problem:  # noqa: BLE001 (garbage, or a later release's: this entry's own failure)
                 _failed(entry, problem, result)
             else:
                 yield _Link(entry, revision, step)
@@ -175,11 +175,9 @@ def _complete(link: _Link, services: Services, clock: Clock, result: Handled) ->
 def _one(entry: Entry, services: Services, clock: Clock, trace: str | None, result: Handled) -> None:
     """Handle one run or watch entry; its failure is its own."""
     try:
-        if entry.kind is EntryKind.RUN:
-            done = _run(entry, services, clock, trace, result)
-        else:
-            done = _watch(entry, services, clock, result)
-    except Exception as problem:  # reported, counted on the entry, and quarantined in the end; nothing else stops
+        run = entry.kind is EntryKind.RUN
+        done = _run(entry, services, clock, trace, result) if run else _watch(entry, services, clock, result)
+    except Exception as problem:  # noqa: BLE001 (counted on the entry, quarantined in the end; nothing else stops)
         _failed(entry, problem, result)
         return
     if done:

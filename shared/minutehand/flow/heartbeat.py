@@ -14,7 +14,9 @@ from minutehand.runs.transitions import LEASE, SKEW, renew
 
 log = logging.getLogger(__name__)
 
-HIDDEN = (LEASE + SKEW) // SECOND + 1  # seconds: a message comes back just when its run may be taken from a crashed worker
+HIDDEN = (
+    LEASE + SKEW
+) // SECOND + 1  # seconds: a message comes back just when its run may be taken from a crashed worker
 
 
 @dataclass(eq=False)

@@ -117,7 +117,7 @@ def _end(
             transition = cancel_waiting(now=now, expires=expires, reason="requested")
         case _:
             reason = "worker vanished in the last attempt"
-            desk.bury(message, body, run.fence, reason, run.failure)
+            desk.bury(body, run.fence, reason, run.failure)
             transition = exhaust(
                 now=now, expires=expires, max_attempts=policies.max_attempts, fence=run.fence, reason=reason
             )

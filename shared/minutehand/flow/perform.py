@@ -21,7 +21,7 @@ def perform(job: Job, context: Context, payload: str | None) -> Failure | None:
         result = job.function(context, json.loads(payload or "null"))
         if inspect.isawaitable(result):
             asyncio.run(_awaited(result))
-    except (Exception, SystemExit, asyncio.CancelledError) as problem:  # a job's sys.exit() is its failure, not the worker's
+    except (Exception, SystemExit, asyncio.CancelledError) as problem:  # noqa: BLE001 (a job's sys.exit() is its failure too)
         return failure_of(problem)
     return None
 

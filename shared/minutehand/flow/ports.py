@@ -73,7 +73,9 @@ class Schedules(Protocol):
     def revisions(self, keys: Iterable[RevisionKey]) -> Revisions:
         """Revisions, read strongly in batches."""
 
-    def arm(self, head: Head, *, expected: int, previous: Revision | None, revision: Revision, entry: Entry | None) -> bool:
+    def arm(
+        self, head: Head, *, expected: int, previous: Revision | None, revision: Revision, entry: Entry | None
+    ) -> bool:
         """One transaction: close ``previous`` if given, put ``revision`` and its first ``entry``, move the head.
 
         False if the head's version is no longer ``expected`` (0: there is no head yet); then nothing was written.

@@ -20,7 +20,13 @@ from minutehand.runs.transitions import LEASE, Transition, die, release, retry, 
 
 log = logging.getLogger(__name__)
 
-_PATIENCE = (1, 2, 4, 8, 15)  # seconds between tries to record an outcome: half a lease, then the run is given to another
+_PATIENCE = (
+    1,
+    2,
+    4,
+    8,
+    15,
+)  # seconds between tries to record an outcome: half a lease, then the run is given to another
 
 
 def settle(
@@ -31,7 +37,9 @@ def settle(
         return _lost(desk, ticket, message)
     if failure is None:
         now = desk.clock()
-        return _finish(desk, ticket, message, leased, succeed(fence=leased.fence, now=now, expires=desk.expires(now)), "")
+        return _finish(
+            desk, ticket, message, leased, succeed(fence=leased.fence, now=now, expires=desk.expires(now)), ""
+        )
     now = desk.clock()
     again = next_attempt_at(leased.run.attempt, policies, now, desk.random.random())
     if again is None:
@@ -43,7 +51,7 @@ def _die(
     desk: Desk, ticket: Ticket, message: Message, body: str, leased: Leased, failure: Failure, now: int
 ) -> Outcome:
     reason = f"failed {leased.run.attempt} times" if leased.run.attempt > 1 else "failed"
-    desk.bury(message, body, leased.fence, reason, failure)
+    desk.bury(body, leased.fence, reason, failure)
     transition = die(fence=leased.fence, now=now, expires=desk.expires(now), reason=reason, failure=failure)
     outcome = _finish(desk, ticket, message, leased, transition, failure.kind)
     if outcome.state is RunState.DEAD:
@@ -70,9 +78,7 @@ def _retry(
     return _outcome(message, leased, RunState.RETRYING, failure.kind, gone=gone)
 
 
-def _finish(
-    desk: Desk, ticket: Ticket, message: Message, leased: Leased, transition: Transition, why: str
-) -> Outcome:
+def _finish(desk: Desk, ticket: Ticket, message: Message, leased: Leased, transition: Transition, why: str) -> Outcome:
     moved = _move(desk, leased, transition)
     if moved is None:
         return desk.kept(ticket, "unavailable", message, after=10 * SECOND)

@@ -19,9 +19,7 @@ from minutehand.model.run import WAITING, Run
 log = logging.getLogger(__name__)
 
 
-def submit(
-    run: Run, services: Services, clock: Clock, *, same_time: bool = True, trace: str | None = None
-) -> Run:
+def submit(run: Run, services: Services, clock: Clock, *, same_time: bool = True, trace: str | None = None) -> Run:
     """Accept a one-off; the run in the ledger: this one, or the one that its key already has.
 
     Raises AlreadyExists if that one has another content, or with ``same_time`` another due time; Unavailable.
@@ -30,19 +28,21 @@ def submit(
     _put(entry, services)
     existing = services.ledger.submit(run)
     if existing is not None:
-        return _existing(existing, run, entry, services, same_time)
-    if clock() - entry.created_at > ORPHAN_PATIENCE // 2:  # this process stalled, and the ticker may have dropped the entry
+        return _existing(existing, run, entry, services, same_time=same_time)
+    if (
+        clock() - entry.created_at > ORPHAN_PATIENCE // 2
+    ):  # this process stalled, and the ticker may have dropped the entry
         _put(_entry(run, services, clock()), services)
     if run.not_before <= clock() + LOOKAHEAD:
         _send_now(run, entry, services, clock, trace)
     return run
 
 
-def _existing(existing: Run, run: Run, entry: Entry, services: Services, same_time: bool) -> Run:
+def _existing(existing: Run, run: Run, entry: Entry, services: Services, *, same_time: bool) -> Run:
     """The key has its run already. Our entry goes, unless it is the very one that this run still waits with."""
     if existing.state not in WAITING or existing.not_before != run.not_before:
         services.agenda.remove([entry])
-    _same_or_raise(existing, run, same_time)
+    _same_or_raise(existing, run, same_time=same_time)
     return existing
 
 
@@ -53,10 +53,12 @@ def _entry(run: Run, services: Services, now: int) -> Entry:
 
 def _put(entry: Entry, services: Services) -> None:
     if entry.key not in services.agenda.put([entry]):
-        raise Unavailable("the agenda did not accept the run; nothing was submitted, try again with the same idempotency key")
+        raise Unavailable(
+            "the agenda did not accept the run; nothing was submitted, try again with the same idempotency key"
+        )
 
 
-def _same_or_raise(existing: Run, run: Run, same_time: bool) -> None:
+def _same_or_raise(existing: Run, run: Run, *, same_time: bool) -> None:
     """The same key must mean the same order."""
     for field in ("job", "payload", "payload_ref", "overrides"):
         if getattr(existing, field) != getattr(run, field):

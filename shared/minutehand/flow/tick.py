@@ -103,7 +103,8 @@ def _count_failures(handled: Handled, services: Services, clock: Clock) -> None:
         handled.failed += 1
         count = services.agenda.fail(entry)
         log.error(
-            "entry.failed", extra={"entry": entry.key, "failures": count, "error": f"{type(problem).__name__}: {problem}"}
+            "entry.failed",
+            extra={"entry": entry.key, "failures": count, "error": f"{type(problem).__name__}: {problem}"},
         )
         if count >= MAX_FAILURES:
             services.agenda.quarantine(entry, reason=f"{type(problem).__name__}: {problem}", now=clock())

@@ -57,7 +57,9 @@ class Task:
     revisions: Revisions = field(default_factory=Revisions)  # of the whole batch
 
 
-Around = Callable[[Message], AbstractContextManager[object]]  # what the shell wraps around a run: log keys, a trace segment
+Around = Callable[
+    [Message], AbstractContextManager[object]
+]  # what the shell wraps around a run: log keys, a trace segment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,9 +81,7 @@ class Worker:
         self.desk.heartbeat.take(tickets)
         revisions = self._revisions(keys)
         for ticket, (delivery, message, problem) in zip(tickets, decoded, strict=True):
-            tasks.append(
-                Task(delivery=delivery, ticket=ticket, message=message, problem=problem, revisions=revisions)
-            )
+            tasks.append(Task(delivery=delivery, ticket=ticket, message=message, problem=problem, revisions=revisions))
         return tasks
 
     def _revisions(self, keys: set[tuple[str, int]]) -> Revisions:

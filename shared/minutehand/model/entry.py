@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from minutehand.model.moment import stamp
 from minutehand.model.names import RunRef
@@ -29,7 +30,7 @@ class Entry:
     failures: int = 0  # how often handling it failed for a reason of its own
     created_at: int = 0  # UTC ms at which it was put
 
-    @property
+    @cached_property
     def key(self) -> str:
         """``due#kind#id``: sorts by time, and merges chains of one revision that meet."""
         return f"{stamp(self.due)}#{self.kind}#{self.id}"

@@ -10,6 +10,7 @@ from typing import Any
 
 from minutehand.model.policies import Policies
 
+
 class RunLogger(logging.LoggerAdapter[logging.Logger]):
     """A logger that puts the run on every line, beside what the line says itself."""
 

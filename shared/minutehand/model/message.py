@@ -10,7 +10,9 @@ from minutehand.errors import MinutehandError
 from minutehand.model.names import RunRef
 from minutehand.model.policies import Overrides, Start
 
-INLINE_PAYLOAD = 64 * 1024  # bytes of a payload that a message carries: 64 KB are billed as one request; more lies in the bucket
+INLINE_PAYLOAD = (
+    64 * 1024
+)  # bytes of a payload that a message carries: 64 KB are billed as one request; more lies in the bucket
 SCHEMA = 1  # raised when an older reader would misunderstand; a reader hides what is newer than itself
 
 
@@ -43,7 +45,13 @@ class Message:
 
     def encode(self) -> str:
         """JSON; fields that say nothing are left out."""
-        body: dict[str, Any] = {"v": SCHEMA, "run": str(self.run), "job": self.job, "due": self.due, "start": str(self.start)}
+        body: dict[str, Any] = {
+            "v": SCHEMA,
+            "run": str(self.run),
+            "job": self.job,
+            "due": self.due,
+            "start": str(self.start),
+        }
         optional = {
             "rev": self.revision,
             "not_before": None if self.not_before == self.due else self.not_before,

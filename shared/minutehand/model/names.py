@@ -14,7 +14,9 @@ from minutehand.model.moment import stamp
 
 _TENANT = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _NAME = re.compile(r"[A-Za-z0-9._:@/-]{1,200}")
-ONCE = "once"  # the fire key of a one-off: its id alone makes it unique, so that the same id with another time is noticed
+ONCE = (
+    "once"  # the fire key of a one-off: its id alone makes it unique, so that the same id with another time is noticed
+)
 
 
 class RunRef(NamedTuple):
@@ -68,9 +70,13 @@ def parse_run_id(run_id: object) -> RunRef:
     """The key behind a run id as the SDK returns it; anything else is refused."""
     owner, separator, key = run_id.partition("#") if isinstance(run_id, str) else ("", "", "")
     tenant, slash, name = owner.partition("/")
-    shaped = separator and slash and key.isalnum() and _TENANT.fullmatch(tenant) and _NAME.fullmatch(name.removeprefix("~"))
+    shaped = (
+        separator and slash and key.isalnum() and _TENANT.fullmatch(tenant) and _NAME.fullmatch(name.removeprefix("~"))
+    )
     if not shaped:
-        raise InvalidInput("run_id", run_id, "is not the id of a run", "pass an id as submit() or list_runs() returned it")
+        raise InvalidInput(
+            "run_id", run_id, "is not the id of a run", "pass an id as submit() or list_runs() returned it"
+        )
     return RunRef(owner, key)
 
 

@@ -36,7 +36,9 @@ class Retry:
 
     def __post_init__(self) -> None:
         if type(self.max_attempts) is not int or not 1 <= self.max_attempts <= 1000:
-            raise InvalidInput("max_attempts", self.max_attempts, "is out of range", "use a whole number from 1 to 1000")
+            raise InvalidInput(
+                "max_attempts", self.max_attempts, "is out of range", "use a whole number from 1 to 1000"
+            )
         _check_seconds("base", self.base)
         _check_seconds("cap", self.cap)
 

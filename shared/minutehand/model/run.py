@@ -55,7 +55,9 @@ class Run:
     reason: str | None = None  # why it is in this state
     failure: Failure | None = None  # of the last failed attempt
     cancel_requested: bool = False  # no further attempt starts
-    unstarted: bool = False  # refused by a change of its schedule before it ever started: a newer revision may take it over
+    unstarted: bool = (
+        False  # refused by a change of its schedule before it ever started: a newer revision may take it over
+    )
     worker: str | None = None  # process of the last lease
     buried_at: int | None = None  # UTC ms at which the undertaker recorded it
     payload: str | None = None  # one-off only: JSON text

@@ -26,7 +26,9 @@ class ClosedBy(StrEnum):
     REPLACED = "replaced"  # a newer revision: runs later than the end are superseded
     PAUSED = "paused"  # every unstarted run is cancelled
     DELETED = "deleted"  # every unstarted run is cancelled
-    DRAINED = "drained"  # paused or deleted with drain=True: unstarted runs later than the end are cancelled, those due go
+    DRAINED = (
+        "drained"  # paused or deleted with drain=True: unstarted runs later than the end are cancelled, those due go
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,9 +56,7 @@ class SqsWorkQueue:
                 {"Id": str(index), "ReceiptHandle": receipt, "VisibilityTimeout": min(max(seconds, 0), 43_200)}
                 for index, receipt in enumerate(part)
             ]
-            answer = self._client.call(
-                "change_message_visibility_batch", QueueUrl=self._queue.url, Entries=entries
-            )
+            answer = self._client.call("change_message_visibility_batch", QueueUrl=self._queue.url, Entries=entries)
             _raise_unless_gone("change_message_visibility_batch", answer)
 
     def delete(self, receipt: str) -> None:

@@ -83,7 +83,9 @@ class LeaseAnswer:
     until: int = 0
 
 
-def on_refused_lease(run: Run | None, *, revision: int, now: int, policies: Policies) -> LeaseAnswer:
+def on_refused_lease(  # noqa: PLR0911 (a table of cases)
+    run: Run | None, *, revision: int, now: int, policies: Policies
+) -> LeaseAnswer:
     """Why a lease was refused, read from the row that refused it."""
     if run is None:
         return LeaseAnswer(OnRefusedLease.DROP, "unknown_run")

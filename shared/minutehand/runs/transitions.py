@@ -21,7 +21,9 @@ LEASE = 60 * SECOND  # how long a worker may be silent before its run is given t
 HEARTBEAT = 20 * SECOND  # LEASE - HEARTBEAT > SKEW + the pause of a process that we tolerate
 SKEW = 10 * SECOND  # how far clocks may differ before a lease is stolen too early
 
-ERROR_TEXT = 240  # characters of an error kept in the run's own row, which must stay under 1 KB; the attempt's row has more
+ERROR_TEXT = (
+    240  # characters of an error kept in the run's own row, which must stay under 1 KB; the attempt's row has more
+)
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,9 @@ def lease(*, revision: int, now: int, token: str, worker: str, max_attempts: int
 
 def renew(*, fence: int, now: int) -> Transition:
     """A heartbeat: the holder keeps the run for another LEASE."""
-    return Transition(name="renew", to=None, guard=held(fence), changes={"lease_until": now + LEASE}, already=held(fence))
+    return Transition(
+        name="renew", to=None, guard=held(fence), changes={"lease_until": now + LEASE}, already=held(fence)
+    )
 
 
 # Settling, under the fence.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from minutehand.model.names import RunRef
@@ -48,9 +49,7 @@ def update(changes: Mapping[str, Change], use: Placeholders) -> str:
     """Changes as an update expression."""
     sets = [f"{use.name(name)} = {_new(name, change, use)}" for name, change in changes.items() if change is not None]
     removes = [use.name(name) for name, change in changes.items() if change is None]
-    return " ".join(
-        f"{word} {', '.join(parts)}" for word, parts in (("SET", sets), ("REMOVE", removes)) if parts
-    )
+    return " ".join(f"{word} {', '.join(parts)}" for word, parts in (("SET", sets), ("REMOVE", removes)) if parts)
 
 
 def _new(name: str, change: Value | Plus | Once, use: Placeholders) -> str:
@@ -86,6 +85,12 @@ def insert_statement(table: str, row: Mapping[str, Value]) -> dict[str, Any]:
         "Parameters": [encode(value) for value in row.values()],
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
+
+
+@lru_cache(maxsize=64)
+def _insert_text(table: str, names: tuple[str, ...]) -> str:
+    fields = ", ".join(f"'{name}': ?" for name in names)
+    return f'INSERT INTO "{table}" VALUE {{{fields}}}'
 
 
 def update_statement(table: str, ref: RunRef, transition: Transition) -> dict[str, Any]:

@@ -30,7 +30,9 @@ from minutehand.store.rows import (
     to_row,
 )
 
-INLINE_PAYLOAD = 400  # bytes of a one-off's payload in its own row; more lies in a sibling row, as updates bill the whole row
+INLINE_PAYLOAD = (
+    400  # bytes of a one-off's payload in its own row; more lies in a sibling row, as updates bill the whole row
+)
 _FIRST, _LAST = stamp(0), stamp(10**15 - 1)
 _RETRY_SPAN = 14 * DAY  # how long after a failed attempt its run may still be retried
 _MISSING = "attribute_not_exists(#owner)"
@@ -39,7 +41,9 @@ _MISSING = "attribute_not_exists(#owner)"
 class DynamoLedger:
     """Runs in DynamoDB. ``claim_by`` is "partiql", or "put" for engines without PartiQL."""
 
-    def __init__(self, client: Client, table: str, *, backoff: Backoff, retention: int, claim_by: str = "partiql") -> None:
+    def __init__(
+        self, client: Client, table: str, *, backoff: Backoff, retention: int, claim_by: str = "partiql"
+    ) -> None:
         self._client, self._table, self._backoff = client, table, backoff
         self._retention, self._batched = retention, claim_by == "partiql"
 
@@ -175,8 +179,7 @@ class DynamoLedger:
         return to_row(answer["Item"]) if "Item" in answer else None
 
     def never_leased(self, owner: str, *, after: int | None, upto: int | None = None) -> Iterator[Run]:
-        for run in self._query(owner, after=after, upto=upto, only=RunState.QUEUED):
-            yield run
+        return self._query(owner, after=after, upto=upto, only=RunState.QUEUED)
 
     def window(self, owner: str, *, after: int, upto: int) -> Iterator[Run]:
         return self._query(owner, after=after, upto=upto)
@@ -282,5 +285,7 @@ def _decode_cursor(cursor: str, owner: str) -> str:
         if of != owner or not isinstance(key, str):
             raise ValueError
     except (ValueError, TypeError, binascii.Error, AttributeError) as problem:
-        raise InvalidInput("cursor", cursor, "is not of this listing", "pass the cursor of the page before") from problem
+        raise InvalidInput(
+            "cursor", cursor, "is not of this listing", "pass the cursor of the page before"
+        ) from problem
     return key

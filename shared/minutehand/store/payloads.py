@@ -18,7 +18,9 @@ class BucketPayloads:
 
     def put(self, tenant: str, text: str) -> str:
         if self._bucket is None:
-            raise InvalidInput("payload", text, f"has {len(text.encode()):,} bytes and there is no bucket", "set MINUTEHAND_BUCKET")
+            raise InvalidInput(
+                "payload", text, f"has {len(text.encode()):,} bytes and there is no bucket", "set MINUTEHAND_BUCKET"
+            )
         body = text.encode()
         key = f"{PREFIX}/{tenant}/{hashlib.sha256(body).hexdigest()}"
         self._client.call("put_object", Bucket=self._bucket, Key=key, Body=body, ContentType="application/json")

@@ -12,16 +12,29 @@ from minutehand.runs.clauses import Value
 
 Item = dict[str, dict[str, Any]]
 
-_NUMBERS = ("due", "not_before", "created_at", "fence", "attempt", "max_attempts", "lease_until", "started_at", "ended_at")
+_NUMBERS = (
+    "due",
+    "not_before",
+    "created_at",
+    "fence",
+    "attempt",
+    "max_attempts",
+    "lease_until",
+    "started_at",
+    "ended_at",
+)
 _ALWAYS = ("fence", "attempt", "rev", "due", "not_before")  # conditions compare them, so they are there from the start
 _TEXTS = ("job", "lease_token", "reason", "payload", "payload_ref", "overrides", "worker")
 
 
 def encode(value: Value) -> dict[str, Any]:
     """A value in DynamoDB's JSON."""
-    if isinstance(value, bool):
-        return {"BOOL": value}
-    return {"N": str(value)} if isinstance(value, int) else {"S": str(value)}
+    kind = type(value)
+    if kind is str:
+        return {"S": value}
+    if kind is int:
+        return {"N": str(value)}
+    return {"BOOL": value} if kind is bool else {"S": str(value)}
 
 
 def decode(attribute: Mapping[str, Any]) -> Value:

@@ -1,0 +1,54 @@
+"""Count what a process asks of AWS, at the API: calls, written items, consumed write units where the engine tells."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from minutehand.flow.ports import Services
+
+_WRITES = {"PutItem", "UpdateItem", "DeleteItem"}
+
+
+class Meter:
+    """Counts over the clients of some services. ``writes`` are items written; those of a transaction count double, as billed."""
+
+    def __init__(self, services: Services) -> None:
+        self.calls: Counter[str] = Counter()
+        self.writes = 0
+        for client in clients_of(services):
+            client.meta.events.register("provide-client-params.*", self._count)
+
+    def _count(self, params: dict[str, Any], model: Any, **_: Any) -> None:
+        name = model.name
+        self.calls[name] += 1
+        if name in _WRITES:
+            self.writes += 1
+        elif name == "BatchExecuteStatement":
+            self.writes += len(params["Statements"])
+        elif name == "BatchWriteItem":
+            self.writes += sum(len(requests) for requests in params["RequestItems"].values())
+        elif name == "TransactWriteItems":
+            self.writes += 2 * len(params["TransactItems"])
+
+    def of(self, *names: str) -> int:
+        """Calls of these operations."""
+        return sum(self.calls[name] for name in names)
+
+
+SQS_CALLS = (
+    "ChangeMessageVisibility",
+    "ChangeMessageVisibilityBatch",
+    "DeleteMessage",
+    "DeleteMessageBatch",
+    "ReceiveMessage",
+    "SendMessage",
+    "SendMessageBatch",
+)
+
+
+def clients_of(services: Services) -> tuple[Any, Any]:
+    """The boto3 clients behind the hot path: DynamoDB's and SQS's."""
+    ledger: Any = services.ledger
+    work: Any = services.work
+    return ledger._client.raw, work._client.raw
