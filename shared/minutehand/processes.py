@@ -174,7 +174,7 @@ class WorkerProcess:
                 self._slots.release()
             if self._stopping.is_set():
                 self._give_back(deliveries)
-            elif deliveries:
+            else:
                 self._start(deliveries)
 
     def _more_slots(self) -> int:
@@ -199,7 +199,14 @@ class WorkerProcess:
             self._services.work.hide([delivery.receipt for delivery in deliveries], 0)
 
     def _start(self, deliveries: Sequence[Delivery]) -> None:
-        for task in self._worker.take(deliveries):
+        try:
+            tasks = self._worker.take(deliveries) if deliveries else []
+        except Exception:  # the messages come back when their visibility ends; this worker goes on
+            log.exception("worker.take_failed")
+            for _ in deliveries:
+                self._slots.release()
+            return
+        for task in tasks:
             with self._changed:
                 self._busy += 1
             threading.Thread(target=self._process, args=(task,), name=str(task.ticket.ref), daemon=True).start()

@@ -5,13 +5,16 @@ The HTTP status of a batch is 200 even where single items failed. An item that s
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from minutehand.aws import TRANSIENT, Backoff, Client
-from minutehand.errors import MinutehandError, Unavailable
+from minutehand.errors import Unavailable
 from minutehand.store.rows import Item
+
+log = logging.getLogger(__name__)
 
 STATEMENTS = 25  # of one BatchExecuteStatement
 READS = 100  # keys of one BatchGetItem
@@ -52,8 +55,8 @@ def _execute_once(client: Client, indexes: Sequence[int], statements: Sequence[d
             answers[index] = Answered()
         elif error["Code"] in ("DuplicateItem", "ConditionalCheckFailed"):
             answers[index] = Answered(refused=True, item=error.get("Item", {}))
-        elif error["Code"] not in TRANSIENT:
-            raise MinutehandError(f"batch_execute_statement: {error['Code']}: {error.get('Message')}")
+        elif error["Code"] not in TRANSIENT:  # its own fault: it stays unanswered and stops no other
+            log.error("statement.failed", extra={"code": error["Code"], "error": error.get("Message")})
     return answers
 
 
