@@ -1,0 +1,243 @@
+"""The ledger in memory: transitions are interpreted on rows, by the rules by which DynamoDB evaluates conditions."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from minutehand.errors import InvalidInput
+from minutehand.flow.ports import Claimed, Moved, Page
+from minutehand.model.moment import DAY, SECOND, stamp
+from minutehand.model.names import RunRef
+from minutehand.model.run import Attempt, Run, RunState
+from minutehand.runs.clauses import Clause, Either, Every, holds
+from minutehand.runs.transitions import Once, Plus, Transition
+from minutehand.store.rows import attempt_of, attempt_prefix, attempt_row, run_of, run_row
+from minutehand.testing.calls import Calls, Detail, by_count
+from minutehand.testing.tables import Row, Table
+
+INLINE_PAYLOAD = 400  # bytes, as in ``store.ledger``
+PAGE = 200  # rows of one query: DynamoDB's megabyte holds some 2,000, but small pages find more interleavings
+STATEMENTS = 25
+_FIRST, _LAST = stamp(0), stamp(10**15 - 1)
+_RETRY_SPAN = 14 * DAY
+
+
+class MemoryLedger:
+    """Runs in memory."""
+
+    def __init__(self, calls: Calls, rows: Table[str, Row], *, retention: int) -> None:
+        self._calls, self._rows, self._retention = calls, rows, retention
+
+    # Claims.
+
+    def claim(self, runs: Sequence[Run]) -> Claimed:
+        detail = Detail(place="runs", verb="claim", items=tuple(run.ref for run in runs))
+        answers = self._calls.many(
+            "BatchExecuteStatement", detail, lambda i: self._insert(runs[i]), batches=by_count(STATEMENTS)
+        )
+        return Claimed(
+            created=frozenset(runs[i].ref for i, there in answers.items() if there is None),
+            existing={runs[i].ref: run_of(there) for i, there in answers.items() if there is not None},
+        )
+
+    def _insert(self, run: Run) -> Row | None:
+        """Put a run's row unless its key exists; the row that is there."""
+        there = self._rows.get(*run.ref)
+        if there is None:
+            self._rows.put(*run.ref, run_row(run))
+        return there
+
+    def submit(self, run: Run) -> Run | None:
+        row = run_row(run)
+        payload = row.get("payload", "")
+        detail = Detail(place="runs", verb="submit", items=(run.ref,))
+        if len(str(payload).encode()) <= INLINE_PAYLOAD:
+            there = self._calls.one("PutItem", detail, lambda: self._insert(run))
+        else:
+            there = self._calls.one("TransactWriteItems", detail, lambda: self._insert_with_payload(run), token=True)
+        return None if there is None else self.read(run.ref)
+
+    def _insert_with_payload(self, run: Run) -> Row | None:
+        there = self._insert(run)
+        if there is None:
+            row = run_row(run)
+            beside = _beside(run.ref)
+            self._rows.put(*beside, {"owner": beside.owner, "key": beside.key, "payload": row.pop("payload")})
+            self._rows.put(*run.ref, row | {"payload_beside": True})
+        return there
+
+    # Transitions.
+
+    def move(self, ref: RunRef, transition: Transition) -> Moved:
+        detail = Detail(place="runs", verb=transition.name, items=(ref,))
+        applied, row = self._calls.one("UpdateItem", detail, lambda: self._apply(ref, transition))
+        if row is None or "state" not in row:
+            return Moved(applied=False, run=None)
+        if not applied:
+            return Moved(applied=holds(transition.already, row), run=run_of(row))
+        if "payload_beside" in row and "ttl" in transition.changes:
+            self._expire_payload(ref, row["ttl"])
+        return Moved(applied=True, run=run_of(row))
+
+    def _apply(self, ref: RunRef, transition: Transition) -> tuple[bool, Row | None]:
+        """Whether the guard let the changes through, and the row as it is now."""
+        row = self._rows.get(*ref)
+        if row is None or not holds(transition.guard, row):
+            return False, row
+        changed = changed_row(row, transition)
+        self._rows.put(*ref, changed)
+        return True, changed
+
+    def _expire_payload(self, ref: RunRef, expires: int) -> None:
+        beside = _beside(ref)
+        detail = Detail(place="runs", verb="expire_payload", items=(beside,))
+
+        def write() -> None:
+            self._rows.put(*beside, (self._rows.get(*beside) or {}) | {"ttl": expires})
+
+        self._calls.one("UpdateItem", detail, write)
+
+    def move_all(self, moves: Sequence[tuple[RunRef, Transition]]) -> Mapping[RunRef, bool]:
+        for _, transition in moves:
+            _check_batchable(transition)
+        verb = moves[0][1].name if moves else "move_all"
+        detail = Detail(place="runs", verb=verb, items=tuple(ref for ref, _ in moves))
+        answers = self._calls.many(
+            "BatchExecuteStatement", detail, lambda i: self._apply(*moves[i]), batches=by_count(STATEMENTS)
+        )
+        return {
+            moves[i][0]: applied or (row is not None and holds(moves[i][1].already, row))
+            for i, (applied, row) in answers.items()
+        }
+
+    # Reads.
+
+    def read(self, ref: RunRef) -> Run | None:
+        row = self._get(ref, "read")
+        if row is not None and "payload_beside" in row:
+            beside = self._get(_beside(ref), "read_payload")
+            row = row | ({"payload": beside["payload"]} if beside else {})
+        return None if row is None else run_of(row)
+
+    def _get(self, ref: RunRef, verb: str) -> Row | None:
+        return self._calls.one("GetItem", Detail(place="runs", verb=verb, items=(ref,)), lambda: self._rows.get(*ref))
+
+    def never_leased(self, owner: str, *, after: int | None, upto: int | None = None) -> Iterator[Run]:
+        for row in self._between(owner, after, upto, "never_leased"):
+            if row["state"] == RunState.QUEUED:
+                yield run_of(row)
+
+    def window(self, owner: str, *, after: int, upto: int) -> Iterator[Run]:
+        return (run_of(row) for row in self._between(owner, after, upto, "window"))
+
+    def latest(self, owner: str, *, upto: int) -> Iterator[Run]:
+        return (run_of(row) for row in self._between(owner, None, upto, "latest", newest_first=True, page=5))
+
+    def page(
+        self, owner: str, *, after: int | None, upto: int | None, limit: int, cursor: str | None, newest_first: bool
+    ) -> Page:
+        start = None if cursor is None else _decode_cursor(cursor, owner)
+        rows = self._between(owner, after, upto, "page", newest_first=newest_first, start=start)
+        taken = list(islice(rows, limit + 1))
+        more = _encode_cursor(taken[limit - 1]) if len(taken) > limit else None
+        return Page(items=[run_of(row) for row in taken[:limit]], cursor=more)
+
+    def _between(
+        self,
+        owner: str,
+        after: int | None,
+        upto: int | None,
+        verb: str,
+        *,
+        newest_first: bool = False,
+        start: str | None = None,
+        page: int = PAGE,
+    ) -> Iterator[Row]:
+        """Rows of an owner with fires in ``(after, upto]``, a query for each page as they are asked for."""
+        first = _FIRST if after is None else stamp(after + 1)
+        last = _LAST if upto is None else stamp(upto)
+        while first <= last:
+            found = self._calls.one(
+                "Query",
+                Detail(place="runs", verb=verb),
+                lambda start=start: self._rows.page(
+                    owner, first, last, limit=page, after=start, backwards=newest_first
+                ),  # type: ignore[misc]
+            )
+            yield from (row for _, row in found.items)
+            if found.last is None:
+                return
+            start = found.last
+
+    # Attempts.
+
+    def record(self, attempt: Attempt) -> None:
+        row = attempt_row(attempt, (attempt.ended_at + self._retention + _RETRY_SPAN) // SECOND)
+        ref = RunRef(attempt.run.owner, str(row["key"]))
+        self._calls.one(
+            "PutItem", Detail(place="runs", verb="record", items=(ref,)), lambda: self._rows.put(*ref, dict(row))
+        )
+
+    def attempts(self, ref: RunRef) -> Sequence[Attempt]:
+        prefix = attempt_prefix(ref)
+        found = self._calls.one(
+            "Query",
+            Detail(place="runs", verb="attempts"),
+            lambda: self._rows.page(ref.owner, prefix, prefix + "~", limit=1_000_000),
+        )
+        return [attempt_of(ref, row) for _, row in found.items]
+
+
+def changed_row(row: Row, transition: Transition) -> Row:
+    """A row with a transition's changes made."""
+    changed = dict(row)
+    for name, change in transition.changes.items():
+        match change:
+            case None:
+                changed.pop(name, None)
+            case Plus(amount):
+                changed[name] = row[name] + amount
+            case Once(value):
+                changed.setdefault(name, value)
+            case str():
+                changed[name] = str(change)
+            case _:
+                changed[name] = change
+    return changed
+
+
+def _check_batchable(transition: Transition) -> None:
+    """What PartiQL cannot say beside the key is refused here too."""
+    dependent = [name for name, change in transition.changes.items() if isinstance(change, (Plus, Once))]
+    if dependent or _has_alternatives(transition.guard):
+        raise TypeError(f"transition {transition.name} cannot be batched: {dependent or 'its guard has alternatives'}")
+
+
+def _has_alternatives(clause: Clause) -> bool:
+    return isinstance(clause, Either) or (
+        isinstance(clause, Every) and any(_has_alternatives(part) for part in clause.parts)
+    )
+
+
+def _beside(ref: RunRef) -> RunRef:
+    return RunRef(ref.owner, f"#{ref.key}#payload")
+
+
+def _encode_cursor(row: Row) -> str:
+    return base64.urlsafe_b64encode(json.dumps([row["owner"], row["key"]]).encode()).decode()
+
+
+def _decode_cursor(cursor: str, owner: str) -> str:
+    try:
+        of, key = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+        if of != owner or not isinstance(key, str):
+            raise ValueError(of)
+    except (ValueError, TypeError, binascii.Error, AttributeError) as problem:
+        raise InvalidInput(
+            "cursor", cursor, "is not of this listing", "pass the cursor of the page before"
+        ) from problem
+    return key

@@ -1,0 +1,154 @@
+"""An installation in memory: every port of ``flow.ports`` with the true semantics of DynamoDB, SQS and S3, under a clock of yours.
+
+    clock = ManualClock(datetime(2026, 5, 4, 8, 30, tzinfo=UTC))
+    memory = Memory(clock)
+    ticker = memory.connect()                 # the services of one process
+    worker = memory.connect(hook=MyFaults())  # those of another, whose every call your hook sees
+
+What AWS promises is kept and no more: messages may come twice and in any order, single items of a batch may stay unanswered, a
+request may take effect although its answer is lost. Nothing is persistent, and nothing waits but what you let wait.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from dataclasses import dataclass
+from random import Random
+
+from minutehand.flow.ports import Clock, Services
+from minutehand.model.entry import Entry
+from minutehand.model.message import Message, decode
+from minutehand.model.moment import DAY, SECOND
+from minutehand.model.names import RunRef
+from minutehand.model.run import Run
+from minutehand.model.schedule import Head, Revision
+from minutehand.queue.definitions import DEAD, WORK
+from minutehand.store.rows import run_of
+from minutehand.testing.agenda import AgendaState, MemoryAgenda
+from minutehand.testing.calls import Calls, Detail, Hook
+from minutehand.testing.ledger import MemoryLedger
+from minutehand.testing.queues import Idle, MemoryDeadQueue, MemoryQueue, MemoryWorkQueue
+from minutehand.testing.schedules import MemorySchedules, ScheduleTables
+from minutehand.testing.tables import Row, Table
+
+RETENTION = 90 * DAY
+SHARDS = 4
+
+
+class MemoryPayloads:
+    """The bucket in memory."""
+
+    def __init__(self, calls: Calls, texts: dict[str, str]) -> None:
+        self._calls, self._texts = calls, texts
+
+    def put(self, tenant: str, text: str) -> str:
+        key = f"payloads/{tenant}/{hashlib.sha256(text.encode()).hexdigest()}"
+        detail = Detail(place="payloads", verb="put", items=(key,))
+        self._calls.one("PutObject", detail, lambda: self._texts.update({key: text}))
+        return key
+
+    def get(self, key: str) -> str:
+        return self._calls.one(
+            "GetObject", Detail(place="payloads", verb="get", items=(key,)), lambda: self._texts[key]
+        )
+
+
+@dataclass
+class _Content:
+    """The tables."""
+
+    runs: Table[str, Row]
+    schedules: ScheduleTables
+    agenda: AgendaState
+    payloads: dict[str, str]
+
+
+class Memory:
+    """One installation. ``connect`` gives the services of one process; the rest shows what a test wants to see.
+
+    ``retention`` in ms. ``random`` lets messages come in any order. ``idle`` is called where a long poll would wait.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        retention: int = RETENTION,
+        shards: int = SHARDS,
+        random: Random | None = None,
+        idle: Idle | None = None,
+    ) -> None:
+        self._clock, self._retention, self._shards, self._idle = clock, retention, shards, idle
+        self._lock = threading.RLock()
+        self._content = _Content(Table(), ScheduleTables(), AgendaState(), {})
+        self.dead = MemoryQueue(clock, visibility=DEAD.visibility, random=random)
+        self.work = MemoryQueue(clock, visibility=WORK.visibility, dead=self.dead, random=random)
+
+    def connect(self, hook: Hook | None = None, *, attempts: int = 2, rounds: int = 2) -> Services:
+        """The services of one process. A failing request is tried ``attempts`` times, single items of a batch ``rounds`` times."""
+        calls = Calls(hook or Hook(), self._lock, attempts=attempts, rounds=rounds)
+        content = self._content
+        return Services(
+            schedules=MemorySchedules(calls, content.schedules, content.agenda),
+            ledger=MemoryLedger(calls, content.runs, retention=self._retention),
+            agenda=MemoryAgenda(calls, content.agenda, shards=self._shards),
+            work=MemoryWorkQueue(calls, self.work, self._clock, self._idle),
+            dead=MemoryDeadQueue(calls, self.dead, self._clock, self._idle),
+            payloads=MemoryPayloads(calls, content.payloads),
+            retention=self._retention,
+        )
+
+    # What is there, without a call.
+
+    def row(self, ref: RunRef) -> Row | None:
+        """A run's row, attribute by attribute."""
+        found = self._content.runs.get(*ref)
+        return None if found is None else dict(found)
+
+    def runs(self, owner: str | None = None) -> list[Run]:
+        """All runs, or an owner's, in order of time."""
+        rows = [row for of, key, row in self._content.runs if owner in (None, of) and not key.startswith("#")]
+        return sorted((run_of(row) for row in rows), key=lambda run: (run.due, run.ref))
+
+    def heads(self) -> list[Head]:
+        """All heads, deleted ones too."""
+        return [head for _, _, head in self._content.schedules.heads]
+
+    def revisions(self, owner: str) -> list[Revision]:
+        """A schedule's revisions, oldest first."""
+        return [item for of, _, item in self._content.schedules.revisions if of == owner and isinstance(item, Revision)]
+
+    def entries(self) -> list[Entry]:
+        """The agenda in order of due time; what was moved aside is not in it."""
+        return sorted((e for _, _, e in self._content.agenda.entries if isinstance(e, Entry)), key=lambda e: e.key)
+
+    def messages(self) -> list[Message]:
+        """The orders in the work queue, hidden ones too."""
+        return [decode(message.body) for message in self.work]
+
+    # What only a test does.
+
+    def put_row(self, ref: RunRef, row: Row) -> None:
+        """Write a row of the ledger as it is, for instance as another release would."""
+        self._content.runs.put(*ref, dict(row))
+
+    def put_item(self, shard: int, key: str, item: object) -> None:
+        """Write an item into the agenda that is no entry."""
+        self._content.agenda.entries.put(str(shard), key, item)
+
+    def put_revision(self, owner: str, number: int, item: Revision | Exception) -> None:
+        """Write a revision as it is; an Exception stands for an item that cannot be read."""
+        self._content.schedules.revisions.put(owner, number, item)
+
+    def put_head(self, head: Head) -> None:
+        """Write a head as it is."""
+        self._content.schedules.heads.put(head.tenant, head.name, head)
+
+    def expire(self) -> int:
+        """Delete the rows whose ``ttl`` has passed, as DynamoDB does within days; how many."""
+        now = self._clock() // SECOND
+        gone = [(of, key) for of, key, row in self._content.runs if row.get("ttl", now) < now]
+        for of, key in gone:
+            self._content.runs.delete(of, key)
+        return len(gone)

@@ -1,0 +1,123 @@
+"""Heads and revisions in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from minutehand.flow.ports import Page, RevisionKey, Revisions
+from minutehand.model.entry import Entry
+from minutehand.model.schedule import ClosedBy, Head, Revision, ScheduleState
+from minutehand.testing.agenda import AgendaState
+from minutehand.testing.calls import Calls, Detail, by_count
+from minutehand.testing.tables import Table
+
+READS = 100
+
+
+@dataclass
+class ScheduleTables:
+    """What the processes share."""
+
+    heads: Table[str, Head] = field(default_factory=Table)
+    revisions: Table[int, Any] = field(default_factory=Table)  # Revision; an Exception is an item that cannot be read
+
+
+class MemorySchedules:
+    """Heads and revisions in memory, as one process sees them."""
+
+    def __init__(self, calls: Calls, tables: ScheduleTables, agenda: AgendaState) -> None:
+        self._calls, self._tables, self._agenda = calls, tables, agenda
+
+    # Reads.
+
+    def head(self, tenant: str, name: str) -> Head | None:
+        detail = Detail(place="schedules", verb="head", items=((tenant, name),))
+        return self._calls.one("GetItem", detail, lambda: self._tables.heads.get(tenant, name))
+
+    def revisions(self, keys: Iterable[RevisionKey]) -> Revisions:
+        wanted = sorted(set(keys))
+        detail = Detail(place="revisions", verb="revisions", items=tuple(wanted))
+        answers = self._calls.many(
+            "BatchGetItem", detail, lambda i: self._tables.revisions.get(*wanted[i]), batches=by_count(READS)
+        )
+        return Revisions(
+            found={wanted[i]: item for i, item in answers.items() if isinstance(item, Revision)},
+            broken={wanted[i]: item for i, item in answers.items() if isinstance(item, Exception)},
+            unanswered=frozenset(key for i, key in enumerate(wanted) if i not in answers),
+        )
+
+    def page(self, tenant: str, *, prefix: str, limit: int, cursor: str | None) -> Page:
+        found = self._calls.one(
+            "Query",
+            Detail(place="schedules", verb="page"),
+            lambda: self._tables.heads.page(tenant, prefix, f"{prefix}\x7f", limit=limit, after=cursor),
+        )
+        return Page(items=[head for _, head in found.items], cursor=found.last)
+
+    def all_heads(self) -> Iterator[Head]:
+        everything = self._calls.one(
+            "Scan", Detail(place="schedules", verb="all_heads"), lambda: [head for _, _, head in self._tables.heads]
+        )
+        return iter(everything)
+
+    # Transactions.
+
+    def arm(
+        self, head: Head, *, expected: int, previous: Revision | None, revision: Revision, entry: Entry | None
+    ) -> bool:
+        def write() -> bool:
+            taken = self._tables.revisions.get(revision.owner, revision.number) is not None
+            if taken or not self._may_move(head, expected, previous):
+                return False
+            self._move(head, previous)
+            self._tables.revisions.put(revision.owner, revision.number, revision)
+            if entry is not None:
+                self._agenda.entries.put(str(entry.shard), entry.key, entry)
+            return True
+
+        return self._transaction("arm", head, write)
+
+    def close(self, head: Head, *, expected: int, revision: Revision | None) -> bool:
+        def write() -> bool:
+            if not self._may_move(head, expected, revision):
+                return False
+            self._move(head, revision)
+            return True
+
+        return self._transaction("close", head, write)
+
+    def _transaction(self, verb: str, head: Head, write: Any) -> bool:
+        detail = Detail(place="schedules", verb=verb, items=((head.tenant, head.name),))
+        done: bool = self._calls.one("TransactWriteItems", detail, write, token=True)
+        return done
+
+    def _may_move(self, head: Head, expected: int, closing: Revision | None) -> bool:
+        """The head has not moved, and the revision to close is open or draining."""
+        there = self._tables.heads.get(head.tenant, head.name)
+        if (there.version if there is not None else 0) != expected:
+            return False
+        if closing is None:
+            return True
+        present = self._tables.revisions.get(closing.owner, closing.number)
+        return present is not None and (present.active_until is None or present.closed_by is ClosedBy.DRAINED)
+
+    def _move(self, head: Head, closing: Revision | None) -> None:
+        self._tables.heads.put(head.tenant, head.name, replace(head, tags=dict(head.tags)))
+        if closing is not None:
+            present: Revision = self._tables.revisions.get(closing.owner, closing.number)  # type: ignore[assignment]
+            closed = replace(present, active_until=closing.active_until, closed_by=closing.closed_by)
+            self._tables.revisions.put(closing.owner, closing.number, closed)
+
+    def complete(self, tenant: str, name: str, *, revision: int, now: int) -> bool:
+        def write() -> bool:
+            there = self._tables.heads.get(tenant, name)
+            if there is None or there.revision != revision or there.state is not ScheduleState.ACTIVE:
+                return False
+            done = replace(there, state=ScheduleState.COMPLETED, version=there.version + 1, updated_at=now)
+            self._tables.heads.put(tenant, name, done)
+            return True
+
+        detail = Detail(place="schedules", verb="complete", items=((tenant, name),))
+        return self._calls.one("UpdateItem", detail, write)
