@@ -1,0 +1,92 @@
+"""Processes that die, and what becomes of their work. ``kill -9`` here is the real one."""
+
+from __future__ import annotations
+
+import signal
+import time
+from datetime import timedelta
+
+import pytest
+from minutehand import RunState
+from minutehand.runs.transitions import LEASE, SKEW
+
+from tests.acceptance.scene import UNDERTAKER, Scene, duplicates, in_seconds, ticker, until, worker
+
+pytestmark = pytest.mark.cloud
+
+TAKE_OVER = (LEASE + SKEW) / 1000 + 5  # seconds within which a killed worker's run starts again
+
+
+def test_a_ticker_killed_between_claim_and_send_loses_nothing(scene: Scene) -> None:
+    earlier = scene.scheduler_of(timedelta(minutes=10))
+    moment = in_seconds(8).replace(microsecond=0)
+    names = [f"once-{number}" for number in range(5)]
+    for name in names:
+        earlier.create_schedule(name, "test.note", f"at({moment:%Y-%m-%dT%H:%M:%S})", payload={"to": scene.to})
+    scene.start(worker())
+    killed = scene.run_module("tests.acceptance.dying_ticker")
+    assert killed.wait(20) == -signal.SIGKILL, killed.log.read_text()
+    claimed = [run for name in names for run in scene.scheduler.list_runs(name).items]
+    assert claimed, "it died before it claimed anything"
+    assert {run.state for run in claimed} == {RunState.QUEUED}
+    scene.start(ticker(period=1))
+    assert until(lambda: len(scene.starts()) == len(names), 30), scene.logs()
+    assert not until(lambda: bool(duplicates(scene.counts())), 3), scene.starts()
+    assert all(start.due == moment.timestamp() for start in scene.starts())
+
+
+def test_sigterm_lets_a_worker_finish_what_it_can(scene: Scene) -> None:
+    crew = scene.start(worker("worker-1", "--grace", "10"))
+    run = scene.scheduler.submit("test.sleep", {"to": scene.to, "seconds": 3})
+    assert until(lambda: len(scene.starts()) == 1, 10), scene.logs()
+    crew["worker-1"].terminate()
+    assert crew["worker-1"].wait(12) == 0, scene.logs()
+    (finished,) = scene.ended(run.id, within=1)
+    assert (finished.state, finished.attempt) == (RunState.SUCCEEDED, 1)
+
+
+def test_sigterm_releases_what_a_worker_cannot_finish_and_another_starts_it_at_once(scene: Scene) -> None:
+    crew = scene.start(worker("worker-1", "--grace", "1"))
+    run = scene.scheduler.submit("test.sleep", {"to": scene.to, "seconds": 120})
+    assert until(lambda: len(scene.starts()) == 1, 10), scene.logs()
+    scene.start(worker("worker-2"))
+    crew["worker-1"].terminate()
+    stopped = time.time()
+    assert until(lambda: len(scene.starts()) == 2, 12), scene.logs()
+    again = scene.starts()[1]
+    assert again.at - stopped < 1 + 5 + 2, "grace, its last long poll, and a moment"
+    assert again.pid != scene.starts()[0].pid
+    assert crew["worker-1"].wait(10) == 0, scene.logs()
+    (finished,) = scene.ended(run.id, within=5)
+    assert finished.state is RunState.SUCCEEDED
+
+
+@pytest.mark.proof
+def test_a_killed_workers_run_starts_again_within_a_lease(scene: Scene) -> None:
+    crew = scene.start(worker("worker-1"))
+    run = scene.scheduler.submit("test.sleep", {"to": scene.to, "seconds": 300})
+    assert until(lambda: len(scene.starts()) == 1, 10), scene.logs()
+    scene.start(worker("worker-2"))
+    crew["worker-1"].kill()
+    killed = time.time()
+    assert until(lambda: len(scene.starts()) == 2, TAKE_OVER), scene.logs()
+    print(f"started again after {scene.starts()[1].at - killed:.1f} s")  # noqa: T201  # a figure to report
+    (finished,) = scene.ended(run.id, within=5)
+    assert (finished.state, finished.attempt, finished.fence) == (RunState.SUCCEEDED, 2, 2)
+
+
+@pytest.mark.proof
+def test_a_job_that_kills_its_process_ends_dead_and_takes_no_other_along(scene: Scene) -> None:
+    crew = scene.start(worker("worker-1"), UNDERTAKER)
+    killer = scene.scheduler.submit("test.die", {"to": scene.to})
+    others = [scene.scheduler.submit("test.note", {"to": scene.to}).id for _ in range(5)]
+
+    def over() -> bool:
+        crew.replace_ended()
+        return scene.scheduler.get_run(killer.id).ended_at is not None
+
+    assert until(over, 4 * TAKE_OVER, look=1), scene.logs()
+    dead = scene.scheduler.get_run(killer.id)
+    assert dead.state is RunState.DEAD
+    assert {run.state for run in scene.ended(*others, within=TAKE_OVER)} == {RunState.SUCCEEDED}
+    assert scene.counts()[killer.id] == 3
