@@ -1,10 +1,10 @@
-"""PynamoDB's view of the tables, for the control plane. Keys are those of ``definitions``; a contract test compares them."""
+"""The tables as PynamoDB models: they define the keys (``definitions`` reads them), and the control plane reads and writes by them."""
 
 from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+from pynamodb.attributes import NumberAttribute, TTLAttribute, UnicodeAttribute
 from pynamodb.models import Model
 
 from minutehand.settings import Settings
@@ -53,6 +53,14 @@ class EntryItem(Model):
     entry = UnicodeAttribute(range_key=True)
     after = NumberAttribute()
     created_at = NumberAttribute()
+
+
+class RunItem(Model):
+    """A run's row or one of its siblings. The hot path writes it by boto3 in batches; ``rows`` names its attributes."""
+
+    owner = UnicodeAttribute(hash_key=True)
+    key = UnicodeAttribute(range_key=True)
+    ttl = TTLAttribute(null=True)
 
 
 def bound(model: type[_M], suffix: str, settings: Settings) -> type[_M]:
