@@ -111,7 +111,8 @@ def _take_over(
     moves = []
     for ref, queued in refs.items():
         order = by_ref[ref]
-        moves.append((ref, take_over(revision=order.revision.number, not_before=order.fire, now=now, queued=queued)))
+        number, job = order.revision.number, order.revision.definition.job
+        moves.append((ref, take_over(revision=number, job=job, not_before=order.fire, now=now, queued=queued)))
     answers = services.ledger.move_all(moves)
     taken = [ref for ref in refs if answers.get(ref) is True]
     to_send += taken

@@ -114,7 +114,7 @@ def _failed(failure: Failure | None) -> dict[str, Change]:
 # Before the start.
 
 
-def take_over(*, revision: int, not_before: int, now: int, queued: bool) -> Transition:
+def take_over(*, revision: int, job: str, not_before: int, now: int, queued: bool) -> Transition:
     """A fire that an older revision claimed and never started goes to a newer one.
 
     ``queued`` tells which of the two it was seen as: still QUEUED, or refused by a change of its schedule. A run that its owner
@@ -127,6 +127,7 @@ def take_over(*, revision: int, not_before: int, now: int, queued: bool) -> Tran
         changes={
             "state": RunState.QUEUED,
             "rev": revision,
+            "job": job,
             "not_before": not_before,
             "created_at": now,
             "reason": None,
