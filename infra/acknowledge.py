@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from aws_cdk import Acknowledgment, CfnElement, Stack, Validations
-from constructs import IConstruct
+from aws_cdk import aws_iam as iam
+from constructs import Construct, IConstruct
 
 
 def acknowledge(construct: IConstruct, rule: str, reason: str) -> None:
     """Say why ``rule`` of cdk-nag does not hold for ``construct`` and what is in it. Without cdk-nag it does nothing."""
     Validations.of(construct).acknowledge(Acknowledgment(id=rule, reason=reason))
+
+
+def acknowledge_for(grantee: iam.IGrantable, rule: str, reason: str) -> None:
+    """The same for the role that permissions are granted to, if it is one of this app."""
+    principal = grantee.grant_principal
+    if isinstance(principal, Construct):
+        acknowledge(principal, rule, reason)
 
 
 def arn_of(construct: IConstruct) -> str:

@@ -88,7 +88,11 @@ def _role(scope: Construct, group: logs.LogGroup, vpc: ec2.IVpc | None) -> iam.R
     """Its own log group only, where AWS's managed policy allows every log group of the account."""
     role = iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     group.grant_write(role)
-    acknowledge(role, "AwsSolutions-IAM5[Resource::*]", "X-Ray takes traces and sampling rules without a resource")
+    acknowledge(
+        role,
+        "AwsSolutions-IAM5[Resource::*]",
+        "traces, and network interfaces in a VPC, are written without a resource",
+    )
     if vpc is not None:
         _allow_network_interfaces(role)
     return role

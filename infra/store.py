@@ -9,7 +9,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 from minutehand.store.definitions import TABLES, Table
 
-from .acknowledge import acknowledge, arn_of
+from .acknowledge import acknowledge, acknowledge_for, arn_of
 from .installation import Installation
 
 PAYLOADS = "payloads/*"  # keys of what is too large for a message
@@ -40,15 +40,16 @@ class Store(Construct):
     def allow_objects(self, grantee: iam.IGrantable, action: str, keys: str) -> None:
         """Let ``grantee`` do ``action`` to the objects under ``keys``."""
         iam.Grant.add_to_principal(grantee=grantee, actions=[action], resource_arns=[self.bucket.arn_for_objects(keys)])
-        principal = grantee.grant_principal
-        if isinstance(principal, Construct):
-            rule = f"AwsSolutions-IAM5[Resource::{arn_of(self.bucket)}/{keys}]"
-            acknowledge(principal, rule, "an object's key is that of its run, known when the run is")
+        rule = f"AwsSolutions-IAM5[Resource::{arn_of(self.bucket)}/{keys}]"
+        acknowledge_for(grantee, rule, "an object's key is that of its run, known when the run is")
 
     def allow_key(self, grantee: iam.IGrantable) -> None:
         """Let ``grantee`` use the customer's key, if there is one."""
         if self._installation.encryption_key is not None:
             self._installation.encryption_key.grant_encrypt_decrypt(grantee)
+            for action in ("kms:GenerateDataKey*", "kms:ReEncrypt*"):
+                rule = f"AwsSolutions-IAM5[Action::{action}]"
+                acknowledge_for(grantee, rule, "the variants of one action, on the customer's key alone")
 
     def _table(self, table: Table) -> dynamodb.Table:
         key = self._installation.encryption_key

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from aws_cdk import App, Stack  # isort: skip — after the package, which finds
 from aws_cdk.assertions import Template  # isort: skip — the same
 
 JOBS = Path(__file__).parent / "acme" / "jobs"
+FLAGS: dict[str, Any] = json.loads((Path(__file__).parents[2] / "cdk.json").read_text())["context"]
 NO_BUNDLING: dict[str, Any] = {"aws:cdk:bundling-stacks": []}
 
 
@@ -28,10 +30,12 @@ def with_knobs(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Templa
     return synthesise
 
 
-@pytest.fixture(scope="session")
-def template(with_knobs: Callable[..., Template]) -> Template:
-    """The template of the stack as it is without any knobs."""
-    return with_knobs()
+@pytest.fixture(scope="session", params=["as-deployed", "in-a-bare-app"])
+def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Template:
+    """The template of the stack without any knobs: with this repository's feature flags, and with none."""
+    flags = FLAGS if request.param == "as-deployed" else {}
+    app = App(context={**flags, **NO_BUNDLING}, outdir=str(tmp_path_factory.mktemp("cdk.out")))
+    return Template.from_stack(MinutehandStack(app, "Test", knobs={"jobs": JOBS}))
 
 
 @pytest.fixture

@@ -7,12 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from aws_cdk import App, Stack
+from aws_cdk import App, Stack, Validations
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk.assertions import Template
+from cdk_nag import AwsSolutionsChecks
 
+from infra import Minutehand
 from infra.app import build
-from tests.infra.conftest import NO_BUNDLING
+from tests.infra.conftest import FLAGS, JOBS, NO_BUNDLING
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,7 +30,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> App:
 
 def _app(out: Path, monkeypatch: pytest.MonkeyPatch, context: Mapping[str, str]) -> App:
     monkeypatch.chdir(ROOT)  # where the CDK's command line runs it
-    return build({**NO_BUNDLING, **context}, out=out)
+    return build({**FLAGS, **NO_BUNDLING, **context}, out=out)
 
 
 def test_cdk_nag_has_nothing_to_say(app: App, tmp_path: Path) -> None:
@@ -64,3 +70,23 @@ def test_the_context_sets_the_knobs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_cdk_json_runs_the_app() -> None:
     assert json.loads((ROOT / "cdk.json").read_text())["app"] == ".venv/bin/python -m infra.app"
+
+
+def test_cdk_nag_has_nothing_to_say_to_a_user_who_turns_every_knob(tmp_path: Path) -> None:
+    app = App(context=NO_BUNDLING, outdir=str(tmp_path))
+    stack = Stack(app, "Users")
+    network = ec2.Vpc.from_vpc_attributes(
+        stack,
+        "Network",
+        vpc_id="vpc-0123456789abcdef0",
+        availability_zones=["a"],
+        private_subnet_ids=["subnet-0123456789abcdef0"],
+    )
+    key = kms.Key(stack, "Key", enable_key_rotation=True)
+    secret = secretsmanager.Secret.from_secret_name_v2(stack, "Secret", "database")
+    jobs = Minutehand(stack, "Jobs", jobs=JOBS, encryption_key=key, vpc=network, secrets={"DATABASE": secret})
+    role = iam.Role(stack, "Api", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
+    jobs.grant_scheduling(role)
+    jobs.grant_work(role)
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    app.synth()
