@@ -13,7 +13,7 @@ from minutehand.model.job import Context
 from minutehand.model.policies import Delivery, Retry, Start
 from minutehand.model.run import RunState
 from minutehand.model.schedule import ScheduleState
-from minutehand.schedule import next_fires
+from minutehand.schedule import Rule, next_fires
 from minutehand.settings import Settings
 from minutehand.views import Page, Run, Schedule
 
@@ -23,6 +23,7 @@ __all__ = [
     "Page",
     "Registry",
     "Retry",
+    "Rule",
     "Run",
     "RunState",
     "Schedule",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum
@@ -84,9 +84,9 @@ class Scheduler:
         self,
         name: str,
         job: str,
-        expression: str,
+        expression: str | Sequence[str] | Rule,
         *,
-        timezone: str = "UTC",
+        timezone: str | None = None,
         payload: Any = None,
         description: str = "",
         tags: Mapping[str, str] | None = None,
@@ -96,18 +96,20 @@ class Scheduler:
     ) -> Schedule:
         """Create a schedule and arm it: a fire that is due in five seconds starts in five seconds.
 
-        ``expression`` is cron ("0 9 * * MON-FRI"), ``rate(5 minutes)`` or ``at(2026-12-24T18:00:00)``, read in ``timezone``.
+        ``expression`` is cron ("0 9 * * MON-FRI"), ``rate(5 minutes)``, ``at(2026-12-24T18:00:00)`` or a recurrence rule, read in
+        ``timezone`` (default UTC); several are due at every instant of any. A ``Rule`` says more: exclusions, holidays, windows,
+        what happens when the clocks change.
         ``payload`` is anything that JSON can say, up to 256 KB. ``delivery``, ``start`` and ``retry`` override the job's own.
         Raises InvalidInput (ExpressionError for expression and zone), AlreadyExists, Unavailable.
         """
         check_name(name)
         known = self._job_name(job)
-        rule = Rule(expression=expression, timezone=timezone)
+        rule = _rule(expression, timezone)
         policies = self._resolved(known, overrides(delivery=delivery, start=start, retry=retry))
         words = checked_text("description", description, MAX_DESCRIPTION), checked_tags(tags or {})
         text, ref = self._stored(payload)
         definition = Definition(job=known, rule=rule, payload=text, payload_ref=ref, overrides=policies)
-        wish = creating.Wish(definition=lambda present: definition, description=words[0], tags=words[1])
+        wish = creating.Wish(definition=lambda _: definition, description=words[0], tags=words[1], seed=_seed())
         return views.schedule_view(creating.create(self.tenant, name, wish, self._services, self._clock))
 
     def update_schedule(
@@ -115,7 +117,7 @@ class Scheduler:
         name: str,
         *,
         job: str | None = None,
-        expression: str | None = None,
+        expression: str | Sequence[str] | Rule | None = None,
         timezone: str | None = None,
         payload: Any = UNSET,
         description: str | None = None,
@@ -139,15 +141,10 @@ class Scheduler:
         def define(present: Definition | None) -> Definition:
             if present is None:
                 raise NotFound(f"name={name!r}: there is nothing to update")
-            rule = replace(
-                present.rule,
-                expression=_either(expression, present.rule.expression),
-                timezone=_either(timezone, present.rule.timezone),
-            )
             kept = (present.payload, present.payload_ref) if new_payload is None else new_payload
             return Definition(
                 job=_either(job, present.job),
-                rule=rule,
+                rule=_changed_rule(present.rule, expression, timezone),
                 payload=kept[0],
                 payload_ref=kept[1],
                 overrides=Overrides(**{n: _either(v, getattr(present.overrides, n)) for n, v in vars(given).items()}),
@@ -157,6 +154,7 @@ class Scheduler:
             definition=define,
             description=None if description is None else checked_text("description", description, MAX_DESCRIPTION),
             tags=None if tags is None else checked_tags(tags),
+            seed=_seed(),
         )
         head = creating.update(self.tenant, name, wish, self._services, self._clock, expected=expected_revision)
         return views.schedule_view(head)
@@ -317,6 +315,32 @@ class Scheduler:
         if given.start is None and known is not None and known.policies.start is not Start.PROMPT:
             return replace(given, start=known.policies.start)
         return given
+
+
+def _seed() -> str:
+    return uuid.uuid4().hex
+
+
+def _rule(expression: str | Sequence[str] | Rule, timezone: str | None) -> Rule:
+    """A rule from what a user gives; a Rule has its own time zone."""
+    if not isinstance(expression, Rule):
+        return Rule.of(expression, timezone="UTC" if timezone is None else timezone)
+    if timezone is not None:
+        raise InvalidInput(
+            "timezone", timezone, "was given beside a Rule, which has its own", "pass Rule(timezone=...)"
+        )
+    return expression
+
+
+def _changed_rule(present: Rule, expression: str | Sequence[str] | Rule | None, timezone: str | None) -> Rule:
+    """The present rule with another expression or zone; what was counted for the old one (``last``) is counted anew."""
+    if isinstance(expression, Rule):
+        return _rule(expression, timezone)
+    if expression is None and timezone is None:
+        return present
+    texts = (present.expression, *present.also) if expression is None else Rule.of(expression)
+    first, also = (texts.expression, texts.also) if isinstance(texts, Rule) else (texts[0], texts[1:])
+    return replace(present, expression=first, also=also, timezone=_either(timezone, present.timezone), last=None)
 
 
 def _either(given: _T | None, present: _T) -> _T:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from minutehand.errors import AlreadyExists, Conflict, ExpressionError, MinutehandError, NotFound, Unavailable
+from minutehand.errors import AlreadyExists, Conflict, MinutehandError, NotFound, Unavailable
 from minutehand.flow.handle import handle
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.steps import LOOKAHEAD, first_entry
@@ -15,6 +15,7 @@ from minutehand.flow.sweep import sweep
 from minutehand.model.entry import Entry
 from minutehand.model.names import schedule_owner, shard_of
 from minutehand.model.schedule import ClosedBy, Definition, Head, Revision, ScheduleState
+from minutehand.schedule import pin
 
 _T = TypeVar("_T")
 log = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ class Wish:
     definition: Callable[[Definition | None], Definition]  # the new definition from the present one
     description: str | None = None
     tags: Mapping[str, str] | None = None
+    seed: str | None = None  # random text for a rule with jitter that has none yet
 
 
 def create(tenant: str, name: str, wish: Wish, services: Services, clock: Clock) -> Head:
@@ -129,21 +131,20 @@ def _plan(
     stays_paused = head is not None and head.state is ScheduleState.PAUSED and not resuming
     successor = head is not None and head.state is not ScheduleState.DELETED
     definition = wish.definition(previous.definition if previous is not None and successor else None)
+    owner = schedule_owner(tenant, name)
+    rule = pin(definition.rule, anchor=t0, key=owner, seed=wish.seed)  # ExpressionError if it never fires from here on
+    definition = replace(definition, rule=rule)
     revision = Revision(
         tenant=tenant,
         name=name,
         number=head.revision + 1 if head else 1,
-        shard=shard_of(schedule_owner(tenant, name), services.agenda.shards()),
+        shard=shard_of(owner, services.agenda.shards()),
         definition=definition,
         active_from=t0,
         active_until=t0 if stays_paused else None,
         closed_by=ClosedBy.PAUSED if stays_paused else None,
     )
     entry = None if stays_paused else first_entry(revision, now)
-    if entry is None and not stays_paused:
-        raise ExpressionError(
-            "expression", definition.rule.expression, "has no fire from now on", "choose one that is due in the future"
-        )
     closed = None
     if previous is not None and previous.active_until is None:
         closed = replace(previous, active_until=t0, closed_by=ClosedBy.REPLACED)
@@ -167,7 +168,7 @@ def _new_head(
         revision=revision.number,
         version=head.version + 1 if head else 1,
         job=revision.definition.job,
-        expression=revision.definition.rule.expression,
+        expression=" ; ".join((revision.definition.rule.expression, *revision.definition.rule.also)),
         timezone=revision.definition.rule.timezone,
         description=_chosen(wish.description, kept.description if kept else ""),
         tags=_chosen(wish.tags, kept.tags if kept else {}),
