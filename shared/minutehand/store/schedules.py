@@ -246,7 +246,8 @@ def _call(function: Callable[[], _T]) -> _T:
         raise
     except PynamoDBException as problem:
         cause = problem.cause
-        if isinstance(cause, ClientError):  # PynamoDB's copy of botocore's error has lost why a transaction was cancelled
+        if isinstance(cause, ClientError):
+            # PynamoDB's copy of botocore's error has lost why a transaction was cancelled.
             original = cause.__cause__ if isinstance(cause.__cause__, ClientError) else cause
             raise translated(original, type(problem).__name__) from problem
         raise Unavailable(f"{type(problem).__name__}: {problem}") from problem
