@@ -155,7 +155,7 @@ class MemoryLedger:
         *,
         newest_first: bool = False,
         start: str | None = None,
-        page: int = PAGE,
+        page: int | None = None,
     ) -> Iterator[Row]:
         """Rows of an owner with fires in ``(after, upto]``, a query for each page as they are asked for."""
         first = _FIRST if after is None else stamp(after + 1)
@@ -165,7 +165,7 @@ class MemoryLedger:
                 "Query",
                 Detail(place="runs", verb=verb),
                 lambda start=start: self._rows.page(
-                    owner, first, last, limit=page, after=start, backwards=newest_first
+                    owner, first, last, limit=page or PAGE, after=start, backwards=newest_first
                 ),  # type: ignore[misc]
             )
             yield from (row for _, row in found.items)

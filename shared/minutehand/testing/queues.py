@@ -151,13 +151,13 @@ def _receive(
     visibility: int | None,
 ) -> Sequence[Delivery]:
     detail = Detail(place=place, verb="receive")
-    found = calls.one("ReceiveMessage", detail, lambda: queue.take(min(most, BATCH), visibility))
+    found = calls.one("ReceiveMessage", detail, lambda: queue.take(max(1, min(most, BATCH)), visibility))
     if found or idle is None or wait <= 0:
         return found
     upcoming = queue.next_visible()
     left = wait if upcoming is None else min(wait, max(upcoming - clock(), 0) / SECOND)
     idle(left)
-    return calls.one("ReceiveMessage", detail, lambda: queue.take(min(most, BATCH), visibility))
+    return calls.one("ReceiveMessage", detail, lambda: queue.take(max(1, min(most, BATCH)), visibility))
 
 
 class MemoryWorkQueue:

@@ -1,0 +1,102 @@
+"""Builders of domain objects for tests: say what matters, the rest is ordinary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minutehand.model.entry import Entry, EntryKind
+from minutehand.model.message import Message
+from minutehand.model.moment import MINUTE, SECOND
+from minutehand.model.names import RunRef, fire_ref, one_off_ref
+from minutehand.model.policies import Overrides
+from minutehand.model.run import Attempt, Failure, Run, RunState
+from minutehand.model.schedule import Definition, Head, Revision, ScheduleState
+from minutehand.schedule import Rule
+
+NOON = 1_780_000_020_000 // MINUTE * MINUTE  # a whole minute in 2026, UTC ms
+OWNER = "acme/report"
+BOOM = Failure(kind="ValueError", message="boom", traceback="Traceback …")
+
+
+def a_run(fire: int = NOON, *, owner: str = OWNER, revision: int = 1, **changes: Any) -> Run:
+    """A queued run of a schedule."""
+    given: dict[str, Any] = {
+        "ref": fire_ref(owner, fire),
+        "state": RunState.QUEUED,
+        "revision": revision,
+        "job": "report",
+        "due": fire,
+        "not_before": fire,
+        "created_at": fire - 90 * SECOND,
+    }
+    return Run(**(given | changes))
+
+
+def a_one_off(key: str = "k1", *, tenant: str = "acme", due: int = NOON, **changes: Any) -> Run:
+    """A queued one-off."""
+    given: dict[str, Any] = {"ref": one_off_ref(tenant, key), "revision": 0, "payload": '{"n":1}'}
+    return a_run(due, **(given | changes))
+
+
+def an_entry(due: int = NOON, *, shard: int = 0, owner: str = OWNER, number: int = 1, **changes: Any) -> Entry:
+    """A chain's entry."""
+    given: dict[str, Any] = {"kind": EntryKind.CHAIN, "id": f"{owner}#{number}", "after": due - MINUTE}
+    return Entry(shard=shard, due=due, **({"created_at": due - MINUTE} | given | changes))
+
+
+def a_run_entry(ref: RunRef, due: int = NOON, *, shard: int = 0, created_at: int = 0) -> Entry:
+    return Entry(shard=shard, due=due, kind=EntryKind.RUN, id=str(ref), created_at=created_at)
+
+
+def a_definition(expression: str = "* * * * *", **changes: Any) -> Definition:
+    timezone = changes.pop("timezone", "UTC")
+    given: dict[str, Any] = {"job": "report", "rule": Rule(expression=expression, timezone=timezone), "payload": "null"}
+    return Definition(**(given | changes))
+
+
+def a_revision(number: int = 1, *, tenant: str = "acme", name: str = "report", **changes: Any) -> Revision:
+    """An open revision that fires every minute."""
+    given: dict[str, Any] = {"shard": 0, "definition": a_definition(), "active_from": NOON}
+    return Revision(tenant=tenant, name=name, number=number, **(given | changes))
+
+
+def a_head(version: int = 1, *, tenant: str = "acme", name: str = "report", **changes: Any) -> Head:
+    given: dict[str, Any] = {
+        "state": ScheduleState.ACTIVE,
+        "revision": 1,
+        "job": "report",
+        "expression": "* * * * *",
+        "timezone": "UTC",
+        "created_at": NOON,
+        "updated_at": NOON,
+    }
+    return Head(tenant=tenant, name=name, version=version, **(given | changes))
+
+
+def a_message(run: Run | None = None, **changes: Any) -> Message:
+    """The order for a run."""
+    of = run or a_run()
+    given: dict[str, Any] = {
+        "run": of.ref,
+        "revision": of.revision,
+        "job": of.job,
+        "due": of.due,
+        "not_before": of.not_before,
+        "overrides": Overrides(),
+    }
+    return Message(**(given | changes))
+
+
+def an_attempt(run: Run | None = None, *, number: int = 1, **changes: Any) -> Attempt:
+    of = run or a_run()
+    given: dict[str, Any] = {
+        "run": of.ref,
+        "number": number,
+        "fence": number,
+        "worker": "w1",
+        "started_at": of.due,
+        "ended_at": of.due + 7,
+        "failure": BOOM,
+        "next_attempt_at": of.due + MINUTE,
+    }
+    return Attempt(**(given | changes))

@@ -1,0 +1,149 @@
+"""One suite over every implementation of the ports: in memory, moto, and the local cloud with claims by PartiQL and by PutItem.
+
+Where an engine is wrong by AWS's documentation, a test says ``engine.is_wrong("…")`` and is skipped there with the reason.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any
+
+import botocore.session
+import pynamodb.connection.base
+import pytest
+from minutehand import services as wiring
+from minutehand.aws import Backoff, Client
+from minutehand.flow.ports import Delivery, Services
+from minutehand.local.cloud import LocalCloud
+from minutehand.local.provision import create_bucket, create_queues, create_tables
+from minutehand.services import connect, system_clock
+from minutehand.settings import Settings
+from minutehand.testing import ManualClock, Memory
+from minutehand.testing.cloud import fresh_settings
+from moto import mock_aws
+
+AT_ONCE = Backoff(wait=lambda seconds: None)  # rounds without waits: no engine here recovers by waiting
+
+WRONG = {
+    "moto": {
+        "stale receipt": "moto deletes and hides by a receipt of an earlier delivery",
+        "transaction conflict": "moto runs one transaction at a time",
+    },
+    "ministack": {},
+    "memory": {},
+}
+
+_prefixes = (
+    itertools.count()
+)  # moto is never reset, which takes it longer than all else: each test has names of its own
+_moto = mock_aws()
+
+
+@dataclass(kw_only=True)
+class Engine:
+    """One implementation."""
+
+    name: str  # memory, moto, ministack
+    services: Services
+    clock: Any  # UTC ms, of the queue
+    settings: Settings | None = None  # None for memory
+    clients: dict[str, Any] = field(default_factory=dict)  # the raw boto3 clients by service
+
+    def is_wrong(self, about: str) -> None:
+        """Skip where the engine is known to differ from AWS in this."""
+        reason = WRONG[self.name].get(about)
+        if reason is not None:
+            pytest.skip(f"{about}: {reason}")
+
+    def again(self, **changes: Any) -> Services:
+        """The same installation with other settings, as another process sees it."""
+        if self.settings is None:
+            return self.memory.connect() if not changes else self._reconnected(changes)
+        return connect(Settings(**(vars(self.settings) | changes)), backoff=AT_ONCE)
+
+    memory: Memory = field(default_factory=lambda: Memory(system_clock))
+
+    def _reconnected(self, changes: dict[str, Any]) -> Services:
+        self.memory._shards = changes["shards"]
+        return self.memory.connect()
+
+    def receive(self, most: int = 10, *, wait: float = 3.0, visibility: int = 30) -> list[Delivery]:
+        """Messages as soon as there are any, ``wait`` seconds at the most."""
+        return list(self.services.work.receive(most=most, wait=wait, visibility=visibility))
+
+
+@cache
+def _shared_client(service: str, endpoint: str | None, region: str | None) -> Client:
+    return Client(service, Settings(endpoint=endpoint, region=region))
+
+
+@cache
+def _shared_session() -> botocore.session.Session:
+    """PynamoDB makes a session and a client for every table: a shared session reads the service's description once."""
+    return botocore.session.get_session()
+
+
+def _wired(name: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """Over boto3; its clients take 0.1 s to make, so they are shared."""
+
+    def client(service: str, of: Settings) -> Client:
+        return _shared_client(service, of.endpoint, of.region)
+
+    monkeypatch.setattr(wiring, "Client", client)
+    monkeypatch.setattr(pynamodb.connection.base, "get_session", _shared_session)
+    services = connect(settings, backoff=AT_ONCE)
+    clients = {service: client(service, settings).raw for service in ("dynamodb", "sqs", "s3")}
+    return Engine(name=name, services=services, clock=system_clock, settings=settings, clients=clients)
+
+
+def _in_memory() -> Engine:
+    clock = ManualClock(datetime.now(UTC))
+    memory = Memory(clock, idle=lambda seconds: clock.advance(timedelta(seconds=seconds)))
+    return Engine(name="memory", services=memory.connect(), clock=clock, memory=memory)
+
+
+@contextmanager
+def _in_moto(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    prefix = f"t-{next(_prefixes)}"
+    settings = Settings(prefix=prefix, region="us-east-1", bucket=f"{prefix}-payloads", shards=4, claim_by="put")
+    _moto.start(reset=False)
+    try:
+        engine = _wired("moto", settings, monkeypatch)
+        create_tables(engine.clients["dynamodb"], settings)
+        create_queues(engine.clients["sqs"], settings)
+        create_bucket(engine.clients["s3"], prefix + "-payloads")
+        yield engine
+    finally:
+        _moto.stop()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """All engines; how claims are made matters to the ledger alone."""
+    if "engine" in metafunc.fixturenames:
+        of_ledger = "ledger" in metafunc.module.__name__
+        names = ["memory", "moto", "ministack-partiql", *(["ministack-put"] if of_ledger else [])]
+        metafunc.parametrize("engine", names, indirect=True)
+
+
+@pytest.fixture
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    """A fresh installation on one of them."""
+    name, _, claim_by = request.param.partition("-")
+    if name == "memory":
+        yield _in_memory()
+    elif name == "moto":
+        with _in_moto(monkeypatch) as wired:
+            yield wired
+    else:
+        cloud: LocalCloud = request.getfixturevalue("local_cloud")
+        yield _wired(name, fresh_settings(cloud, claim_by=claim_by), monkeypatch)
+
+
+@pytest.fixture
+def services(engine: Engine) -> Services:
+    return engine.services

@@ -1,0 +1,37 @@
+"""Steps that many contract tests begin with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minutehand.flow.ports import Moved, Services
+from minutehand.model.run import Run
+from minutehand.runs.transitions import lease
+
+from tests.builders import NOON
+
+HOUR = 3_600_000
+
+
+def try_lease(services: Services, run: Run, *, now: int | None = None, **changes: Any) -> Moved:
+    """Lease a run at its time, with room for three attempts."""
+    given: dict[str, Any] = {
+        "revision": run.revision,
+        "now": run.not_before if now is None else now,
+        "token": "t1",
+        "worker": "w1",
+        "max_attempts": 3,
+        "steal": True,
+    }
+    return services.ledger.move(run.ref, lease(**(given | changes)))
+
+
+def lease_of(services: Services, run: Run, **changes: Any) -> Run:
+    """The run as leased."""
+    moved = try_lease(services, run, **changes)
+    assert moved.applied
+    assert moved.run is not None
+    return moved.run
+
+
+__all__ = ["HOUR", "NOON", "lease_of", "try_lease"]

@@ -1,0 +1,194 @@
+"""The queues: delay, visibility, receipts, receive counts, batches, dead letters."""
+
+from __future__ import annotations
+
+import pytest
+from minutehand.flow.ports import Parcel, Services
+from minutehand.model.letter import DeadLetter, decode_letter
+from minutehand.model.message import decode
+from minutehand.model.moment import MINUTE, SECOND
+
+from tests.builders import NOON, a_message, a_run
+from tests.contract.conftest import Engine
+
+
+def parcels(count: int, *, delay: int = 0, payload: str = "null") -> list[Parcel]:
+    return [Parcel(a_message(a_run(NOON + i * MINUTE), payload=payload), delay) for i in range(count)]
+
+
+def drained(engine: Engine, most: int = 1_000) -> list[int]:
+    """The fires of all messages that are visible."""
+    dues: list[int] = []
+    while found := engine.receive(wait=0):
+        for delivery in found:
+            dues.append(decode(delivery.body).due)
+            engine.services.work.delete(delivery.receipt)
+        assert len(dues) <= most
+    return sorted(dues)
+
+
+def test_a_message_arrives_as_it_was_sent(engine: Engine) -> None:
+    message = a_message(payload='{"text":"\\u00e4 \\u2028 \\ud83d\\ude00"}', trace="Root=1-a;Parent=b;Sampled=1")
+    assert list(engine.services.work.send([Parcel(message, 0)])) == [True]
+    (delivery,) = engine.receive()
+    assert decode(delivery.body) == message
+    assert delivery.receives == 1
+    assert delivery.id
+
+
+def test_nothing_to_send_is_no_call(services: Services) -> None:
+    assert list(services.work.send([])) == []
+
+
+def test_more_than_a_batch_is_sent_whole(engine: Engine) -> None:
+    assert list(engine.services.work.send(parcels(23))) == [True] * 23
+    assert drained(engine) == [NOON + i * MINUTE for i in range(23)]
+
+
+def test_more_than_a_megabyte_is_sent_in_several_batches(engine: Engine) -> None:
+    big = parcels(20, payload='"' + "x" * 65_000 + '"')
+    assert list(engine.services.work.send(big)) == [True] * 20
+    assert len(drained(engine)) == 20
+
+
+def test_a_delayed_message_is_not_there_yet(engine: Engine) -> None:
+    engine.services.work.send([*parcels(1, delay=900), Parcel(a_message(a_run(NOON - 1)), 1)])
+    sent = engine.clock()
+    assert engine.receive(wait=0) == []
+    (delivery,) = engine.receive(wait=3)
+    assert decode(delivery.body).due == NOON - 1
+    assert engine.clock() - sent >= 1 * SECOND - 50, "SQS counts whole seconds from when it got the message"
+
+
+def test_a_received_message_is_hidden_and_comes_back(engine: Engine) -> None:
+    engine.services.work.send(parcels(1))
+    (first,) = engine.receive(visibility=1)
+    assert engine.receive(wait=0) == []
+    (second,) = engine.receive(wait=3)
+    assert (second.body, second.receives) == (first.body, 2)
+    assert second.receipt != first.receipt
+
+
+def test_hiding_with_zero_shows_it_at_once(engine: Engine) -> None:
+    engine.services.work.send(parcels(12))
+    held = [*engine.receive(), *engine.receive()]
+    assert len(held) == 12
+    engine.services.work.hide([delivery.receipt for delivery in held], 0)
+    assert len(drained(engine)) == 12
+
+
+def test_hiding_extends(engine: Engine) -> None:
+    engine.services.work.send(parcels(1))
+    (delivery,) = engine.receive(visibility=1)
+    engine.services.work.hide([delivery.receipt], 900)
+    assert engine.receive(wait=1) == []
+
+
+def test_hiding_until_a_moment_that_has_passed_shows_it(engine: Engine) -> None:
+    engine.services.work.send(parcels(1))
+    (delivery,) = engine.receive()
+    engine.services.work.hide([delivery.receipt], -5)
+    assert len(drained(engine)) == 1
+
+
+def test_deleting_twice_is_nothing(engine: Engine) -> None:
+    engine.services.work.send(parcels(1))
+    (delivery,) = engine.receive()
+    engine.services.work.delete(delivery.receipt)
+    engine.services.work.delete(delivery.receipt)
+    assert engine.receive(wait=0) == []
+
+
+def test_hiding_what_is_gone_is_passed_over(engine: Engine) -> None:
+    engine.services.work.send(parcels(2))
+    held = engine.receive()
+    assert len(held) == 2
+    engine.services.work.delete(held[0].receipt)
+    engine.services.work.hide([delivery.receipt for delivery in held], 0)
+    assert len(drained(engine)) == 1
+
+
+def test_erasing_goes_in_batches_and_passes_over_what_is_gone(engine: Engine) -> None:
+    engine.services.work.send(parcels(23))
+    held = [delivery for _ in range(3) for delivery in engine.receive()]
+    assert len(held) == 23
+    engine.services.work.delete(held[5].receipt)
+    engine.services.work.erase([delivery.receipt for delivery in held])
+    engine.services.work.erase([])
+    engine.services.work.hide([delivery.receipt for delivery in held], 0)
+    assert engine.receive(wait=0) == []
+
+
+def test_a_receipt_of_an_earlier_delivery_deletes_nothing(engine: Engine) -> None:
+    """AWS: "the request succeeds, but the message might not be deleted"; the protocol must stand the stricter reading."""
+    engine.is_wrong("stale receipt")
+    engine.services.work.send(parcels(1))
+    (first,) = engine.receive(visibility=0)
+    (second,) = engine.receive(visibility=30)
+    engine.services.work.delete(first.receipt)
+    engine.services.work.hide([second.receipt], 0)
+    assert len(drained(engine)) == 1
+
+
+def test_a_message_is_received_by_one_at_a_time(engine: Engine) -> None:
+    engine.services.work.send(parcels(10))
+    seen = [decode(delivery.body).due for _ in range(5) for delivery in engine.receive(4, wait=0)]
+    assert sorted(seen) == [NOON + i * MINUTE for i in range(10)]
+
+
+def test_at_most_ten_at_once(engine: Engine) -> None:
+    engine.services.work.send(parcels(15))
+    assert len(engine.receive(99, wait=0)) <= 10
+    assert len(engine.receive(0, wait=0)) == 1, "at least one is asked for"
+
+
+# Dead letters.
+
+
+def test_a_verdict_arrives_as_it_was_sent(services: Services) -> None:
+    letter = DeadLetter(
+        body=a_message().encode(), reason="failed", fence=3, error_type="ValueError", error="ä", traceback="Tr…"
+    )
+    services.dead.send(letter)
+    (delivery,) = services.dead.receive(most=10, wait=3)
+    assert decode_letter(delivery.body) == letter
+    services.dead.delete(delivery.receipt)
+    services.dead.delete(delivery.receipt)
+
+
+def test_a_message_received_too_often_moves_to_the_dead_letters(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real limit is 1,000; what counts here is that the message arrives there as it was."""
+    _limit_receives(engine, 2, monkeypatch)
+    (sent,) = parcels(1)
+    engine.services.work.send([sent])
+    for receives in (1, 2):
+        (delivery,) = engine.receive(visibility=0)
+        assert delivery.receives == receives
+    assert engine.receive(wait=0) == []
+    (moved,) = engine.services.dead.receive(most=10, wait=3)
+    assert moved.body == sent.message.encode()
+    assert decode_letter(moved.body) is None
+
+
+def _limit_receives(engine: Engine, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if engine.settings is None:
+        monkeypatch.setattr("minutehand.testing.queues.MAX_RECEIVES", limit)
+        return
+    sqs = engine.clients["sqs"]
+    url = sqs.get_queue_url(QueueName=engine.settings.queue("work"))["QueueUrl"]
+    policy = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["RedrivePolicy"])["Attributes"]["RedrivePolicy"]
+    assert '"maxReceiveCount": 1000' in policy
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": policy.replace("1000", str(limit))})
+
+
+# Payloads.
+
+
+def test_a_payload_comes_back_by_its_key(services: Services) -> None:
+    text = '{"ä":"' + "x" * 100_000 + '"}'
+    key = services.payloads.put("acme", text)
+    assert services.payloads.put("acme", text) == key, "stored once"
+    assert services.payloads.put("other", text) != key, "but never shared between tenants"
+    assert services.payloads.get(key) == text
