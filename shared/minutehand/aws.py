@@ -57,7 +57,11 @@ class ConditionFailed(MinutehandError):
 
 
 class TransactionRefused(MinutehandError):
-    """A transaction was cancelled because one of its conditions does not hold, or it met another transaction."""
+    """A transaction was cancelled: ``by_condition`` if one of its conditions does not hold, else because it met another write."""
+
+    def __init__(self, text: str, *, by_condition: bool) -> None:
+        super().__init__(text)
+        self.by_condition = by_condition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +121,7 @@ def translated(problem: ClientError, operation: str) -> MinutehandError:  # noqa
     if code == "TransactionCanceledException":
         codes = {reason.get("Code") for reason in response.get("CancellationReasons", [])}
         if codes & {"ConditionalCheckFailed", "TransactionConflict"}:
-            return TransactionRefused(text)
+            return TransactionRefused(text, by_condition="ConditionalCheckFailed" in codes)
         return Unavailable(f"{operation}: {text}") if codes & TRANSIENT else MinutehandError(f"{operation}: {text}")
     if code in TRANSIENT or status >= 500:
         return Unavailable(f"{operation}: {code}: {text}")

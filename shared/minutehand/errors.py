@@ -63,6 +63,32 @@ class LeaseLost(MinutehandError):
     """This worker no longer holds the run: its lease ran out and another may have taken it, so nothing was written."""
 
 
+class JobSignal(MinutehandError):
+    """What a job raises to tell the worker how its attempt ended."""
+
+
+class Permanent(JobSignal):
+    """No further attempt would help: the run is dead at once."""
+
+
+class RetryAfter(JobSignal):
+    """Try again, but not before so many seconds (0 to 14 days)."""
+
+    def __init__(self, seconds: float, message: str = "") -> None:
+        super().__init__(message or f"try again after {seconds} s")
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds <= 14 * 86_400:
+            raise InvalidInput("seconds", seconds, "is not a number of seconds", "use 0 to 1,209,600 (14 days)")
+        self.seconds = float(seconds)
+
+
+class Continue(JobSignal):
+    """This slice is over: go on from the checkpoint in a new one, without spending an attempt."""
+
+
+class RunCancelled(JobSignal):
+    """The run's cancellation was asked for, and the job has seen it."""
+
+
 def shorten(value: object, limit: int = _SHOWN) -> str:
     """``repr(value)``, cut to ``limit`` characters."""
     text = repr(value)

@@ -7,12 +7,14 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TypeVar
 
 from minutehand.errors import InvalidInput, JobError
 from minutehand.model.job import Job, JobFunction
 from minutehand.model.names import check_name
-from minutehand.model.policies import Policies, Retry, overrides
+from minutehand.model.policies import Policies, Retry, check_seconds, overrides
+from minutehand.model.policies import isolation as isolation_of
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -32,15 +34,32 @@ class Registry:
         self._jobs: dict[str, Job] = {}
 
     def job(
-        self, name: str, *, delivery: str | None = None, start: str | None = None, retry: Retry | None = None
+        self,
+        name: str,
+        *,
+        delivery: str | None = None,
+        start: str | None = None,
+        retry: Retry | None = None,
+        timeout: float | None = None,
+        deadline: float | None = None,
+        cancel_grace: float = 30.0,
+        isolation: str = "thread",
     ) -> Callable[[_F], _F]:
         """Register the decorated function ``(ctx, payload)``, plain or async, as a job. The function stays as it is.
 
-        ``delivery`` is "at_least_once" (default) or "at_most_once", ``start`` "prompt" (default, 0-1 s late) or "exact"
-        (milliseconds late), ``retry`` a Retry. Raises InvalidInput, or JobError for a second job of that name.
+        ``delivery`` is "at_least_once" (default), "exactly_once" or "at_most_once", ``start`` "prompt" (default, 0-1 s late) or
+        "exact" (milliseconds late), ``retry`` a Retry. In seconds: ``timeout`` of one attempt, ``deadline`` after the due time
+        past which no attempt starts, ``cancel_grace`` that a cancelled job has to end. ``isolation="process"`` runs it in a
+        process of its own on worker processes. Raises InvalidInput, or JobError for a second job of that name.
         """
         check_name(name, "job")
-        policies = Policies().overridden(overrides(delivery=delivery, start=start, retry=retry))
+        given = overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline)
+        grace = check_seconds("cancel_grace", cancel_grace)
+        policies = replace(
+            Policies().overridden(given),
+            cancel_grace=30.0 if grace is None else grace,
+            isolation=isolation_of(isolation),
+        )
 
         def register(function: _F) -> _F:
             self.add(Job(name=name, function=function, policies=policies))

@@ -11,9 +11,10 @@ from minutehand.flow.outcome import Outcome
 from minutehand.flow.ports import Revisions
 from minutehand.model.message import Message
 from minutehand.model.moment import MINUTE, SECOND
-from minutehand.model.run import Failure
-from minutehand.runs.decisions import HOLD, Refusal, refused_by
-from minutehand.runs.transitions import give_up, refuse
+from minutehand.model.policies import Policies
+from minutehand.model.run import Failure, RunState
+from minutehand.runs.decisions import HOLD, Refusal, is_past_deadline, refused_by
+from minutehand.runs.transitions import expire, give_up, refuse
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +77,20 @@ def _refuse(desk: Desk, ticket: Ticket, message: Message, refusal: Refusal) -> O
         return None
     desk.delete(ticket)
     return Outcome(gone=True, action="refused", why=refusal.reason, state=refusal.to, message=message)
+
+
+def expired(desk: Desk, ticket: Ticket, message: Message, policies: Policies) -> Outcome | None:
+    """A run whose deadline has passed does not start any more. None: it has not, or the run is in other hands."""
+    now = desk.clock()
+    if not is_past_deadline(message.due, policies, now):
+        return None
+    moved = desk.services.ledger.move(
+        message.run, expire(revision=message.revision, now=now, expires=desk.expires(now))
+    )
+    if not moved.applied:  # running, ended or taken over: the lease decides
+        return None
+    desk.delete(ticket)
+    return Outcome(gone=True, action="refused", why="deadline", state=RunState.EXPIRED, message=message)
 
 
 def hold(desk: Desk, ticket: Ticket, message: Message) -> Outcome | None:

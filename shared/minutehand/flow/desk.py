@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from minutehand.flow.erase import Eraser
 from minutehand.flow.heartbeat import Heartbeat, Ticket
@@ -30,6 +31,7 @@ class Desk:
     wait: Callable[[float], object]  # seconds; may end early
     random: random.Random
     name: str  # of this process, for attempts' rows
+    abandoned: threading.Event = field(default_factory=threading.Event)  # set when a job's thread was left running
 
     def expires(self, now: int) -> int:
         """When a run that ends now leaves the ledger (UTC ms)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from minutehand.errors import Unavailable
 from minutehand.flow.ports import Services
@@ -14,19 +14,35 @@ from minutehand.runs.transitions import LEASE, SKEW, renew
 
 log = logging.getLogger(__name__)
 
-HIDDEN = (
-    LEASE + SKEW
-) // SECOND + 1  # seconds: a message comes back just when its run may be taken from a crashed worker
+# Seconds: a message comes back just when its run may be taken from a crashed worker.
+HIDDEN = (LEASE + SKEW) // SECOND + 1
 
 
 @dataclass(eq=False)
 class Ticket:
-    """A message at hand, and the lease on its run once there is one."""
+    """A message at hand, and the lease on its run once there is one. What happens to the run meanwhile wakes who waits for it."""
 
     receipt: str
     ref: RunRef
     fence: int | None = None  # of the lease; None before it and after it was settled
     lost: bool = False  # somebody else may have the run
+    cancel_seen: int | None = None  # UTC ms at which a heartbeat saw that the run's cancellation was asked for
+    progress: float | None = None  # 0 to 1, for the next heartbeat
+    stage: str | None = None  # likewise
+    changed: threading.Condition = field(default_factory=threading.Condition)  # notified when any of this changes
+
+    def lose(self) -> None:
+        """Another worker may have the run, or will."""
+        with self.changed:
+            self.lost = True
+            self.changed.notify_all()
+
+    def see_cancel(self, now: int) -> None:
+        """The run's owner asked for its cancellation."""
+        with self.changed:
+            if self.cancel_seen is None:
+                self.cancel_seen = now
+                self.changed.notify_all()
 
 
 class Heartbeat:
@@ -73,11 +89,14 @@ class Heartbeat:
         fence = ticket.fence
         if fence is None:
             return
+        beat = renew(fence=fence, now=now, progress=ticket.progress, stage=ticket.stage)
         try:
-            renewed = self._services.ledger.move(ticket.ref, renew(fence=fence, now=now)).applied
+            renewed = self._services.ledger.move(ticket.ref, beat)
         except Unavailable as problem:
             log.warning("heartbeat.renew_failed", extra={"run_id": str(ticket.ref), "error": str(problem)})
             return
-        if not renewed and ticket.fence is not None:
-            ticket.lost = True
+        if not renewed.applied and ticket.fence is not None:
+            ticket.lose()
             log.error("lease.lost", extra={"run_id": str(ticket.ref), "fence": fence})
+        elif renewed.applied and renewed.run is not None and renewed.run.cancel_requested:
+            ticket.see_cancel(now)

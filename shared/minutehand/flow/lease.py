@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 
 from minutehand.errors import Unavailable
 from minutehand.flow.admit import postponed
@@ -25,19 +24,8 @@ _TRIES = 3  # leases tried on a row that others keep moving
 _AGAIN = 5 * SECOND  # then the message comes back
 
 
-@dataclass(frozen=True, kw_only=True)
-class Leased:
-    """The run as leased, and its fence."""
-
-    run: Run
-
-    @property
-    def fence(self) -> int:
-        return self.run.fence
-
-
-def take_lease(desk: Desk, ticket: Ticket, message: Message, body: str, policies: Policies) -> Leased | Outcome:
-    """Lease the run of a message; an Outcome if it cannot be had."""
+def take_lease(desk: Desk, ticket: Ticket, message: Message, body: str, policies: Policies) -> Run | Outcome:
+    """Lease the run of a message, and the run as leased; an Outcome if it cannot be had."""
     token = f"{desk.random.getrandbits(64):016x}"
     at_most_once = policies.delivery is Delivery.AT_MOST_ONCE
     watch = _watch(desk, message, token) if at_most_once else None
@@ -58,7 +46,7 @@ def take_lease(desk: Desk, ticket: Ticket, message: Message, body: str, policies
             ticket.fence = moved.run.fence
             if watch is not None and desk.clock() > watch.due - 2 * SKEW:  # we stalled; the ticker may have dropped it
                 _watch(desk, message, token)
-            return Leased(run=moved.run)
+            return moved.run
         outcome = _refused(desk, ticket, message, body, policies, moved.run, now)
         if outcome is not None:
             return outcome

@@ -1,36 +1,143 @@
-"""Perform: call the job. Whatever it raises becomes a Failure; the process survives all that Python can survive."""
+"""Perform: call the job, watched. Whatever it raises becomes a Failure; the process survives all that Python can survive.
+
+The job runs in a thread of its own. A thread cannot be killed: at its timeout, after its cancel grace or with its lease lost it is
+abandoned, its fence is gone, and the process is marked for recycling.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import json
+import logging
+import threading
 import traceback
 from typing import Any
 
-from minutehand.model.job import Context, Job
+from minutehand.errors import Continue, InvalidInput, LeaseLost, Permanent, RetryAfter, RunCancelled
+from minutehand.flow.assignment import Abandoned, Assignment, Cancelled, Ended, Failed, Returned, SliceEnded
+from minutehand.flow.effects import LARGEST, json_text
+from minutehand.flow.ports import Clock
+from minutehand.model.job import Context
+from minutehand.model.moment import SECOND
+from minutehand.model.policies import Policies, Retry
 from minutehand.model.run import Failure
+from minutehand.runs.decisions import is_permanent
+
+log = logging.getLogger(__name__)
 
 MESSAGE = 2_000  # characters kept of an error's message
 TRACEBACK = 16_000  # characters kept of a traceback: its end, where the cause is
 
 
-def perform(job: Job, context: Context, payload: str | None) -> Failure | None:
-    """Run one attempt; None if the job returned."""
+def perform(assignment: Assignment, context: Context, payload: str | None) -> Ended:
+    """Run one attempt to its end, or to the limit of one of its policies."""
+    ticket, ends = assignment.ticket, list[Ended]()
+
+    def run() -> None:
+        ended = call(assignment, context, payload)
+        with ticket.changed:
+            ends.append(ended)
+            ticket.changed.notify_all()
+
+    inherited = contextvars.copy_context()
+    threading.Thread(target=inherited.run, args=(run,), name=f"job {assignment.run.ref}", daemon=True).start()
+    ended = _watch(assignment, ends)
+    if not ends:
+        assignment.desk.abandoned.set()
+        log.error("job.abandoned", extra={"run_id": str(assignment.run.ref), "job": assignment.job.name})
+    return ended
+
+
+def _watch(assignment: Assignment, ends: list[Ended]) -> Ended:
+    """Wait for the job's end, or for what ends it."""
+    ticket, clock, policies = assignment.ticket, assignment.desk.clock, assignment.policies
+    timeout_at = None if policies.timeout is None else clock() + int(policies.timeout * SECOND)
+    with ticket.changed:
+        while True:
+            if ends:
+                return ends[0]
+            if ticket.lost:
+                return Abandoned()
+            limit = limit_of(assignment, timeout_at, clock)
+            if isinstance(limit, (Failed, Cancelled)):
+                return limit
+            ticket.changed.wait(limit)
+
+
+def limit_of(assignment: Assignment, timeout_at: int | None, clock: Clock) -> Failed | Cancelled | float | None:
+    """How the job ends now by one of its limits, or else the seconds until the next one (None: there is none)."""
+    ticket, policies, now = assignment.ticket, assignment.policies, clock()
+    limits = []
+    if timeout_at is not None:
+        limits.append(timeout_at - now)
+        if now >= timeout_at:
+            return Failed(timed_out(policies))
+    if ticket.cancel_seen is not None:
+        grace_ends = ticket.cancel_seen + int(policies.cancel_grace * SECOND)
+        limits.append(grace_ends - now)
+        if now >= grace_ends:
+            return Cancelled(f"did not end within {policies.cancel_grace:g} s of its cancellation")
+    return min(limits) / SECOND if limits else None
+
+
+def timed_out(policies: Policies) -> Failure:
+    """The failure of an attempt that took longer than its timeout."""
+    return Failure(kind="Timeout", message=f"the attempt took longer than its timeout of {policies.timeout:g} s")
+
+
+def call(assignment: Assignment, context: Context, payload: str | None) -> Ended:
+    """Call the job's function in this thread."""
     try:
-        result = job.function(context, json.loads(payload or "null"))
+        result = assignment.job.function(context, json.loads(payload or "null"))
         if inspect.isawaitable(result):
-            asyncio.run(_awaited(result))
+            result = asyncio.run(_awaited(result))
+    except Continue:
+        return SliceEnded()
+    except RunCancelled:
+        return Cancelled("requested")
+    except LeaseLost:
+        return Abandoned()
     except (Exception, SystemExit, asyncio.CancelledError) as problem:  # noqa: BLE001 (a job's sys.exit() is its failure too)
-        return failure_of(problem)
-    return None
+        failure = failure_of(problem, assignment.policies.retry)
+        return Cancelled("requested", failure) if assignment.ticket.cancel_seen is not None else Failed(failure)
+    return returned(result)
 
 
 async def _awaited(result: Any) -> Any:
     return await result
 
 
-def failure_of(problem: BaseException) -> Failure:
-    """An exception as bounded text."""
+def returned(result: Any) -> Returned:
+    """A result as it is kept. The job has done its work: a result that cannot be kept is noted and not a failure."""
+    if result is None:
+        return Returned()
+    try:
+        return Returned(json_text("result", result, LARGEST))
+    except InvalidInput as problem:
+        return Returned(None, f"result not kept: {problem}"[:200])
+
+
+def failure_of(problem: BaseException, retry: Retry) -> Failure:
+    """An exception as bounded text, with what it means for a further attempt."""
     text = "".join(traceback.format_exception(problem))
-    return Failure(kind=type(problem).__name__, message=str(problem)[:MESSAGE], traceback=text[-TRACEBACK:])
+    status = status_of(problem)
+    kinds = [kind.__name__ for kind in type(problem).__mro__]
+    code = getattr(problem, "code", None) if status is None else status
+    return Failure(
+        kind=type(problem).__name__,
+        message=str(problem)[:MESSAGE],
+        traceback=text[-TRACEBACK:],
+        code=str(code)[:100] if isinstance(code, (int, str)) else None,
+        permanent=isinstance(problem, Permanent) or is_permanent(kinds, status, retry),
+        retry_after=problem.seconds if isinstance(problem, RetryAfter) else None,
+    )
+
+
+def status_of(problem: BaseException) -> int | None:
+    """The HTTP status that an exception of a usual client library carries."""
+    holders = (problem, getattr(problem, "response", None))
+    names = ("status_code", "status", "code")
+    found = (getattr(holder, name, None) for holder in holders for name in names)
+    return next((s for s in found if isinstance(s, int) and 100 <= s <= 599), None)

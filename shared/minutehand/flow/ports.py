@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Protocol
 
 from minutehand.model.entry import Entry
 from minutehand.model.letter import DeadLetter
 from minutehand.model.message import Message
 from minutehand.model.names import RunRef
-from minutehand.model.run import Attempt, Run
+from minutehand.model.run import Attempt, Beside, Run
 from minutehand.model.schedule import Head, Revision
 from minutehand.runs.transitions import Transition
 
@@ -97,6 +98,14 @@ class Schedules(Protocol):
         """Every head of every tenant, for the auditor."""
 
 
+class BesideKind(StrEnum):
+    """What a job leaves beside its run's row."""
+
+    STEP = "step"  # the result of one step; recorded once
+    CHECKPOINT = "checkpoint"  # the state to go on from; each replaces the last
+    RESULT = "result"  # a result too large for the row
+
+
 class Ledger(Protocol):
     """Runs."""
 
@@ -134,6 +143,15 @@ class Ledger(Protocol):
 
     def attempts(self, ref: RunRef) -> Sequence[Attempt]:
         """The failed attempts of a run, oldest first."""
+
+    def keep(self, ref: RunRef, *, fence: int, kind: BesideKind, name: str, text: str, expires: int) -> bool:
+        """Put what a job leaves beside its run, in one transaction with the check that the fence still holds the run.
+
+        False, and nothing written, if it does not, or if a STEP of that name is there. ``expires`` is UTC ms.
+        """
+
+    def beside(self, ref: RunRef) -> Beside:
+        """All that lies beside a run, in one query."""
 
 
 class Agenda(Protocol):
@@ -225,6 +243,9 @@ class Payloads(Protocol):
 
     def put(self, tenant: str, text: str) -> str:
         """Store JSON text; its key."""
+
+    def keep(self, tenant: str, text: str) -> str:
+        """Store what a worker leaves, a result or checkpoint, as JSON text; its key."""
 
     def get(self, key: str) -> str:
         """The JSON text behind a key."""

@@ -5,21 +5,21 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from minutehand.errors import Unavailable
+from minutehand.errors import MinutehandError, Unavailable
+from minutehand.flow.assignment import Abandoned, Assignment, Cancelled, Ended, Failed, Returned, SliceEnded
 from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
-from minutehand.flow.lease import Leased
 from minutehand.flow.outcome import Outcome
-from minutehand.flow.ports import Moved
-from minutehand.model.message import Message
+from minutehand.flow.ports import BesideKind, Moved
+from minutehand.model.message import INLINE_PAYLOAD
 from minutehand.model.moment import SECOND
-from minutehand.model.policies import Policies
 from minutehand.model.run import Attempt, Failure, RunState
-from minutehand.runs.decisions import next_attempt_at
-from minutehand.runs.transitions import LEASE, Transition, die, release, retry, succeed
+from minutehand.runs.decisions import NeverAgain, after_failure
+from minutehand.runs.transitions import LEASE, Transition, cancelled, continue_, die, release, retry, succeed
 
 log = logging.getLogger(__name__)
 
+SMALL_RESULT = 400  # bytes of a result in the run's own row; more lies beside it
 _PATIENCE = (
     1,
     2,
@@ -29,85 +29,155 @@ _PATIENCE = (
 )  # seconds between tries to record an outcome: half a lease, then the run is given to another
 
 
-def settle(
-    desk: Desk, ticket: Ticket, message: Message, body: str, leased: Leased, policies: Policies, failure: Failure | None
-) -> Outcome:
+def settle(assignment: Assignment, ended: Ended) -> Outcome:
     """Record how an attempt ended and let the message go."""
-    if ticket.lost:
-        return _lost(desk, ticket, message)
-    if failure is None:
-        now = desk.clock()
-        return _finish(
-            desk, ticket, message, leased, succeed(fence=leased.fence, now=now, expires=desk.expires(now)), ""
-        )
+    if assignment.ticket.lost:
+        return _lost(assignment)
+    match ended:
+        case Abandoned():
+            return _lost(assignment)
+        case Returned():
+            return _succeed(assignment, ended)
+        case Failed(failure):
+            return _fail(assignment, failure)
+        case SliceEnded():
+            return _continue(assignment)
+        case Cancelled(reason, failure):
+            return _cancel(assignment, reason, failure)
+
+
+def _succeed(assignment: Assignment, ended: Returned) -> Outcome:
+    desk = assignment.desk
     now = desk.clock()
-    again = next_attempt_at(leased.run.attempt, policies, now, desk.random.random())
-    if again is None:
-        return _die(desk, ticket, message, body, leased, failure, now)
-    return _retry(desk, ticket, message, leased, failure, now, again)
+    small = ended.result is not None and len(ended.result) <= SMALL_RESULT
+    ref, note = None, ended.note
+    if ended.result is not None and not small:
+        try:
+            ref = _store_result(assignment, ended.result)
+        except MinutehandError as problem:  # no bucket, or none that answers: the job's work is done all the same
+            note = f"result not kept: {problem}"[:200]
+    transition = succeed(
+        fence=assignment.fence,
+        now=now,
+        expires=desk.expires(now),
+        result=ended.result if small else None,
+        result_ref=ref,
+        reason=note,
+    )
+    return _finish(assignment, transition, note or "")
 
 
-def _die(
-    desk: Desk, ticket: Ticket, message: Message, body: str, leased: Leased, failure: Failure, now: int
-) -> Outcome:
-    reason = f"failed {leased.run.attempt} times" if leased.run.attempt > 1 else "failed"
-    desk.bury(body, leased.fence, reason, failure)
-    transition = die(fence=leased.fence, now=now, expires=desk.expires(now), reason=reason, failure=failure)
-    outcome = _finish(desk, ticket, message, leased, transition, failure.kind)
+def _store_result(assignment: Assignment, text: str) -> str:
+    """Beside the row, or in the bucket; where it lies. The row names it only once it is settled."""
+    desk, run = assignment.desk, assignment.run
+    if len(text) > INLINE_PAYLOAD:
+        return desk.services.payloads.keep(run.ref.tenant, text)
+    desk.services.ledger.keep(
+        run.ref,
+        fence=run.fence,
+        kind=BesideKind.RESULT,
+        name="last",
+        text=text,
+        expires=desk.expires(desk.clock()),
+    )
+    return "beside"
+
+
+def _fail(assignment: Assignment, failure: Failure) -> Outcome:
+    desk, run = assignment.desk, assignment.run
+    now = desk.clock()
+    what = after_failure(
+        failure,
+        attempt=run.attempt,
+        due=run.due,
+        policies=assignment.policies,
+        now=now,
+        chance=desk.random.random(),
+    )
+    if isinstance(what, NeverAgain):
+        return _die(assignment, failure, what.reason, now)
+    return _retry(assignment, failure, now, what.at)
+
+
+def _die(assignment: Assignment, failure: Failure, reason: str, now: int) -> Outcome:
+    """The verdict goes to the dead-letter queue first: dying in between, the undertaker records it."""
+    desk = assignment.desk
+    desk.bury(assignment.body, assignment.fence, reason, failure)
+    transition = die(fence=assignment.fence, now=now, expires=desk.expires(now), reason=reason, failure=failure)
+    outcome = _finish(assignment, transition, failure.kind)
     if outcome.state is RunState.DEAD:
-        _record(desk, leased, failure, now, None)
+        _record(assignment, failure, now, None)
     return outcome
 
 
-def _retry(
-    desk: Desk, ticket: Ticket, message: Message, leased: Leased, failure: Failure, now: int, again: int
-) -> Outcome:
-    """RETRYING first, then the new order, then the old message goes: dying in between leaves one that finds its way."""
-    ticket_fence, ticket.fence = ticket.fence, None
-    moved = _move(desk, leased, retry(fence=leased.fence, not_before=again, failure=failure))
-    if moved is None:
-        ticket.fence = ticket_fence
-        return desk.kept(ticket, "unavailable", message, after=10 * SECOND)
-    if not moved.applied:
-        return _lost(desk, ticket, message)
-    _record(desk, leased, failure, now, again)
-    order = replace(message, not_before=again, fence=leased.fence, unknown_since=None)
-    gone = desk.postpone(ticket, order, again)
-    if not gone:
-        desk.hide(ticket, min(again, now + 600 * SECOND))
-    return _outcome(message, leased, RunState.RETRYING, failure.kind, gone=gone)
+def _cancel(assignment: Assignment, reason: str, failure: Failure | None) -> Outcome:
+    desk = assignment.desk
+    now = desk.clock()
+    transition = cancelled(fence=assignment.fence, now=now, expires=desk.expires(now), reason=reason, failure=failure)
+    return _finish(assignment, transition, "cancelled")
 
 
-def _finish(desk: Desk, ticket: Ticket, message: Message, leased: Leased, transition: Transition, why: str) -> Outcome:
-    moved = _move(desk, leased, transition)
+def _retry(assignment: Assignment, failure: Failure, now: int, again: int) -> Outcome:
+    transition = retry(fence=assignment.fence, not_before=again, failure=failure)
+    outcome = _order_anew(assignment, transition, again, failure.kind)
+    if outcome.state is RunState.RETRYING:
+        _record(assignment, failure, now, again)
+    return outcome
+
+
+def _continue(assignment: Assignment) -> Outcome:
+    now = assignment.desk.clock()
+    return _order_anew(assignment, continue_(fence=assignment.fence, now=now), now, "slice ended")
+
+
+def _order_anew(assignment: Assignment, transition: Transition, at: int, why: str) -> Outcome:
+    """The new state first, then the new order, then the old message goes: dying in between leaves one that finds its way."""
+    desk, ticket = assignment.desk, assignment.ticket
+    moved = _move(assignment, transition)
     if moved is None:
-        return desk.kept(ticket, "unavailable", message, after=10 * SECOND)
+        return desk.kept(ticket, "unavailable", assignment.message, after=10 * SECOND)
     ticket.fence = None
     if not moved.applied:
-        return _lost(desk, ticket, message)
+        return _lost(assignment)
+    order = replace(assignment.message, not_before=at, fence=assignment.fence, unknown_since=None)
+    try:
+        gone = desk.postpone(ticket, order, at)
+    except Unavailable:
+        gone = False
+    if not gone:
+        desk.hide(ticket, min(at, desk.clock() + 600 * SECOND))
+    return _outcome(assignment, transition.to, why, gone=gone)
+
+
+def _finish(assignment: Assignment, transition: Transition, why: str) -> Outcome:
+    desk, ticket = assignment.desk, assignment.ticket
+    moved = _move(assignment, transition)
+    if moved is None:
+        return desk.kept(ticket, "unavailable", assignment.message, after=10 * SECOND)
+    ticket.fence = None
+    if not moved.applied:
+        return _lost(assignment)
     desk.delete(ticket)
-    assert transition.to is not None
-    return _outcome(message, leased, transition.to, why, gone=True)
+    return _outcome(assignment, transition.to, why, gone=True)
 
 
-def _move(desk: Desk, leased: Leased, transition: Transition) -> Moved | None:
+def _move(assignment: Assignment, transition: Transition) -> Moved | None:
     """Apply a transition, patiently: the job's effect has happened. None if the ledger did not answer."""
+    desk, ref = assignment.desk, assignment.run.ref
     for seconds in (*_PATIENCE, None):
         try:
-            return desk.services.ledger.move(leased.run.ref, transition)
+            return desk.services.ledger.move(ref, transition)
         except Unavailable as problem:
-            log.warning(
-                "settle.unavailable",
-                extra={"run_id": str(leased.run.ref), "transition": transition.name, "error": str(problem)},
-            )
+            extra = {"run_id": str(ref), "transition": transition.name, "error": str(problem)}
+            log.warning("settle.unavailable", extra=extra)
             if seconds is not None:
                 desk.wait(seconds)
     return None
 
 
-def _record(desk: Desk, leased: Leased, failure: Failure, now: int, again: int | None) -> None:
+def _record(assignment: Assignment, failure: Failure, now: int, again: int | None) -> None:
     """The failed attempt's own row. The run's row has the failure in short already, so losing this one loses detail only."""
-    run = leased.run
+    run, desk = assignment.run, assignment.desk
     attempt = Attempt(
         run=run.ref,
         number=run.attempt,
@@ -131,27 +201,28 @@ def release_ticket(desk: Desk, ticket: Ticket) -> bool:
         desk.hide(ticket, desk.clock())
         return True
     moved = desk.services.ledger.move(ticket.ref, release(fence=fence, now=desk.clock()))
-    ticket.lost = True
+    ticket.lose()
     if moved.applied:
         desk.hide(ticket, desk.clock())
     return moved.applied
 
 
-def _lost(desk: Desk, ticket: Ticket, message: Message) -> Outcome:
+def _lost(assignment: Assignment) -> Outcome:
     """Another worker may have the run: write nothing, delete nothing, and say so."""
-    desk.heartbeat.let_go(ticket)
-    log.error("lease.lost", extra={"run_id": str(message.run), "job": message.job})
-    return Outcome(gone=False, action="lost", why="lease_lost", message=message)
+    assignment.desk.heartbeat.let_go(assignment.ticket)
+    log.error("lease.lost", extra={"run_id": str(assignment.run.ref), "job": assignment.job.name})
+    return Outcome(gone=False, action="lost", why="lease_lost", message=assignment.message)
 
 
-def _outcome(message: Message, leased: Leased, state: RunState, why: str, *, gone: bool) -> Outcome:
-    first = leased.run.attempt == 1
+def _outcome(assignment: Assignment, state: RunState | None, why: str, *, gone: bool) -> Outcome:
+    run = assignment.run
+    first = run.attempt == 1 and run.slices == 0
     return Outcome(
         gone=gone,
         action="settled",
         why=why,
         state=state,
-        message=message,
-        start_lag=leased.run.lateness if first else None,
-        attempt=leased.run.attempt,
+        message=assignment.message,
+        start_lag=run.lateness if first else None,
+        attempt=run.attempt,
     )

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from minutehand.errors import Unavailable
-from minutehand.flow.admit import hold, taken_back, unknown_job
+from minutehand.flow.admit import expired, hold, taken_back, unknown_job
+from minutehand.flow.assignment import Assignment, Ended, Failed
 from minutehand.flow.desk import Desk
+from minutehand.flow.effects import Effects
 from minutehand.flow.heartbeat import HIDDEN, Ticket
-from minutehand.flow.lease import Leased, take_lease
+from minutehand.flow.lease import take_lease
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.perform import perform
 from minutehand.flow.ports import Delivery, Revisions
@@ -28,7 +30,7 @@ from minutehand.model.message import Message, TooNew, Unreadable, decode
 from minutehand.model.moment import SECOND, from_ms
 from minutehand.model.names import RunRef
 from minutehand.model.policies import Delivery as DeliveryPolicy
-from minutehand.model.run import Failure
+from minutehand.model.policies import Policies
 from minutehand.runs.transitions import LEASE
 from minutehand.schedule import zone
 
@@ -57,6 +59,7 @@ class Task:
     revisions: Revisions = field(default_factory=Revisions)  # of the whole batch
 
 
+Execute = Callable[[Assignment, Context, str | None], Ended]
 Around = Callable[
     [Message], AbstractContextManager[object]
 ]  # what the shell wraps around a run: log keys, a trace segment
@@ -70,6 +73,7 @@ class Worker:
     jobs: Jobs
     around: Around = lambda message: nullcontext()
     remaining: Callable[[], float | None] = lambda: None  # seconds until the process's time limit
+    execute: Execute = perform  # runs one attempt to its end
     suspects: threading.Lock = field(default_factory=threading.Lock)  # held by the suspect that runs
 
     def take(self, deliveries: Sequence[Delivery]) -> list[Task]:
@@ -136,22 +140,34 @@ class Worker:
         early = hold(desk, task.ticket, message)
         if early is not None:
             return early
-        payload = desk.services.payloads.get(message.payload_ref) if message.payload_ref else message.payload
-        return self._run(task, message, job, payload)
-
-    def _run(self, task: Task, message: Message, job: Job, payload: str | None) -> Outcome:
-        desk, ticket, body = self.desk, task.ticket, task.delivery.body
         policies = job.policies.overridden(message.overrides)
-        leased = take_lease(desk, ticket, message, body, policies)
+        late = expired(desk, task.ticket, message, policies)
+        if late is not None:
+            return late
+        payload = desk.services.payloads.get(message.payload_ref) if message.payload_ref else message.payload
+        return self._run(task, message, job, policies, payload)
+
+    def _run(self, task: Task, message: Message, job: Job, policies: Policies, payload: str | None) -> Outcome:
+        body = task.delivery.body
+        leased = take_lease(self.desk, task.ticket, message, body, policies)
         if isinstance(leased, Outcome):
             return leased
+        assignment = Assignment(
+            desk=self.desk,
+            ticket=task.ticket,
+            message=message,
+            body=body,
+            job=job,
+            policies=policies,
+            run=leased,
+        )
         if policies.delivery is DeliveryPolicy.AT_MOST_ONCE:
-            self._delete_before(ticket)
+            self._delete_before(task.ticket)
         with self.around(message):
-            _log_start(message, leased)
-            failure = perform(job, self._context(message, job, leased, ticket), payload)
-            outcome = settle(desk, ticket, message, body, leased, policies, failure)
-            _log_end(message, leased, outcome, failure)
+            _log_start(assignment)
+            ended = self.execute(assignment, context_of(assignment, self.remaining), payload)
+            outcome = settle(assignment, ended)
+            _log_end(assignment, outcome, ended)
         return outcome
 
     def _delete_before(self, ticket: Ticket) -> None:
@@ -160,21 +176,6 @@ class Worker:
             self.desk.services.work.delete(ticket.receipt)
         except Unavailable as problem:
             log.warning("work.delete_failed", extra={"run_id": str(ticket.ref), "error": str(problem)})
-
-    def _context(self, message: Message, job: Job, leased: Leased, ticket: Ticket) -> Context:
-        extra = {"run_id": str(message.run), "job": message.job, "tenant": message.run.tenant}
-        return Context(
-            run_id=str(message.run),
-            idempotency_key=str(message.run),
-            tenant=message.run.tenant,
-            job=job.name,
-            schedule=None if message.run.is_one_off else message.run.owner.partition("/")[2],
-            scheduled_at=from_ms(message.due, zone(message.timezone)),
-            attempt=leased.run.attempt,
-            logger=RunLogger(logging.getLogger(f"minutehand.job.{job.name}"), extra),
-            remaining=self.remaining,
-            is_current=lambda: not ticket.lost,
-        )
 
     def _unreadable(self, task: Task) -> Outcome:
         """Not one of our messages: to the dead-letter queue with the reason. One of a later release waits for its worker."""
@@ -200,31 +201,51 @@ def _decode(delivery: Delivery) -> tuple[Message | None, Unreadable | None]:
         return None, problem
 
 
-def _log_start(message: Message, leased: Leased) -> None:
-    run = leased.run
+def context_of(assignment: Assignment, remaining: Callable[[], float | None]) -> Context:
+    """What the job is given."""
+    message, run = assignment.message, assignment.run
+    ids = {"run_id": str(run.ref), "job": message.job, "tenant": run.ref.tenant}
+    return Context(
+        run_id=str(run.ref),
+        idempotency_key=str(run.ref),
+        tenant=run.ref.tenant,
+        job=assignment.job.name,
+        schedule=None if run.ref.is_one_off else run.ref.owner.partition("/")[2],
+        scheduled_at=from_ms(message.due, zone(message.timezone)),
+        attempt=run.attempt,
+        logger=RunLogger(logging.getLogger(f"minutehand.job.{assignment.job.name}"), ids),
+        remaining=remaining,
+        effects=Effects(assignment, remaining),
+    )
+
+
+def _log_start(assignment: Assignment) -> None:
+    run = assignment.run
     log.info(
         "run.started",
         extra={
             "run_id": str(run.ref),
-            "job": message.job,
+            "job": assignment.message.job,
             "tenant": run.ref.tenant,
             "attempt": run.attempt,
             "fence": run.fence,
-            "lateness_ms": ((run.lease_until or 0) - LEASE) - message.not_before,
+            "slice": run.slices,
+            "lateness_ms": ((run.lease_until or 0) - LEASE) - assignment.message.not_before,
         },
     )
 
 
-def _log_end(message: Message, leased: Leased, outcome: Outcome, failure: Failure | None) -> None:
+def _log_end(assignment: Assignment, outcome: Outcome, ended: Ended) -> None:
     extra = {
-        "run_id": str(message.run),
-        "job": message.job,
-        "tenant": message.run.tenant,
-        "attempt": leased.run.attempt,
+        "run_id": str(assignment.run.ref),
+        "job": assignment.message.job,
+        "tenant": assignment.run.ref.tenant,
+        "attempt": assignment.run.attempt,
         "state": str(outcome.state),
         "reason": outcome.why or outcome.action,
     }
-    if failure is None:
-        log.info("run.ended", extra=extra)
-    else:
+    if isinstance(ended, Failed):
+        failure = ended.failure
         log.warning("run.ended", extra=extra | {"error_type": failure.kind, "error": failure.message[:500]})
+    else:
+        log.info("run.ended", extra=extra)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from minutehand.model.policies import Policies
 
@@ -31,9 +31,33 @@ class Job:
     policies: Policies = field(default_factory=Policies)  # its own; a schedule may override single ones
 
 
+class JobEffects(Protocol):
+    """What a context does for its job; the worker implements it under the run's fence."""
+
+    def step(self, name: str, function: Callable[[], Any]) -> Any:
+        """See ``Context.step``."""
+
+    def checkpoint(self, state: Any) -> None:
+        """See ``Context.checkpoint``."""
+
+    @property
+    def resume(self) -> Any:
+        """See ``Context.resume``."""
+
+    def progress(self, fraction: float, stage: str | None = None) -> None:
+        """See ``Context.progress``."""
+
+    @property
+    def cancelled(self) -> bool:
+        """See ``Context.cancelled``."""
+
+    def raise_if_cancelled(self) -> None:
+        """See ``Context.raise_if_cancelled``."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What a job knows of the run it executes.
+    """What a job knows of the run it executes, and what it can do besides its own work.
 
     >>> def nightly(ctx: Context, payload: dict) -> None:
     ...     ctx.logger.info("report.started", extra={"day": ctx.scheduled_at.date().isoformat()})
@@ -48,4 +72,38 @@ class Context:
     attempt: int  # 1 for the first
     logger: RunLogger  # puts run, job and tenant on every line
     remaining: Callable[[], float | None]  # seconds until the process's time limit; None where there is none
-    is_current: Callable[[], bool] = lambda: True  # False once this worker has lost the run: stop, another has it
+    effects: JobEffects  # what the methods below call
+
+    def step(self, name: str, function: Callable[[], Any]) -> Any:
+        """Run ``function`` once per run and remember its JSON result (64 KB at most): a later attempt gets it back instead.
+
+        An ``async`` function is awaited: ``await ctx.step("charge", charge)``. A step whose process dies between its effect and
+        its record runs again; ``idempotency_key`` closes that gap where the effect happens. Raises LeaseLost if another worker
+        has the run, RunCancelled if its owner cancelled it, InvalidInput for a result that is not JSON.
+        """
+        return self.effects.step(name, function)
+
+    def checkpoint(self, state: Any) -> None:
+        """Keep ``state`` (JSON, 5 MB at most) for the next attempt.
+
+        On Lambda, with the function's time running out, the slice ends here and the run goes on in a new one, spending no attempt.
+        """
+        self.effects.checkpoint(state)
+
+    @property
+    def resume(self) -> Any:
+        """The last checkpoint of this run; None if there is none."""
+        return self.effects.resume
+
+    def progress(self, fraction: float, stage: str | None = None) -> None:
+        """Say how far the job is (0 to 1) and what it is at; shown by ``get_run`` from the next heartbeat on."""
+        self.effects.progress(fraction, stage)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the run's owner asked for its cancellation, as of the last heartbeat."""
+        return self.effects.cancelled
+
+    def raise_if_cancelled(self) -> None:
+        """Raise RunCancelled if so, and LeaseLost if another worker may have the run."""
+        self.effects.raise_if_cancelled()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from minutehand.model.names import RunRef
@@ -14,24 +15,29 @@ class RunState(StrEnum):
     QUEUED = "QUEUED"  # claimed; waits for its time and a worker
     RUNNING = "RUNNING"  # a worker holds the lease
     RETRYING = "RETRYING"  # an attempt ended without success; waits for not_before
+    CONTINUED = "CONTINUED"  # a slice of a long job ended at its checkpoint; the next one spends no attempt
     SUCCEEDED = "SUCCEEDED"  # the job returned
     DEAD = "DEAD"  # failed for good; a copy is in the dead-letter queue
     LOST = "LOST"  # an at-most-once run whose worker vanished; never run again
-    CANCELLED = "CANCELLED"  # refused before its start by its owner
+    CANCELLED = "CANCELLED"  # taken back by its owner, before its start or while it ran
+    EXPIRED = "EXPIRED"  # its deadline passed before an attempt could start
     SUPERSEDED = "SUPERSEDED"  # a newer revision does not have this fire
 
 
-TERMINAL = frozenset(set(RunState) - {RunState.QUEUED, RunState.RUNNING, RunState.RETRYING})
-WAITING = frozenset({RunState.QUEUED, RunState.RETRYING})
+WAITING = frozenset({RunState.QUEUED, RunState.RETRYING, RunState.CONTINUED})
+TERMINAL = frozenset(set(RunState) - WAITING - {RunState.RUNNING})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """Why an attempt failed. ``kind`` is the exception's class name, ``message`` and ``traceback`` are bounded text."""
+    """Why an attempt failed."""
 
-    kind: str
-    message: str
-    traceback: str = ""
+    kind: str  # the exception's class name
+    message: str  # its text, bounded
+    traceback: str = ""  # its traceback, bounded
+    code: str | None = None  # the error's own code or HTTP status, if it has one
+    permanent: bool = False  # whether another attempt is useless
+    retry_after: float | None = None  # seconds that it asks to wait
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +65,12 @@ class Run:
         False  # refused by a change of its schedule before it ever started: a newer revision may take it over
     )
     worker: str | None = None  # process of the last lease
+    result: str | None = None  # JSON text of a small result
+    result_ref: str | None = None  # where a larger one lies: "beside" the row, or its key in the bucket
+    progress: float | None = None  # 0 to 1, as of the last heartbeat
+    stage: str | None = None  # what it is at, as of the last heartbeat
+    slices: int = 0  # slices that ended at a checkpoint
+    replay_of: str | None = None  # id of the run that this one repeats
     buried_at: int | None = None  # UTC ms at which the undertaker recorded it
     payload: str | None = None  # one-off only: JSON text
     payload_ref: str | None = None  # one-off only: key in the bucket
@@ -86,3 +98,13 @@ class Attempt:
     ended_at: int  # UTC ms
     failure: Failure  # what went wrong
     next_attempt_at: int | None  # UTC ms; None if it was the last
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beside:
+    """What lies beside a run's row."""
+
+    attempts: tuple[Attempt, ...] = ()  # failed ones, oldest first
+    steps: Mapping[str, str] = field(default_factory=dict)  # JSON text of each recorded step, by name
+    checkpoint: str | None = None  # JSON text of the last checkpoint, or its key in the bucket after "@"
+    result: str | None = None  # JSON text of a result too large for the row

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
 from minutehand.model.moment import SECOND
-from minutehand.model.policies import Delivery, Policies, Start
-from minutehand.model.run import Run, RunState
+from minutehand.model.policies import Backoff, Delivery, Policies, Retry, Start
+from minutehand.model.run import Failure, Run, RunState
 from minutehand.model.schedule import ClosedBy, Revision
 from minutehand.runs.transitions import SKEW
 
@@ -115,12 +116,64 @@ def _on_running(run: Run, now: int, policies: Policies) -> LeaseAnswer:
     return LeaseAnswer(OnRefusedLease.AGAIN, "changed")
 
 
-def next_attempt_at(attempt: int, policies: Policies, now: int, jitter: float) -> int | None:
-    """UTC ms of the attempt after number ``attempt`` failed, or None if there is none.
+@dataclass(frozen=True)
+class Again:
+    """Another attempt follows at ``at`` (UTC ms)."""
 
-    Exponential with a cap; ``jitter`` in [0, 1) takes up to half of it away, so that what failed together does not return together.
-    """
+    at: int
+
+
+@dataclass(frozen=True)
+class NeverAgain:
+    """The run is dead, and why."""
+
+    reason: str
+
+
+def after_failure(
+    failure: Failure, *, attempt: int, due: int, policies: Policies, now: int, chance: float
+) -> Again | NeverAgain:
+    """What follows the failure of number ``attempt`` of a run due at ``due``; ``chance`` in [0, 1) is the jitter's dice."""
+    if failure.permanent:
+        return NeverAgain("failed for good")
     if attempt >= policies.max_attempts:
-        return None
-    seconds = min(policies.retry.base * 2.0 ** min(attempt - 1, 64), policies.retry.cap)
-    return now + int(seconds * SECOND * (1 - jitter / 2))
+        return NeverAgain(f"failed {attempt} times" if attempt > 1 else "failed")
+    at = now + int(_wait(failure, attempt, policies.retry, chance) * SECOND)
+    if policies.retry.within is not None and at > due + policies.retry.within * SECOND:
+        return NeverAgain("failed, and the next attempt would be outside the retry window")
+    if policies.deadline is not None and at > due + policies.deadline * SECOND:
+        return NeverAgain("failed, and the next attempt would be past the deadline")
+    return Again(at)
+
+
+def _wait(failure: Failure, attempt: int, retry: Retry, chance: float) -> float:
+    """Seconds until the next attempt; jitter keeps what failed together from returning together."""
+    if failure.retry_after is not None:
+        return failure.retry_after
+    match retry.backoff:
+        case Backoff.EXPONENTIAL:
+            seconds = retry.base * 2.0 ** min(attempt - 1, 64)
+        case Backoff.LINEAR:
+            seconds = retry.base * attempt
+        case Backoff.FIXED:
+            seconds = retry.base
+    return min(seconds, retry.cap) * (1 - retry.jitter * chance)
+
+
+def is_permanent(kinds: Collection[str], status: int | None, retry: Retry) -> bool:
+    """Whether a failure is not worth another attempt; ``kinds`` are the names of the exception's class and its parents."""
+    if any(name in kinds for name in retry.never_on):
+        return True
+    if retry.retry_on:
+        return not any(name in kinds for name in retry.retry_on)
+    return retry.by_status and status is not None and is_permanent_status(status)
+
+
+def is_permanent_status(status: int) -> bool:
+    """Whether an HTTP status will be the same next time: an error of the client's, but for timeouts and too many requests."""
+    return 400 <= status < 500 and status not in (408, 425, 429)
+
+
+def is_past_deadline(due: int, policies: Policies, now: int) -> bool:
+    """Whether no attempt may start any more."""
+    return policies.deadline is not None and now > due + policies.deadline * SECOND

@@ -14,13 +14,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from minutehand.model.moment import SECOND
-from minutehand.model.run import WAITING, Failure, RunState
+from minutehand.model.run import Failure, RunState
 from minutehand.runs.clauses import Absent, Clause, Compare, OneOf, Value, either, every
 
 LEASE = 60 * SECOND  # how long a worker may be silent before its run is given to another
 HEARTBEAT = 20 * SECOND  # LEASE - HEARTBEAT > SKEW + the pause of a process that we tolerate
 SKEW = 10 * SECOND  # how far clocks may differ before a lease is stolen too early
 
+UNBEGUN = ("QUEUED", "RETRYING", "CONTINUED")  # the states that a lease starts from, beside an abandoned one
 ERROR_TEXT = (
     240  # characters of an error kept in the run's own row, which must stay under 1 KB; the attempt's row has more
 )
@@ -74,7 +75,7 @@ def not_cancelled() -> Clause:
 
 
 def ready() -> Clause:
-    return OneOf("state", tuple(sorted(WAITING)))
+    return OneOf("state", UNBEGUN)
 
 
 def never_leased() -> Clause:
@@ -108,7 +109,8 @@ def _ended(state: RunState, now: int, expires: int, reason: str | None) -> dict[
 def _failed(failure: Failure | None) -> dict[str, Change]:
     if failure is None:
         return {}
-    return {"error_type": failure.kind[:ERROR_TEXT], "error": failure.message[:ERROR_TEXT]}
+    changes: dict[str, Change] = {"error_type": failure.kind[:ERROR_TEXT], "error": failure.message[:ERROR_TEXT]}
+    return changes | ({"error_code": failure.code[:ERROR_TEXT]} if failure.code else {})
 
 
 # Before the start.
@@ -180,17 +182,21 @@ def lease(*, revision: int, now: int, token: str, worker: str, max_attempts: int
             "lease_token": token,
             "worker": worker,
             "started_at": Once(now),
+            "slices": Once(0),
             "reason": None,
         },
         already=every(Compare("state", "=", RunState.RUNNING), Compare("lease_token", "=", token)),
     )
 
 
-def renew(*, fence: int, now: int) -> Transition:
-    """A heartbeat: the holder keeps the run for another LEASE."""
-    return Transition(
-        name="renew", to=None, guard=held(fence), changes={"lease_until": now + LEASE}, already=held(fence)
-    )
+def renew(*, fence: int, now: int, progress: float | None = None, stage: str | None = None) -> Transition:
+    """A heartbeat: the holder keeps the run for another LEASE, and says how far it is (0 to 1; thousandths in the row)."""
+    changes: dict[str, Change] = {"lease_until": now + LEASE}
+    if progress is not None:
+        changes["progress"] = round(progress * 1_000)
+    if stage is not None:
+        changes["stage"] = stage
+    return Transition(name="renew", to=None, guard=held(fence), changes=changes, already=held(fence))
 
 
 # Settling, under the fence.
@@ -201,9 +207,38 @@ def _settled(name: str, to: RunState, fence: int, changes: Mapping[str, Change])
     return Transition(name=name, to=to, guard=held(fence), changes=changes, already=already)
 
 
-def succeed(*, fence: int, now: int, expires: int) -> Transition:
-    """The job returned."""
-    return _settled("succeed", RunState.SUCCEEDED, fence, _ended(RunState.SUCCEEDED, now, expires, None))
+def succeed(
+    *,
+    fence: int,
+    now: int,
+    expires: int,
+    result: str | None = None,
+    result_ref: str | None = None,
+    reason: str | None = None,
+) -> Transition:
+    """The job returned; ``result`` is its JSON text, or ``result_ref`` says where that lies."""
+    changes = _ended(RunState.SUCCEEDED, now, expires, reason)
+    given = {"result": result, "result_ref": result_ref}
+    kept: dict[str, Change] = {name: text for name, text in given.items() if text is not None}
+    return _settled("succeed", RunState.SUCCEEDED, fence, changes | kept)
+
+
+def continue_(*, fence: int, now: int) -> Transition:
+    """A slice ended at its checkpoint; the next one goes on at once and spends no attempt."""
+    changes: dict[str, Change] = {
+        "state": RunState.CONTINUED,
+        "not_before": now,
+        "attempt": Plus(-1),
+        "slices": Plus(1),
+    }
+    changes |= {"lease_until": None, "lease_token": None, "reason": "slice ended"}
+    return _settled("continue", RunState.CONTINUED, fence, changes)
+
+
+def cancelled(*, fence: int, now: int, expires: int, reason: str, failure: Failure | None) -> Transition:
+    """A running job ended, or was given up, after its cancellation was asked for."""
+    changes = _ended(RunState.CANCELLED, now, expires, reason) | _failed(failure)
+    return _settled("cancelled", RunState.CANCELLED, fence, changes)
 
 
 def retry(*, fence: int, not_before: int, failure: Failure) -> Transition:
@@ -225,7 +260,54 @@ def die(*, fence: int, now: int, expires: int, reason: str, failure: Failure | N
     return _settled("die", RunState.DEAD, fence, _ended(RunState.DEAD, now, expires, reason) | _failed(failure))
 
 
+# What its owner asks for.
+
+
+def cancel(*, now: int, expires: int) -> Transition:
+    """A run that waits is CANCELLED: no attempt of it starts any more."""
+    return Transition(
+        name="cancel",
+        to=RunState.CANCELLED,
+        guard=ready(),
+        changes=_ended(RunState.CANCELLED, now, expires, "requested") | {"cancel_requested": True},
+        already=every(Compare("state", "=", RunState.CANCELLED), Compare("cancel_requested", "=", True)),
+    )
+
+
+def request_cancel() -> Transition:
+    """A run that is RUNNING: its worker sees it at the next heartbeat, and no further attempt starts."""
+    return Transition(
+        name="request_cancel",
+        to=None,
+        guard=Compare("state", "=", RunState.RUNNING),
+        changes={"cancel_requested": True},
+        already=every(Compare("state", "=", RunState.RUNNING), Compare("cancel_requested", "=", True)),
+    )
+
+
+def hasten(*, now: int) -> Transition:
+    """A run that waits for its next attempt may have it now."""
+    return Transition(
+        name="hasten",
+        to=None,
+        guard=OneOf("state", ("RETRYING", "CONTINUED")),
+        changes={"not_before": now},
+        already=every(OneOf("state", ("RETRYING", "CONTINUED")), Compare("not_before", "=", now)),
+    )
+
+
 # What others find.
+
+
+def expire(*, revision: int, now: int, expires: int) -> Transition:
+    """Its deadline passed before an attempt could start."""
+    return Transition(
+        name="expire",
+        to=RunState.EXPIRED,
+        guard=every(ready(), same_revision(revision)),
+        changes=_ended(RunState.EXPIRED, now, expires, "deadline passed"),
+        already=Compare("state", "=", RunState.EXPIRED),
+    )
 
 
 def exhaust(*, now: int, expires: int, max_attempts: int, fence: int, reason: str) -> Transition:
@@ -265,7 +347,7 @@ def cancel_waiting(*, now: int, expires: int, reason: str) -> Transition:
 def bury(*, fence: int, now: int, expires: int, reason: str, failure: Failure | None) -> Transition:
     """The undertaker records a verdict, once: the worker may have settled it already, or died before it could."""
     mine = Compare("fence", "=", fence)
-    dead, open_ = Compare("state", "=", RunState.DEAD), OneOf("state", ("QUEUED", "RETRYING", "RUNNING"))
+    dead, open_ = Compare("state", "=", RunState.DEAD), OneOf("state", (*UNBEGUN, "RUNNING"))
     return Transition(
         name="bury",
         to=RunState.DEAD,

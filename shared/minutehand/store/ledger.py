@@ -11,19 +11,20 @@ from typing import Any
 
 from minutehand.aws import Backoff, Client, ConditionFailed, TransactionRefused
 from minutehand.errors import InvalidInput, Unavailable
-from minutehand.flow.ports import Claimed, Moved, Page
+from minutehand.flow.ports import BesideKind, Claimed, Moved, Page
 from minutehand.model.moment import DAY, SECOND, stamp
 from minutehand.model.names import RunRef
-from minutehand.model.run import Attempt, Run, RunState
-from minutehand.runs.clauses import holds
-from minutehand.runs.transitions import Transition
+from minutehand.model.run import Attempt, Beside, Run, RunState
+from minutehand.runs.clauses import Value, holds
+from minutehand.runs.transitions import Transition, held
 from minutehand.store import batches
-from minutehand.store.expressions import insert_statement, update_arguments, update_statement
+from minutehand.store.expressions import Placeholders, condition, insert_statement, update_arguments, update_statement
 from minutehand.store.rows import (
     Item,
-    attempt_of,
-    attempt_prefix,
     attempt_row,
+    beside_key,
+    beside_of,
+    beside_prefix,
     run_of,
     run_row,
     to_item,
@@ -255,19 +256,52 @@ class DynamoLedger:
         self._client.call("put_item", TableName=self._table, Item=to_item(attempt_row(attempt, expires)))
 
     def attempts(self, ref: RunRef) -> Sequence[Attempt]:
+        return self.beside(ref).attempts
+
+    # What lies beside a run.
+
+    def keep(self, ref: RunRef, *, fence: int, kind: BesideKind, name: str, text: str, expires: int) -> bool:
+        place = beside_key(ref, kind, name)
+        use = Placeholders()
+        check = {
+            "TableName": self._table,
+            "Key": _key(ref),
+            "ConditionExpression": condition(held(fence), use),
+            "ExpressionAttributeNames": use.names,
+            "ExpressionAttributeValues": use.values,
+        }
+        row: dict[str, Value] = {
+            "owner": place.owner,
+            "key": place.key,
+            "text": text,
+            "ttl": (expires + _RETRY_SPAN) // SECOND,
+        }
+        put: dict[str, Any] = {"TableName": self._table, "Item": to_item(row)}
+        if kind is BesideKind.STEP:
+            put |= {"ConditionExpression": _MISSING, "ExpressionAttributeNames": {"#owner": "owner"}}
+        for _ in self._backoff.rounds_with_waits():
+            try:
+                self._client.call("transact_write_items", TransactItems=[{"ConditionCheck": check}, {"Put": put}])
+                return True
+            except TransactionRefused as refused:
+                if refused.by_condition:
+                    return False  # otherwise it met a heartbeat on the same row: again
+        raise Unavailable(f"the {kind} {name!r} of run {ref} met other writes on its row again and again")
+
+    def beside(self, ref: RunRef) -> Beside:
         request: dict[str, Any] = {
             "TableName": self._table,
             "ConsistentRead": True,
             "KeyConditionExpression": "#owner = :owner AND begins_with(#key, :prefix)",
             "ExpressionAttributeNames": {"#owner": "owner", "#key": "key"},
-            "ExpressionAttributeValues": {":owner": {"S": ref.owner}, ":prefix": {"S": attempt_prefix(ref)}},
+            "ExpressionAttributeValues": {":owner": {"S": ref.owner}, ":prefix": {"S": beside_prefix(ref)}},
         }
         rows: list[dict[str, Any]] = []
         while True:
             answer = self._client.call("query", **request)
             rows += [to_row(item) for item in answer["Items"]]
             if "LastEvaluatedKey" not in answer:
-                return [attempt_of(ref, row) for row in rows]
+                return beside_of(ref, rows)
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
 

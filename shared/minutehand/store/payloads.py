@@ -7,7 +7,8 @@ import hashlib
 from minutehand.aws import Client
 from minutehand.errors import InvalidInput
 
-PREFIX = "payloads"
+PAYLOADS = "payloads"  # what submitters store; workers may read it
+RESULTS = "results"  # what workers store: results and checkpoints; it expires with the ledger
 
 
 class BucketPayloads:
@@ -17,12 +18,16 @@ class BucketPayloads:
         self._client, self._bucket = client, bucket
 
     def put(self, tenant: str, text: str) -> str:
-        if self._bucket is None:
-            raise InvalidInput(
-                "payload", text, f"has {len(text.encode()):,} bytes and there is no bucket", "set MINUTEHAND_BUCKET"
-            )
+        return self._put(PAYLOADS, "payload", tenant, text)
+
+    def keep(self, tenant: str, text: str) -> str:
+        return self._put(RESULTS, "result or checkpoint", tenant, text)
+
+    def _put(self, prefix: str, what: str, tenant: str, text: str) -> str:
         body = text.encode()
-        key = f"{PREFIX}/{tenant}/{hashlib.sha256(body).hexdigest()}"
+        if self._bucket is None:
+            raise InvalidInput(what, text, f"has {len(body):,} bytes and there is no bucket", "set MINUTEHAND_BUCKET")
+        key = f"{prefix}/{tenant}/{hashlib.sha256(body).hexdigest()}"
         self._client.call("put_object", Bucket=self._bucket, Key=key, Body=body, ContentType="application/json")
         return key
 

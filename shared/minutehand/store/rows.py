@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from minutehand.model.entry import Entry, parse_entry_key
 from minutehand.model.names import RunRef
-from minutehand.model.run import Attempt, Failure, Run, RunState
+from minutehand.model.run import Attempt, Beside, Failure, Run, RunState
 from minutehand.runs.clauses import Value
 
 Item = dict[str, dict[str, Any]]
@@ -24,7 +24,10 @@ _NUMBERS = (
     "ended_at",
 )
 _ALWAYS = ("fence", "attempt", "rev", "due", "not_before")  # conditions compare them, so they are there from the start
-_TEXTS = ("job", "lease_token", "reason", "payload", "payload_ref", "overrides", "worker")
+_TEXTS = (
+    *("job", "lease_token", "reason", "payload", "payload_ref", "overrides", "worker"),
+    *("result", "result_ref", "stage", "replay_of"),
+)
 
 
 def encode(value: Value) -> dict[str, Any]:
@@ -60,13 +63,16 @@ def run_row(run: Run) -> dict[str, Value]:
 
 def run_of(row: Mapping[str, Any]) -> Run:
     """A run from its row; attributes of a later release are passed over."""
-    known = {name: row[name] for name in (*_NUMBERS, *_TEXTS, "buried_at") if name in row}
-    failure = Failure(kind=row["error_type"], message=row.get("error", "")) if "error_type" in row else None
+    known = {name: row[name] for name in (*_NUMBERS, *_TEXTS, "buried_at", "slices") if name in row}
+    failure = None
+    if "error_type" in row:
+        failure = Failure(kind=row["error_type"], message=row.get("error", ""), code=row.get("error_code"))
     return Run(
         ref=RunRef(row["owner"], row["key"]),
         state=RunState(row["state"]),
         revision=row["rev"],
         failure=failure,
+        progress=row["progress"] / 1_000 if "progress" in row else None,
         cancel_requested=bool(row.get("cancel_requested", False)),
         unstarted=bool(row.get("unstarted", False)),
         **known,
@@ -76,6 +82,30 @@ def run_of(row: Mapping[str, Any]) -> Run:
 def attempt_prefix(ref: RunRef) -> str:
     """Sibling rows sort before all runs, so that a listing of runs never reads them."""
     return f"#{ref.key}#attempt#"
+
+
+def beside_prefix(ref: RunRef) -> str:
+    """What lies beside a run: attempts, steps, checkpoint, result, payload."""
+    return f"#{ref.key}#"
+
+
+def beside_key(ref: RunRef, kind: str, name: str) -> RunRef:
+    """The row of something beside a run."""
+    return RunRef(ref.owner, f"{beside_prefix(ref)}{kind}#{name}")
+
+
+def beside_of(ref: RunRef, rows: Iterable[Mapping[str, Any]]) -> Beside:
+    """All that lies beside a run, from its rows."""
+    attempts, steps, kept = [], {}, {}
+    for row in rows:
+        kind, _, name = row["key"].removeprefix(beside_prefix(ref)).partition("#")
+        if kind == "attempt":
+            attempts.append(attempt_of(ref, row))
+        elif kind == "step":
+            steps[name] = row["text"]
+        elif "text" in row:
+            kept[kind] = row["text"]
+    return Beside(attempts=tuple(attempts), steps=steps, checkpoint=kept.get("checkpoint"), result=kept.get("result"))
 
 
 def attempt_row(attempt: Attempt, expires: int) -> dict[str, Value]:
@@ -91,6 +121,8 @@ def attempt_row(attempt: Attempt, expires: int) -> dict[str, Value]:
         "error_type": attempt.failure.kind,
         "error": attempt.failure.message,
         "traceback": attempt.failure.traceback,
+        "error_code": attempt.failure.code,
+        "permanent": attempt.failure.permanent,
         "next_attempt_at": attempt.next_attempt_at,
         "ttl": expires,
     }
@@ -105,7 +137,13 @@ def attempt_of(ref: RunRef, row: Mapping[str, Any]) -> Attempt:
         worker=row["worker"],
         started_at=row["started_at"],
         ended_at=row["ended_at"],
-        failure=Failure(kind=row["error_type"], message=row["error"], traceback=row.get("traceback", "")),
+        failure=Failure(
+            kind=row["error_type"],
+            message=row["error"],
+            traceback=row.get("traceback", ""),
+            code=row.get("error_code"),
+            permanent=bool(row.get("permanent", False)),
+        ),
         next_attempt_at=row.get("next_attempt_at"),
     )
 

@@ -115,7 +115,7 @@ class DynamoSchedules:
                 _call(run)
                 return True
             except TransactionRefused as refused:
-                if "ConditionalCheckFailed" in str(refused):
+                if refused.by_condition:
                     return False  # otherwise it met another transaction: again, and the conditions decide
         return False
 

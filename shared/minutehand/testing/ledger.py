@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from minutehand.errors import InvalidInput
-from minutehand.flow.ports import Claimed, Moved, Page
+from minutehand.flow.ports import BesideKind, Claimed, Moved, Page
 from minutehand.model.moment import DAY, SECOND, stamp
 from minutehand.model.names import RunRef
-from minutehand.model.run import Attempt, Run, RunState
+from minutehand.model.run import Attempt, Beside, Run, RunState
 from minutehand.runs.clauses import Clause, Either, Every, holds
-from minutehand.runs.transitions import Once, Plus, Transition
-from minutehand.store.rows import attempt_of, attempt_prefix, attempt_row, run_of, run_row
+from minutehand.runs.transitions import Once, Plus, Transition, held
+from minutehand.store.rows import attempt_row, beside_key, beside_of, beside_prefix, run_of, run_row
 from minutehand.testing.calls import Calls, Detail, by_count
 from minutehand.testing.tables import Row, Table
 
@@ -183,13 +183,33 @@ class MemoryLedger:
         )
 
     def attempts(self, ref: RunRef) -> Sequence[Attempt]:
-        prefix = attempt_prefix(ref)
+        return self.beside(ref).attempts
+
+    # What lies beside a run.
+
+    def keep(self, ref: RunRef, *, fence: int, kind: BesideKind, name: str, text: str, expires: int) -> bool:
+        detail = Detail(place="runs", verb=f"keep {kind}", items=(ref,))
+        place = beside_key(ref, kind, name)
+
+        def put() -> bool:
+            row = self._rows.get(*ref)
+            there = self._rows.get(*place) is not None
+            if row is None or not holds(held(fence), row) or (kind is BesideKind.STEP and there):
+                return False
+            ttl = (expires + _RETRY_SPAN) // SECOND
+            self._rows.put(*place, {"owner": place.owner, "key": place.key, "text": text, "ttl": ttl})
+            return True
+
+        return self._calls.one("TransactWriteItems", detail, put, token=True)
+
+    def beside(self, ref: RunRef) -> Beside:
+        prefix = beside_prefix(ref)
         found = self._calls.one(
             "Query",
-            Detail(place="runs", verb="attempts"),
+            Detail(place="runs", verb="beside"),
             lambda: self._rows.page(ref.owner, prefix, prefix + "~", limit=1_000_000),
         )
-        return [attempt_of(ref, row) for _, row in found.items]
+        return beside_of(ref, [row for _, row in found.items])
 
 
 def changed_row(row: Row, transition: Transition) -> Row:

@@ -43,7 +43,13 @@ class MemoryPayloads:
         self._calls, self._texts = calls, texts
 
     def put(self, tenant: str, text: str) -> str:
-        key = f"payloads/{tenant}/{hashlib.sha256(text.encode()).hexdigest()}"
+        return self._put("payloads", tenant, text)
+
+    def keep(self, tenant: str, text: str) -> str:
+        return self._put("results", tenant, text)
+
+    def _put(self, prefix: str, tenant: str, text: str) -> str:
+        key = f"{prefix}/{tenant}/{hashlib.sha256(text.encode()).hexdigest()}"
         detail = Detail(place="payloads", verb="put", items=(key,))
         self._calls.one("PutObject", detail, lambda: self._texts.update({key: text}))
         return key

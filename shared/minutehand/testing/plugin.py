@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+
 from minutehand.local.cloud import LocalCloud
 from minutehand.settings import Settings
 from minutehand.testing.cloud import fresh_settings, running_cloud

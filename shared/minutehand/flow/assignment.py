@@ -1,0 +1,68 @@
+"""An assignment: one leased run at one worker, with all that executing and settling it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minutehand.flow.desk import Desk
+from minutehand.flow.heartbeat import Ticket
+from minutehand.model.job import Job
+from minutehand.model.message import Message
+from minutehand.model.policies import Policies
+from minutehand.model.run import Failure, Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assignment:
+    """A run that this worker holds the lease of."""
+
+    desk: Desk  # whose
+    ticket: Ticket  # its message, kept hidden by the heartbeat
+    message: Message  # the order
+    body: str  # the order as it was received, for the dead-letter queue
+    job: Job  # what it executes
+    policies: Policies  # the job's own with what schedule or submission override
+    run: Run  # as leased
+
+    @property
+    def fence(self) -> int:
+        return self.run.fence
+
+
+# How the execution of an attempt ended.
+
+
+@dataclass(frozen=True)
+class Returned:
+    """The job returned; ``result`` is JSON text, or None with the reason in ``note`` if it could not be kept."""
+
+    result: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The job raised, or took longer than its timeout."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True)
+class SliceEnded:
+    """The job asked to go on from its checkpoint in a new slice."""
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """The job ended because its cancellation was asked for, or did not end within its grace."""
+
+    reason: str
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True)
+class Abandoned:
+    """The lease is lost: whatever the job still does is nobody's outcome."""
+
+
+Ended = Returned | Failed | SliceEnded | Cancelled | Abandoned

@@ -1,0 +1,141 @@
+"""Effects: what a running job leaves in the ledger before it ends. Steps, checkpoints, progress; each write under the fence."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from minutehand.errors import Continue, InvalidInput, LeaseLost, RunCancelled
+from minutehand.flow.assignment import Assignment
+from minutehand.flow.ports import BesideKind
+from minutehand.model.message import INLINE_PAYLOAD
+from minutehand.model.names import check_name
+from minutehand.model.run import Beside
+
+log = logging.getLogger(__name__)
+
+LARGEST = 5 * 1024 * 1024  # bytes of a checkpoint or result
+MARGIN = 15.0  # seconds of a function's time that are left for ending a slice
+_IN_BUCKET = "@"  # before the key of what lies in the bucket; no JSON text begins so
+
+
+class Effects:
+    """What the context of a job does. One attempt's; safe from several threads of the job."""
+
+    def __init__(self, assignment: Assignment, remaining: Callable[[], float | None]) -> None:
+        self._assignment, self._remaining = assignment, remaining
+        self._lock = threading.RLock()
+        self._beside: Beside | None = None
+        self._steps: dict[str, str] = {}
+
+    # Steps.
+
+    def step(self, name: str, function: Callable[[], Any]) -> Any:
+        """Run ``function`` unless this run has recorded the step; its result, from now or from then."""
+        check_name(name, "step")
+        self.raise_if_cancelled()
+        if inspect.iscoroutinefunction(function):
+            return self._step_async(name, function)
+        known = self._recorded(name)
+        return self._record(name, function()) if known is None else json.loads(known)
+
+    async def _step_async(self, name: str, function: Callable[[], Any]) -> Any:
+        known = self._recorded(name)
+        return self._record(name, await function()) if known is None else json.loads(known)
+
+    def _recorded(self, name: str) -> str | None:
+        with self._lock:
+            return self._steps.get(name) or self._load().steps.get(name)
+
+    def _record(self, name: str, result: Any) -> Any:
+        text = json_text("step result", result, INLINE_PAYLOAD)
+        self._keep(BesideKind.STEP, name, text)
+        with self._lock:
+            self._steps[name] = text
+        return json.loads(text)
+
+    # Checkpoints.
+
+    @property
+    def resume(self) -> Any:
+        """The last checkpoint of this run, or None."""
+        text = self._load().checkpoint
+        if text is None:
+            return None
+        if text.startswith(_IN_BUCKET):
+            text = self._assignment.desk.services.payloads.get(text.removeprefix(_IN_BUCKET))
+        return json.loads(text)
+
+    def checkpoint(self, state: Any) -> None:
+        """Keep ``state`` for the next attempt or slice; where the function's time runs out, the slice ends here."""
+        self._keep(BesideKind.CHECKPOINT, "last", self.stored("checkpoint", state))
+        self.raise_if_cancelled()
+        left = self._remaining()
+        if left is not None and left < MARGIN:
+            raise Continue("the time of this slice is over")
+
+    def stored(self, what: str, value: Any) -> str:
+        """A value as it is kept beside the run: its text, or its key in the bucket if it is large."""
+        text = json_text(what, value, LARGEST)
+        if len(text) <= INLINE_PAYLOAD:
+            return text
+        return _IN_BUCKET + self._assignment.desk.services.payloads.keep(self._assignment.run.ref.tenant, text)
+
+    # Progress and cancellation.
+
+    def progress(self, fraction: float, stage: str | None = None) -> None:
+        """How far the job is (0 to 1) and what it is at; written with the next heartbeat."""
+        if isinstance(fraction, bool) or not isinstance(fraction, (int, float)) or not 0 <= fraction <= 1:
+            raise InvalidInput("progress", fraction, "is not a fraction", "use a number from 0 to 1")
+        if stage is not None and (not isinstance(stage, str) or len(stage) > 100):
+            raise InvalidInput("stage", stage, "is not a short text", "use at most 100 characters")
+        ticket = self._assignment.ticket
+        ticket.progress, ticket.stage = float(fraction), stage
+
+    @property
+    def cancelled(self) -> bool:
+        return self._assignment.ticket.cancel_seen is not None
+
+    def raise_if_cancelled(self) -> None:
+        """RunCancelled if the run's cancellation was asked for; LeaseLost if another worker may have it."""
+        if self._assignment.ticket.lost:
+            raise LeaseLost(f"run {self._assignment.run.ref} is no longer held by this worker; stop")
+        if self.cancelled:
+            raise RunCancelled(f"run {self._assignment.run.ref} was cancelled by its owner")
+
+    # Rows.
+
+    def _load(self) -> Beside:
+        with self._lock:
+            if self._beside is None:
+                self._beside = self._assignment.desk.services.ledger.beside(self._assignment.run.ref)
+            return self._beside
+
+    def _keep(self, kind: BesideKind, name: str, text: str) -> None:
+        run, desk = self._assignment.run, self._assignment.desk
+        expires = desk.expires(desk.clock())
+        if not desk.services.ledger.keep(run.ref, fence=run.fence, kind=kind, name=name, text=text, expires=expires):
+            self._assignment.ticket.lose()
+            raise LeaseLost(f"run {run.ref}: this worker lost it, so its {kind} {name!r} was not recorded; stop")
+
+
+def json_text(what: str, value: Any, most: int) -> str:
+    """A value of a job as JSON text. Raises InvalidInput if it is none or too large."""
+    try:
+        text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise InvalidInput(
+            what, value, f"is not JSON ({problem})", "use dicts, lists, text, finite numbers, booleans, None"
+        ) from None
+    if len(text) > most:
+        raise InvalidInput(
+            what,
+            value,
+            f"has {len(text):,} bytes of JSON",
+            f"keep it within {most:,}, or store it and keep its address",
+        )
+    return text

@@ -1,0 +1,131 @@
+"""Test your own jobs and schedules: a whole Minutehand in memory, whose time passes when you say so.
+
+Everything that runs in production runs here, from the schedule's expression to the retry: only tables, queues and the clock are
+replaced. Jobs run in the thread that calls ``advance``, each at the very instant at which it would start.
+"""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime, timedelta
+
+from minutehand.client import Scheduler
+from minutehand.errors import InvalidInput
+from minutehand.flow.ports import Delivery
+from minutehand.flow.steps import LOOKAHEAD
+from minutehand.flow.tick import tick
+from minutehand.jobs import Registry, default_registry, load
+from minutehand.model.message import Unreadable, decode
+from minutehand.model.moment import MINUTE, SECOND, to_ms
+from minutehand.testing.clock import ManualClock
+from minutehand.testing.memory import Memory
+from minutehand.testing.process import Hand, bury_all, make_worker
+from minutehand.views import Run, run_view
+
+_MOST = 1_000_000  # messages and ticks of one ``advance``: a job that submits itself for ever is told so
+
+
+class Harness:
+    """A scheduler, a ticker, a worker and an undertaker over one clock.
+
+    ``jobs`` is a Registry or the name of a package to load; None takes what ``@job`` registered. ``at`` is when the test begins
+    (aware). ``seed`` sets the jitter of retries.
+
+    >>> from datetime import UTC, datetime
+    >>> from minutehand import Registry
+    >>> from minutehand.testing import Harness
+    >>> jobs, greeted = Registry(), []
+    >>> @jobs.job("greet")
+    ... def greet(ctx, payload):
+    ...     greeted.append(f"{payload['name']} at {ctx.scheduled_at:%H:%M}")
+    >>> harness = Harness(jobs, at=datetime(2026, 5, 4, 8, 30, tzinfo=UTC))
+    >>> _ = harness.scheduler.create_schedule("hello", "greet", "0 * * * *", payload={"name": "Ada"})
+    >>> [run.state.value for run in harness.advance(hours=2)]
+    ['SUCCEEDED', 'SUCCEEDED']
+    >>> greeted
+    ['Ada at 09:00', 'Ada at 10:00']
+    """
+
+    def __init__(
+        self, jobs: Registry | str | None = None, *, at: datetime, tenant: str = "default", seed: int = 0
+    ) -> None:
+        known = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs
+        self.clock = ManualClock(at)
+        self.memory = Memory(self.clock, shards=1)
+        self._services = self.memory.connect()
+        self.scheduler = Scheduler(tenant, jobs=known, services=self._services, clock=self.clock)
+        worker = make_worker(
+            self._services,
+            known,
+            self.clock,
+            wait=lambda seconds: self.clock.advance(timedelta(seconds=seconds)),
+            chance=random.Random(seed),
+        )
+        self._hand = Hand(worker=worker, early=self._early)
+        self._target = self.clock()
+        self._ticked = self.clock() - MINUTE
+
+    def advance(self, by: timedelta | None = None, **lengths: float) -> list[Run]:
+        """Let time pass, e.g. ``advance(hours=2)``; without arguments only what is due now happens.
+
+        Returns the runs of which an attempt took place, or that ended without one, as they are now, in the order in which it happened.
+        """
+        return self.run_until(self.clock.now() + (timedelta(**lengths) if by is None else by))
+
+    def run_until(self, at: datetime) -> list[Run]:
+        """Let time pass up to a moment (aware). Returns as ``advance``. Raises InvalidInput for a moment that has passed."""
+        self._target = to_ms(at, "at")
+        if self._target < self.clock():
+            raise InvalidInput("at", at, "has passed already", f"give a moment from {self.clock.now().isoformat()} on")
+        touched: dict[str, None] = {}
+        for _ in range(_MOST):
+            self._tick_if_due()
+            if not self._work(touched):
+                upcoming = self._upcoming()
+                if upcoming > self._target:
+                    self.clock.reach(self._target)
+                    return [self.run(run_id) for run_id in touched]
+                self.clock.reach(upcoming)
+        raise RuntimeError(f"{_MOST:,} steps did not reach {at.isoformat()}: does a job submit itself for ever?")
+
+    def run(self, run_id: str) -> Run:
+        """A run by its id, whatever its tenant."""
+        return next(run for run in self.runs() if run.id == run_id)
+
+    def runs(self) -> list[Run]:
+        """All runs of all tenants, in order of time."""
+        return [run_view(run) for run in self.memory.runs()]
+
+    # One step.
+
+    def _work(self, touched: dict[str, None]) -> bool:
+        """Work off what is visible and bury what is dead; whether there was anything."""
+        outcomes = self._hand.work()
+        for outcome in outcomes:
+            if outcome.message is not None and outcome.state is not None:
+                touched[str(outcome.message.run)] = None
+        return bool(outcomes) or bury_all(self._services, self.clock) > 0
+
+    def _early(self, delivery: Delivery) -> int:
+        """A message that holds for an instant beyond the target goes back until then."""
+        try:
+            left = decode(delivery.body).not_before - self._target
+        except Unreadable:
+            return 0
+        return -(-left // SECOND) if left > 0 else 0
+
+    def _tick_if_due(self) -> None:
+        if self.clock() >= self._next_tick():
+            self._ticked = self.clock()
+            tick(self._services, clock=self.clock, holder="harness")
+
+    def _next_tick(self) -> int:
+        """The first of the ticks, one a minute, that finds something to do."""
+        entries = self.memory.entries()
+        first = entries[0].due - LOOKAHEAD if entries else self._target + MINUTE
+        return max(self._ticked + MINUTE, first)
+
+    def _upcoming(self) -> int:
+        """When something can happen next (UTC ms)."""
+        messages = [at for at in (self.memory.work.next_visible(), self.memory.dead.next_visible()) if at is not None]
+        return max(min([*messages, self._next_tick()]), self.clock() + 1)
