@@ -68,7 +68,7 @@ class Harness:
     def advance(self, by: timedelta | None = None, **lengths: float) -> list[Run]:
         """Let time pass, e.g. ``advance(hours=2)``; without arguments only what is due now happens.
 
-        Returns the runs of which an attempt took place, or that ended without one, as they are now, in the order in which it happened.
+        Returns the runs of which an attempt took place, or that were given up, as they are now, in the order in which it happened.
         """
         return self.run_until(self.clock.now() + (timedelta(**lengths) if by is None else by))
 
@@ -102,7 +102,7 @@ class Harness:
         """Work off what is visible and bury what is dead; whether there was anything."""
         outcomes = self._hand.work()
         for outcome in outcomes:
-            if outcome.message is not None and outcome.state is not None:
+            if outcome.message is not None and outcome.action == "settled":
                 touched[str(outcome.message.run)] = None
         return bool(outcomes) or bury_all(self._services, self.clock) > 0
 
