@@ -1,0 +1,1 @@
+"""The SDK in parts; ``minutehand.Scheduler`` is all of them."""
