@@ -32,6 +32,7 @@ CDK = ROOT / ".node" / "node_modules" / "aws-cdk" / "bin" / "cdk"  # where `make
 PATIENCE = 100.0  # seconds from the deployment to the verdict; the ticker ticks within the first 75
 HORIZON = timedelta(seconds=180)  # what `create_schedule` itself sends out; later fires are claimed by the ticker alone
 RUNS = 3  # that have to have succeeded
+ASSEMBLY = "cdk.out"
 _LOOK = 0.5  # seconds between looks at the ledger, which has no events
 _SCHEDULE = "every-10-seconds"
 
@@ -53,13 +54,23 @@ class Deployment:
         return list(self.scheduler.list_runs(_SCHEDULE, before=datetime.now(UTC)).items)
 
 
-def deploy(cloud: LocalCloud, out: Path) -> Deployment:
-    """Bootstrap, deploy, and connect to what the outputs name."""
-    context = {"target": "here", "removal": "destroy"}
-    app = f'"{sys.executable}" -m infra.app'
-    _cdk(cloud, out, "bootstrap", app, context)
+def synthesise(cloud: LocalCloud, out: Path) -> Path:
+    """The template, bundled for this interpreter; its file."""
+    app = ("--app", f'"{sys.executable}" -m infra.app', "--output", str(out / ASSEMBLY))
+    _cdk(cloud, out, "synth", "--quiet", *app, "--context", "target=here", "--context", "removal=destroy")
+    return out / ASSEMBLY / f"{STACK}.template.json"
+
+
+def bootstrap(cloud: LocalCloud, out: Path) -> None:
+    """What the CDK wants in an account before its first deployment."""
+    _cdk(cloud, out, "bootstrap", "--app", str(out / ASSEMBLY))
+
+
+def release(cloud: LocalCloud, out: Path) -> Deployment:
+    """Deploy what was synthesised, and connect to what the outputs name."""
     outputs = out / "outputs.json"
-    _cdk(cloud, out, "deploy", app, context, "--require-approval", "never", "--outputs-file", str(outputs))
+    arguments = ("--require-approval", "never", "--outputs-file", str(outputs))
+    _cdk(cloud, out, "deploy", "--app", str(out / ASSEMBLY), *arguments)
     named = json.loads(outputs.read_text())[STACK]
     settings = Settings(
         prefix=named["Prefix"], bucket=named["BucketName"], endpoint=cloud.endpoint, region=cloud.region
@@ -67,23 +78,23 @@ def deploy(cloud: LocalCloud, out: Path) -> Deployment:
     return Deployment(cloud=cloud, settings=settings, scheduler=Scheduler(settings=settings, check_jobs=False))
 
 
-def prove(deployment: Deployment) -> Iterator[str]:
-    """Give each deployed function something to do; yield what it did, or raise TimeoutError."""
+def prove(deployment: Deployment, *, patience: float = PATIENCE) -> Iterator[str]:
+    """Give each deployed function something to do; yield what it did, or raise TimeoutError after ``patience`` seconds."""
     scheduler = deployment.scheduler
     scheduler.create_schedule(_SCHEDULE, "starter.hello", "rate(10 seconds)", payload={"to": "deploy-local"})
     doomed = scheduler.submit("starter.doomed").id
 
-    _wait_for("the worker", lambda: _count(deployment.runs(), RunState.SUCCEEDED) >= RUNS)
+    _wait_for("the worker", patience, lambda: _count(deployment.runs(), RunState.SUCCEEDED) >= RUNS)
     late = max((run.lateness or timedelta()).total_seconds() for run in deployment.runs())
     yield f"worker: {RUNS} runs of a schedule succeeded, at most {late:.1f} s late"
 
-    _wait_for("the undertaker", lambda: _logged(deployment, "undertaker", "run.dead"))
+    _wait_for("the undertaker", patience, lambda: _logged(deployment, "undertaker", "run.dead"))
     if (state := scheduler.get_run(doomed).state) is not RunState.DEAD:
         raise TimeoutError(f"the doomed run is {state}, not DEAD")
     yield "undertaker: a run that failed for good is DEAD in the ledger"
 
     beyond = deployment.begun + HORIZON + timedelta(seconds=15)
-    _wait_for("the ticker", lambda: bool(scheduler.list_runs(_SCHEDULE, after=beyond).items))
+    _wait_for("the ticker", patience, lambda: bool(scheduler.list_runs(_SCHEDULE, after=beyond).items))
     yield f"ticker: fires claimed that were more than {HORIZON.seconds} s away when the schedule was made"
 
     yield f"auditor: {_audit(deployment)}"
@@ -95,11 +106,13 @@ def main() -> int:
     began = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="minutehand-deploy-") as out,
-        _accepted_credentials(),
+        accepted_credentials(),
         LocalCloud() as cloud,
     ):
         try:
-            deployment = deploy(cloud, Path(out))
+            synthesise(cloud, Path(out))
+            bootstrap(cloud, Path(out))
+            deployment = release(cloud, Path(out))
             _say(f"deployed in {time.monotonic() - began:.0f} s")
             for proof in prove(deployment):
                 _say(proof)
@@ -110,13 +123,12 @@ def main() -> int:
     return 0
 
 
-def _cdk(cloud: LocalCloud, out: Path, verb: str, app: str, context: dict[str, str], *arguments: str) -> None:
+def _cdk(cloud: LocalCloud, out: Path, verb: str, *arguments: str) -> None:
     node = wheel_node()
     if node is None or not CDK.exists():
         raise Misconfigured("the CDK's command line is not installed; run: make setup")
-    given = [argument for name, value in context.items() for argument in ("--context", f"{name}={value}")]
     done = subprocess.run(
-        [str(node), str(CDK), verb, "--app", app, "--output", str(out / "cdk.out"), "--no-notices", *given, *arguments],
+        [str(node), str(CDK), verb, "--no-notices", *arguments],
         cwd=ROOT,
         env={**inherited(), **cloud.environment, "CDK_HOME": str(out), "CDK_DISABLE_CLI_TELEMETRY": "true"},
         capture_output=True,
@@ -127,11 +139,11 @@ def _cdk(cloud: LocalCloud, out: Path, verb: str, app: str, context: dict[str, s
         raise Misconfigured(f"cdk {verb} failed:\n{done.stdout[-4_000:]}\n{done.stderr[-4_000:]}")
 
 
-def _wait_for(what: str, happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
+def _wait_for(what: str, patience: float, happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + patience
     while not happened():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{what} did nothing within {PATIENCE:.0f} s")
+            raise TimeoutError(f"{what} did nothing within {patience:.0f} s")
         time.sleep(_LOOK)
 
 
@@ -156,7 +168,7 @@ def _audit(deployment: Deployment) -> str:
 
 
 @contextmanager
-def _accepted_credentials() -> Iterator[None]:
+def accepted_credentials() -> Iterator[None]:
     """Any will do for the local cloud, but boto3 wants some; those of the user stay out of it."""
     before = dict(os.environ)
     os.environ.update({"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"})
