@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 from collections.abc import Callable, Iterable
@@ -17,6 +18,8 @@ from minutehand.flow.work import Around, Jobs, Worker, hide_batch
 from minutehand.model.moment import SECOND
 from minutehand.runs.transitions import HEARTBEAT
 from minutehand.services import system_clock
+
+log = logging.getLogger(__name__)
 
 
 class Batch:
@@ -62,9 +65,17 @@ class Batch:
         self._ended.set()
         self._eraser.stop()
 
+    @property
+    def must_recycle(self) -> bool:
+        """Whether a job's thread was abandoned: only the process's end ends it."""
+        return self._worker.desk.abandoned.is_set()
+
     def _beat(self) -> None:
         while not self._ended.wait(HEARTBEAT / SECOND):
-            self._heartbeat.beat(system_clock())
+            try:
+                self._heartbeat.beat(system_clock())
+            except Exception:  # the next beat may succeed, and without beats every lease is lost
+                log.exception("heartbeat.failed")
 
     def outcome(self, message_id: str) -> Outcome:
         """What became of a message, when it is known."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache
@@ -23,6 +25,7 @@ from minutehand.settings import from_environment
 from functions.observe import around_run, by_dimensions, count, logger, metrics, services, tracer
 from functions.worker.batch import Batch
 
+end_process = os._exit
 _processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
 
 
@@ -30,11 +33,23 @@ class _Kept(Exception):
     """No error: it tells Powertools that the message is not done with and comes back by itself."""
 
 
+def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
+    """Run a batch; then, if a job's thread had to be abandoned, end the process: Lambda starts another.
+
+    By then every outcome is settled and its message deleted, so the error that Lambda sees repeats nothing.
+    """
+    recycle = threading.Event()
+    response: PartialItemFailureResponse = _run(event, context, recycle=recycle)
+    if recycle.is_set():
+        end_process(1)
+    return response
+
+
 @logger.inject_lambda_context
 @tracer.capture_lambda_handler(capture_response=False)
 @metrics.log_metrics
-def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
-    """Run a batch; messages that stay are reported as failures, the others are deleted already."""
+def _run(event: dict[str, Any], context: LambdaContext, *, recycle: threading.Event) -> PartialItemFailureResponse:
+    """Messages that stay are reported as failures, the others are deleted already."""
     outcomes: list[Outcome] = []
 
     def settled(record: SQSRecord) -> None:
@@ -54,6 +69,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailure
     with batch:
         response = process_partial_response(event, settled, _processor, context)
     _report(outcomes)
+    if batch.must_recycle:
+        logger.error("worker.recycling")
+        recycle.set()
     return response
 
 

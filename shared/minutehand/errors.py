@@ -59,6 +59,10 @@ class JobError(MinutehandError):
     """A job was declared wrongly: two with one name, or not a function of ``(ctx, payload)``."""
 
 
+class NotFinished(MinutehandError, TimeoutError):
+    """The run had not ended when the time to wait for it was over."""
+
+
 class LeaseLost(MinutehandError):
     """This worker no longer holds the run: its lease ran out and another may have taken it, so nothing was written."""
 

@@ -108,12 +108,15 @@ def _connected(where: Settings | Services) -> Services:
 
 def run_worker(
     settings: Settings, jobs: Jobs, *, stop: threading.Event, concurrency: int = 10, grace: float = 10.0
-) -> None:
+) -> bool:
     """Work until ``stop``; then finish what can be finished within ``grace`` seconds and release the rest.
 
-    Runs execute in threads. A thread cannot be killed: when this returns, end the process, so that a released run's thread ends too.
+    Runs execute in threads. A thread cannot be killed: when this returns, end the process, so that a released run's thread ends
+    too. True: it stopped by itself because a job's thread had to be abandoned; start another process.
     """
-    WorkerProcess(connect(settings), jobs, concurrency=concurrency).run(stop=stop, grace=grace)
+    process = WorkerProcess(connect(settings), jobs, concurrency=concurrency)
+    process.run(stop=stop, grace=grace)
+    return process.must_recycle
 
 
 class WorkerProcess:
@@ -137,7 +140,7 @@ class WorkerProcess:
             random=random.Random(),
             name=process_name("worker"),
         )
-        self._worker = Worker(desk=desk, jobs=jobs, around=_around)
+        self._worker = Worker(desk=desk, jobs=jobs, around=_around, remaining=self._remaining)
 
     def run(self, *, stop: threading.Event, grace: float) -> None:
         """Work until ``stop``, then wind up."""
@@ -147,6 +150,7 @@ class WorkerProcess:
         threading.Thread(target=self._eraser.serve, args=(ended,), name="eraser", daemon=True).start()
         beating.start()
         polling.start()
+        threading.Thread(target=self._recycle, args=(stop,), name="recycle", daemon=True).start()
         log.info("worker.started", extra={"worker": self._worker.desk.name, "concurrency": self._concurrency})
         stop.wait()
         self._stopping.set()
@@ -156,6 +160,21 @@ class WorkerProcess:
         ended.set()
         self._eraser.stop()
         log.info("worker.stopped", extra={"unfinished": unfinished, "released": released})
+
+    def _remaining(self) -> float | None:
+        """A process has no time limit; once it stops, a job that checkpoints goes on elsewhere."""
+        return 0.0 if self._stopping.is_set() else None
+
+    @property
+    def must_recycle(self) -> bool:
+        """Whether a job's thread was abandoned here: end this process and start another."""
+        return self._worker.desk.abandoned.is_set()
+
+    def _recycle(self, stop: threading.Event) -> None:
+        """Stop when a job's thread was abandoned: what it still does is nobody's, and only the process's end ends it."""
+        self._worker.desk.abandoned.wait()
+        log.error("worker.recycling", extra={"worker": self._worker.desk.name})
+        stop.set()
 
     def _beat(self, ended: threading.Event) -> None:
         while not ended.wait(HEARTBEAT / SECOND):

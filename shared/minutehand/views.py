@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from minutehand.model.moment import from_ms
+from minutehand.model.run import Attempt, Beside, RunState
 from minutehand.model.run import Run as LedgerRun
-from minutehand.model.run import RunState
 from minutehand.model.schedule import Head, Revision, ScheduleState
 from minutehand.schedule import zone
 
@@ -38,6 +38,22 @@ class Schedule:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FailedAttempt:
+    """One attempt that failed."""
+
+    number: int  # 1, 2, 3 …
+    worker: str  # which process
+    started_at: datetime  # UTC: when its lease was last renewed or taken
+    ended_at: datetime  # UTC
+    error_type: str  # class of the exception
+    error: str  # its message
+    error_code: str | None  # its code or HTTP status
+    traceback: str  # its end
+    permanent: bool  # whether it was classified as not worth another attempt
+    next_attempt_at: datetime | None  # UTC; None if it was the last
+
+
+@dataclass(frozen=True, kw_only=True)
 class Run:
     """A run as its owner sees it."""
 
@@ -56,7 +72,16 @@ class Run:
     reason: str | None  # why it is in this state
     error_type: str | None  # class of the last failure
     error: str | None  # its message
+    error_code: str | None = None  # its code or HTTP status
     payload: Any = None  # one-offs only: what the job is given
+    result: Any = None  # what the job returned
+    progress: float | None = None  # 0 to 1, as of the last heartbeat
+    stage: str | None = None  # what the job is at, as of the last heartbeat
+    slices: int = 0  # slices that ended at a checkpoint
+    cancel_requested: bool = False  # its owner asked for its cancellation
+    replay_of: str | None = None  # id of the run that this one repeats
+    steps: Mapping[str, Any] = field(default_factory=dict)  # recorded results by name; get_run only
+    failed_attempts: Sequence[FailedAttempt] = ()  # oldest first; get_run only
 
     @property
     def lateness(self) -> timedelta | None:
@@ -102,9 +127,11 @@ def schedule_view(
     )
 
 
-def run_view(run: LedgerRun, payload: str | None = None) -> Run:
-    """The public form of a ledger row."""
-    text = payload or run.payload
+def run_view(
+    run: LedgerRun, *, payload: str | None = None, result: str | None = None, beside: Beside | None = None
+) -> Run:
+    """The public form of a ledger row, with what else is known."""
+    beside = beside or Beside()
     return Run(
         id=str(run.ref),
         tenant=run.ref.tenant,
@@ -121,5 +148,34 @@ def run_view(run: LedgerRun, payload: str | None = None) -> Run:
         reason=run.reason,
         error_type=run.failure.kind if run.failure else None,
         error=run.failure.message if run.failure else None,
-        payload=json.loads(text) if text is not None else None,
+        error_code=run.failure.code if run.failure else None,
+        payload=_value(payload or run.payload),
+        result=_value(result or run.result),
+        progress=run.progress,
+        stage=run.stage,
+        slices=run.slices,
+        cancel_requested=run.cancel_requested,
+        replay_of=run.replay_of,
+        steps={name: json.loads(text) for name, text in beside.steps.items()},
+        failed_attempts=[_attempt_view(attempt) for attempt in beside.attempts],
     )
+
+
+def _attempt_view(attempt: Attempt) -> FailedAttempt:
+    again = attempt.next_attempt_at
+    return FailedAttempt(
+        number=attempt.number,
+        worker=attempt.worker,
+        started_at=from_ms(attempt.started_at),
+        ended_at=from_ms(attempt.ended_at),
+        error_type=attempt.failure.kind,
+        error=attempt.failure.message,
+        error_code=attempt.failure.code,
+        traceback=attempt.failure.traceback,
+        permanent=attempt.failure.permanent,
+        next_attempt_at=None if again is None else from_ms(again),
+    )
+
+
+def _value(text: str | None) -> Any:
+    return None if text is None else json.loads(text)

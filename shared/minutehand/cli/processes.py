@@ -33,7 +33,9 @@ def worker(
     registry = _load(jobs or ([settings.jobs] if settings.jobs else []))
     logs.configure()
     with stop_on_signals() as stop:
-        processes.run_worker(settings, registry, stop=stop, concurrency=concurrency, grace=grace)
+        recycle = processes.run_worker(settings, registry, stop=stop, concurrency=concurrency, grace=grace)
+    if recycle:  # the same process number, a new interpreter: whoever supervises it sees no exit
+        os.execv(sys.executable, [sys.executable, "-m", "minutehand", *sys.argv[1:]])  # noqa: S606 (ourselves)
     end_process()
 
 

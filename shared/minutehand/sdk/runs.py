@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+import time
 import uuid
 from datetime import datetime, timedelta
 from typing import Any
 
 from minutehand import views
 from minutehand.arguments import checked_limit, due_time
-from minutehand.errors import NotFound
+from minutehand.errors import NotFinished, NotFound
+from minutehand.flow import cancel as cancelling
 from minutehand.flow import submit as submitting
 from minutehand.model.moment import to_ms
 from minutehand.model.names import check_name, one_off_ref, parse_run_id, schedule_owner
@@ -33,6 +36,8 @@ class Runs(Base):
         delivery: str | None = None,
         start: str | None = None,
         retry: Retry | None = None,
+        timeout: float | None = None,
+        deadline: float | None = None,
     ) -> Run:
         """Run a job once: now, at ``run_at`` (aware), or after ``delay`` (seconds or timedelta).
 
@@ -41,7 +46,8 @@ class Runs(Base):
         """
         now = self._clock()
         due = due_time(run_at, delay, now)
-        policies = self._resolved(self._job_name(job), overrides(delivery=delivery, start=start, retry=retry))
+        given = overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline)
+        policies = self._resolved(self._job_name(job), given)
         run_id = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
         text, ref = self._stored(payload)
         run = LedgerRun(
@@ -59,13 +65,65 @@ class Runs(Base):
         return views.run_view(submitting.submit(run, self._services, self._clock, same_time=run_at is not None))
 
     def get_run(self, run_id: str) -> Run:
-        """A run by its id. Raises InvalidInput, NotFound."""
+        """A run with its payload, result, steps and failed attempts. Raises InvalidInput, NotFound."""
+        run = self._read(run_id)
+        beside = self._services.ledger.beside(run.ref)
+        result = beside.result if run.result_ref == "beside" else run.result
+        if run.result_ref not in (None, "beside"):
+            result = self._services.payloads.get(str(run.result_ref))
+        payload = None if run.payload_ref is None else self._services.payloads.get(run.payload_ref)
+        return views.run_view(run, payload=payload, result=result, beside=beside)
+
+    def _read(self, run_id: str) -> LedgerRun:
         ref = parse_run_id(run_id)
         run = self._services.ledger.read(ref) if ref.tenant == self.tenant else None
         if run is None:
             raise NotFound(f"run_id={run_id!r}: tenant {self.tenant!r} has no such run, or its retention is over")
-        payload = None if run.payload_ref is None else self._services.payloads.get(run.payload_ref)
-        return views.run_view(run, payload)
+        return run
+
+    def wait_for(self, run_id: str, timeout: float = 60.0) -> Run:
+        """Wait until a run has ended, for at most ``timeout`` seconds. Raises NotFinished, NotFound.
+
+        Asks the ledger after 50 ms, then ever more seldom, every 5 s at last.
+        """
+        waiter, pause, give_up = threading.Event(), 0.05, time.monotonic() + timeout
+        while True:
+            run = self._read(run_id)
+            if run.is_terminal:
+                return self.get_run(run_id)
+            left = give_up - time.monotonic()
+            if left <= 0:
+                raise NotFinished(
+                    f"run_id={run_id!r}: still {run.state} after {timeout:g} s; wait longer, or look at it later"
+                )
+            waiter.wait(min(pause, left))
+            pause = min(pause * 1.5, 5.0)
+
+    def cancel_run(self, run_id: str) -> Run:
+        """Cancel a run. One that waits never starts; a running one sees ``ctx.cancelled`` at its worker's next heartbeat.
+
+        The run as it is then: CANCELLED, RUNNING with ``cancel_requested``, or ended already. Raises InvalidInput, NotFound.
+        """
+        return views.run_view(cancelling.cancel_run(self._read(run_id).ref, self._services, self._clock))
+
+    def cancel_runs(self, name: str, *, between: tuple[datetime, datetime], dry_run: bool = False) -> int:
+        """Cancel the runs of a schedule that have not ended, with fires in ``(between[0], between[1]]``; how many.
+
+        Fires that are not claimed yet are not touched: pause the schedule first if it should stop as well.
+        """
+        owner = schedule_owner(self.tenant, check_name(name))
+        after, upto = (to_ms(moment, "between") for moment in between)
+        count = 0
+        for run in self._services.ledger.window(owner, after=after, upto=upto):
+            if not run.is_terminal:
+                count += 1
+                if not dry_run:
+                    cancelling.cancel_run(run.ref, self._services, self._clock)
+        return count
+
+    def retry_run(self, run_id: str) -> Run:
+        """Give a run that waits for its next attempt that attempt now. Raises Conflict for one that does not wait so."""
+        return views.run_view(cancelling.hasten_run(self._read(run_id).ref, self._services, self._clock))
 
     def list_runs(
         self,

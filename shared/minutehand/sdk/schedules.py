@@ -50,19 +50,24 @@ class Schedules(Base):
         delivery: str | None = None,
         start: str | None = None,
         retry: Retry | None = None,
+        timeout: float | None = None,
+        deadline: float | None = None,
     ) -> Schedule:
         """Create a schedule and arm it: a fire that is due in five seconds starts in five seconds.
 
         ``expression`` is cron ("0 9 * * MON-FRI"), ``rate(5 minutes)``, ``at(2026-12-24T18:00:00)`` or a recurrence rule, read in
         ``timezone`` (default UTC); several are due at every instant of any. A ``Rule`` says more: exclusions, holidays, windows,
         what happens when the clocks change.
-        ``payload`` is anything that JSON can say, up to 256 KB. ``delivery``, ``start`` and ``retry`` override the job's own.
+        ``payload`` is anything that JSON can say, up to 256 KB. ``delivery``, ``start``, ``retry``, ``timeout`` and
+        ``deadline`` override the job's own.
         Raises InvalidInput (ExpressionError for expression and zone), AlreadyExists, Unavailable.
         """
         check_name(name)
         known = self._job_name(job)
         rule = _rule(expression, timezone)
-        policies = self._resolved(known, overrides(delivery=delivery, start=start, retry=retry))
+        policies = self._resolved(
+            known, overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline)
+        )
         words = checked_text("description", description, MAX_DESCRIPTION), checked_tags(tags or {})
         text, ref = self._stored(payload)
         definition = Definition(job=known, rule=rule, payload=text, payload_ref=ref, overrides=policies)
@@ -82,6 +87,8 @@ class Schedules(Base):
         delivery: str | None = None,
         start: str | None = None,
         retry: Retry | None = None,
+        timeout: float | None = None,
+        deadline: float | None = None,
         expected_revision: int | None = None,
     ) -> Schedule:
         """Give a schedule a new revision; what is left out stays as it is. A paused one stays paused.
@@ -92,7 +99,7 @@ class Schedules(Base):
         check_name(name)
         if job is not None:
             self._job_name(job)
-        given = overrides(delivery=delivery, start=start, retry=retry)
+        given = overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline)
         new_payload = None if payload is UNSET else self._stored(payload)
 
         def define(present: Definition | None) -> Definition:

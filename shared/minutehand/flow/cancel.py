@@ -1,0 +1,50 @@
+"""Cancel and hasten: what an owner asks of one run. When ``cancel_run`` returns, no further attempt of it starts."""
+
+from __future__ import annotations
+
+from minutehand.errors import Conflict, NotFound, Unavailable
+from minutehand.flow.handle import order_of
+from minutehand.flow.ports import Clock, Services
+from minutehand.flow.publish import publish
+from minutehand.model.names import RunRef
+from minutehand.model.run import Run, RunState
+from minutehand.runs.transitions import cancel, hasten, request_cancel
+
+_ROUNDS = 5  # times that a run may move between being seen and being changed
+
+
+def cancel_run(ref: RunRef, services: Services, clock: Clock) -> Run:
+    """A waiting run is CANCELLED; a running one is asked to end; an ended one stays as it is."""
+    for _ in range(_ROUNDS):
+        now = clock()
+        moved = services.ledger.move(ref, cancel(now=now, expires=now + services.retention))
+        run = moved.run
+        if run is None:
+            raise NotFound(f"run_id={str(ref)!r}: there is no such run, or its retention is over")
+        if moved.applied or run.is_terminal:
+            return run
+        if run.state is RunState.RUNNING:
+            asked = services.ledger.move(ref, request_cancel())
+            if asked.applied and asked.run is not None:
+                return asked.run
+    raise Conflict(f"run_id={str(ref)!r}: it changed {_ROUNDS} times meanwhile; cancel it again")
+
+
+def hasten_run(ref: RunRef, services: Services, clock: Clock) -> Run:
+    """A run that waits for its next attempt has it now."""
+    moved = services.ledger.move(ref, hasten(now=clock()))
+    run = moved.run
+    if run is None:
+        raise NotFound(f"run_id={str(ref)!r}: there is no such run, or its retention is over")
+    if not moved.applied:
+        raise Conflict(
+            f"run_id={str(ref)!r}: it is {run.state}, so there is no attempt to hasten; "
+            "replay_run() makes a new run with the same payload"
+        )
+    whole = services.ledger.read(ref) or run  # with the payload that lies beside its row
+    message = order_of(whole, services)
+    if message is None or not publish([message], services.work, clock)[0]:
+        raise Unavailable(
+            f"run_id={str(ref)!r}: its message was not accepted; it runs at its next attempt, or call again"
+        )
+    return whole
