@@ -17,10 +17,11 @@ from minutehand.schedule.zones import Zone
 
 OnExcluded = Literal["skip", "next_business_day", "previous_business_day"]
 
-_YEARS = 40 * 366 * 86_400_000  # milliseconds without a fire that is not excluded: then none is expected any more
+_DAYS_WITHOUT = 40 * 366  # days without a fire that is not excluded: then none is expected any more
 _DAYS = 3660  # days in a row that may be off besides ranges
 _FARTHEST = 31  # days that a fire is moved at most; with no business day so near it is skipped
-_WORK = 15_000  # expressions looked at in one search, about 40 ms
+_WORK = 10_000  # expressions looked at in one search, about 40 ms
+MOVE = 25  # expressions that take as long as moving one fire
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Excluding:
         for _ in range(_WORK // self.weight):
             if due is None or (resume := self._blocked(due)) is None:
                 return due
-            if due - after > _YEARS:
+            if due - after > _DAYS_WITHOUT * 86_400_000:
                 break
             due = self.table.next(resume)
         raise _all_excluded()
@@ -65,22 +66,19 @@ class Moved:
     table: Timetable
     zone: Zone
     exclusions: Exclusions
-    weight: int  # expressions that one step looks at
     forward: bool  # to the next business day, else to the previous
     gap: Gap  # if the clocks skip that time of day there
 
     def next(self, after: int) -> int | None:
         """See ``Timetable``. Raises ``ExpressionError`` if no business day comes."""
         day: int | None = free_day(self.exclusions, self.zone.local(after // 1000) // 86400, business=True)
-        for _ in range(_WORK // self.weight):
-            if day is None:
-                return None
+        while day is not None:
             sources = self._sources(day)
             arrivals = [due for source in sources if (due := self._arrival(source, day, after)) is not None]
             if arrivals:
                 return min(arrivals)
             day = self._next_day(max(sources) + 1)
-        raise _all_excluded()
+        return None
 
     def _off(self, day: int) -> bool:
         return self.exclusions.off(day, business=True)
@@ -116,24 +114,24 @@ class Moved:
 
     def _next_day(self, day: int) -> int | None:
         """The business day of the first fire from ``day`` on; None if there is no more fire."""
-        for _ in range(_WORK // self.weight):
-            due = self.table.next(self.zone.reaches(day * 86400) * 1000 - 1)
-            if due is None:
-                return None
+        begin = day
+        while (due := self.table.next(self.zone.reaches(day * 86400) * 1000 - 1)) is not None:
             source = self.zone.local(due // 1000) // 86400
+            if source - begin > _DAYS_WITHOUT:
+                raise _all_excluded()
             free = free_day(self.exclusions, source, business=True)
-            if self.forward or free == source:
-                if free - source <= _FARTHEST:
-                    return free
-                day = free - _FARTHEST
-            else:
-                target = source - 1
-                while self._off(target) and source - target <= _FARTHEST:
-                    target -= 1
-                if source - target <= _FARTHEST:
-                    return target
-                day = free
-        raise _all_excluded()
+            target = free if self.forward else self._last_day(source)
+            if abs(target - source) <= _FARTHEST:
+                return target
+            day = free - _FARTHEST if self.forward else free  # nothing before it is within reach of a business day
+        return None
+
+    def _last_day(self, day: int) -> int:
+        """The last business day up to ``day``, or a day too far away."""
+        target = day
+        while self._off(target) and day - target <= _FARTHEST:
+            target -= 1
+        return target
 
 
 def free_day(exclusions: Exclusions, day: int, *, business: bool) -> int:

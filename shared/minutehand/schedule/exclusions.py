@@ -17,6 +17,7 @@ from minutehand.schedule.days import EPOCH
 from minutehand.schedule.fields import Spread, Token, about
 from minutehand.schedule.holidays import Holidays, calendar
 from minutehand.schedule.pattern import CronPattern
+from minutehand.schedule.zones import LAST_SECOND
 
 MOST = 200  # exclusions of one schedule
 MOST_EXPRESSIONS = 20  # of these, cron expressions
@@ -127,6 +128,8 @@ def _range(name: str, text: str, found: re.Match[str]) -> tuple[int, int]:
         first, last = (date.fromisoformat(part).toordinal() - EPOCH for part in (found[1], found[2] or found[1]))
     except ValueError as error:
         raise ExpressionError(name, text, f"no such date ({error})", "give a date that the calendar has") from None
+    if last > LAST_SECOND // 86400:
+        raise ExpressionError(name, text, "at the end of the calendar", "give a year up to 9998")
     if first > last:
         raise ExpressionError(name, text, "the range runs backwards", f"write {found[2]}/{found[1]}")
     return first, last

@@ -14,7 +14,7 @@ from minutehand.schedule.recurrence import recurrence
 from minutehand.schedule.rrule import Recur, Recurrences
 from minutehand.schedule.simple import Rate
 from minutehand.schedule.spread import stable
-from minutehand.schedule.tables import EARLIEST, Between, Every, Listed, Timetable, Without, fires, union
+from minutehand.schedule.tables import EARLIEST, LATEST, Between, Every, Listed, Timetable, Without, fires, union
 from minutehand.schedule.wall import Gap, Repeated, WallClock
 
 LONGEST = 512  # characters of an expression
@@ -56,13 +56,15 @@ def read(text: object) -> Expression:
     return _read(text)
 
 
-@lru_cache(maxsize=_KEPT)
-def _read(text: str) -> Expression:
+def read_anew(text: str) -> Expression:
+    """Parse without looking whether this text was parsed before."""
     longest = LONGEST_RRULE if rrule.is_rrule(text) else LONGEST
     if len(text) > longest:
-        raise ExpressionError(
-            "expression", text, f"longer than {longest} characters", "split it into several expressions"
-        )
+        problem = f"longer than {longest} characters"
+        raise ExpressionError("expression", text, problem, "split it into several expressions")
+    if not text.isascii():
+        position = next(number for number, letter in enumerate(text) if not letter.isascii())
+        Token(text, position, text).fail(f"the character {text[position]!r}", "use plain ASCII characters")
     asked: list[str] = []
 
     def note(salt: str, width: int) -> int:  # noqa: ARG001 the signature of a Spread
@@ -70,6 +72,9 @@ def _read(text: str) -> Expression:
         return 0
 
     return Expression(text, _parse(text, note), bool(asked))
+
+
+_read = lru_cache(maxsize=_KEPT)(read_anew)
 
 
 def _parse(text: str, spread: Spread) -> Parsed:
@@ -136,10 +141,11 @@ def _recurring(text: str, start: Moment, zone: str, policy: Policy) -> Timetable
     for token, recur in parsed.rules:
         pattern = recurrence(token, recur, start.second)
         tables.append(_until(WallClock(pattern, zones.table(zone), gap, repeated), recur, zone))
-    moments = parsed.added if parsed.rules else (start, *parsed.added)
-    instants = {due for moment in moments for due in fires(moment.table(zone, gap, repeated), EARLIEST, -EARLIEST)}
+    # Without a rule DTSTART is an occurrence itself; with one, it is if it matches.
+    moments = parsed.added if parsed.rules or parsed.start is None else (start, *parsed.added)
+    instants = {due for moment in moments for due in fires(moment.table(zone, gap, repeated), EARLIEST, LATEST)}
     tables.append(Listed(tuple(sorted(instants))))
-    removed = {due for moment in parsed.removed for due in fires(moment.table(zone, gap, "both"), EARLIEST, -EARLIEST)}
+    removed = {due for moment in parsed.removed for due in fires(moment.table(zone, gap, "both"), EARLIEST, LATEST)}
     return Without(union(tables), frozenset(removed)) if removed else union(tables)
 
 

@@ -19,5 +19,12 @@ def milliseconds(field: str, moment: object) -> int:
 
 
 def moment(instant: int, zone: str = "UTC") -> datetime:
-    """UTC milliseconds as a datetime in an IANA zone."""
-    return (_EPOCH + timedelta(milliseconds=instant)).astimezone(zones.zone(zone))
+    """UTC milliseconds as a datetime in an IANA zone, as the engine's own rules have it.
+
+    Its ``tzinfo`` is ``ZoneInfo(zone)``, unless the machine's time zone database is of another opinion about this instant.
+    """
+    utc = _EPOCH + timedelta(milliseconds=instant)
+    shown = utc.astimezone(zones.zone(zone))
+    if shown.utcoffset() == timedelta(seconds=zones.table(zone).offset(instant // 1000)):
+        return shown
+    return utc.astimezone(zones.packaged(zone))

@@ -57,7 +57,9 @@ class CronPattern:
 
     def _in_later_month(self, year: int, number: int) -> int:
         """The first matching second after a month."""
+        last = year
         while (year := self._year(year)) <= LAST_YEAR:
+            number = number if year == last else 0
             coming = self.months >> number + 1
             while coming:
                 number += 1 + lowest(coming)
@@ -65,7 +67,7 @@ class CronPattern:
                 if found:
                     return (date(year, number, 1).toordinal() - EPOCH + lowest(found) - 1) * 86400 + self.clock.first
                 coming = self.months >> number + 1
-            year, number = year + 1, 0
+            year += 1
         return FOREVER
 
     def _year(self, year: int) -> int:

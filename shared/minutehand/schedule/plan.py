@@ -8,7 +8,7 @@ from itertools import islice
 
 from minutehand.errors import ExpressionError
 from minutehand.schedule import expressions, zones
-from minutehand.schedule.calendars import Excluding, Moved, OnExcluded
+from minutehand.schedule.calendars import MOVE, Excluding, Moved, OnExcluded
 from minutehand.schedule.exclusions import Exclusions
 from minutehand.schedule.expressions import Expression, Policy
 from minutehand.schedule.spread import Spread
@@ -68,8 +68,8 @@ class Plan:
             return Excluding(table, zone, exclusions, weight, days=True) if exclusions != Exclusions() else table
         forward = self.on_excluded == "next_business_day"
         gap: Gap = "skip" if self.policy.gap == "skip" else "next_valid"
-        table = Moved(table, zone, exclusions, weight, forward, gap)
-        return Excluding(table, zone, exclusions, weight, days=False) if exclusions.times else table
+        table = Moved(table, zone, exclusions, forward, gap)
+        return Excluding(table, zone, exclusions, weight * MOVE, days=False) if exclusions.times else table
 
     def _seed(self, key: str | None) -> str:
         if self.window:

@@ -68,9 +68,7 @@ def _backwards(table: Timetable, before: int, not_before: int) -> Iterable[int]:
 def _merged(rule: Rule, now: int, key: str | None, found: Iterable[int], changes: list[Row]) -> list[Row]:
     plain = rule if rule.window or rule.jitter else replace(rule, gap="skip", max_fires=None, last=None)
     unmoved = plain.plan.timetable(now, key)  # a spread fire stands nowhere near its time: no mark
-    return sorted(
-        [*changes, *(_fire(rule.timezone, due, unmoved) for due in found)], key=_in_time
-    )
+    return sorted([*changes, *(_fire(rule.timezone, due, unmoved) for due in found)], key=_in_time)
 
 
 def _in_time(row: Row) -> tuple[float, str]:

@@ -74,6 +74,7 @@ def is_rrule(expression: str) -> bool:
 def parse(expression: str) -> Recurrences:
     """Parse lines separated by white space; a bare ``FREQ=…`` is an RRULE."""
     start: Moment | None = None
+    dated = False  # DTSTART is a date without a time
     rules: list[tuple[Token, Recur]] = []
     dates: dict[str, list[Moment]] = {"RDATE": [], "EXDATE": []}
     for found in re.finditer(r"\S+", expression):
@@ -82,13 +83,16 @@ def parse(expression: str) -> Recurrences:
         if name == "RRULE" and not parameters:
             rules.append((value, _recur(value)))
         elif name == "DTSTART" and start is None:
-            start = _stamp(value, _zone(line, parameters))
+            start, dated = _stamp(value, _zone(line, parameters)), "T" not in value.text.upper()
         elif name in dates:
             dates[name] += [_stamp(date, _zone(line, parameters)) for date in value.split(",")]
         else:
             line.fail(f"{line.text[:20]!r} cannot stand here", "give one DTSTART, then RRULE, RDATE and EXDATE lines")
     if not rules and not dates["RDATE"] and start is None:
         Token(expression, 0, expression).fail("nothing recurs here", "add an RRULE or a DTSTART")
+    for token, recur in rules:
+        if recur.until:
+            _check_until(next(part for part in token.split(";") if part.text.upper().startswith("UNTIL=")), dated=dated)
     return Recurrences(start, tuple(rules), tuple(dates["RDATE"]), tuple(dates["EXDATE"]))
 
 
@@ -149,6 +153,12 @@ def _recur(token: Token) -> Recur:
         days=days,
         by=by,
     )
+
+
+def _check_until(part: Token, *, dated: bool) -> None:
+    if ("T" in part.text.upper().removeprefix("UNTIL=")) is dated:
+        problem = "UNTIL has a time, but DTSTART is a date" if dated else "UNTIL is a date, but DTSTART has a time"
+        part.fail(problem, "write UNTIL=20261224" if dated else "write UNTIL=20261224T235959")
 
 
 def _check_combination(

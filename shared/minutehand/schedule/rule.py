@@ -153,7 +153,7 @@ def _to_json(value: object) -> object:
 
 
 def _date(name: str, value: object) -> datetime:
-    if not isinstance(value, int) or not EARLIEST < value < -EARLIEST:
+    if not isinstance(value, int) or not EARLIEST <= value <= LATEST:
         raise ExpressionError(name, value, "not an instant in UTC milliseconds", "store what as_dict gave")
     return moment(value)
 

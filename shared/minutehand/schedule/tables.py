@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-EARLIEST, LATEST = -(10**14), 10**15  # UTC milliseconds outside of all dates
+from minutehand.schedule.zones import FIRST_SECOND, LAST_SECOND
+
+EARLIEST, LATEST = FIRST_SECOND * 1000, LAST_SECOND * 1000  # UTC milliseconds: nothing is due outside
 
 
 class Timetable(Protocol):
@@ -51,9 +53,9 @@ class Every:
     def next(self, after: int) -> int | None:
         """See ``Timetable``."""
         if after < self.first:
-            return self.first
+            return self.first if self.first <= LATEST else None
         due = after + self.period - (after - self.first) % self.period
-        return due if due < LATEST else None
+        return due if due <= LATEST else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import struct
 from dataclasses import dataclass
 from datetime import date
 
+NEVER_LISTED = -62_135_596_800  # year 1: a zone without a list follows its rule from the beginning
 _EPOCH = date(1970, 1, 1).toordinal()
 _HEADER = struct.Struct(">4s16x6I")  # magic, version and padding, then the six counts
 _TYPE_SIZE = 6  # bytes of one local time type: offset, is it summer time, where its abbreviation stands
@@ -25,6 +26,9 @@ class Changes:
 
     instants: list[int]  # when the offset changes, ascending
     offsets: list[int]  # before the first change, then after each: one more than ``instants``
+    listed_until: (
+        int  # the last entry of the list, whether or not it changed the offset; the yearly rule begins after it
+    )
     yearly: tuple[Yearly, Yearly] | None  # summer time begins, ends; None: no more changes
 
 
@@ -61,7 +65,7 @@ def read(data: bytes) -> Changes:
     known = [struct.unpack_from(">i", data, table + _TYPE_SIZE * n)[0] for n in range(types)]
     footer = data[start + _block_size(counts, 8) :].strip(b"\n").decode("ascii")
     listed, offsets = _only_changes(instants, [known[0], *(known[kind] for kind in kinds)])
-    return Changes(listed, offsets, _yearly(footer))
+    return Changes(listed, offsets, instants[-1] if instants else NEVER_LISTED, _yearly(footer))
 
 
 def _block_size(counts: tuple[int, ...] | list[int], width: int) -> int:

@@ -57,7 +57,8 @@ class WallClock:
 
     def _onward(self, at: int, local: int, found: int) -> int:
         """The first fire in a later segment. Nothing matches from ``local`` to ``found``, so most segments need no new search."""
-        segments = self.zone.reach(min(found + LONGEST_OFFSET, LAST_SECOND))
+        coming = found if found < FOREVER else local  # without a match only what is shown again remains: no need to look far
+        segments = self.zone.reach(min(coming + LONGEST_OFFSET, LAST_SECOND))
         froms, untils = segments.windows[self.repeated]
         for later in range(at + 1, len(segments.starts)):
             due = self._after_gap(segments, later, local, found)

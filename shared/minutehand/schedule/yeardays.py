@@ -10,6 +10,7 @@ from datetime import date
 from minutehand.schedule.clock import lowest
 from minutehand.schedule.days import EPOCH
 from minutehand.schedule.rrule import Recur
+from minutehand.schedule.zones import LAST_YEAR
 
 NO_DAY = 10**9  # days; later than any
 _ALL_MONTHS = range(1, 13)
@@ -46,11 +47,13 @@ class YearDays:
     def next(self, day: int) -> int:
         """The first day (since 1970) that matches, from ``day`` on; ``NO_DAY`` if none ever does."""
         today = date.fromordinal(day + EPOCH)
+        if today.year >= LAST_YEAR:
+            return NO_DAY
         first = day - today.timetuple().tm_yday + 1
         coming = self.matching(today.year) >> day - first
         if coming:
             return day + lowest(coming)
-        for year in range(today.year + 1, min(today.year + _CYCLE + 1, date.max.year)):
+        for year in range(today.year + 1, min(today.year + _CYCLE + 1, LAST_YEAR)):
             coming = self.matching(year)
             if coming:
                 return date(year, 1, 1).toordinal() - EPOCH + lowest(coming)
@@ -104,8 +107,7 @@ def _bits(first: int, length: int) -> int:
 def _month(year: int, month: int) -> tuple[int, int]:
     """Where a month begins in its year, and its length."""
     first = date(year, month, 1).toordinal() - date(year, 1, 1).toordinal()
-    following = date(year + month // 12, month % 12 + 1, 1) if (year, month) != (date.max.year, 12) else None
-    return first, following.toordinal() - date(year, month, 1).toordinal() if following else 31
+    return first, date(year + month // 12, month % 12 + 1, 1).toordinal() - date(year, month, 1).toordinal()
 
 
 def _numbered(numbers: tuple[int, ...], first: int, length: int) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from itertools import accumulate
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -114,10 +115,11 @@ class Zone:
         instants, offsets = list(self._changes.instants), list(self._changes.offsets)
         if not self._changes.yearly:
             return Segments.of(instants, offsets, FOREVER)
-        begin = datetime.fromtimestamp(instants[-1], UTC).year if instants else 1
+        listed = self._changes.listed_until
+        begin = datetime.fromtimestamp(listed, UTC).year
         horizon = _start_of(max(year, begin + 2))
         for instant, offset in _coming(self._changes.yearly, begin, max(year, begin + 2)):
-            if offset != offsets[-1] and (not instants or instants[-1] < instant):
+            if offset != offsets[-1] and instant > listed:
                 instants.append(instant)
                 offsets.append(offset)
         return Segments.of(instants, offsets, horizon)
@@ -137,21 +139,39 @@ def zone(name: str) -> ZoneInfo:
     return ZoneInfo(name)
 
 
+class Packaged(ZoneInfo):
+    """A zone by the rules of the ``tzdata`` package, where the machine has others."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return packaged, (self.key,)
+
+
+@cache  # bounded by the number of zones
+def packaged(name: str) -> Packaged:
+    """Zone ``name`` as the engine has it; the name must have been checked."""
+    with _file(name).open("rb") as file:
+        return Packaged.from_file(file, key=name)
+
+
 def check_name(name: object) -> None:
     """Raise ``ExpressionError`` unless ``name`` is in the IANA database."""
-    if not isinstance(name, str) or name not in _names():
+    if not isinstance(name, str) or name not in names():
         raise ExpressionError("timezone", name, "not a name of the IANA time zone database", _remedy(name))
 
 
 @cache  # bounded by the number of zones
 def table(name: str) -> Zone:
     """The segments of zone ``name``; the name must have been checked."""
-    parts = ("zoneinfo", *name.split("/"))
-    return Zone(name, tzif.read(resources.files("tzdata").joinpath(*parts).read_bytes()))
+    return Zone(name, tzif.read(_file(name).read_bytes()))
+
+
+def _file(name: str) -> Traversable:
+    return resources.files("tzdata").joinpath("zoneinfo", *name.split("/"))
 
 
 @cache
-def _names() -> frozenset[str]:
+def names() -> frozenset[str]:
+    """Every name of the IANA database that may be used."""
     return frozenset(resources.files("tzdata").joinpath("zones").read_text("ascii").split())
 
 
@@ -159,7 +179,7 @@ def _remedy(name: object) -> str:
     if not isinstance(name, str):
         return "give a name such as 'Europe/Berlin'"
     wanted = name[:_LONGEST_NAME].lower()
-    spelled = {known.lower(): known for known in _names()}
+    spelled = {known.lower(): known for known in names()}
     cities = {known.rpartition("/")[2]: known for known in spelled}
     near = difflib.get_close_matches(wanted, spelled, n=3, cutoff=0.75) or [
         cities[city] for city in difflib.get_close_matches(wanted, cities, n=3, cutoff=0.8)

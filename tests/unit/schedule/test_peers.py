@@ -1,0 +1,97 @@
+"""The same questions put to independent implementations: cronsim and croniter for cron, dateutil for recurrence rules.
+
+Where one of them is known to differ, the case is kept away from it here and stands in ``test_disagreements``.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+
+import pytest
+from croniter import croniter
+from cronsim import CronSim
+from dateutil.rrule import rrulestr
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from minutehand.errors import ExpressionError
+from minutehand.schedule import next_fires, zones
+from tests.unit.schedule.oracle import Cron, changes, crons, recurrence_rules
+
+CHANGES = changes(1980, 2037)
+moments = st.datetimes(datetime(1990, 1, 1), datetime(2060, 1, 1))  # noqa: DTZ001 naive wall time, on purpose
+
+DEGENERATE = re.compile(r"\b(\d+)-\1\b")  # `3-3`, which both read as a longer range
+
+
+def ours(expression: str, zone: str, after: datetime, count: int) -> list[datetime]:
+    try:
+        return [fire.astimezone(UTC) for fire in next_fires(expression, timezone=zone, after=after, count=count)]
+    except ExpressionError as error:
+        assume("never occurs" not in error.problem)
+        raise
+
+
+def check_croniter(cron: Cron, after: datetime) -> None:
+    starred = {cron.day.text[0], cron.weekday.text[0]} & {"*"}
+    assume(not starred or "*" in (cron.day.text, cron.weekday.text))  # croniter: `*/2` does not make both necessary
+    found = ours(cron.text, "UTC", after.replace(tzinfo=UTC), 4)
+    assume(not DEGENERATE.search(cron.text))
+    peer = croniter(cron.text, after)
+    assert [fire.replace(tzinfo=None) for fire in found] == [peer.get_next(datetime) for _ in range(4)]
+
+
+def check_cronsim(cron: Cron, zone: str, instant: int, hours: int) -> None:
+    assume(not DEGENERATE.search(cron.text))
+    starred = cron.minute.text[0] == "*" or cron.hour.text[0] == "*"
+    assume(cron.fixed is not starred)  # cronsim, like Debian, takes `1-5/2` for a set time
+    after = datetime.fromtimestamp(instant, UTC) + timedelta(hours=hours)
+    found = ours(cron.text, zone, after, 6)
+    peer = CronSim(cron.text, after.astimezone(zones.packaged(zone)))
+    assert found == [fire.astimezone(UTC) for fire in islice(peer, 6)]
+
+
+def check_dateutil(rule: str, start: datetime) -> None:
+    text = f"DTSTART:{start:%Y%m%dT%H%M%S}\nRRULE:{rule}"
+    try:
+        found = next_fires(text, after=start.replace(tzinfo=UTC) - timedelta(seconds=1), count=6)
+    except ExpressionError as error:
+        assert "no day of any year" in error.problem or "steps apart" in error.problem  # noqa: PT017
+        return
+    if found:  # where ours ends, dateutil spins or raises: ask it for no more than there is
+        assert found == [fire.replace(tzinfo=UTC) for fire in islice(rrulestr(text), len(found))]
+
+
+@settings(max_examples=200, deadline=None)
+@given(crons, moments)
+def test_croniter_agrees_on_naive_time(cron: Cron, after: datetime):
+    check_croniter(cron, after)
+
+
+@settings(max_examples=200, deadline=None)
+@given(crons, st.sampled_from(CHANGES), st.integers(-30, 4))
+def test_cronsim_agrees_around_changes_of_the_clocks(cron: Cron, change: tuple[str, int], hours: int):
+    check_cronsim(cron, *change, hours)
+
+
+@settings(max_examples=200, deadline=None)
+@given(recurrence_rules(), moments)
+def test_dateutil_agrees_on_recurrence_rules(rule: str, start: datetime):
+    check_dateutil(rule, start.replace(microsecond=0))
+
+
+@pytest.mark.proof
+@settings(max_examples=10_000, deadline=None)
+@given(crons, moments, st.sampled_from(CHANGES), st.integers(-30, 4))
+def test_cron_peers_at_length(cron: Cron, after: datetime, change: tuple[str, int], hours: int):
+    check_croniter(cron, after)
+    check_cronsim(cron, *change, hours)
+
+
+@pytest.mark.proof
+@settings(max_examples=10_000, deadline=None)
+@given(recurrence_rules(), moments)
+def test_dateutil_at_length(rule: str, start: datetime):
+    check_dateutil(rule, start.replace(microsecond=0))
