@@ -36,7 +36,7 @@ class Auditor(Construct):
         store.allow(self.function, "schedules", READ, SCAN)
         store.allow(self.function, "revisions", READ)
         store.allow(self.function, "agenda", READ, WRITE, BATCH, DELETE)
-        store.allow(self.function, "runs", READ, WRITE, PARTIQL)
+        store.allow(self.function, "runs", READ, WRITE, PARTIQL, SCAN)
         store.allow_key(self.function)
         queues.work.grant_send_messages(self.function)
         Clock(self, "Hourly", function=self.function, minute=MINUTE)

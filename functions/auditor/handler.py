@@ -18,5 +18,5 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  #
     """Audit, repair, report."""
     report = audit(services(), clock=system_clock)
     count(Audits=1, Rearmed=report.rearmed, Unclaimed=report.unclaimed, AuditResent=report.resent)
-    count(QuarantinedEntries=report.quarantined, AuditFailed=report.failed)
+    count(QuarantinedEntries=report.quarantined, AuditFailed=report.failed, Overdue=report.overdue)
     return dict(vars(report))

@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 GRACE = 5 * MINUTE  # how long past its time a run may wait before it is sent again
 WINDOW = 2 * HOUR  # how far back fires are recomputed: twice the auditor's period
+SEGMENTS = 24 * 7  # parts of the ledger, one an hour: every run is looked at once a week, within the queue's 14 days
 _MOST = 2_000  # fires of one schedule that are recomputed
 _PAGE = 500
 _FAR = 200 * 365 * DAY
@@ -45,10 +46,18 @@ class AuditReport:
     resent: int = 0  # runs waiting or running long past their time: sent again
     quarantined: int = 0  # entries that were moved aside and wait for a human
     failed: int = 0  # schedules that could not be audited
+    overdue: int = (
+        0  # runs of any age and kind, found in this hour's part of the ledger long past their time: sent again
+    )
 
 
-def audit(services: Services, *, clock: Clock, slices: int = 1, window: int = WINDOW) -> AuditReport:
-    """One audit. ``slices`` bounds memory: the schedules of one hash range at a time are held against the agenda."""
+def audit(
+    services: Services, *, clock: Clock, slices: int = 1, window: int = WINDOW, segments: int = SEGMENTS
+) -> AuditReport:
+    """One audit. ``slices`` bounds memory: the schedules of one hash range at a time are held against the agenda.
+
+    ``segments`` is into how many parts the ledger is cut, of which each audit reads one; 0 reads none.
+    """
     report = AuditReport()
     shards = services.agenda.shards(fresh=True)
     for part in range(slices):
@@ -58,6 +67,8 @@ def audit(services: Services, *, clock: Clock, slices: int = 1, window: int = WI
         _chains(active, services, clock, shards, report)
         for head in active:
             _runs_of(head, services, clock, window, report)
+    if segments:
+        _overdue(clock() // HOUR % segments, segments, services, clock, report)
     report.quarantined = sum(len(services.agenda.quarantined(shard)) for shard in range(shards))
     log.info("audit.done", extra=dict(vars(report)))
     return report
@@ -178,6 +189,21 @@ def _is_waiting_in_agenda(revision: Revision, fire: int, services: Services) -> 
         after = page.last
         if after is None:
             return False
+
+
+def _overdue(segment: int, segments: int, services: Services, clock: Clock, report: AuditReport) -> None:
+    """Runs whose message must be gone, a one-off's or an old one's: nothing else would ever come back to them."""
+    for run in services.ledger.unfinished(segment=segment, segments=segments):
+        now = clock()
+        if not is_stuck(run, now - WINDOW):
+            continue
+        try:
+            fresh = services.ledger.read(run.ref)
+            if fresh is not None and is_stuck(fresh, now - WINDOW):
+                report.overdue += _resend(fresh, services, clock)
+        except MinutehandError as problem:
+            report.failed += 1
+            log.error("audit.failed", extra={"run_id": str(run.ref), "error": str(problem)})
 
 
 def is_stuck(run: Run, now: int) -> bool:

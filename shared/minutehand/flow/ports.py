@@ -127,6 +127,9 @@ class Ledger(Protocol):
     def window(self, owner: str, *, after: int, upto: int) -> Iterator[Run]:
         """All runs of a schedule with fires in ``(after, upto]``, oldest first."""
 
+    def unfinished(self, *, segment: int, segments: int) -> Iterator[Run]:
+        """Every run of one segment of the ledger that has not ended, read eventually: for the auditor."""
+
     def latest(self, owner: str, *, upto: int) -> Iterator[Run]:
         """Runs of a schedule with fires up to then, newest first; read as far as they are asked for."""
 

@@ -14,7 +14,7 @@ from minutehand.errors import InvalidInput, Unavailable
 from minutehand.flow.ports import BesideKind, Claimed, Moved, Page
 from minutehand.model.moment import DAY, SECOND, stamp
 from minutehand.model.names import RunRef
-from minutehand.model.run import Attempt, Beside, Run, RunState
+from minutehand.model.run import WAITING, Attempt, Beside, Run, RunState
 from minutehand.runs.clauses import Value, holds
 from minutehand.runs.transitions import Transition, held
 from minutehand.store import batches
@@ -184,6 +184,23 @@ class DynamoLedger:
 
     def window(self, owner: str, *, after: int, upto: int) -> Iterator[Run]:
         return self._query(owner, after=after, upto=upto)
+
+    def unfinished(self, *, segment: int, segments: int) -> Iterator[Run]:
+        states = sorted(WAITING | {RunState.RUNNING})
+        request: dict[str, Any] = {
+            "TableName": self._table,
+            "Segment": segment,
+            "TotalSegments": segments,
+            "FilterExpression": f"#state IN ({', '.join(f':{i}' for i in range(len(states)))})",
+            "ExpressionAttributeNames": {"#state": "state"},
+            "ExpressionAttributeValues": {f":{i}": {"S": str(state)} for i, state in enumerate(states)},
+        }
+        while True:
+            answer = self._client.call("scan", **request)
+            yield from (run_of(to_row(item)) for item in answer["Items"])
+            if "LastEvaluatedKey" not in answer:
+                return
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def latest(self, owner: str, *, upto: int) -> Iterator[Run]:
         return self._query(owner, after=None, upto=upto, newest_first=True, page=5)

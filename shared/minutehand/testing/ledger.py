@@ -7,12 +7,13 @@ import binascii
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from zlib import crc32
 
 from minutehand.errors import InvalidInput
 from minutehand.flow.ports import BesideKind, Claimed, Moved, Page
 from minutehand.model.moment import DAY, SECOND, stamp
 from minutehand.model.names import RunRef
-from minutehand.model.run import Attempt, Beside, Run, RunState
+from minutehand.model.run import WAITING, Attempt, Beside, Run, RunState
 from minutehand.runs.clauses import Clause, Either, Every, holds
 from minutehand.runs.transitions import Once, Plus, Transition, held
 from minutehand.store.rows import attempt_row, beside_key, beside_of, beside_prefix, run_of, run_row
@@ -133,6 +134,15 @@ class MemoryLedger:
 
     def window(self, owner: str, *, after: int, upto: int) -> Iterator[Run]:
         return (run_of(row) for row in self._between(owner, after, upto, "window"))
+
+    def unfinished(self, *, segment: int, segments: int) -> Iterator[Run]:
+        states = WAITING | {RunState.RUNNING}
+        rows = self._calls.one(
+            "Scan",
+            Detail(place="runs", verb="unfinished"),
+            lambda: [row for owner, _, row in self._rows if crc32(owner.encode()) % segments == segment],
+        )
+        return (run_of(row) for row in rows if row.get("state") in states)
 
     def latest(self, owner: str, *, upto: int) -> Iterator[Run]:
         return (run_of(row) for row in self._between(owner, None, upto, "latest", newest_first=True, page=5))

@@ -8,13 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from minutehand.errors import MinutehandError
+from minutehand.flow.assignment import Abandoned, Assignment, Ended, Failed
 from minutehand.flow.bury import bury_one
 from minutehand.flow.desk import Desk
 from minutehand.flow.erase import Eraser
 from minutehand.flow.heartbeat import HIDDEN, Heartbeat
 from minutehand.flow.outcome import Outcome
+from minutehand.flow.perform import call, limit_of
 from minutehand.flow.ports import Clock, Delivery, Services
 from minutehand.flow.work import Jobs, Worker
+from minutehand.model.job import Context
+from minutehand.model.moment import SECOND
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +34,10 @@ def make_worker(
     chance: random.Random | None = None,
     name: str = "worker",
 ) -> Worker:
-    """A worker over one process's services. Nothing beats for it: call ``worker.desk.heartbeat.beat`` where time passes."""
+    """A worker over one process's services; jobs run in the thread that calls it.
+
+    Nothing beats for it: call ``worker.desk.heartbeat.beat`` where time passes.
+    """
     desk = Desk(
         services=services,
         clock=clock,
@@ -40,7 +47,18 @@ def make_worker(
         random=chance or random.Random(0),
         name=name,
     )
-    return Worker(desk=desk, jobs=jobs)
+    return Worker(desk=desk, jobs=jobs, execute=in_this_thread)
+
+
+def in_this_thread(assignment: Assignment, context: Context, payload: str | None) -> Ended:
+    """One attempt. Its limits are applied when it returns: a job's own code cannot be interrupted here."""
+    timeout, clock = assignment.policies.timeout, assignment.desk.clock
+    timeout_at = None if timeout is None else clock() + int(timeout * SECOND)
+    ended = call(assignment, context, payload)
+    limit = limit_of(assignment, timeout_at, clock)
+    if assignment.ticket.lost:
+        return Abandoned()
+    return limit if isinstance(limit, Failed) else ended
 
 
 @dataclass(frozen=True, kw_only=True)
