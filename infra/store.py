@@ -13,7 +13,8 @@ from .acknowledge import acknowledge, acknowledge_for, arn_of
 from .installation import Installation
 
 PAYLOADS = "payloads/*"  # keys of what is too large for a message
-RESULTS = "results/*"  # keys of what jobs leave behind
+RESULTS = "results/*"  # keys of what jobs leave behind, checkpoints included
+MARGIN = 14  # days that a result outlives the retention: it may be older than the end of its run, from which the row's time counts
 UPLOAD_LEFTOVERS = Duration.days(7)  # after which the parts of an upload that was never finished go
 
 READ = ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query")
@@ -89,7 +90,7 @@ class Store(Construct):
                 s3.LifecycleRule(
                     id="results-go-with-their-run",
                     prefix=RESULTS.removesuffix("*"),
-                    expiration=self._installation.retention,
+                    expiration=Duration.days(self._installation.retention_days + MARGIN),
                 ),
                 s3.LifecycleRule(id="unfinished-uploads", abort_incomplete_multipart_upload_after=UPLOAD_LEFTOVERS),
             ],

@@ -86,6 +86,7 @@ def allow_work(grantee: iam.IGrantable, store: Store, queues: Queues) -> None:
     store.allow(grantee, "revisions", READ)
     store.allow(grantee, "agenda", ("dynamodb:GetItem",), WRITE, BATCH)
     store.allow_objects(grantee, "s3:GetObject", PAYLOADS)
+    store.allow_objects(grantee, "s3:GetObject", RESULTS)  # its own checkpoints
     store.allow_objects(grantee, "s3:PutObject", RESULTS)
     store.allow_key(grantee)
     queues.work.grant_consume_messages(grantee)

@@ -145,7 +145,7 @@ def test_shards_and_retention_reach_the_functions_and_the_bucket(with_knobs: Cal
     } == {("64", "7")}
     template.has_resource_properties(
         "AWS::S3::Bucket",
-        {"LifecycleConfiguration": {"Rules": Match.array_with([Match.object_like({"ExpirationInDays": 7})])}},
+        {"LifecycleConfiguration": {"Rules": Match.array_with([Match.object_like({"ExpirationInDays": 7 + 14})])}},
     )
 
 

@@ -102,7 +102,7 @@ def test_messages_that_cannot_be_leased_end_in_the_dead_letter_queue(template: T
     )
 
 
-def test_the_bucket_is_private_encrypted_and_forgets_results_with_their_runs(template: Template) -> None:
+def test_the_bucket_is_private_encrypted_and_forgets_results_after_their_runs(template: Template) -> None:
     template.resource_count_is("AWS::S3::Bucket", 1)
     template.has_resource_properties(
         "AWS::S3::Bucket",
@@ -115,7 +115,7 @@ def test_the_bucket_is_private_encrypted_and_forgets_results_with_their_runs(tem
                 "RestrictPublicBuckets": True,
             },
             "LifecycleConfiguration": {
-                "Rules": Match.array_with([Match.object_like({"Prefix": "results/", "ExpirationInDays": 90})])
+                "Rules": Match.array_with([Match.object_like({"Prefix": "results/", "ExpirationInDays": 90 + 14})])
             },
         },
     )
@@ -242,9 +242,9 @@ def test_the_worker_cannot_touch_schedules(template: Template) -> None:
     assert not any("Write" in a or "Put" in a or "Update" in a for a in actions(template, "worker", "StoreRevisions"))
 
 
-def test_the_worker_reads_payloads_and_writes_results(template: Template) -> None:
+def test_the_worker_reads_payloads_and_reads_and_writes_results(template: Template) -> None:
     assert actions(template, "worker", "payloads/*") == {"s3:GetObject"}
-    assert actions(template, "worker", "results/*") == {"s3:PutObject"}
+    assert actions(template, "worker", "results/*") == {"s3:GetObject", "s3:PutObject"}
 
 
 def test_the_undertaker_knows_the_ledger_and_the_queues_only(template: Template) -> None:
