@@ -17,7 +17,7 @@ from minutehand.flow.publish import fire_message, one_off_message, publish
 from minutehand.flow.steps import LOOKAHEAD, REACH, Step, plan_step
 from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.message import Message
-from minutehand.model.moment import MINUTE, SECOND
+from minutehand.model.moment import MINUTE, SECOND, STAMP_DIGITS
 from minutehand.model.run import WAITING, Run, RunState
 from minutehand.model.schedule import Revision
 from minutehand.runs.transitions import SKEW, lose
@@ -96,10 +96,10 @@ def _chains(
 
 def _plan(entries: Sequence[Entry], services: Services, clock: Clock, reach: int, result: Handled) -> Iterable[_Link]:
     """Read the revisions and plan each entry's step; one that cannot be planned stops no other."""
-    keys = [revision_key(entry) for entry in entries]
-    answer = services.schedules.revisions(set(keys))
+    keys = _keys(entries, result)
+    answer = services.schedules.revisions({key for _, key in keys})
     gone = []
-    for entry, key in zip(entries, keys, strict=True):
+    for entry, key in keys:
         if key in answer.unanswered:
             result.left += 1
         elif key in answer.broken:
@@ -118,9 +118,22 @@ def _plan(entries: Sequence[Entry], services: Services, clock: Clock, reach: int
     _remove(gone, services, result)
 
 
+def _keys(entries: Sequence[Entry], result: Handled) -> list[tuple[Entry, tuple[str, int]]]:
+    """The entries with the revisions they are about; one whose id is garbage fails by itself."""
+    keys = []
+    for entry in entries:
+        try:
+            keys.append((entry, revision_key(entry)))
+        except ValueError as problem:
+            _failed(entry, problem, result)
+    return keys
+
+
 def revision_key(entry: Entry) -> tuple[str, int]:
-    """The revision that a chain entry is about."""
+    """The revision that a chain entry is about. Raises ValueError for an id that cannot be one: a table would refuse its batch."""
     owner, _, number = entry.id.rpartition("#")
+    if not owner or len(number) > STAMP_DIGITS:
+        raise ValueError(f"{entry.id!r} is not the id of a revision")
     return owner, int(number)
 
 

@@ -54,7 +54,7 @@ def _shard(
     try:
         first = _page(shard, services, clock, None, report)
         report.shards += 1
-        if not first.entries:
+        if not first.entries and first.last is None:
             return
         if not services.agenda.lock(shard, holder=holder, now=clock(), until=clock() + LOCK):
             report.locked += 1
