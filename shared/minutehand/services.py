@@ -10,6 +10,7 @@ from minutehand.model.moment import DAY
 from minutehand.queue.sqs import SqsDeadQueue, SqsWorkQueue
 from minutehand.settings import Settings
 from minutehand.store.agenda import DynamoAgenda
+from minutehand.store.dead import DynamoDeadIndex
 from minutehand.store.ledger import DynamoLedger
 from minutehand.store.payloads import BucketPayloads
 from minutehand.store.schedules import DynamoSchedules
@@ -28,6 +29,7 @@ def connect(settings: Settings, *, backoff: Backoff | None = None) -> Services:
         agenda=DynamoAgenda(dynamodb, settings.table("agenda"), backoff=backoff, shards=settings.shards),
         work=SqsWorkQueue(sqs, settings.queue("work"), backoff=backoff),
         dead=SqsDeadQueue(sqs, settings.queue("dead")),
+        dead_index=DynamoDeadIndex(dynamodb, settings.table("runs"), backoff=backoff),
         payloads=BucketPayloads(Client("s3", settings), settings.bucket),
         retention=retention,
     )

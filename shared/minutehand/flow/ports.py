@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
+from minutehand.model.dead import DeadRun
 from minutehand.model.entry import Entry
 from minutehand.model.letter import DeadLetter
 from minutehand.model.message import Message
 from minutehand.model.names import RunRef
 from minutehand.model.run import Attempt, Beside, Run
 from minutehand.model.schedule import Head, Revision
+from minutehand.runs.clauses import Clause
 from minutehand.runs.transitions import Transition
 
 Clock = Callable[[], int]  # UTC ms
@@ -241,6 +243,27 @@ class DeadQueue(Protocol):
         """Delete a recorded letter."""
 
 
+class DeadIndex(Protocol):
+    """Which runs are dead: a line a run, written by the undertaker alone, so that only dead runs pay for it."""
+
+    def put(self, dead: DeadRun, *, expires: int) -> bool:
+        """Put a line until ``expires`` (UTC ms); False, and nothing written, if it is there."""
+
+    def read(
+        self, tenant: str, *, after: int, upto: int, only: Clause | None, before: str | None, page: int | None
+    ) -> Iterator[DeadRun]:
+        """A tenant's runs that died in ``(after, upto]`` (UTC ms), newest first, read as far as they are asked for.
+
+        ``only``: those whose line meets it. ``before``: those beyond this key. ``page``: lines of one query (None: as many as fit).
+        """
+
+    def mark(self, dead: DeadRun, *, redriven_as: str) -> bool:
+        """Note the id of the run that repeats it; False if the line is gone."""
+
+    def remove(self, dead: Sequence[DeadRun]) -> frozenset[str]:
+        """Delete lines; the keys that were accepted."""
+
+
 class Payloads(Protocol):
     """Payloads too large for a message."""
 
@@ -263,5 +286,6 @@ class Services:
     agenda: Agenda
     work: WorkQueue
     dead: DeadQueue
+    dead_index: DeadIndex
     payloads: Payloads
     retention: int  # ms for which ended runs stay in the ledger; nothing older is ever claimed

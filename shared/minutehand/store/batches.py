@@ -110,4 +110,4 @@ def _write_once(client: Client, table: str, requests: Mapping[str, dict[str, Any
 
 def _range_key(request: Mapping[str, Any]) -> str:
     item = request["PutRequest"]["Item"] if "PutRequest" in request else request["DeleteRequest"]["Key"]
-    return str(item["entry"]["S"])
+    return str((item.get("entry") or item["key"])["S"])  # of the agenda, or of the ledger

@@ -27,6 +27,7 @@ from minutehand.queue.definitions import DEAD, WORK
 from minutehand.store.rows import run_of
 from minutehand.testing.agenda import AgendaState, MemoryAgenda
 from minutehand.testing.calls import Calls, Detail, Hook
+from minutehand.testing.dead import MemoryDeadIndex
 from minutehand.testing.ledger import MemoryLedger
 from minutehand.testing.queues import Idle, MemoryDeadQueue, MemoryQueue, MemoryWorkQueue
 from minutehand.testing.schedules import MemorySchedules, ScheduleTables
@@ -101,6 +102,7 @@ class Memory:
             agenda=MemoryAgenda(calls, content.agenda, shards=self._shards),
             work=MemoryWorkQueue(calls, self.work, self._clock, self._idle),
             dead=MemoryDeadQueue(calls, self.dead, self._clock, self._idle),
+            dead_index=MemoryDeadIndex(calls, content.runs),
             payloads=MemoryPayloads(calls, content.payloads),
             retention=self._retention,
         )

@@ -1,0 +1,71 @@
+"""The index of dead runs in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from minutehand.model.dead import DeadRun, partitions
+from minutehand.model.moment import SECOND
+from minutehand.runs.clauses import Clause, holds
+from minutehand.store.dead import dead_of, dead_row
+from minutehand.testing.calls import Calls, Detail, by_count
+from minutehand.testing.tables import Row, Table
+
+PAGE = 200  # lines of one query at the most
+WRITES = 25
+
+
+class MemoryDeadIndex:
+    """Dead runs in memory, in the ledger's table."""
+
+    def __init__(self, calls: Calls, rows: Table[str, Row]) -> None:
+        self._calls, self._rows = calls, rows
+
+    def put(self, dead: DeadRun, *, expires: int) -> bool:
+        def insert() -> bool:
+            if self._rows.get(dead.owner, dead.key) is not None:
+                return False
+            self._rows.put(dead.owner, dead.key, dict(dead_row(dead, expires // SECOND)))
+            return True
+
+        return self._calls.one("PutItem", Detail(place="runs", verb="index", items=(dead.key,)), insert)
+
+    def read(
+        self, tenant: str, *, after: int, upto: int, only: Clause | None, before: str | None, page: int | None
+    ) -> Iterator[DeadRun]:
+        for owner, first, last in partitions(tenant, after=after, upto=upto, before=before):
+            for row in self._query(owner, first, last, page or PAGE):
+                if (only is None or holds(only, row)) and row["key"] != before:
+                    yield dead_of(row)
+
+    def _query(self, owner: str, first: str, last: str, page: int) -> Iterator[Row]:
+        start: str | None = None
+        while True:
+            found = self._calls.one(
+                "Query",
+                Detail(place="runs", verb="read_dead"),
+                lambda start=start: self._rows.page(owner, first, last, limit=page, after=start, backwards=True),  # type: ignore[misc]
+            )
+            yield from (row for _, row in found.items)
+            if found.last is None:
+                return
+            start = found.last
+
+    def mark(self, dead: DeadRun, *, redriven_as: str) -> bool:
+        def write() -> bool:
+            row = self._rows.get(dead.owner, dead.key)
+            if row is not None:
+                self._rows.put(dead.owner, dead.key, row | {"redriven_as": redriven_as})
+            return row is not None
+
+        return self._calls.one("UpdateItem", Detail(place="runs", verb="mark_redriven", items=(dead.key,)), write)
+
+    def remove(self, dead: Sequence[DeadRun]) -> frozenset[str]:
+        detail = Detail(place="runs", verb="remove_dead", items=tuple(line.key for line in dead))
+        answers = self._calls.many(
+            "BatchWriteItem",
+            detail,
+            lambda i: self._rows.delete(dead[i].owner, dead[i].key),
+            batches=by_count(WRITES),
+        )
+        return frozenset(dead[place].key for place in answers)
