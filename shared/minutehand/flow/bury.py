@@ -1,4 +1,10 @@
-"""Bury: the undertaker records dead runs. A letter goes only after it was recorded or is known to be moot."""
+"""Bury: the undertaker records dead runs. A letter goes only after it was recorded or is known to be moot.
+
+    the run's row: DEAD, buried ──► its line in the index ──► the letter goes
+
+The row comes first, because it decides: of several letters about one run one verdict holds, and the line's key follows from the row.
+Dying before the line is put leaves the letter, and whoever takes it next finds the row buried and puts the same line.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from minutehand.errors import Unavailable
 from minutehand.flow.ports import Clock, Delivery, Parcel, Services
+from minutehand.model.dead import dead_run
 from minutehand.model.letter import DeadLetter, decode_letter
 from minutehand.model.message import Message, Unreadable, decode
 from minutehand.model.run import Failure, Run, RunState
@@ -50,15 +57,28 @@ def _record(message: Message, letter: DeadLetter, services: Services, now: int) 
     transition = bury(
         fence=letter.fence, now=now, expires=now + services.retention, reason=letter.reason, failure=failure
     )
-    if not services.ledger.move(message.run, transition).applied:
-        return _dropped(message, "verdict is moot")  # another attempt came after it, or it is recorded already
-    extra = {"run_id": str(message.run), "job": message.job, "tenant": message.run.tenant, "reason": letter.reason}
-    log.error("run.dead", extra=extra | {"error_type": letter.error_type, "error": letter.error[:500]})
-    return Burial(action="recorded", message=message, reason=letter.reason)
+    moved = services.ledger.move(message.run, transition)
+    if moved.run is None or moved.run.fence != letter.fence or moved.run.buried_at is None:
+        return _dropped(message, "verdict is moot")  # another attempt came after it, or its owner cancelled it
+    return _index(message, moved.run, services, recorded=moved.applied)
+
+
+def _index(message: Message, run: Run, services: Services, *, recorded: bool) -> Burial:
+    """Put the line of a buried run; ``recorded``: by us, just now."""
+    assert run.buried_at is not None
+    put = services.dead_index.put(dead_run(run), expires=run.buried_at + services.retention)
+    if not (put or recorded):
+        return _dropped(message, "recorded already")
+    failure = run.failure or Failure(kind="", message="")
+    extra = {"run_id": str(run.ref), "job": run.job, "tenant": run.ref.tenant, "reason": run.reason}
+    log.error("run.dead", extra=extra | {"error_type": failure.kind, "error": failure.message})
+    return Burial(action="recorded", message=message, reason=run.reason or "")
 
 
 def _moved_by_sqs(message: Message, run: Run, services: Services, now: int) -> Burial:
     """SQS moved a message that could not even be leased: back to work while the run has a lease or attempts left."""
+    if run.buried_at is not None:
+        return _index(message, run, services, recorded=False)
     if run.is_terminal:
         return _dropped(message, "ended")
     live = run.state is RunState.RUNNING and (run.lease_until or 0) >= now - SKEW

@@ -348,10 +348,11 @@ def bury(*, fence: int, now: int, expires: int, reason: str, failure: Failure | 
     """The undertaker records a verdict, once: the worker may have settled it already, or died before it could."""
     mine = Compare("fence", "=", fence)
     dead, open_ = Compare("state", "=", RunState.DEAD), OneOf("state", (*UNBEGUN, "RUNNING"))
+    noted: dict[str, Change] = {"ended_at": Once(now), "buried_at": now}  # a run that died earlier did so then
     return Transition(
         name="bury",
         to=RunState.DEAD,
         guard=every(mine, either(dead, open_), Absent("buried_at")),
-        changes=_ended(RunState.DEAD, now, expires, reason) | _failed(failure) | {"buried_at": now},
+        changes=_ended(RunState.DEAD, now, expires, reason) | _failed(failure) | noted,
         already=every(mine, Compare("buried_at", "=", now)),
     )
