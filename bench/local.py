@@ -73,7 +73,7 @@ def measure(running: Installation, asked: argparse.Namespace) -> tuple[Verdict, 
     used = {name: cpu(running.crew[name].pid) - before[name] for name in running.crew.names}
     scheduler = Scheduler(settings=running.settings, check_jobs=False)
     runs = {name: ledger(scheduler, name, since) for name in names}
-    return judge(watched, runs, [], starts, upto), used
+    return judge(watched, runs, starts, upto), used
 
 
 def follow(running: Installation, watched: list[Watched], upto: datetime) -> Starts:

@@ -19,6 +19,12 @@ class Follower:
     def __init__(self, *logs: Path) -> None:
         self._offsets = {log: log.stat().st_size if log.exists() else 0 for log in logs}
 
+    def copy(self) -> Follower:
+        """Another reader from the same place on."""
+        other = Follower()
+        other._offsets = dict(self._offsets)
+        return other
+
     def new(self) -> Iterator[tuple[str, Event]]:
         """Events since the last call, with the name of their process; by process and in order."""
         for log in self._offsets:

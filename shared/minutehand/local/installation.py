@@ -43,9 +43,10 @@ class Installation:
 
     def wait_until_ready(self, stop: threading.Event) -> None:
         """Return when every worker says that it takes orders; Unavailable if one does not."""
+        ahead = self.follower.copy()  # what it reads is still to be read by others
         waiting, deadline = {name for name in self.crew.names if name.startswith("worker")}, time.monotonic() + _READY
         while waiting and not stop.wait(_LOOK):
-            waiting -= {name for name, event in self.follower.new() if event["event"] == "worker.started"}
+            waiting -= {name for name, event in ahead.new() if event["event"] == "worker.started"}
             self.crew.replace_ended()
             if time.monotonic() > deadline:
                 raise Unavailable(

@@ -7,7 +7,7 @@ rows; and the ``run.started`` lines of the workers, which alone can show that so
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import ceil
@@ -116,23 +116,29 @@ class Verdict:
     missing: Sequence[str]  # of these, runs that did not start
     double: Sequence[str]  # runs that started again without a reason
     unexpected: Sequence[str]  # runs in the ledger of instants that are no fires
+    astray: Sequence[str]  # one-offs that are over, but not as they should have ended
     caught_up: int  # runs that were due before this session and started in it
 
     @property
     def clean(self) -> bool:
-        """Every fire started, once, and nothing else did."""
-        return not (self.missing or self.double or self.unexpected)
+        """Every fire started, once, nothing else did, and what is over ended as it should."""
+        return not (self.missing or self.double or self.unexpected or self.astray)
 
 
 def judge(
-    watched: Sequence[Watched], runs: Mapping[str, Sequence[Run]], others: Iterable[Run], starts: Starts, upto: datetime
+    watched: Sequence[Watched],
+    runs: Mapping[str, Sequence[Run]],
+    starts: Starts,
+    upto: datetime,
+    *,
+    one_offs: Sequence[tuple[Run, str]] = (),
 ) -> Verdict:
-    """``runs`` are the ledger's rows of each watched schedule by name, ``others`` what else is to be counted."""
+    """``runs`` are the ledger's rows of each watched schedule by name, ``one_offs`` with the state to end in."""
     missing: list[str] = []
     unexpected: list[str] = []
     expected_count = 0
     lateness: dict[str, list[timedelta]] = {}
-    counted: list[Run] = list(others)
+    counted = [run for run, _ in one_offs]
     for schedule in watched:
         expected = set(schedule.expected(upto))
         expected_count += len(expected)
@@ -149,6 +155,7 @@ def judge(
         missing=missing,
         double=starts.twice(),
         unexpected=unexpected,
+        astray=[run.id for run, end in one_offs if run.ended_at is not None and run.state != end],
         caught_up=sum(_is_before(run_id, watched) for run_id in starts.started),
     )
 

@@ -21,12 +21,15 @@ from minutehand.local.page import Page
 from minutehand.local.program import Program, put_on
 from minutehand.local.view import line, live, summary
 from minutehand.local.watch import Watch
+from minutehand.model.moment import SECOND
+from minutehand.runs.transitions import LEASE, SKEW
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT
 from minutehand.views import Run
 
 DEMO = "minutehand.local.demo"
 _LOOK = 0.25  # seconds between looks at the logs
 _SETTLE = 15.0  # seconds after the end in which what was due before it must have started and ended
+_TAKE_OVER = (LEASE + SKEW) / SECOND  # seconds until what a crashed worker had at hand is another's
 _PAGE = 500  # runs read at once
 
 
@@ -59,8 +62,8 @@ def run(options: Options, console: Console, stop: threading.Event) -> int:
         _page(options.data) as page,
     ):
         _announce(running, console, options)
-        session = Session(running, console)
         running.wait_until_ready(stop)
+        session = Session(running, console)
         if options.examples and not stop.is_set():
             session.schedule(page)
         session.follow(stop, options.seconds)
@@ -86,6 +89,7 @@ class Session:
         self._starts, self._program = Starts(), Program()
         self._watch = Watch(self._scheduler, self._program.labels)
         self._since = datetime.now(UTC)
+        self._patience = _SETTLE
 
     @property
     def seconds(self) -> float:
@@ -113,14 +117,14 @@ class Session:
         upto = datetime.now(UTC)
         awaited = {run_id for watched in self._program.watched for run_id in watched.expected(upto)}
         awaited |= set(self._program.labels) if patient else set()
-        deadline = time.monotonic() + _SETTLE
-        while not awaited <= self._starts.over and time.monotonic() < deadline:
+        began = time.monotonic()
+        while not awaited <= self._starts.over and time.monotonic() - began < self._patience:
             self._look(None)
             threading.Event().wait(_LOOK)
         self._look(None)
         runs = {watched.name: self._runs(watched.name, watched.since) for watched in self._program.watched}
-        one_offs = [self._scheduler.get_run(run_id) for run_id in self._program.labels]
-        return judge(self._program.watched, runs, one_offs, self._starts, upto)
+        one_offs = [(self._scheduler.get_run(run_id), end) for run_id, end in self._program.ends.items()]
+        return judge(self._program.watched, runs, self._starts, upto, one_offs=one_offs)
 
     def _look(self, screen: Live | None) -> None:
         """Take in what was logged since the last look, replace processes that have ended, show it."""
@@ -131,6 +135,7 @@ class Session:
         ended = self._watch.note(event for _, event in events)
         for name in gone:
             self._starts.crashed(name)
+            self._patience = _TAKE_OVER + _SETTLE
             self._console.print(f"{name} ended by itself and was started again")
         now = datetime.now(UTC)
         if screen is not None:

@@ -68,7 +68,8 @@ def summary(verdict: Verdict, seconds: float) -> str:
         lines.append(f"lateness, {start}: {figures} ({late.count} runs)")
     if verdict.caught_up:
         lines.append(f"caught up: {verdict.caught_up} runs that were due while nothing ran here")
-    for word, ids in (("missing", verdict.missing), ("double", verdict.double), ("unexpected", verdict.unexpected)):
+    for word in ("missing", "double", "unexpected", "astray"):
+        ids = getattr(verdict, word)
         lines += [f"{word}: {run_id}" for run_id in ids[:_LISTED]]
         if len(ids) > _LISTED:
             lines.append(f"{word}: … and {len(ids) - _LISTED} more")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -62,7 +63,7 @@ def verdict(runs: Sequence[Run], events: Sequence[Event], *, upto: float = 30) -
     starts = Starts()
     for event in events:
         starts.note("worker-1", event)
-    return judge([watched()], {"check": runs}, [], starts, NOON + seconds(upto))
+    return judge([watched()], {"check": runs}, starts, NOON + seconds(upto))
 
 
 def all_of(*offsets: float) -> tuple[list[Run], list[Event]]:
@@ -164,6 +165,14 @@ def test_what_is_over_is_known_from_any_witness_of_it() -> None:
     assert starts.over == {run_id(10), run_id(30)}
 
 
+def test_a_one_off_that_ended_otherwise_than_it_should_is_astray() -> None:
+    over = replace(run(5, name="~x", state="DEAD"), ended_at=NOON)
+    waiting = run(6, name="~y", state="RETRYING")
+    found = judge([], {}, Starts(), NOON, one_offs=[(over, "SUCCEEDED"), (waiting, "SUCCEEDED"), (over, "DEAD")])
+    assert found.astray == [over.id]
+    assert not found.clean
+
+
 def test_percentiles_are_ranks() -> None:
     assert Lateness.of([]) is None
     assert Lateness.of([seconds(1)]) == Lateness(count=1, p50=1, p99=1, most=1)
@@ -177,7 +186,8 @@ def test_the_summary_says_it_all() -> None:
     for event in events:
         starts.note("worker-1", event)
     schedules = [watched(), watched("sample", "exact")]
-    found = judge(schedules, runs, [run(5, name="~x", state="DEAD")], starts, NOON + seconds(20))
+    one_off = run(5, name="~x", state="DEAD")
+    found = judge(schedules, runs, starts, NOON + seconds(20), one_offs=[(one_off, "DEAD")])
     assert summary(found, 21.4).splitlines() == [
         "21 s: 4 fires were due, 3 started; 1 missing, 1 double",
         "runs: DEAD 1, SUCCEEDED 3",

@@ -1,0 +1,124 @@
+"""``minutehand local`` as a newcomer starts it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.cloud
+
+
+@contextmanager
+def local(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """The command running, its output in a pipe; it is ended with the block."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "MINUTEHAND_"))}
+    environ |= {"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(folder), "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "minutehand", "local", *arguments]
+    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+def child_pids(parent: int, name: str) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            pid, fields = int(stat.parent.name), stat.read_text().rpartition(")")[2].split()
+            line = (stat.parent / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if int(fields[1]) == parent and name.encode() in line:
+            found.append(pid)
+    return found
+
+
+def read_until(running: subprocess.Popen[str], text: str, seconds: float) -> str:
+    """The output up to a line with ``text``."""
+    assert running.stdout is not None
+    seen, deadline = "", time.monotonic() + seconds
+    for line in running.stdout:
+        seen += line
+        if text in line:
+            return seen
+        assert time.monotonic() < deadline, seen
+    raise AssertionError(f"it ended without {text!r}:\n{seen}")
+
+
+def test_it_ends_by_itself_and_finds_nothing_missing(tmp_path: Path) -> None:
+    began = time.monotonic()
+    with local(tmp_path, "--for", "8") as running:
+        first = read_until(running, "SUCCEEDED", 20)
+        assert time.monotonic() - began < 15, "the first fire is there within 15 s of the start"
+        assert re.search(r"export AWS_ENDPOINT_URL=http://127\.0\.0\.1:\d+ ", first)
+        rest = read_until(running, "stopping", 40)
+        assert running.wait(20) == 0
+    assert "0 missing, 0 double" in rest
+    assert re.search(r"runs: DEAD 1, SUCCEEDED \d", rest)
+    assert re.search(r"lateness, exact: p50 \d+ ms", rest)
+    assert not list(tmp_path.glob("minutehand-*")), "without --data nothing stays"
+
+
+def test_ctrl_c_ends_it_with_a_summary(tmp_path: Path) -> None:
+    with local(tmp_path) as running:
+        read_until(running, "SUCCEEDED", 20)
+        running.send_signal(signal.SIGINT)
+        read_until(running, "0 missing, 0 double", 20)
+        assert running.wait(20) == 0
+
+
+def test_data_is_kept_and_what_was_missed_is_caught_up(tmp_path: Path) -> None:
+    data = ("--data", str(tmp_path / "kept"))
+    with local(tmp_path, "--for", "6", *data) as running:
+        read_until(running, "stopping", 60)
+        assert running.wait(20) == 0
+    threading.Event().wait(5)  # so long that a fire is missed
+    with local(tmp_path, "--for", "6", *data) as running:
+        rest = read_until(running, "stopping", 60)
+        assert running.wait(20) == 0
+    assert "0 missing, 0 double" in rest
+    assert re.search(r"caught up: \d+ runs", rest)
+
+
+@pytest.mark.proof
+def test_a_worker_that_is_killed_is_replaced_and_what_it_had_at_hand_runs_late(tmp_path: Path) -> None:
+    with local(tmp_path, "--for", "12") as running:
+        read_until(running, "SUCCEEDED", 20)
+        (victim, _) = child_pids(running.pid, "worker")
+        os.kill(victim, signal.SIGKILL)
+        rest = read_until(running, "stopping", 120)
+        assert re.search(r"worker-\d ended by itself and was started again", rest)
+        assert running.wait(20) == 0, rest
+
+
+@pytest.mark.proof
+def test_missing_fires_are_found_and_the_exit_code_says_so(tmp_path: Path) -> None:
+    """Workers that hang: their processes are stopped, not ended."""
+    with local(tmp_path, "--for", "12") as running:
+        read_until(running, "SUCCEEDED", 20)
+        workers = child_pids(running.pid, "worker")
+        for pid in workers:
+            os.kill(pid, signal.SIGSTOP)
+        rest = read_until(running, "stopping", 60)
+        for pid in workers:
+            os.kill(pid, signal.SIGCONT)
+        assert running.wait(60) == 1
+    assert re.search(r"; [1-9]\d* missing, 0 double", rest)
+    assert "\nmissing: default/sample#" in rest
+
+
+def test_jobs_of_ones_own_that_cannot_be_loaded_are_named(tmp_path: Path) -> None:
+    with local(tmp_path, "--for", "5", "--jobs", "no_such_package") as running:
+        _, code = running.communicate(timeout=60)[0], running.returncode
+    assert code == 1
