@@ -61,7 +61,7 @@ class StubbedCloud:
         after = asked.get("ExclusiveStartKey", {}).get("entry", {}).get("S", "")
         left = [entry for entry in entries if entry.key > after]
         page = left[: asked["Limit"]]
-        answer: dict[str, Any] = {"Items": [to_item(entry_row(entry)) for entry in page]}
+        answer: dict[str, Any] = {"Items": [_asked_for(entry) for entry in page]}
         if len(left) > len(page):
             answer["LastEvaluatedKey"] = {"shard": {"S": shard_key(page[-1].shard)}, "entry": {"S": page[-1].key}}
         return json.dumps(answer).encode()
@@ -84,6 +84,11 @@ class StubbedCloud:
         ids = re.findall(rb'"Id":\s*"(\d+)"', body)
         each = b",".join(b'{"Id": "%s", "MessageId": "m", "MD5OfMessageBody": "%s"}' % (i, b"0" * 32) for i in ids)
         return b'{"Successful": [%s]}' % each
+
+
+def _asked_for(entry: Entry) -> dict[str, Any]:
+    """An entry as the projection gives it."""
+    return {name: value for name, value in to_item(entry_row(entry)).items() if name != "shard"}
 
 
 class _Raw:

@@ -41,7 +41,7 @@ def a_one_off(key: str = "k1", *, tenant: str = "acme", due: int = NOON, **chang
 def an_entry(due: int = NOON, *, shard: int = 0, owner: str = OWNER, number: int = 1, **changes: Any) -> Entry:
     """A chain's entry."""
     given: dict[str, Any] = {"kind": EntryKind.CHAIN, "id": f"{owner}#{number}", "after": due - MINUTE}
-    return Entry(shard=shard, due=due, **({"created_at": due - MINUTE} | given | changes))
+    return Entry(shard=shard, due=due, **(given | changes))
 
 
 def a_run_entry(ref: RunRef, due: int = NOON, *, shard: int = 0, created_at: int = 0) -> Entry:

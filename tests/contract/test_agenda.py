@@ -26,7 +26,7 @@ def chains(count: int, *, shard: int = 0) -> list[Entry]:
 def test_entries_come_back_whole(services: Services) -> None:
     ref = a_one_off().ref
     entries = [
-        an_entry(NOON, created_at=7),
+        an_entry(NOON),
         replace(a_run_entry(ref, NOON + 1), created_at=8),
         Entry(shard=0, due=NOON + 2, kind=EntryKind.WATCH, id=f"{ref}#token", created_at=9),
     ]

@@ -120,7 +120,7 @@ def _rearm(head: Head, services: Services, clock: Clock) -> bool:
     if now is None or now.version != head.version or revision is None:
         return False  # it moved on while we looked
     last = next((r.due for r in services.ledger.latest(head.owner, upto=_FAR) if r.revision == revision.number), 0)
-    entry = _entry_after(revision, max(last, revision.active_from), clock())
+    entry = _entry_after(revision, max(last, revision.active_from))
     if entry is None:
         return services.schedules.complete(head.tenant, head.name, revision=head.revision, now=clock())
     if entry.key not in services.agenda.put([entry]):
@@ -140,12 +140,12 @@ def _open_revision(head: Head, services: Services) -> Revision | None:
     return revision if revision is not None and revision.active_until is None else None
 
 
-def _entry_after(revision: Revision, after: int, now: int) -> Entry | None:
+def _entry_after(revision: Revision, after: int) -> Entry | None:
     table = timetable(revision.definition.rule, anchor=revision.active_from, key=revision.owner)
     due = table.next(after)
     if due is None:
         return None
-    return Entry(shard=revision.shard, due=due, kind=EntryKind.CHAIN, id=revision.id, after=after, created_at=now)
+    return Entry(shard=revision.shard, due=due, kind=EntryKind.CHAIN, id=revision.id, after=after)
 
 
 # Runs.

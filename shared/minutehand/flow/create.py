@@ -144,7 +144,7 @@ def _plan(
         active_until=t0 if stays_paused else None,
         closed_by=ClosedBy.PAUSED if stays_paused else None,
     )
-    entry = None if stays_paused else first_entry(revision, now)
+    entry = None if stays_paused else first_entry(revision)
     closed = None
     if previous is not None and previous.active_until is None:
         closed = replace(previous, active_until=t0, closed_by=ClosedBy.REPLACED)

@@ -28,7 +28,7 @@ class Entry:
     id: str  # chain: revision id; run: run id; watch: run id and lease token
     after: int = 0  # chain: fires up to this UTC ms are claimed already
     failures: int = 0  # how often handling it failed for a reason of its own
-    created_at: int = 0  # UTC ms at which it was put
+    created_at: int = 0  # run and watch: UTC ms at which it was put
 
     @cached_property
     def key(self) -> str:

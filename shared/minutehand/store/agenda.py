@@ -87,7 +87,14 @@ class DynamoAgenda:
             "ConsistentRead": True,
             "Limit": limit,
             "KeyConditionExpression": "#shard = :shard AND #entry < :last",
-            "ExpressionAttributeNames": {"#shard": "shard", "#entry": "entry"},
+            "ProjectionExpression": "#entry, #after, #failures, #created",  # the shard is known
+            "ExpressionAttributeNames": {
+                "#shard": "shard",
+                "#entry": "entry",
+                "#after": "after",
+                "#failures": "failures",
+                "#created": "created_at",
+            },
             "ExpressionAttributeValues": {":shard": {"S": shard_key(shard)}, ":last": {"S": stamp(upto + 1)}},
         }
         if after is not None:
@@ -96,7 +103,7 @@ class DynamoAgenda:
         entries, broken = [], []
         for item in answer["Items"]:
             try:
-                entries.append(entry_of(to_row(item)))
+                entries.append(entry_of(to_row(item), shard))
             except (ValueError, KeyError, TypeError):
                 broken.append(item["entry"]["S"])
         last = answer.get("LastEvaluatedKey")

@@ -52,7 +52,6 @@ class EntryItem(Model):
     shard = UnicodeAttribute(hash_key=True)
     entry = UnicodeAttribute(range_key=True)
     after = NumberAttribute()
-    created_at = NumberAttribute()
 
 
 class RunItem(Model):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from minutehand.model.entry import Entry, parse_entry_key
+from minutehand.model.entry import Entry, EntryKind, parse_entry_key
 from minutehand.model.names import RunRef
 from minutehand.model.run import Attempt, Beside, Failure, Run, RunState
 from minutehand.runs.clauses import Value
@@ -153,15 +153,18 @@ def shard_key(shard: int) -> str:
 
 
 def entry_row(entry: Entry) -> dict[str, Value]:
-    row: dict[str, Value] = {"shard": shard_key(entry.shard), "entry": entry.key, "after": entry.after}
+    """A chain's entry needs no more than its place and ``after``; of the others it matters how old they are."""
+    row: dict[str, Value] = {"shard": shard_key(entry.shard), "entry": entry.key}
+    if entry.kind is EntryKind.CHAIN:
+        return row | {"after": entry.after}
     return row | {"created_at": entry.created_at}
 
 
-def entry_of(row: Mapping[str, Any]) -> Entry:
+def entry_of(row: Mapping[str, Any], shard: int) -> Entry:
     """An entry from its row. Raises ValueError, KeyError or TypeError for one that is none."""
     due, kind, identity = parse_entry_key(row["entry"])
     return Entry(
-        shard=int(row["shard"]),
+        shard=shard,
         due=due,
         kind=kind,
         id=identity,

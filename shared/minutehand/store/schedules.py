@@ -197,7 +197,7 @@ class DynamoSchedules:
         )
 
     def _entry_item(self, entry: Entry) -> EntryItem:
-        return self._entries(shard_key(entry.shard), entry.key, after=entry.after, created_at=entry.created_at)
+        return self._entries(shard_key(entry.shard), entry.key, after=entry.after)
 
 
 def _head(item: HeadItem) -> Head:
