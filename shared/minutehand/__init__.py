@@ -15,12 +15,14 @@ from minutehand.model.run import RunState
 from minutehand.model.schedule import ScheduleState
 from minutehand.schedule import Rule, next_fires
 from minutehand.settings import Settings
-from minutehand.views import Page, Run, Schedule
+from minutehand.views import DeadRun, Page, Redriven, Run, Schedule
 
 __all__ = [
     "Context",
+    "DeadRun",
     "Delivery",
     "Page",
+    "Redriven",
     "Registry",
     "Retry",
     "Rule",

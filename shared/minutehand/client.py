@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from minutehand.sdk.dead import DeadLetters
 from minutehand.sdk.runs import Runs
 from minutehand.sdk.schedules import Schedules
 
 
-class Scheduler(Schedules, Runs):
+class Scheduler(Schedules, Runs, DeadLetters):
     """One tenant's schedules and runs.
 
     ``settings`` (default: from the environment) say where the tables and queues are; ``endpoint`` and ``prefix`` override two

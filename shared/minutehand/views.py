@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from minutehand.model.dead import DeadRun as IndexedRun
 from minutehand.model.moment import from_ms
 from minutehand.model.run import Attempt, Beside, RunState
 from minutehand.model.run import Run as LedgerRun
@@ -90,6 +91,37 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DeadRun:
+    """A run that failed for good, as the list of dead runs shows it; ``get_run`` tells more."""
+
+    id: str  # pass it to get_run, replay_run or redrive
+    tenant: str  # whose
+    schedule: str | None  # name of its schedule; None for a one-off
+    job: str  # name of its job
+    ended_at: datetime  # UTC: when it died
+    attempts: int  # begun
+    reason: str  # why it is dead
+    error_type: str | None  # class of the last failure; None if no attempt failed, e.g. if its process died
+    error: str | None  # its message, bounded
+    redriven_as: str | None  # id of the run that repeats it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Redriven:
+    """What ``redrive`` did."""
+
+    runs: Sequence[DeadRun]  # dead runs that are repeated now, or would be (dry run)
+    failed: Mapping[str, str]  # dead runs by id that cannot be repeated, and why
+    dry_run: bool  # True: nothing was written
+    cursor: str | None = None  # where to go on if it ended early (``limit``, ``stop``); None: all was looked at
+
+    @property
+    def count(self) -> int:
+        """How many runs are repeated."""
+        return len(self.runs)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Page:
     """Some items in a stable order; pass ``cursor`` for the next ones, None means there are none."""
 
@@ -158,6 +190,22 @@ def run_view(
         replay_of=run.replay_of,
         steps={name: json.loads(text) for name, text in beside.steps.items()},
         failed_attempts=[_attempt_view(attempt) for attempt in beside.attempts],
+    )
+
+
+def dead_view(dead: IndexedRun) -> DeadRun:
+    """The public form of a line of the index."""
+    return DeadRun(
+        id=str(dead.run),
+        tenant=dead.run.tenant,
+        schedule=dead.schedule,
+        job=dead.job,
+        ended_at=from_ms(dead.ended_at),
+        attempts=dead.attempts,
+        reason=dead.reason,
+        error_type=dead.error_type,
+        error=dead.error,
+        redriven_as=dead.redriven_as,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli import local, preview, processes, runs, schedules, submit
+from minutehand.cli import dead, local, preview, processes, runs, schedules, submit
 from minutehand.cli.shell import Shell
 from minutehand.model.names import check_tenant
 from minutehand.settings import from_environment
@@ -43,6 +43,7 @@ def options(
 app.command("local")(local.run)
 app.add_typer(schedules.app, name="schedules")
 app.add_typer(runs.app, name="runs")
+app.add_typer(dead.app, name="dead")
 app.command("submit")(submit.run)
 app.command("preview")(preview.run)
 app.command("worker")(processes.worker)

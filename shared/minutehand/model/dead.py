@@ -77,6 +77,8 @@ def partitions(tenant: str, *, after: int, upto: int, before: str | None) -> Ite
     if before is not None:
         upto = min(upto, parse_dead_key(before)[0])
     oldest = max(after + 1, 0)
+    if oldest > upto:
+        return
     first, last = f"#{stamp(oldest)}", f"#{stamp(upto)}$"  # "$" comes after "#"
     for day in range(upto // DAY, oldest // DAY - 1, -1):
         yield dead_owner(tenant, day), first, last if before is None else min(last, before)

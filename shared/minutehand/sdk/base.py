@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import Enum
 from typing import Any
 
 from minutehand.arguments import payload_text
+from minutehand.errors import NotFound
 from minutehand.flow.ports import Clock, Services
 from minutehand.jobs import Registry, default_registry, load
 from minutehand.model.message import INLINE_PAYLOAD
-from minutehand.model.names import check_name, check_tenant
+from minutehand.model.names import check_name, check_tenant, parse_run_id
 from minutehand.model.policies import Overrides, Start
+from minutehand.model.run import Run
 from minutehand.services import connect, system_clock
 from minutehand.settings import Settings, from_environment
+
+
+class Unset(Enum):
+    """An argument that was not given, where None means something."""
+
+    UNSET = "unset"
+
+
+UNSET = Unset.UNSET
 
 
 class Base:
@@ -44,6 +56,13 @@ class Base:
         if len(text) <= INLINE_PAYLOAD:
             return text, None
         return None, self._services.payloads.put(self.tenant, text)
+
+    def _read(self, run_id: str) -> Run:
+        ref = parse_run_id(run_id)
+        run = self._services.ledger.read(ref) if ref.tenant == self.tenant else None
+        if run is None:
+            raise NotFound(f"run_id={run_id!r}: tenant {self.tenant!r} has no such run, or its retention is over")
+        return run
 
     def _job_name(self, job: str) -> str:
         check_name(job, "job")

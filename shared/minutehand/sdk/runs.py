@@ -10,11 +10,11 @@ from typing import Any
 
 from minutehand import views
 from minutehand.arguments import checked_limit, due_time
-from minutehand.errors import NotFinished, NotFound
+from minutehand.errors import NotFinished
 from minutehand.flow import cancel as cancelling
 from minutehand.flow import submit as submitting
 from minutehand.model.moment import to_ms
-from minutehand.model.names import check_name, one_off_ref, parse_run_id, schedule_owner
+from minutehand.model.names import check_name, one_off_ref, schedule_owner
 from minutehand.model.policies import Retry, overrides
 from minutehand.model.run import Run as LedgerRun
 from minutehand.model.run import RunState
@@ -73,13 +73,6 @@ class Runs(Base):
             result = self._services.payloads.get(str(run.result_ref))
         payload = None if run.payload_ref is None else self._services.payloads.get(run.payload_ref)
         return views.run_view(run, payload=payload, result=result, beside=beside)
-
-    def _read(self, run_id: str) -> LedgerRun:
-        ref = parse_run_id(run_id)
-        run = self._services.ledger.read(ref) if ref.tenant == self.tenant else None
-        if run is None:
-            raise NotFound(f"run_id={run_id!r}: tenant {self.tenant!r} has no such run, or its retention is over")
-        return run
 
     def wait_for(self, run_id: str, timeout: float = 60.0) -> Run:
         """Wait until a run has ended, for at most ``timeout`` seconds. Raises NotFinished, NotFound.

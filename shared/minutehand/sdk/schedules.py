@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from enum import Enum
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -18,20 +17,11 @@ from minutehand.model.names import check_name
 from minutehand.model.policies import Overrides, Retry, overrides
 from minutehand.model.schedule import Definition, Head, Revision, ScheduleState
 from minutehand.schedule import Rule, fires, timetable
-from minutehand.sdk.base import Base
+from minutehand.sdk.base import UNSET, Base
 from minutehand.views import Page, Schedule
 
 _T = TypeVar("_T")
 _UPCOMING = 5  # next fires that get_schedule shows
-
-
-class _Unset(Enum):
-    """An argument that was not given, where None means something."""
-
-    UNSET = "unset"
-
-
-UNSET = _Unset.UNSET
 
 
 class Schedules(Base):

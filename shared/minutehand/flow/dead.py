@@ -1,0 +1,99 @@
+"""Dead: list the dead runs of a tenant, and take them off the list."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from minutehand.errors import InvalidInput, Unavailable
+from minutehand.flow.ports import Page, Services
+from minutehand.model.dead import DeadRun
+from minutehand.model.moment import DAY, MINUTE
+from minutehand.runs.clauses import Absent, Clause, Compare, every
+
+AHEAD = 10 * MINUTE  # what a worker with a fast clock let die is listed too
+LETTERS = 14 * DAY  # the longest that a letter can have waited for the undertaker
+_REMOVED_AT_ONCE = 100  # lines
+_KEY = re.compile(r"#\d{15}#[^#]+#[^#]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Which dead runs; None lets all pass."""
+
+    after: int  # UTC ms: those that died later
+    upto: int  # UTC ms: and not later than this
+    job: str | None = None
+    schedule: str | None = None
+    error_type: str | None = None
+    redriven: bool = False  # those too that were redriven already
+
+    @property
+    def clause(self) -> Clause | None:
+        """What a line must look like."""
+        given = {"job": self.job, "schedule": self.schedule, "error_type": self.error_type}
+        parts: list[Clause] = [Compare(name, "=", value) for name, value in given.items() if value is not None]
+        if not self.redriven:
+            parts.append(Absent("redriven_as"))
+        return every(*parts) if parts else None
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether most lines may be of no interest: then a query takes as many as fit."""
+        return any(value is not None for value in (self.job, self.schedule, self.error_type))
+
+
+def oldest(now: int, services: Services) -> int:
+    """Nothing that died earlier than this (UTC ms) can still be in the index."""
+    return now - services.retention - LETTERS
+
+
+def list_dead(tenant: str, wanted: Wanted, services: Services, *, limit: int, cursor: str | None) -> Page:
+    """Dead runs, newest first. Reads the days asked for as far as it must to fill the page. Raises InvalidInput, Unavailable."""
+    before = key_before(cursor, tenant)
+    lines = dead_runs(tenant, wanted, services, before=before, page=None if wanted.is_narrow else limit + 1)
+    taken = list(islice(lines, limit + 1))
+    return Page(items=taken[:limit], cursor=cursor_after(taken[limit - 1]) if len(taken) > limit else None)
+
+
+def dead_runs(
+    tenant: str, wanted: Wanted, services: Services, *, before: str | None = None, page: int | None = None
+) -> Iterator[DeadRun]:
+    """Dead runs, newest first, read as far as they are asked for; ``before`` is a key to go on from."""
+    index = services.dead_index
+    return index.read(tenant, after=wanted.after, upto=wanted.upto, only=wanted.clause, before=before, page=page)
+
+
+def purge(tenant: str, wanted: Wanted, services: Services, *, dry_run: bool) -> int:
+    """Take dead runs off the index; how many. Their rows stay in the ledger until its retention ends."""
+    lines, count = dead_runs(tenant, wanted, services), 0
+    while batch := list(islice(lines, _REMOVED_AT_ONCE)):
+        gone = len(batch) if dry_run else len(services.dead_index.remove(batch))
+        count += gone
+        if gone < len(batch):
+            raise Unavailable(f"{count} dead runs are purged, the next were not accepted; call again to go on")
+    return count
+
+
+def cursor_after(dead: DeadRun) -> str:
+    """Where to go on after a run."""
+    return base64.urlsafe_b64encode(json.dumps([dead.run.tenant, dead.key]).encode()).decode()
+
+
+def key_before(cursor: str | None, tenant: str) -> str | None:
+    """The key to go on from; None: from the start. Raises InvalidInput."""
+    if cursor is None:
+        return None
+    try:
+        of, key = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+        if of != tenant or not _KEY.fullmatch(key):
+            raise ValueError(key)
+    except (ValueError, TypeError, AttributeError) as problem:  # binascii.Error is a ValueError
+        raise InvalidInput(
+            "cursor", cursor, "is not of this listing", "pass the cursor of the page before"
+        ) from problem
+    return str(key)

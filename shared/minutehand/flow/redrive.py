@@ -1,0 +1,130 @@
+"""Redrive: replay dead runs, each once.
+
+The replay's id follows from the dead run's id and fence, so redriving twice, or again after a crash, finds the replay that is there.
+It is submitted first and marked in the index then: dying in between costs the next call a look at it, no more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from minutehand.errors import AlreadyExists, Conflict, MinutehandError, NotFound, Unavailable
+from minutehand.flow.dead import Wanted, cursor_after, dead_runs, key_before
+from minutehand.flow.ports import Clock, Services
+from minutehand.flow.replay import Stored, plan, replay
+from minutehand.model.dead import DeadRun, dead_run
+from minutehand.model.moment import SECOND
+from minutehand.model.names import RunRef, one_off_ref
+from minutehand.model.run import Run, RunState
+
+
+class Waiter(Protocol):
+    """What a ``threading.Event`` can do."""
+
+    def wait(self, timeout: float) -> bool:
+        """Wait that many seconds; True, at once, when told to stop."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Redriving:
+    """How dead runs are redriven."""
+
+    services: Services
+    clock: Clock
+    payload: Stored | None = None  # instead of each run's own
+    dry_run: bool = False  # look only
+    rate: float = 50.0  # runs a second at the most
+    stop: Waiter  # waits between two runs
+
+
+@dataclass(kw_only=True)
+class Redriven:
+    """What was redriven."""
+
+    runs: list[DeadRun] = field(default_factory=list)  # each with the id of its replay, but on a dry run
+    failed: dict[str, str] = field(default_factory=dict)  # runs by id that cannot be replayed, and why
+    cursor: str | None = None  # where to go on if it ended early; None: all was looked at
+
+    @property
+    def looked_at(self) -> int:
+        return len(self.runs) + len(self.failed)
+
+
+def redrive_one(ref: RunRef, how: Redriving) -> DeadRun:
+    """Redrive one run. Raises NotFound, Conflict unless it is dead, AlreadyExists if it was redriven with another payload."""
+    run = _read(ref, how.services)
+    if run.state is not RunState.DEAD:
+        raise Conflict(f"run_id={str(ref)!r}: it is {run.state}, not DEAD; replay_run() repeats any run that has ended")
+    return _redrive(dead_run(run), run, how)
+
+
+def redrive_all(tenant: str, wanted: Wanted, how: Redriving, *, limit: int | None, cursor: str | None) -> Redriven:
+    """Redrive what is wanted, newest first. What cannot be replayed stops no other. Raises Unavailable: call again to go on.
+
+    A replay that dies meanwhile is newer than all that is still to be looked at, so the same call does not redrive it.
+    """
+    done, last, pace = Redriven(), None, _Pace(how)
+    for dead in dead_runs(tenant, wanted, how.services, before=key_before(cursor, tenant)):
+        if last is not None and (done.looked_at == limit or not pace.go_on()):
+            done.cursor = cursor_after(last)
+            break
+        _redrive_listed(dead, how, done)
+        last = dead
+    return done
+
+
+class _Pace:
+    """So many runs a second, evenly; what was slow is not caught up with."""
+
+    def __init__(self, how: Redriving) -> None:
+        self._how, self._gap = how, SECOND / how.rate
+        self._turn = how.clock() + self._gap
+
+    def go_on(self) -> bool:
+        """Wait for the next turn; False when told to stop. A dry run waits for nothing."""
+        left = 0.0 if self._how.dry_run else max(self._turn - self._how.clock(), 0.0)
+        stopped = self._how.stop.wait(left / SECOND)
+        self._turn = max(self._turn, self._how.clock()) + self._gap
+        return not stopped
+
+
+def _redrive_listed(dead: DeadRun, how: Redriving, done: Redriven) -> None:
+    """One of many; why it cannot be replayed, if so, is noted."""
+    try:
+        done.runs.append(_redrive(dead, _read(dead.run, how.services), how))
+    except Unavailable as problem:
+        raise Unavailable(f"{len(done.runs)} runs are redriven; call again to go on: {problem}") from problem
+    except MinutehandError as problem:
+        done.failed[str(dead.run)] = str(problem)
+
+
+def _redrive(dead: DeadRun, run: Run, how: Redriving) -> DeadRun:
+    """One run: its line, marked."""
+    ref = replay_ref(run)
+    if how.dry_run:
+        plan(run, ref, how.services, how.clock(), payload=how.payload)
+        return dead
+    try:
+        again = replay(run, ref, how.services, how.clock, payload=how.payload)
+    except AlreadyExists as problem:
+        how.services.dead_index.mark(dead, redriven_as=str(ref))
+        raise AlreadyExists(
+            f"run_id={str(run.ref)!r}: it was redriven already, with another payload, as {ref}; replay_run() repeats it anew"
+        ) from problem
+    how.services.dead_index.mark(dead, redriven_as=str(again.ref))
+    return replace(dead, redriven_as=str(again.ref))
+
+
+def replay_ref(run: Run) -> RunRef:
+    """The run that redriving makes: the same for the same death."""
+    death = hashlib.sha256(f"{run.ref}#{run.fence}".encode()).hexdigest()
+    return one_off_ref(run.ref.tenant, f"redrive-{death[:32]}")
+
+
+def _read(ref: RunRef, services: Services) -> Run:
+    run = services.ledger.read(ref)
+    if run is None:
+        raise NotFound(f"run_id={str(ref)!r}: there is no such run, or its retention is over")
+    return run

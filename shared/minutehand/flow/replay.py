@@ -1,0 +1,79 @@
+"""Replay: a new one-off with the job, payload and policies of a run that has ended, exactly as they were.
+
+A schedule may have been changed or deleted since: the run's row names its revision, and revisions never change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from minutehand.errors import AlreadyExists, Conflict, MinutehandError, NotFound, Unavailable
+from minutehand.flow.ports import Clock, Services
+from minutehand.flow.submit import submit
+from minutehand.model.names import RunRef
+from minutehand.model.run import Run, RunState
+from minutehand.model.schedule import Definition
+
+Stored = tuple[str | None, str | None]  # a payload as it is kept: its JSON text, or its key in the bucket
+
+
+def replay(original: Run, ref: RunRef, services: Services, clock: Clock, *, payload: Stored | None = None) -> Run:
+    """Submit the replay of a run under ``ref``; the run that is there, if it is that replay already.
+
+    ``payload``: another one than the original's. Raises Conflict for a run that has not ended, NotFound if its payload has left
+    the ledger, AlreadyExists if ``ref`` is another run, Unavailable.
+    """
+    wanted = plan(original, ref, services, clock(), payload=payload)
+    run = submit(wanted, services, clock, same_time=False)
+    if run.replay_of != wanted.replay_of:
+        raise AlreadyExists(f"idempotency_key: run {ref} exists and is no replay of {original.ref}; use another key")
+    return run
+
+
+def plan(original: Run, ref: RunRef, services: Services, now: int, *, payload: Stored | None = None) -> Run:
+    """The replay as it would be submitted. Raises as ``replay``; writes nothing."""
+    if not original.is_terminal:
+        raise Conflict(
+            f"run_id={str(original.ref)!r}: it is {original.state}, so it may still happen by itself; "
+            "replay it once it has ended, or cancel it first"
+        )
+    text, key = payload or (original.payload, original.payload_ref)
+    again = Run(
+        ref=ref,
+        state=RunState.QUEUED,
+        revision=0,
+        job=original.job,
+        due=now,
+        not_before=now,
+        created_at=now,
+        payload=text,
+        payload_ref=key,
+        overrides=original.overrides,
+        replay_of=str(original.ref),
+    )
+    if original.ref.is_one_off:
+        return _with_payload(again)
+    definition = _definition(original, services)
+    text, key = payload or (definition.payload, definition.payload_ref)
+    return replace(again, payload=text, payload_ref=key, overrides=definition.overrides.encode())
+
+
+def _with_payload(again: Run) -> Run:
+    """A large payload lies beside its run's row, and leaves the ledger within days of it, not at the same moment."""
+    if again.payload is None and again.payload_ref is None:
+        raise NotFound(f"run_id={again.replay_of!r}: its payload has left the ledger; pass payload=")
+    return again
+
+
+def _definition(original: Run, services: Services) -> Definition:
+    """What the run's revision says."""
+    key = (original.ref.owner, original.revision)
+    answer = services.schedules.revisions([key])
+    name = f"run_id={str(original.ref)!r}: revision {key[1]} of {key[0]!r}"
+    if key in answer.unanswered:
+        raise Unavailable(f"{name} could not be read; try again")
+    if key in answer.broken:
+        raise MinutehandError(f"{name} cannot be understood: {answer.broken[key]}") from answer.broken[key]
+    if key not in answer.found:
+        raise NotFound(f"{name} is missing; run the auditor")
+    return answer.found[key].definition

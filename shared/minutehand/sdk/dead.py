@@ -1,0 +1,174 @@
+"""The SDK's dead letters: what failed for good; repeat it, or take it off the list."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from datetime import datetime
+from typing import Any
+
+from minutehand import views
+from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_text, payload_text
+from minutehand.errors import InvalidInput
+from minutehand.flow import dead as listing
+from minutehand.flow import redrive as redriving
+from minutehand.flow.dead import Wanted
+from minutehand.flow.redrive import Redriving, Waiter
+from minutehand.flow.replay import Stored, replay
+from minutehand.model.moment import DAY, to_ms
+from minutehand.model.names import check_name, one_off_ref
+from minutehand.sdk.base import UNSET, Base
+from minutehand.views import Page, Redriven, Run
+
+LATELY = DAY  # how far back is looked where nothing else is said
+MAX_RATE = 1_000.0  # runs a second
+
+
+class DeadLetters(Base):
+    """Dead runs of one tenant."""
+
+    def list_dead(
+        self,
+        *,
+        job: str | None = None,
+        schedule: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        error_type: str | None = None,
+        include_redriven: bool = False,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page:
+        """Runs that failed for good from ``since`` to ``until`` (aware; default: the last 24 hours), newest first.
+
+        All jobs' runs, or those of a ``job``, a ``schedule``, or with an ``error_type`` (the exception's class name). Those that
+        were redriven are left out unless ``include_redriven``. Costs a query for each day asked for, and what lies in these days.
+        Raises InvalidInput, Unavailable.
+        """
+        wanted = self._wanted(since, until, job, schedule, error_type, redriven=include_redriven)
+        page = listing.list_dead(self.tenant, wanted, self._services, limit=checked_limit(limit), cursor=cursor)
+        return Page(items=[views.dead_view(dead) for dead in page.items], cursor=page.cursor)
+
+    def replay_run(self, run_id: str, *, payload: Any = UNSET, idempotency_key: str | None = None) -> Run:
+        """Run again what has ended, as a new one-off: the same job, payload and policies, also after its schedule changed.
+
+        ``payload`` replaces the original's. With an ``idempotency_key`` a second call returns the same replay. The new run's
+        ``replay_of`` is the id of the old one. Raises InvalidInput, NotFound, Conflict (it has not ended), AlreadyExists (the key
+        has another run), Unavailable.
+        """
+        key = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
+        original, stored = self._read(run_id), self._replacement(payload, dry_run=False)
+        run = replay(original, one_off_ref(self.tenant, key), self._services, self._clock, payload=stored)
+        return views.run_view(run)
+
+    def redrive(
+        self,
+        run_id: str | None = None,
+        *,
+        job: str | None = None,
+        schedule: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        error_type: str | None = None,
+        payload: Any = UNSET,
+        dry_run: bool = False,
+        rate: float = 50.0,
+        limit: int | None = None,
+        cursor: str | None = None,
+        stop: Waiter | None = None,
+    ) -> Redriven:
+        """Replay a dead run, or all dead runs that a filter finds (see ``list_dead``), each once however often this is called.
+
+        At most ``rate`` runs a second and ``limit`` in all; ``stop`` (a ``threading.Event``) ends it early. Then, or after an
+        error, call again: what was redriven is not on the list any more, and ``cursor`` passes over what cannot be. A ``dry_run``
+        writes nothing. Raises InvalidInput, Unavailable; for a single run NotFound, Conflict (it is not dead) and AlreadyExists
+        (it was redriven with another payload).
+        """
+        filters = (job, schedule, since, until, error_type)
+        how = Redriving(
+            services=self._services,
+            clock=self._clock,
+            payload=self._replacement(payload, dry_run=dry_run),
+            dry_run=dry_run,
+            rate=_checked_rate(rate),
+            stop=threading.Event() if stop is None else stop,
+        )
+        if run_id is not None:
+            if any(value is not None for value in filters):
+                raise InvalidInput("run_id", run_id, "was given together with a filter", "give one of the two")
+            dead = redriving.redrive_one(self._read(run_id).ref, how)
+            return Redriven(runs=[views.dead_view(dead)], failed={}, dry_run=dry_run)
+        _must_say_which("since", filters)
+        done = redriving.redrive_all(
+            self.tenant,
+            self._wanted(since, until, job, schedule, error_type),
+            how,
+            limit=None if limit is None else checked_limit(limit, most=1_000_000),
+            cursor=cursor,
+        )
+        runs = [views.dead_view(dead) for dead in done.runs]
+        return Redriven(runs=runs, failed=done.failed, dry_run=dry_run, cursor=done.cursor)
+
+    def purge(
+        self,
+        *,
+        job: str | None = None,
+        schedule: str | None = None,
+        until: datetime | None = None,
+        error_type: str | None = None,
+        dry_run: bool = False,
+    ) -> int:
+        """Take dead runs off the list, redriven ones too, however old; how many. The runs themselves stay in the ledger.
+
+        Raises InvalidInput, Unavailable (then call again to go on).
+        """
+        _must_say_which("until", (job, schedule, until, error_type))
+        wanted = self._wanted(None, until, job, schedule, error_type, redriven=True, ever=True)
+        return listing.purge(self.tenant, wanted, self._services, dry_run=dry_run)
+
+    def _wanted(
+        self,
+        since: datetime | None,
+        until: datetime | None,
+        job: str | None,
+        schedule: str | None,
+        error_type: str | None,
+        *,
+        redriven: bool = False,
+        ever: bool = False,
+    ) -> Wanted:
+        """The filter; bounds are cut to what can be in the index at all. ``ever``: from its beginning."""
+        now = self._clock()
+        oldest, newest = listing.oldest(now, self._services), now + listing.AHEAD
+        upto = newest if until is None else to_ms(until, "until")
+        after = (oldest if ever else min(now, upto) - LATELY) if since is None else to_ms(since, "since") - 1
+        if after >= upto:
+            raise InvalidInput("since", since, "leaves no time", "give a moment before until, and not in the future")
+        return Wanted(
+            after=max(after, oldest),
+            upto=min(upto, newest),
+            job=None if job is None else check_name(job, "job"),
+            schedule=None if schedule is None else check_name(schedule, "schedule"),
+            error_type=None if error_type is None else checked_text("error_type", error_type, MAX_DESCRIPTION),
+            redriven=redriven,
+        )
+
+    def _replacement(self, payload: Any, *, dry_run: bool) -> Stored | None:
+        """A payload instead of the original's; None if none is given."""
+        if payload is UNSET:
+            return None
+        return (payload_text(payload), None) if dry_run else self._stored(payload)
+
+
+def _must_say_which(field: str, given: tuple[object, ...]) -> None:
+    """What touches many runs needs at least one condition."""
+    if all(value is None for value in given):
+        remedy = f"say which runs: {field}, job, schedule or error_type"
+        raise InvalidInput(field, None, "is missing, and so is every other condition", remedy)
+
+
+def _checked_rate(rate: object) -> float:
+    """Runs a second."""
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate <= MAX_RATE:
+        raise InvalidInput("rate", rate, "is not a number of runs a second", f"use a number up to {MAX_RATE:,.0f}")
+    return float(rate)
