@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.moment import SECOND
 from minutehand.model.schedule import Revision
-from minutehand.schedule import timetable
+from minutehand.schedule import Timetable, timetable
 
 LOOKAHEAD = 180 * SECOND  # ticks may be 119 s apart; private to the ticker
 REACH = 840 * SECOND  # how far ahead a step may go: SQS delays 900 s
-SHARED = 10  # fires that a step towards REACH collects: they share the two writes of a step
+SHARED = 10  # fires that a step going beyond the look-ahead has at most: they share its two writes
+# Such a step ends where a window of the wall clock does, so that chains of one revision that parted meet again.
+WINDOWS = (600 * SECOND, 300 * SECOND, 120 * SECOND, 60 * SECOND)
 LARGEST = 100  # fires of one step at most: a backlog is worked off in pieces
 
 
@@ -26,21 +28,44 @@ class Step:
 
 
 def plan_step(revision: Revision, *, after: int, now: int, oldest: int, reach: int = REACH) -> Step:
-    """The fires of a revision in ``(after, now + LOOKAHEAD]``, or further up to SHARED fires within ``reach`` ms.
+    """The fires of a revision in ``(after, now + LOOKAHEAD]``, or a few more within ``reach`` ms: see ``_further``.
 
     ``oldest`` (UTC ms) bounds the past: rows older than the ledger's retention may have expired and must not be claimed again.
     """
     table = timetable(revision.definition.rule, anchor=revision.active_from, key=revision.owner)
     floor = max(after, revision.active_from, oldest)
-    near, far = revision.bound(now + LOOKAHEAD), revision.bound(now + reach)
-    fires: list[int] = []
-    fire = table.next(floor)
-    while fire is not None and len(fires) < LARGEST and (fire <= near or (0 < len(fires) < SHARED and fire <= far)):
-        fires.append(fire)
-        fire = table.next(fire)
+    near = revision.bound(now + LOOKAHEAD)
+    fires, fire = _collect(table, floor, near, LARGEST)
     cut = fire is not None and fire <= near
+    if fires and fire is not None and not cut:
+        for end in _further(near, fire, revision.bound(now + reach)):
+            more, beyond = _collect(table, fires[-1], end, SHARED - len(fires) + 1)
+            if len(fires) + len(more) <= SHARED:
+                fires, fire = fires + more, beyond
+                break
     reached = max(floor, fires[-1] if fires else floor, floor if cut else near)
     return Step(fires=tuple(fires), following=_following(revision, fire, reached, now), exhausted=fire is None, cut=cut)
+
+
+def _collect(table: Timetable, after: int, upto: int, most: int) -> tuple[list[int], int | None]:
+    """Fires in ``(after, upto]``, ``most`` of them; and the one that follows, if any."""
+    fires: list[int] = []
+    fire = table.next(after)
+    while fire is not None and fire <= upto and len(fires) < most:
+        fires.append(fire)
+        fire = table.next(fire)
+    return fires, fire
+
+
+def _further(near: int, fire: int, limit: int) -> list[int]:
+    """Where a step may end beyond the look-ahead, ``fire`` and what follows included, furthest first: at the end of a window.
+
+    An entry that is handled twice, at different times, leaves two next ones. If the end of a step depended on when it was
+    handled, or on where it began, the two chains would go on beside each other for good and send every fire twice; at the end of a
+    window they meet.
+    """
+    ends = (-(-near // window) * window for window in WINDOWS)
+    return [end for end in ends if fire <= end <= limit]
 
 
 def first_entry(revision: Revision, now: int) -> Entry | None:
