@@ -44,7 +44,7 @@ def plan_step(revision: Revision, *, after: int, now: int, oldest: int, reach: i
                 fires, fire = fires + more, beyond
                 break
     reached = max(floor, fires[-1] if fires else floor, floor if cut else near)
-    return Step(fires=tuple(fires), following=_following(revision, fire, reached, now), exhausted=fire is None, cut=cut)
+    return Step(fires=tuple(fires), following=_following(revision, fire, reached), exhausted=fire is None, cut=cut)
 
 
 def _collect(table: Timetable, after: int, upto: int, most: int) -> tuple[list[int], int | None]:
@@ -68,13 +68,13 @@ def _further(near: int, fire: int, limit: int) -> list[int]:
     return [end for end in ends if fire <= end <= limit]
 
 
-def first_entry(revision: Revision, now: int) -> Entry | None:
+def first_entry(revision: Revision) -> Entry | None:
     """The entry that arming a revision leaves, or None if it never fires."""
     table = timetable(revision.definition.rule, anchor=revision.active_from, key=revision.owner)
-    return _following(revision, table.next(revision.active_from), revision.active_from, now)
+    return _following(revision, table.next(revision.active_from), revision.active_from)
 
 
-def _following(revision: Revision, fire: int | None, after: int, now: int) -> Entry | None:
+def _following(revision: Revision, fire: int | None, after: int) -> Entry | None:
     if fire is None or (revision.active_until is not None and fire > revision.active_until):
         return None
-    return Entry(shard=revision.shard, due=fire, kind=EntryKind.CHAIN, id=revision.id, after=after, created_at=now)
+    return Entry(shard=revision.shard, due=fire, kind=EntryKind.CHAIN, id=revision.id, after=after)
