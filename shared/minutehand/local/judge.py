@@ -53,6 +53,8 @@ class Starts:
 
     started: Counter[str] = field(default_factory=Counter)  # by run id
     excused: Counter[str] = field(default_factory=Counter)  # starts that may be followed by another
+    lateness: dict[str, timedelta] = field(default_factory=dict)  # of first attempts
+    states: dict[str, str] = field(default_factory=dict)  # as last heard of
     over: set[str] = field(default_factory=set)  # runs that ended for good
     open: dict[str, str] = field(default_factory=dict)  # runs whose last start was not followed by an end: by whom
 
@@ -63,8 +65,12 @@ class Starts:
             case "run.started":
                 self.started[run_id] += 1
                 self.open[run_id] = process
+                self.states[run_id] = "RUNNING"
+                if event.get("attempt") == 1:
+                    self.lateness.setdefault(run_id, timedelta(milliseconds=event["lateness_ms"]))
             case "run.ended":
                 self.open.pop(run_id, None)
+                self.states[run_id] = str(event.get("state"))
                 if event.get("state") in TERMINAL:
                     self.over.add(run_id)
                 self.excused[run_id] += event.get("state") == "RETRYING"
@@ -111,7 +117,7 @@ class Verdict:
     """What a local run came to."""
 
     states: Mapping[str, int]  # runs by state
-    lateness: Mapping[str, Lateness]  # by start: prompt, exact
+    lateness: Mapping[str, Lateness]  # by start: prompt, exact; `other` of what is not watched
     expected: int  # fires that were due while it was watched
     missing: Sequence[str]  # of these, runs that did not start
     double: Sequence[str]  # runs that started again without a reason
@@ -139,6 +145,7 @@ def judge(
     expected_count = 0
     lateness: dict[str, list[timedelta]] = {}
     counted = [run for run, _ in one_offs]
+    known = {run.id for run in counted}
     for schedule in watched:
         expected = set(schedule.expected(upto))
         expected_count += len(expected)
@@ -148,8 +155,11 @@ def judge(
         unexpected += sorted({run.id for run in present} - expected)
         lateness.setdefault(schedule.start, []).extend(run.lateness for run in present if run.lateness is not None)
         counted += present
+        known |= expected | {run.id for run in present}
+    others = [run_id for run_id in starts.started if run_id not in known and not _is_before(run_id, watched)]
+    lateness["other"] = [starts.lateness[run_id] for run_id in others if run_id in starts.lateness]
     return Verdict(
-        states=Counter(str(run.state) for run in counted),
+        states=Counter([*(str(run.state) for run in counted), *(starts.states[run_id] for run_id in others)]),
         lateness={start: found for start, values in lateness.items() if (found := Lateness.of(values)) is not None},
         expected=expected_count,
         missing=missing,

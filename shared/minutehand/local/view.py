@@ -43,9 +43,9 @@ def live(rows: Iterable[Row], now: datetime, *, more: bool = False) -> Renderabl
             str(row.runs or ""),
             Text(state, style=_COLOURS.get(state, "dim")),
         )
-    if not more:
-        return table
-    return Group(table, Text("… and more: minutehand schedules list", style="dim"))
+    if more:
+        return Group(table, Text("… and more: minutehand schedules list", style="dim"))
+    return table if table.rows else Group(table, Text("nothing yet: minutehand schedules create …", style="dim"))
 
 
 def line(ended: Ended) -> str:
@@ -57,13 +57,13 @@ def line(ended: Ended) -> str:
 def summary(verdict: Verdict, seconds: float) -> str:
     """What a session came to, in a few lines."""
     missing, double = len(verdict.missing), len(verdict.double)
-    started = verdict.expected - missing
+    watched = f"{verdict.expected} fires of the examples were due, {verdict.expected - missing} started"
     states = ", ".join(f"{state} {count}" for state, count in sorted(verdict.states.items())) or "none"
     lines = [
-        f"{seconds:.0f} s: {verdict.expected} fires were due, {started} started; {missing} missing, {double} double",
+        f"{seconds:.0f} s: {watched}; {missing} missing, {double} double",
         f"runs: {states}",
     ]
-    for start, late in sorted(verdict.lateness.items(), reverse=True):
+    for start, late in verdict.lateness.items():
         figures = f"p50 {lateness(late.p50)}, p99 {lateness(late.p99)}, max {lateness(late.most)}"
         lines.append(f"lateness, {start}: {figures} ({late.count} runs)")
     if verdict.caught_up:

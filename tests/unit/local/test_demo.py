@@ -7,29 +7,21 @@ import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from minutehand.local import demo
 from minutehand.local.page import TEXT, Page
-from minutehand.model.job import Context
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 
-def context(*, at: datetime = NOON, attempt: int = 1) -> Context:
-    logger: Any = logging.LoggerAdapter(logging.getLogger("minutehand.job.demo"), {})
-    return Context(
-        run_id=f"default/demo#{at:%H%M%S}",
-        idempotency_key=f"default/demo#{at:%H%M%S}",
-        tenant="default",
-        job="demo",
-        schedule="demo",
-        scheduled_at=at,
-        attempt=attempt,
-        logger=logger,
-        remaining=lambda: None,
-    )
+def context(*, at: datetime = NOON, attempt: int = 1) -> Any:
+    """What these jobs use of a Context."""
+    logger = logging.LoggerAdapter(logging.getLogger("minutehand.job.demo"), {})
+    key = f"default/demo#{at:%H%M%S}"
+    return SimpleNamespace(idempotency_key=key, scheduled_at=at, attempt=attempt, logger=logger)
 
 
 def rows(path: Path) -> int:

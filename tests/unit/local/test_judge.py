@@ -47,7 +47,7 @@ def run(offset: float, *, name: str = "check", late: float | None = 0.5, state: 
 
 
 def started(offset: float, name: str = "check") -> Event:
-    return {"event": "run.started", "run_id": run_id(offset, name)}
+    return {"event": "run.started", "run_id": run_id(offset, name), "attempt": 1, "lateness_ms": 500}
 
 
 def ended(offset: float, state: str = "SUCCEEDED") -> Event:
@@ -173,6 +173,17 @@ def test_a_one_off_that_ended_otherwise_than_it_should_is_astray() -> None:
     assert not found.clean
 
 
+def test_what_is_not_watched_is_counted_from_the_logs() -> None:
+    runs, events = all_of(10, 20, 30)
+    own = {"event": "run.started", "run_id": "acme/~mine#once", "attempt": 1, "lateness_ms": 20}
+    done = {"event": "run.ended", "run_id": "acme/~mine#once", "state": "RETRYING"}
+    again = {**own, "attempt": 2, "lateness_ms": 900}
+    found = verdict(runs, [*events, own, done, again, started(10, "another")])
+    assert found.clean
+    assert found.states == {"SUCCEEDED": 3, "RUNNING": 2}
+    assert found.lateness["other"] == Lateness(count=2, p50=0.02, p99=0.5, most=0.5)
+
+
 def test_percentiles_are_ranks() -> None:
     assert Lateness.of([]) is None
     assert Lateness.of([seconds(1)]) == Lateness(count=1, p50=1, p99=1, most=1)
@@ -189,7 +200,7 @@ def test_the_summary_says_it_all() -> None:
     one_off = run(5, name="~x", state="DEAD")
     found = judge(schedules, runs, starts, NOON + seconds(20), one_offs=[(one_off, "DEAD")])
     assert summary(found, 21.4).splitlines() == [
-        "21 s: 4 fires were due, 3 started; 1 missing, 1 double",
+        "21 s: 4 fires of the examples were due, 3 started; 1 missing, 1 double",
         "runs: DEAD 1, SUCCEEDED 3",
         "lateness, prompt: p50 500 ms, p99 2.25 s, max 2.25 s (2 runs)",
         "lateness, exact: p50 12 ms, p99 12 ms, max 12 ms (1 runs)",
