@@ -133,6 +133,7 @@ class Minutehand(Construct):
         self._store.allow(grantee, "revisions", READ, WRITE)
         self._store.allow(grantee, "agenda", READ, WRITE, BATCH, DELETE)
         self._store.allow(grantee, "runs", READ, WRITE, PARTIQL)
+        self._store.allow_purge(grantee)
         self._store.allow_objects(grantee, "s3:PutObject", PAYLOADS)
         self._store.allow_objects(grantee, "s3:GetObject", PAYLOADS)
         self._store.allow_objects(grantee, "s3:GetObject", RESULTS)

@@ -17,6 +17,8 @@ RESULTS = "results/*"  # keys of what jobs leave behind, checkpoints included
 MARGIN = 14  # days that a result outlives the retention: it may be older than the end of its run, from which the row's time counts
 UPLOAD_LEFTOVERS = Duration.days(7)  # after which the parts of an upload that was never finished go
 
+DEAD_INDEX = "*#dead#*"  # partitions of the index of dead runs; no tenant or schedule has `#` in its name
+
 READ = ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query")
 WRITE = ("dynamodb:ConditionCheckItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
 BATCH = ("dynamodb:BatchWriteItem",)  # puts and deletes, without conditions: for the agenda only
@@ -37,6 +39,15 @@ class Store(Construct):
     def allow(self, grantee: iam.IGrantable, suffix: str, *actions: tuple[str, ...]) -> None:
         """Let ``grantee`` do ``actions`` (groups of them, see above) to one table."""
         self.tables[suffix].grant(grantee, *(action for group in actions for action in group))
+
+    def allow_purge(self, grantee: iam.IGrantable) -> None:
+        """Let ``grantee`` delete from the index of dead runs. It lies in the ledger's table, whose runs stay out of reach."""
+        iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=list(BATCH),
+            resource_arns=[self.tables["runs"].table_arn],
+            conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [DEAD_INDEX]}},
+        )
 
     def allow_objects(self, grantee: iam.IGrantable, action: str, keys: str) -> None:
         """Let ``grantee`` do ``action`` to the objects under ``keys``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,11 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Match, Template
 from minutehand.errors import InvalidInput
+from minutehand.model.dead import dead_owner
+from minutehand.model.names import schedule_owner
 
 from infra import Minutehand
+from infra.store import DEAD_INDEX
 
 JOBS = Path(__file__).parent / "acme" / "jobs"
 
@@ -120,6 +124,32 @@ def test_a_role_that_schedules_can_neither_run_jobs_nor_drop_tables(stack: Stack
     granted = {action for statement in policy for action in _listed(statement["Action"])}
     assert {"dynamodb:PutItem", "dynamodb:UpdateItem", "sqs:SendMessage", "s3:PutObject"} <= granted
     assert not {"sqs:ReceiveMessage", "sqs:DeleteMessage", "dynamodb:DeleteTable", "dynamodb:Scan"} & granted
+
+
+def test_a_role_that_schedules_deletes_from_the_index_of_dead_runs_and_not_from_the_ledger(stack: Stack) -> None:
+    role = iam.Role(stack, "Api", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
+    Minutehand(stack, "Jobs", jobs=JOBS).grant_scheduling(role)
+    owner = dead_owner("acme", 20_000)
+    assert fnmatchcase(owner, DEAD_INDEX)
+    assert not fnmatchcase(schedule_owner("acme", "reports.daily"), DEAD_INDEX)
+    Template.from_stack(stack).has_resource_properties(
+        "AWS::IAM::Policy",
+        {
+            "PolicyDocument": {
+                "Statement": Match.array_with(
+                    [
+                        Match.object_like(
+                            {
+                                "Action": "dynamodb:BatchWriteItem",
+                                "Condition": {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [DEAD_INDEX]}},
+                                "Resource": {"Fn::GetAtt": [Match.string_like_regexp("JobsStoreRuns"), "Arn"]},
+                            }
+                        )
+                    ]
+                )
+            }
+        },
+    )
 
 
 def test_a_container_may_do_what_the_worker_does(stack: Stack) -> None:
