@@ -80,15 +80,18 @@ def test_ctrl_c_ends_it_with_a_summary(tmp_path: Path) -> None:
 
 def test_data_is_kept_and_what_was_missed_is_caught_up(tmp_path: Path) -> None:
     data = ("--data", str(tmp_path / "kept"))
-    with local(tmp_path, "--for", "6", *data) as running:
-        read_until(running, "stopping", 60)
-        assert running.wait(20) == 0
-    threading.Event().wait(5)  # so long that a fire is missed
-    with local(tmp_path, "--for", "6", *data) as running:
-        rest = read_until(running, "stopping", 60)
-        assert running.wait(20) == 0
-    assert "0 missing, 0 double" in rest
-    assert re.search(r"caught up: \d+ runs", rest)
+    endpoints = []
+    for session in range(2):
+        with local(tmp_path, *data) as running:
+            endpoints += re.findall(r"AWS_ENDPOINT_URL=\S+", read_until(running, "export AWS_ENDPOINT_URL", 20))
+            read_until(running, "SUCCEEDED", 20)
+            running.send_signal(signal.SIGINT)
+            rest = read_until(running, "stopping", 30)
+            assert running.wait(20) == 0, rest
+        assert "0 missing, 0 double" in rest
+        assert ("caught up: " in rest) == (session == 1), rest
+        threading.Event().wait(6)  # so long that a fire is missed
+    assert len(set(endpoints)) == 1, "other terminals find it where it was"
 
 
 @pytest.mark.proof
