@@ -13,6 +13,7 @@ import json
 import logging
 import threading
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 from minutehand.errors import Continue, InvalidInput, LeaseLost, Permanent, RetryAfter, RunCancelled
@@ -36,22 +37,25 @@ def perform(assignment: Assignment, context: Context, payload: str | None) -> En
     ticket, ends = assignment.ticket, list[Ended]()
 
     def run() -> None:
-        ended = call(assignment, context, payload)
+        try:
+            ended = call(assignment, context, payload)
+        except BaseException as problem:  # noqa: BLE001 (a job's own KeyboardInterrupt ends its attempt, not the waiting for it)
+            ended = Failed(failure_of(problem, assignment.policies.retry))
         with ticket.changed:
             ends.append(ended)
             ticket.changed.notify_all()
 
     inherited = contextvars.copy_context()
     threading.Thread(target=inherited.run, args=(run,), name=f"job {assignment.run.ref}", daemon=True).start()
-    ended = _watch(assignment, ends)
+    ended = watch(assignment, ends)
     if not ends:
         assignment.desk.abandoned.set()
         log.error("job.abandoned", extra={"run_id": str(assignment.run.ref), "job": assignment.job.name})
     return ended
 
 
-def _watch(assignment: Assignment, ends: list[Ended]) -> Ended:
-    """Wait for the job's end, or for what ends it."""
+def watch(assignment: Assignment, ends: list[Ended], *, tell_cancelled: Callable[[], None] = lambda: None) -> Ended:
+    """Wait for the job's end, or for what ends it. ``tell_cancelled`` is called while its cancellation is asked for."""
     ticket, clock, policies = assignment.ticket, assignment.desk.clock, assignment.policies
     timeout_at = None if policies.timeout is None else clock() + int(policies.timeout * SECOND)
     with ticket.changed:
@@ -63,6 +67,8 @@ def _watch(assignment: Assignment, ends: list[Ended]) -> Ended:
             limit = limit_of(assignment, timeout_at, clock)
             if isinstance(limit, (Failed, Cancelled)):
                 return limit
+            if ticket.cancel_seen is not None:
+                tell_cancelled()
             ticket.changed.wait(limit)
 
 
@@ -84,7 +90,12 @@ def limit_of(assignment: Assignment, timeout_at: int | None, clock: Clock) -> Fa
 
 def timed_out(policies: Policies) -> Failure:
     """The failure of an attempt that took longer than its timeout."""
-    return Failure(kind="Timeout", message=f"the attempt took longer than its timeout of {policies.timeout:g} s")
+    kinds = ("Timeout", *(kind.__name__ for kind in TimeoutError.__mro__))
+    return Failure(
+        kind="Timeout",
+        message=f"the attempt took longer than its timeout of {policies.timeout:g} s",
+        permanent=is_permanent(kinds, None, policies.retry),
+    )
 
 
 def call(assignment: Assignment, context: Context, payload: str | None) -> Ended:
