@@ -130,6 +130,7 @@ class WorkerProcess:
         self._slots = threading.Semaphore(concurrency)
         self._concurrency = concurrency
         self._busy = 0
+        self._recycling = False
         self._changed = threading.Condition()
         desk = Desk(
             services=services,
@@ -167,12 +168,15 @@ class WorkerProcess:
 
     @property
     def must_recycle(self) -> bool:
-        """Whether a job's thread was abandoned here: end this process and start another."""
-        return self._worker.desk.abandoned.is_set()
+        """Whether it stopped because a job's thread had to be abandoned: end this process and start another."""
+        return self._recycling
 
     def _recycle(self, stop: threading.Event) -> None:
         """Stop when a job's thread was abandoned: what it still does is nobody's, and only the process's end ends it."""
         self._worker.desk.abandoned.wait()
+        if stop.is_set():  # then the process ends anyway, and whoever stopped it does not want another
+            return
+        self._recycling = True
         log.error("worker.recycling", extra={"worker": self._worker.desk.name})
         stop.set()
 
