@@ -13,17 +13,23 @@ from contextlib import AbstractContextManager
 
 from minutehand import logs
 from minutehand.errors import Unavailable
+from minutehand.flow.assignment import Assignment, Ended
 from minutehand.flow.audit import AuditReport, audit
 from minutehand.flow.bury import bury_one
 from minutehand.flow.desk import Desk
 from minutehand.flow.erase import Eraser
 from minutehand.flow.heartbeat import HIDDEN, Heartbeat, Ticket
+from minutehand.flow.perform import perform
 from minutehand.flow.ports import Delivery, Services
 from minutehand.flow.settle import release_ticket
 from minutehand.flow.tick import TickReport, tick
 from minutehand.flow.work import Jobs, Task, Worker
+from minutehand.isolation import check_isolated, perform_isolated
+from minutehand.jobs import Registry
+from minutehand.model.job import Context
 from minutehand.model.message import Message
 from minutehand.model.moment import SECOND
+from minutehand.model.policies import Isolation
 from minutehand.runs.transitions import HEARTBEAT
 from minutehand.services import connect, system_clock
 from minutehand.settings import Settings
@@ -32,6 +38,7 @@ log = logging.getLogger(__name__)
 
 _POLL = 5.0  # seconds of a long poll: also the longest that stopping waits for one
 _PAUSE = 1.0  # seconds after a service was unavailable
+_LETTING_GO = 5.0  # seconds until released runs are let go: their isolated processes are killed, their threads abandoned
 
 
 def process_name(kind: str) -> str:
@@ -120,7 +127,10 @@ def run_worker(
 
 
 class WorkerProcess:
-    """A worker that polls: at most ``concurrency`` messages at hand."""
+    """A worker that polls: at most ``concurrency`` messages at hand.
+
+    Raises JobError for a job with ``isolation="process"`` that a process of its own could not import.
+    """
 
     def __init__(self, services: Services, jobs: Jobs, *, concurrency: int = 10) -> None:
         self._services = services
@@ -141,7 +151,9 @@ class WorkerProcess:
             random=random.Random(),
             name=process_name("worker"),
         )
-        self._worker = Worker(desk=desk, jobs=jobs, around=_around, remaining=self._remaining)
+        if isinstance(jobs, Registry):
+            check_isolated(jobs)
+        self._worker = Worker(desk=desk, jobs=jobs, around=_around, remaining=self._remaining, execute=_execute)
 
     def run(self, *, stop: threading.Event, grace: float) -> None:
         """Work until ``stop``, then wind up."""
@@ -158,6 +170,7 @@ class WorkerProcess:
         unfinished = self._finish(grace)
         polling.join(_POLL)
         released = sum(self._release(ticket) for ticket in self._heartbeat.at_hand())
+        self._finish(_LETTING_GO)
         ended.set()
         self._eraser.stop()
         log.info("worker.stopped", extra={"unfinished": unfinished, "released": released})
@@ -255,6 +268,11 @@ class WorkerProcess:
         except Unavailable as problem:  # then its lease runs out
             log.warning("worker.not_released", extra={"run_id": str(ticket.ref), "error": str(problem)})
             return False
+
+
+def _execute(assignment: Assignment, context: Context, payload: str | None) -> Ended:
+    isolated = assignment.policies.isolation is Isolation.PROCESS
+    return (perform_isolated if isolated else perform)(assignment, context, payload)
 
 
 def _around(message: Message) -> AbstractContextManager[None]:

@@ -1,0 +1,192 @@
+"""The child: calls the job's function and tells the worker how it ended. It has no services of its own; it asks."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import mmap
+import os
+import random
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, BinaryIO, NoReturn
+
+from minutehand import logs
+from minutehand.errors import LeaseLost, MinutehandError
+from minutehand.flow.assignment import Assignment, Ended, Failed
+from minutehand.flow.desk import Desk
+from minutehand.flow.effects import Effects
+from minutehand.flow.erase import Eraser
+from minutehand.flow.heartbeat import Heartbeat, Ticket
+from minutehand.flow.perform import call, failure_of
+from minutehand.flow.ports import BesideKind
+from minutehand.flow.work import context_of
+from minutehand.isolation.places import Place
+from minutehand.isolation.wire import CANCELLED, FLAGS, line, pack_ended, unpack_beside, unpack_error
+from minutehand.model.job import Job
+from minutehand.model.message import decode
+from minutehand.model.names import RunRef
+from minutehand.model.policies import Policies, Retry
+from minutehand.model.run import Beside, Run, RunState
+from minutehand.services import system_clock
+
+
+def work(order: dict[str, Any], talk: socket.socket, lines: BinaryIO, flags: int) -> NoReturn:
+    """Carry out an order and end the process."""
+    logs.configure()
+    relay = Relay(talk, lines, mmap.mmap(flags, FLAGS, access=mmap.ACCESS_READ))
+    retry = Retry(**order["retry"])
+    try:
+        ended = _run(order, relay, Policies(retry=retry))
+    except BaseException as problem:  # noqa: BLE001 (whatever it is, the worker is told)
+        ended = Failed(failure_of(problem, retry))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    logging.shutdown()
+    if relay.is_mine:
+        relay.tell(ended=pack_ended(ended))
+    os._exit(isinstance(ended, Failed))  # a fork of the job's that came back here has nothing to say
+
+
+def _run(order: dict[str, Any], relay: Relay, policies: Policies) -> Ended:
+    assignment = _assignment(order, relay, policies)
+    remaining: Callable[[], float | None] = lambda: relay.ask("remaining")  # noqa: E731 (typed)
+    effects = ChildEffects(assignment, remaining, relay)
+    context = replace(context_of(assignment, remaining), effects=effects)
+    with logs.of_run(run_id=context.run_id, job=context.job, tenant=context.tenant):
+        return call(assignment, context, order["payload"])
+
+
+def _assignment(order: dict[str, Any], relay: Relay, policies: Policies) -> Assignment:
+    """The worker's assignment as far as a job can reach it: its run, and what lies beside it."""
+    message, place = decode(order["message"]), Place(**order["place"])
+    run = Run(
+        ref=message.run,
+        state=RunState.RUNNING,
+        revision=message.revision,
+        job=message.job,
+        due=message.due,
+        not_before=message.not_before,
+        fence=order["fence"],
+        attempt=order["attempt"],
+        slices=order["slices"],
+    )
+    return Assignment(
+        desk=_desk(relay),
+        ticket=Ticket("", run.ref),
+        message=message,
+        body="",
+        job=Job(name=place.job, function=place.find(), policies=policies),
+        policies=policies,
+        run=run,
+    )
+
+
+def _desk(relay: Relay) -> Desk:
+    # A job reaches the ledger and the bucket and nothing else; when rows expire is for the worker to say.
+    services: Any = SimpleNamespace(ledger=ChildLedger(relay), payloads=ChildPayloads(relay), work=None, retention=0)
+    return Desk(
+        services=services,
+        clock=system_clock,
+        heartbeat=Heartbeat(services),
+        eraser=Eraser(services.work),
+        wait=threading.Event().wait,
+        random=random.Random(),
+        name="",
+    )
+
+
+class Relay:
+    """The child's end of the socket. Questions go one at a time, from whichever of the job's threads."""
+
+    def __init__(self, talk: socket.socket, lines: BinaryIO, flags: mmap.mmap) -> None:
+        self._talk, self._lines, self._flags = talk, lines, flags
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._pid = os.getpid()
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this is the process that the worker started, and not one that the job forked."""
+        return os.getpid() == self._pid
+
+    @property
+    def cancelled(self) -> bool:
+        return self._flags[CANCELLED] != 0
+
+    def tell(self, **said: Any) -> None:
+        """Say something that needs no answer."""
+        self._check()
+        with self._lock:
+            self._talk.sendall(line(said))
+
+    def ask(self, verb: str, **said: Any) -> Any:
+        """Ask the worker and wait for its answer. Raises what that raised."""
+        self._check()
+        with self._lock:
+            number = next(self._numbers)
+            self._talk.sendall(line({"ask": verb, "number": number, **said}))
+            answer = self._answer(number)
+        if "error" in answer:
+            raise unpack_error(answer["error"])
+        return answer["value"]
+
+    def _answer(self, number: int) -> dict[str, Any]:
+        while text := self._lines.readline():
+            answer: dict[str, Any] = json.loads(text)
+            if answer["number"] == number:  # else one that an exception kept the job from waiting for
+                return answer
+        raise LeaseLost("the worker is gone, and with it the lease; stop")
+
+    def _check(self) -> None:
+        if not self.is_mine:
+            raise MinutehandError(
+                "ctx belongs to the process of the job: what that forks cannot use it; use it before or after"
+            )
+
+
+class ChildLedger:
+    """What lies beside the run, at the worker. Which run and under which fence, the worker knows better."""
+
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
+
+    def keep(self, ref: RunRef, *, fence: int, kind: BesideKind, name: str, text: str, expires: int) -> bool:  # noqa: ARG002 (the port's)
+        return bool(self._relay.ask("keep", kind=kind, name=name, text=text))
+
+    def beside(self, ref: RunRef) -> Beside:  # noqa: ARG002 (the port's)
+        return unpack_beside(self._relay.ask("beside"))
+
+
+class ChildPayloads:
+    """The bucket, at the worker."""
+
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
+
+    def keep(self, tenant: str, text: str) -> str:  # noqa: ARG002 (the worker knows better)
+        return str(self._relay.ask("keep large", text=text))
+
+    def get(self, key: str) -> str:
+        return str(self._relay.ask("get large", key=key))
+
+
+class ChildEffects(Effects):
+    """The effects of a job in a child: the same rules, kept where the job is; only what they write goes through the worker."""
+
+    def __init__(self, assignment: Assignment, remaining: Callable[[], float | None], relay: Relay) -> None:
+        super().__init__(assignment, remaining)
+        self._relay = relay
+
+    def progress(self, fraction: float, stage: str | None = None) -> None:
+        super().progress(fraction, stage)
+        self._relay.tell(progress=float(fraction), stage=stage)
+
+    @property
+    def cancelled(self) -> bool:
+        return self._relay.cancelled

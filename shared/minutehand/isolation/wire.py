@@ -1,0 +1,68 @@
+"""Wire: what worker and child say to each other, one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from minutehand import errors
+from minutehand.errors import InvalidInput, MinutehandError
+from minutehand.flow.assignment import Abandoned, Cancelled, Ended, Failed, Returned, SliceEnded
+from minutehand.model.run import Beside, Failure
+
+CANCELLED = 0  # the byte among the flags that says so
+FLAGS = 1  # bytes of shared memory
+_SHOWN = 100  # characters of a refused value that travel
+
+_KINDS = {kind.__name__: kind for kind in (Abandoned, Cancelled, Failed, Returned, SliceEnded)}
+_PLAIN = ("Misconfigured", "Unavailable")  # errors that are made of their text
+
+
+def line(said: Mapping[str, Any]) -> bytes:
+    """One line."""
+    return json.dumps(said, separators=(",", ":")).encode() + b"\n"
+
+
+def pack_ended(ended: Ended) -> dict[str, Any]:
+    """How an attempt ended, JSON-able."""
+    return {"kind": type(ended).__name__, **asdict(ended)}
+
+
+def unpack_ended(packed: dict[str, Any]) -> Ended:
+    """The reverse of ``pack_ended``."""
+    given = dict(packed)
+    kind = _KINDS[given.pop("kind")]
+    if given.get("failure") is not None:
+        given["failure"] = Failure(**given["failure"])
+    ended: Ended = kind(**given)
+    return ended
+
+
+def pack_beside(beside: Beside) -> dict[str, Any]:
+    """What a job may look up beside its run."""
+    return {"steps": dict(beside.steps), "checkpoint": beside.checkpoint}
+
+
+def unpack_beside(packed: dict[str, Any]) -> Beside:
+    """The reverse of ``pack_beside``."""
+    return Beside(steps=packed["steps"], checkpoint=packed["checkpoint"])
+
+
+def pack_error(problem: Exception) -> dict[str, Any]:
+    """An error of the worker's, for the job to see."""
+    if isinstance(problem, InvalidInput):
+        given = [problem.field, str(problem.value)[:_SHOWN], problem.problem, problem.remedy]
+        return {"kind": "InvalidInput", "text": given}
+    name = type(problem).__name__
+    return {"kind": name, "text": str(problem) if name in _PLAIN else f"{name}: {problem}"}
+
+
+def unpack_error(packed: dict[str, Any]) -> MinutehandError:
+    """The reverse of ``pack_error``; an error that is none of ours is a MinutehandError."""
+    if packed["kind"] == "InvalidInput":
+        return InvalidInput(*packed["text"])
+    kind = getattr(errors, packed["kind"]) if packed["kind"] in _PLAIN else MinutehandError
+    problem: MinutehandError = kind(packed["text"])
+    return problem

@@ -1,0 +1,128 @@
+"""A worker over services in memory whose isolated jobs run in real processes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from minutehand import Run, Scheduler
+from minutehand.flow.heartbeat import HIDDEN
+from minutehand.flow.outcome import Outcome
+from minutehand.isolation import perform_isolated
+from minutehand.jobs import Registry
+from minutehand.model.moment import SECOND
+from minutehand.model.names import parse_run_id
+from minutehand.runs.transitions import lease
+from minutehand.services import system_clock
+from minutehand.testing import Hook, Memory
+from minutehand.testing.process import Hand, make_worker
+
+from tests.unit.isolation.work import registry
+
+
+@dataclass
+class Stage:
+    """One installation and one worker, on a clock that runs by itself and can be put forward."""
+
+    jobs: Registry = registry
+    hook: Hook | None = None
+    ahead: int = 0  # ms
+
+    def __post_init__(self) -> None:
+        self.memory = Memory(self.clock)
+        self.services = self.memory.connect(self.hook)
+        self.scheduler = Scheduler("acme", jobs=self.jobs, services=self.memory.connect(), clock=self.clock)
+        made = make_worker(self.services, self.jobs, self.clock, wait=threading.Event().wait)
+        self.worker = replace(made, execute=perform_isolated)
+
+    def clock(self) -> int:
+        return system_clock() + self.ahead
+
+    def skip(self, seconds: float) -> None:
+        """Put the clock forward, and let whoever waits look at it."""
+        self.ahead += int(seconds * SECOND)
+        for ticket in self.worker.desk.heartbeat.at_hand():
+            with ticket.changed:
+                ticket.changed.notify_all()
+
+    def take_over(self, run_id: str) -> None:
+        """Another worker finds the lease run out and takes it."""
+        moved = self.services.ledger.move(
+            parse_run_id(run_id),
+            lease(
+                revision=0, now=self.clock() + 71 * SECOND, token="other", worker="other", max_attempts=3, steal=True
+            ),
+        )
+        assert moved.applied
+
+    def beat(self) -> None:
+        """A heartbeat of the worker."""
+        self.worker.desk.heartbeat.beat(self.clock())
+
+    def run(self, job: str, payload: Any = None, **options: Any) -> Run:
+        """Submit, run one attempt, and look."""
+        run = self.scheduler.submit(job, payload, **options)
+        self.work()
+        return self.scheduler.get_run(run.id)
+
+    def work(self) -> list[Outcome]:
+        return Hand(worker=self.worker).work()
+
+    def start(self, job: str, payload: Any = None, **options: Any) -> Started:
+        """Submit and run one attempt in a thread of its own; returns when the job has left its mark."""
+        run = self.scheduler.submit(job, payload, **options)
+        (delivery,) = self.services.work.receive(most=1, wait=0, visibility=HIDDEN)
+        (task,) = self.worker.take([delivery])
+        started = Started(run.id, Path(payload["to"]))
+        started.thread = threading.Thread(target=lambda: started.outcomes.append(self.worker.process(task)))
+        started.thread.start()
+        assert until(lambda: started.mark.exists() and started.mark.read_text().endswith("\n"), 20)
+        return started
+
+
+class Started:
+    """A run that executes."""
+
+    thread: threading.Thread
+
+    def __init__(self, run_id: str, mark: Path) -> None:
+        self.run_id, self.mark = run_id, mark
+        self.outcomes: list[Outcome] = []
+
+    @property
+    def group(self) -> int:
+        """Of the job's process."""
+        return int(self.mark.read_text().split()[0])
+
+    def end(self, within: float = 10) -> Outcome:
+        self.thread.join(within)
+        assert not self.thread.is_alive()
+        return self.outcomes[0]
+
+
+def until(condition: Callable[[], bool], seconds: float) -> bool:
+    """Whether it came true within so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        threading.Event().wait(0.02)
+    return True
+
+
+def living(group: int) -> list[str]:
+    """The processes of a group that are not zombies."""
+    stats = []
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = place.read_text()
+        except OSError:
+            continue
+        state, _, of = text.rpartition(")")[2].split()[:3]
+        if int(of) == group and state != "Z":
+            stats.append(text[:60])
+    return stats

@@ -1,0 +1,199 @@
+"""Jobs with ``isolation="process"``, in real processes: what they get, what they leave, how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from minutehand import RunState
+
+from tests.unit.flow.world import Faults, fails
+from tests.unit.isolation.stage import Stage, living
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+def test_the_result_comes_back_from_another_process(stage: Stage) -> None:
+    run = stage.run("add", {"a": 1, "b": 2})
+    assert (run.state, run.attempt) == (RunState.SUCCEEDED, 1)
+    assert (run.result["sum"], run.result["stdin"]) == (3, "")
+    assert run.result["pid"] != os.getpid()
+    assert len(stage.memory.work) == 0
+
+
+def test_the_context_is_the_same_as_in_a_thread(stage: Stage) -> None:
+    run = stage.run("about")
+    assert run.result == {
+        "run_id": run.id,
+        "key": run.id,
+        "tenant": "acme",
+        "job": "about",
+        "schedule": None,
+        "at": run.due.isoformat(timespec="microseconds"),
+        "attempt": 1,
+        "remaining": None,
+        "cancelled": False,
+        "resume": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "state"),
+    [
+        ("key", "KeyError", RunState.DEAD),  # the job's never_on
+        ("exit", "SystemExit", RunState.RETRYING),
+        ("interrupt", "KeyboardInterrupt", RunState.RETRYING),
+    ],
+)
+def test_what_it_raises_is_judged_by_its_policies(stage: Stage, how: str, kind: str, state: RunState) -> None:
+    run = stage.run("fail", how)
+    assert (run.state, run.error_type) == (state, kind)
+    assert "work.py" in run.failed_attempts[0].traceback
+
+
+@pytest.mark.parametrize(("how", "code"), [("exit", "exit 3"), ("segfault", "SIGSEGV"), ("kill", "SIGKILL")])
+def test_a_process_that_dies_costs_one_attempt_and_no_waiting(stage: Stage, how: str, code: str) -> None:
+    run = stage.run("die", how)
+    assert (run.state, run.attempt, run.error_type, run.error_code) == (RunState.RETRYING, 1, "ProcessDied", code)
+    assert len(run.failed_attempts) == 1
+    assert not stage.worker.desk.abandoned.is_set(), "the worker goes on"
+
+
+def test_steps_and_checkpoint_outlive_the_process(stage: Stage, tmp_path: Path) -> None:
+    to = tmp_path / "effects"
+    first = stage.run("steps", {"to": str(to), "large": 70_000})
+    assert (first.state, first.error_type) == (RunState.RETRYING, "ProcessDied")
+    assert first.steps == {"a": "a in attempt 1", "b": "b in attempt 1"}
+    stage.scheduler.retry_run(first.id)
+    stage.work()
+    second = stage.scheduler.get_run(first.id)
+    assert (second.state, second.attempt) == (RunState.SUCCEEDED, 2)
+    assert second.result["done"] == ["a in attempt 1", "b in attempt 1", "c in attempt 2"]
+    assert second.result["found"] == {"after": "b", "attempt": 1, "large": "x" * 70_000}
+    assert to.read_text().split() == ["a", "b", "c"]
+
+
+def test_what_is_no_good_is_refused_where_the_job_is(stage: Stage) -> None:
+    run = stage.run("refused")
+    assert run.state is RunState.SUCCEEDED
+    assert list(run.result) == ["step", "name", "checkpoint", "huge", "progress"]
+    assert "has 6,000,002 bytes" in run.result["huge"]
+    assert run.steps == {}
+
+
+def test_a_result_that_is_no_json_is_noted(stage: Stage) -> None:
+    run = stage.run("unkept")
+    assert (run.state, run.result) == (RunState.SUCCEEDED, None)
+    assert "result not kept: result=<object object" in str(run.reason)
+
+
+def test_the_job_sees_the_troubles_of_its_worker() -> None:
+    stage = Stage(hook=Faults().at("keep checkpoint", before=fails, times=None).at("put", before=fails, times=None))
+    run = stage.run("unavailable")
+    assert run.result == ["Unavailable: injected", "Unavailable: injected"]
+
+
+def test_a_slice_ends_without_spending_an_attempt(stage: Stage) -> None:
+    run = stage.run("slice")
+    assert (run.state, run.attempt, run.slices) == (RunState.CONTINUED, 0, 1)
+    stage.work()
+    run = stage.scheduler.get_run(run.id)
+    assert (run.state, run.attempt, run.result) == (RunState.SUCCEEDED, 1, "seen")
+
+
+def test_a_fork_that_returns_as_if_it_were_the_job_is_not_heard(stage: Stage, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    run = stage.run("fork", {"to": str(copy)})
+    assert (run.state, run.result, run.steps) == (RunState.SUCCEEDED, "original", {"original": "original"})
+    assert "ctx belongs to the process of the job" in copy.read_text()
+
+
+def test_threads_of_a_job_may_step_and_one_left_behind_ends_with_it(stage: Stage) -> None:
+    run = stage.run("threads")
+    assert (run.state, run.result, len(run.steps)) == (RunState.SUCCEEDED, 1, 20)
+
+
+def test_its_log_lines_carry_the_run(stage: Stage, capfd: pytest.CaptureFixture[str]) -> None:
+    run = stage.run("loud", "hear")
+    (line,) = [json.loads(text) for text in capfd.readouterr().err.splitlines() if "loud.said" in text]
+    assert (line["word"], line["run_id"], line["job"], line["tenant"]) == ("hear", run.id, "loud", "acme")
+
+
+def test_a_process_that_cannot_be_started_is_a_failed_attempt(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    run = stage.run("add", {"a": 1, "b": 2})
+    assert (run.state, run.error_type) == (RunState.RETRYING, "ProcessNotStarted")
+
+
+def test_a_process_that_cannot_import_says_what(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place.endswith(("lib", ".zip"))])
+    run = stage.run("add", {"a": 1, "b": 2})
+    assert (run.state, run.error_type) == (RunState.RETRYING, "ModuleNotFoundError")
+    assert "No module named" in str(run.error)
+
+
+# What ends it.
+
+
+@pytest.mark.parametrize("how", ["gil", "fork", "program"])
+def test_its_timeout_kills_it_and_all_that_it_started(stage: Stage, tmp_path: Path, how: str) -> None:
+    started = stage.start("wait", {"to": str(tmp_path / "mark"), "how": how})
+    group = started.group
+    assert len(living(group)) == (1 if how == "gil" else 2)
+    stage.skip(61)
+    assert started.end().state is RunState.RETRYING
+    assert living(group) == []
+    run = stage.scheduler.get_run(started.run_id)
+    assert (run.error_type, run.error) == ("Timeout", "the attempt took longer than its timeout of 60 s")
+    assert not stage.worker.desk.abandoned.is_set(), "nothing is left for which the process must be recycled"
+
+
+@pytest.mark.parametrize(("how", "error"), [("asks", None), ("fails", "OSError")])
+def test_it_sees_its_cancellation_at_a_heartbeat(stage: Stage, tmp_path: Path, how: str, error: str | None) -> None:
+    started = stage.start("wait", {"to": str(tmp_path / "mark"), "how": how})
+    stage.scheduler.cancel_run(started.run_id)
+    stage.beat()
+    started.end()
+    run = stage.scheduler.get_run(started.run_id)
+    assert (run.state, run.reason, run.error_type) == (RunState.CANCELLED, "requested", error)
+    assert (run.progress, run.stage) == (0.25, how)
+
+
+@pytest.mark.parametrize("how", ["gil", "swallows"])
+def test_its_cancel_grace_kills_it(stage: Stage, tmp_path: Path, how: str) -> None:
+    started = stage.start("wait", {"to": str(tmp_path / "mark"), "how": how})
+    stage.scheduler.cancel_run(started.run_id)
+    stage.beat()
+    stage.skip(29)
+    assert living(started.group)
+    stage.skip(2)
+    assert started.end().state is RunState.CANCELLED
+    assert living(started.group) == []
+    assert stage.scheduler.get_run(started.run_id).reason == "did not end within 30 s of its cancellation"
+
+
+def test_a_lost_lease_kills_it_and_nothing_is_written(stage: Stage, tmp_path: Path) -> None:
+    started = stage.start("wait", {"to": str(tmp_path / "mark"), "how": "swallows"})
+    stage.take_over(started.run_id)
+    stage.beat()
+    outcome = started.end()
+    assert (outcome.action, outcome.gone) == ("lost", False)
+    assert living(started.group) == []
+    run = stage.scheduler.get_run(started.run_id)
+    assert (run.state, run.fence, run.failed_attempts) == (RunState.RUNNING, 2, [])
+    assert len(stage.memory.work) == 1
+
+
+def test_a_step_after_the_lease_was_taken_is_refused(stage: Stage, tmp_path: Path) -> None:
+    started = stage.start("wait", {"to": str(tmp_path / "mark"), "how": "steps"})
+    stage.take_over(started.run_id)
+    (tmp_path / "go").touch()
+    assert started.end().action == "lost"
+    run = stage.scheduler.get_run(started.run_id)
+    assert (run.state, run.fence, run.steps) == (RunState.RUNNING, 2, {"before": 1})

@@ -1,0 +1,80 @@
+"""A worker process with isolated jobs: it beats while they cannot, and they do not outlive it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from minutehand import RunState, Scheduler, processes
+from minutehand.model.moment import SECOND
+from minutehand.model.names import parse_run_id
+from minutehand.processes import WorkerProcess
+from minutehand.services import system_clock
+from minutehand.testing import Memory
+
+from tests.unit.isolation.stage import living, until
+from tests.unit.isolation.work import registry
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = """
+import sys
+from tests.unit.isolation.stage import Stage
+Stage().run("wait", {"to": sys.argv[1], "how": "gil and fork"})
+"""
+
+
+@contextmanager
+def working(memory: Memory, *, grace: float = 0) -> Iterator[WorkerProcess]:
+    stop, process = threading.Event(), WorkerProcess(memory.connect(), registry, concurrency=2)
+    thread = threading.Thread(target=process.run, kwargs={"stop": stop, "grace": grace})
+    thread.start()
+    try:
+        yield process
+    finally:
+        stop.set()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+@pytest.fixture
+def memory() -> Memory:
+    return Memory(system_clock, idle=lambda seconds: threading.Event().wait(0.05))
+
+
+def test_it_beats_while_a_job_holds_its_interpreter(
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "HEARTBEAT", SECOND // 20)
+    scheduler = Scheduler("acme", jobs=registry, services=memory.connect())
+    mark = tmp_path / "mark"
+    with working(memory):
+        run = scheduler.submit("wait", {"to": str(mark), "how": "gil"})
+        in_thread = scheduler.submit("thread", None)
+        ref = parse_run_id(run.id)
+        assert until(mark.exists, 20)
+        before = (memory.row(ref) or {})["lease_until"]
+        assert until(lambda: (memory.row(ref) or {})["lease_until"] >= before + SECOND, 20)
+        assert scheduler.wait_for(in_thread.id).result == os.getpid()
+        group = int(mark.read_text())
+        assert living(group)
+    assert living(group) == [], "released with its worker"
+    released = scheduler.get_run(run.id)
+    assert (released.state, released.attempt, released.reason) == (RunState.RETRYING, 0, "released")
+
+
+def test_nothing_of_a_job_outlives_a_worker_that_is_killed(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    environ = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'shared'}"}
+    with subprocess.Popen([sys.executable, "-c", PROGRAM, str(mark)], env=environ) as worker:
+        assert until(lambda: mark.exists() and mark.read_text().endswith("\n"), 20)
+        group = int(mark.read_text())
+        assert len(living(group)) == 2
+        worker.send_signal(signal.SIGKILL)
+    assert until(lambda: living(group) == [], 5)

@@ -1,0 +1,227 @@
+"""Jobs that run in processes of their own. They are told where to leave their traces by their payload."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from minutehand import Context, Registry, Retry
+from minutehand.errors import Continue, InvalidInput, MinutehandError, RunCancelled
+
+registry = Registry()
+SOON = Retry(max_attempts=3, base=1.0, jitter=0.0)
+
+
+@registry.job("add", isolation="process")
+def add(ctx: Context, payload: dict[str, int]) -> dict[str, Any]:
+    return {"sum": payload["a"] + payload["b"], "pid": os.getpid(), "stdin": sys.stdin.read()}
+
+
+@registry.job("about", isolation="process")
+async def about(ctx: Context, payload: Any) -> dict[str, Any]:
+    return {
+        "run_id": ctx.run_id,
+        "key": ctx.idempotency_key,
+        "tenant": ctx.tenant,
+        "job": ctx.job,
+        "schedule": ctx.schedule,
+        "at": ctx.scheduled_at.isoformat(),
+        "attempt": ctx.attempt,
+        "remaining": ctx.remaining(),
+        "cancelled": ctx.cancelled,
+        "resume": ctx.resume,
+    }
+
+
+@registry.job("fail", isolation="process", retry=Retry(max_attempts=3, base=1.0, never_on=(KeyError,)))
+def fail(ctx: Context, payload: str) -> None:
+    match payload:
+        case "key":
+            raise KeyError("k")
+        case "exit":
+            sys.exit(7)
+        case "interrupt":
+            raise KeyboardInterrupt
+    raise ConnectionError("again")
+
+
+@registry.job("die", isolation="process", retry=SOON)
+def die(ctx: Context, payload: Any) -> None:
+    if payload == "exit":
+        os._exit(3)
+    if payload == "segfault":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@registry.job("steps", isolation="process", retry=SOON)
+def steps(ctx: Context, payload: dict[str, Any]) -> Any:
+    """Die in the first attempt after the second step; each effect leaves a line."""
+
+    def effect(name: str) -> str:
+        with Path(payload["to"]).open("a") as file:
+            file.write(f"{name}\n")
+        return f"{name} in attempt {ctx.attempt}"
+
+    found = ctx.resume
+    done = [ctx.step(name, lambda name=name: effect(name)) for name in ("a", "b")]  # type: ignore[misc]
+    ctx.checkpoint({"after": "b", "attempt": ctx.attempt, "large": "x" * payload.get("large", 0)})
+    ctx.progress(0.5, "half")
+    if ctx.attempt == 1:
+        os._exit(1)
+    return {"found": found, "done": [*done, ctx.step("c", lambda: effect("c"))]}
+
+
+@registry.job("refused", isolation="process")
+def refused(ctx: Context, payload: str) -> dict[str, str]:
+    attempts: dict[str, Callable[[], Any]] = {
+        "step": lambda: ctx.step("s", object),
+        "name": lambda: ctx.step("", int),
+        "checkpoint": lambda: ctx.checkpoint({1, 2}),
+        "huge": lambda: ctx.checkpoint("x" * 6_000_000),
+        "progress": lambda: ctx.progress(7),
+    }
+    said = {}
+    for name, attempt in attempts.items():
+        try:
+            attempt()
+        except InvalidInput as problem:
+            said[name] = str(problem)
+    return said
+
+
+@registry.job("unkept", isolation="process")
+def unkept(ctx: Context, payload: str) -> object:
+    return object()
+
+
+@registry.job("unavailable", isolation="process")
+def unavailable(ctx: Context, payload: str) -> list[str]:
+    """What a job sees of the worker's troubles."""
+    said = []
+    for value in ("small", "x" * 70_000):
+        try:
+            ctx.checkpoint(value)
+        except MinutehandError as problem:
+            said.append(f"{type(problem).__name__}: {problem}")
+    return said
+
+
+@registry.job("wait", isolation="process", timeout=60.0, cancel_grace=30.0, retry=SOON)
+def wait(ctx: Context, payload: dict[str, Any]) -> None:
+    """Say that it runs, then do as told until it is cancelled or killed."""
+    how = payload["how"]
+    ctx.progress(0.25, how)
+    begin, go_on = MANNERS[how]
+    begin(ctx)
+    with Path(payload["to"]).open("a") as file:
+        file.write(f"{os.getpid()}\n")
+    go_on(ctx, payload)
+
+
+def fork_away(ctx: Context) -> None:
+    if os.fork() == 0:
+        time.sleep(60)
+        os._exit(0)
+
+
+def start_program(ctx: Context) -> None:
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+
+
+def hold_interpreter(ctx: Context, payload: Any) -> None:
+    ctypes.PyDLL(None).sleep(60)  # no other thread runs meanwhile
+
+
+def ask(ctx: Context, payload: Any) -> None:
+    while not ctx.cancelled:
+        time.sleep(0.01)
+    ctx.raise_if_cancelled()
+
+
+def fail_when_cancelled(ctx: Context, payload: Any) -> None:
+    try:
+        ask(ctx, payload)
+    except RunCancelled:
+        raise OSError("interrupted") from None
+
+
+def swallow(ctx: Context, payload: Any) -> None:
+    while True:
+        try:
+            time.sleep(0.01)
+            ctx.raise_if_cancelled()
+        except RunCancelled:
+            continue
+
+
+def step_again(ctx: Context, payload: dict[str, Any]) -> None:
+    while not Path(payload["to"]).with_name("go").exists():
+        time.sleep(0.01)
+    ctx.step("after", lambda: 2)
+
+
+Manner = tuple[Callable[[Context], Any], Callable[[Context, Any], None]]
+MANNERS: dict[str, Manner] = {
+    "gil": (lambda ctx: None, hold_interpreter),
+    "gil and fork": (fork_away, hold_interpreter),
+    "fork": (fork_away, swallow),
+    "program": (start_program, swallow),
+    "asks": (lambda ctx: None, ask),
+    "fails": (lambda ctx: None, fail_when_cancelled),
+    "swallows": (lambda ctx: None, swallow),
+    "steps": (lambda ctx: ctx.step("before", lambda: 1), step_again),
+}
+
+
+@registry.job("fork", isolation="process")
+def fork(ctx: Context, payload: dict[str, Any]) -> str:
+    """Fork; the copy tries to use ctx and then returns as if it were the job."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            ctx.step("copy", lambda: "copied")
+        except MinutehandError as problem:
+            Path(payload["to"]).write_text(str(problem))
+        return "copy"
+    os.waitpid(pid, 0)
+    return str(ctx.step("original", lambda: "original"))
+
+
+@registry.job("threads", isolation="process")
+def threads(ctx: Context, payload: Any) -> int:
+    """Steps from several threads, and a thread that is left behind."""
+    names = [f"s{number}" for number in range(20)]
+    workers = [threading.Thread(target=ctx.step, args=(name, os.getpid)) for name in names]
+    for thread in workers:
+        thread.start()
+    for thread in workers:
+        thread.join()
+    threading.Thread(target=threading.Event().wait).start()
+    return len({ctx.step(name, lambda: 0) for name in names})
+
+
+@registry.job("slice", isolation="process")
+def slices(ctx: Context, payload: Any) -> Any:
+    if ctx.resume is None:
+        ctx.checkpoint("seen")
+        raise Continue("enough")
+    return ctx.resume
+
+
+@registry.job("loud", isolation="process")
+def loud(ctx: Context, payload: Any) -> None:
+    ctx.logger.info("loud.said", extra={"word": payload})
+
+
+@registry.job("thread")
+def in_a_thread(ctx: Context, payload: Any) -> int:
+    return os.getpid()
