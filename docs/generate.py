@@ -1,0 +1,330 @@
+"""Write into the documentation what the code knows: the public API, settings, errors, states, transitions, commands.
+
+    python docs/generate.py            write
+    python docs/generate.py --check    say what is stale, and exit with 1
+
+On any page under docs/, what stands between ``<!-- begin: NAME -->`` and ``<!-- end: NAME -->`` is one of the BLOCKS below.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import re
+import sys
+import textwrap
+import tokenize
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import minutehand
+import typer
+from minutehand import errors, settings, testing
+from minutehand.cli.app import app
+from minutehand.model.run import TERMINAL, RunState
+from minutehand.runs import transitions
+
+DOCS = Path(__file__).parent
+_PACKAGE = DOCS.parent / "shared" / "minutehand"
+_MARKED = re.compile(r"(<!-- begin: ([a-z-]+) -->\n).*?(<!-- end: \2 -->)", re.DOTALL)
+_WIDE = 100  # characters of a signature on one line
+
+# In the order in which a newcomer meets them; a public name that is missing here comes last.
+_ORDER = (
+    *("job", "Context", "Retry", "Delivery", "Start", "Registry", "load"),
+    *("Scheduler", "Schedule", "ScheduleState", "Run", "RunState", "Page", "Rule", "next_fires", "Settings"),
+)
+
+
+# Blocks.
+
+
+def api() -> Iterator[str]:
+    """The public names of ``minutehand``."""
+    names = sorted((n for n in minutehand.__all__ if n != "errors"), key=lambda n: (*_ORDER, n).index(n))
+    for name in names:
+        yield from _entry(name, getattr(minutehand, name))
+
+
+def api_testing() -> Iterator[str]:
+    """The public names of ``minutehand.testing``."""
+    for name in ("Harness", *(n for n in testing.__all__ if n != "Harness")):
+        yield from _entry(name, getattr(testing, name))
+
+
+def settings_table() -> Iterator[str]:
+    """The fields of Settings, their variables and defaults."""
+    yield "| field | variable | default | what |\n|---|---|---|---|"
+    remark_of = remarks(settings.Settings)
+    for field in fields(settings.Settings):
+        variable, what = re.split("[:;] ", remark_of[field.name], maxsplit=1)
+        yield f"| `{field.name}` | {_variables(variable)} | {_code(field.default)} | {_cell(what)} |"
+
+
+def errors_table() -> Iterator[str]:
+    """All errors under their one root."""
+    yield "| error | is a | means |\n|---|---|---|"
+    for _, error in inspect.getmembers(errors, inspect.isclass):
+        if error.__module__ == errors.__name__:
+            bases = ", ".join(f"`{base.__name__}`" for base in error.__bases__)
+            yield f"| `{error.__name__}` | {bases} | {_cell(inspect.getdoc(error) or '')} |"
+
+
+def states() -> Iterator[str]:
+    """The states of a run."""
+    yield "| state | meaning | |\n|---|---|---|"
+    for name, what in remarks(RunState).items():
+        yield f"| `{name}` | {what} | {'terminal' if name in TERMINAL else ''} |"
+
+
+def transitions_table() -> Iterator[str]:
+    """The transitions of a run, and the modules that apply them."""
+    yield "| transition | meaning | applied by |\n|---|---|---|"
+    appliers = _appliers()
+    for name in transition_names():
+        what = _cell(inspect.getdoc(getattr(transitions, name)) or "")
+        yield f"| `{name}` | {what} | {', '.join(f'`{place}`' for place in appliers.get(name, ())) or 'nobody yet'} |"
+
+
+def commands() -> Iterator[str]:
+    """The command line."""
+    for path, command in leaves(typer.main.get_command(app), ("minutehand",)):
+        context = command.make_context(path[-1], [], resilient_parsing=True)
+        usage = command.collect_usage_pieces(context)
+        yield f"### `{' '.join((*path, *usage))}`\n\n{inspect.cleandoc(command.help or '')}\n"
+        options = [record for option in command.params if (record := option.get_help_record(context))]
+        options = [(name, what) for name, what in options if name != "--help"]
+        if options:
+            yield "| option | |\n|---|---|"
+            yield from (f"| `{_escaped(name)}` | {_cell(what)} |" for name, what in options)
+            yield ""
+
+
+def decisions() -> Iterator[str]:
+    """The records of decisions, by their headings."""
+    for place in sorted((DOCS / "adr").glob("[0-9]*.md")):
+        heading = place.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+        yield f"- [{heading}](adr/{place.name})"
+
+
+BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
+    "api": api,
+    "api-testing": api_testing,
+    "commands": commands,
+    "decisions": decisions,
+    "errors": errors_table,
+    "settings": settings_table,
+    "states": states,
+    "transitions": transitions_table,
+}
+
+
+# What the code says of itself.
+
+
+def remarks(kind: type) -> dict[str, str]:
+    """The comment beside each field of a class or member of an enum, by name."""
+    source = textwrap.dedent(inspect.getsource(kind))
+    found = {
+        token.start[0]: token.string.lstrip("# ")
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type is tokenize.COMMENT
+    }
+    (tree,) = ast.parse(source).body
+    assert isinstance(tree, ast.ClassDef)
+    result = {}
+    for node in tree.body:
+        target = (
+            node.target
+            if isinstance(node, ast.AnnAssign)
+            else node.targets[0]
+            if isinstance(node, ast.Assign)
+            else None
+        )
+        if isinstance(target, ast.Name):
+            lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+            result[target.id] = " ".join(found[line] for line in lines if line in found)
+    return result
+
+
+def transition_names() -> list[str]:
+    """The constructors of transitions, in the order of their module."""
+    made = [f for _, f in inspect.getmembers(transitions, inspect.isfunction) if f.__module__ == transitions.__name__]
+    public = [f for f in made if f.__annotations__.get("return") == "Transition" and not f.__name__.startswith("_")]
+    return [f.__name__ for f in sorted(public, key=lambda f: f.__code__.co_firstlineno)]
+
+
+def _appliers() -> dict[str, list[str]]:
+    """The modules that import a transition, by its name."""
+    found: dict[str, list[str]] = {}
+    for place in sorted(_PACKAGE.rglob("*.py")):
+        part = place.relative_to(_PACKAGE)
+        if part.parts[0] in ("runs", "testing"):
+            continue
+        for node in ast.walk(ast.parse(place.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module == transitions.__name__:
+                for alias in node.names:
+                    found.setdefault(alias.name, []).append(str(part))
+    return found
+
+
+def leaves(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The commands below a group, each with the words that call it."""
+    children = getattr(command, "commands", None)
+    if children is None:
+        yield path, command
+        return
+    for name, child in children.items():
+        yield from leaves(child, (*path, name))
+
+
+# Entries of the API.
+
+
+def _entry(name: str, thing: Any) -> Iterator[str]:
+    yield f"## `{name}`\n"
+    if isinstance(thing, type):
+        yield _prose(inspect.getdoc(thing) or "")
+        yield from _body(thing)
+        return
+    yield _signature(name, thing)
+    yield _prose(inspect.getdoc(thing) or "")
+
+
+def _body(kind: type) -> Iterator[str]:
+    if issubclass(kind, Enum):
+        yield "| value | |\n|---|---|"
+        yield from (f"| `{name}` (`{kind[name].value!r}`) | {what} |" for name, what in remarks(kind).items())
+        yield ""
+    elif is_dataclass(kind):
+        yield from _fields(kind)
+    elif inspect.isfunction(init := inspect.getattr_static(kind, "__init__")):
+        yield _signature(kind.__name__, init)
+    for name, member in public_members(kind).items():
+        yield from _member(kind, name, member)
+
+
+def _fields(kind: Any) -> Iterator[str]:
+    what = remarks(kind)
+    yield "| field | type | default | |\n|---|---|---|---|"
+    for field in fields(kind):
+        if field.name.startswith("_"):
+            continue
+        default = "" if field.default is MISSING else _code(field.default)
+        if field.default_factory is not MISSING:
+            default = _code(field.default_factory())
+        yield f"| `{field.name}` | `{_escaped(field.type)}` | {default} | {_cell(what.get(field.name, ''))} |"
+    yield ""
+
+
+def public_members(kind: type) -> dict[str, Any]:
+    """The public methods and properties of a class and its bases here, in the order in which they are written."""
+    ours = [base for base in kind.__mro__ if base.__module__.partition(".")[0] == minutehand.__name__]
+    written = [(name, member) for base in ours for name, member in vars(base).items() if not name.startswith("_")]
+    found = {name: member for name, member in written if inspect.isfunction(member) or isinstance(member, property)}
+    return {name: inspect.getattr_static(kind, name) for name in found}
+
+
+def _member(kind: type, name: str, member: Any) -> Iterator[str]:
+    text = _prose(inspect.getdoc(getattr(kind, name)) or "")
+    if isinstance(member, property):
+        yield f"### `{kind.__name__}.{name}` (property)\n\n{text}"
+    else:
+        yield f"### `{kind.__name__}.{name}`\n\n{_signature(name, member)}\n{text}"
+
+
+def _signature(name: str, function: Any) -> str:
+    """A function's signature as it is written in the code, without ``self``."""
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function)))).body
+    assert isinstance(tree, ast.FunctionDef)
+    parts = _parameters(tree.args)
+    returns = "" if tree.returns is None or tree.name == "__init__" else f" -> {ast.unparse(tree.returns)}"
+    line = f"{name}({', '.join(parts)}){returns}"
+    if len(line) > _WIDE:
+        line = f"{name}(\n    " + ",\n    ".join(parts) + f",\n){returns}"
+    return f"```text\n{line}\n```\n"
+
+
+def _parameters(arguments: ast.arguments) -> list[str]:
+    """Each parameter as text, with the star before those that are given by keyword."""
+    positional = arguments.args
+    given = [None] * (len(positional) - len(arguments.defaults)) + list(arguments.defaults)
+    parts = [_parameter(one, default) for one, default in zip(positional, given, strict=True)]
+    parts = parts[1:] if positional and positional[0].arg in ("self", "cls") else parts
+    if arguments.vararg is not None:
+        parts.append("*" + _parameter(arguments.vararg, None))
+    elif arguments.kwonlyargs:
+        parts.append("*")
+    parts += [
+        _parameter(one, default) for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    ]
+    return parts + ([] if arguments.kwarg is None else ["**" + _parameter(arguments.kwarg, None)])
+
+
+def _parameter(one: ast.arg, default: ast.expr | None) -> str:
+    return ast.unparse(one) + ("" if default is None else f" = {ast.unparse(default)}")
+
+
+# Text.
+
+
+def _prose(docstring: str) -> str:
+    """A docstring as Markdown: examples in fences."""
+    lines, fenced = list[str](), False
+    for line in docstring.splitlines():
+        if line.startswith(">>>") and not fenced:
+            lines, fenced = [*lines, "```python"], True
+        if fenced and not line.strip():
+            lines, fenced = [*lines, "```"], False
+        lines.append(line)
+    return "\n".join([*lines, "```"] if fenced else lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    """Text within a table's cell."""
+    return " ".join(_escaped(text).replace("``", "`").split())
+
+
+def _code(value: object) -> str:
+    return f"`{_escaped(value if isinstance(value, Enum) else repr(value))}`"
+
+
+def _escaped(text: object) -> str:
+    return str(text).replace("|", "\\|")
+
+
+def _variables(text: str) -> str:
+    names = re.findall(r"[A-Z][A-Z_]+", text)
+    return " or ".join(f"`{name}`" for name in names)
+
+
+# Writing.
+
+
+def pages() -> Iterator[tuple[Path, str, str]]:
+    """Every page with generated blocks: where, as it is, as it should be."""
+    for page in sorted(DOCS.rglob("*.md")):
+        present = page.read_text(encoding="utf-8")
+        wanted = _MARKED.sub(
+            lambda found: found[1] + "\n".join(BLOCKS[found[2]]()).strip("\n") + "\n" + found[3], present
+        )
+        if _MARKED.search(present):
+            yield page, present, wanted
+
+
+def main(arguments: list[str]) -> int:
+    """Write, or with ``--check`` only look."""
+    stale = [(page, wanted) for page, present, wanted in pages() if present != wanted]
+    for page, wanted in stale:
+        sys.stdout.write(f"{page.relative_to(DOCS.parent)}\n")
+        if "--check" not in arguments:
+            page.write_text(wanted, encoding="utf-8")
+    return int("--check" in arguments and bool(stale))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,69 @@
+"""Shell examples name targets, commands, options and context that exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import typer
+from minutehand.cli.app import app
+
+from tests.unit.docs.pages import ROOT, all_pages
+
+# What else a reader is asked to type; whoever adds to it has looked at it.
+_OTHERS = frozenset({".", "cd", "export", "git", "pgrep", "pip", "python", ".venv/bin/python", "docker", "mkdir"})
+_TOOLS = frozenset({"make", "minutehand", "cdk"})
+
+lines = [pytest.param(line, id=f"{one.name}: {line[:60]}") for one in all_pages() for line in one.shell_lines()]
+
+
+@pytest.mark.parametrize("line", lines)
+def test_a_shell_example_could_be_typed_in(line: str) -> None:
+    for command in re.split(r"\s*(?:&&|\|)\s*", line):
+        words = shlex.split(command)
+        while words and re.fullmatch(r"[A-Z_]+=\S*", words[0]):
+            words.pop(0)  # variables for one command
+        tool = words[0].removeprefix(".venv/bin/")
+        assert tool in _TOOLS or words[0] in _OTHERS, f"{words[0]}: nothing checks this command"
+        if tool in _TOOLS:
+            globals()[f"check_{tool}"](words[1:])
+
+
+def check_make(words: list[str]) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for word in words:
+        assert re.fullmatch(r"[A-Z]+=\S+", word) or word in targets, f"make {word}: there is no such target"
+
+
+def check_minutehand(words: list[str]) -> None:
+    """Click parses it, group by group, as it would; nothing is executed."""
+    command: Any = typer.main.get_command(app)
+    context = command.context_class(command, info_name="minutehand")
+    while True:
+        words = click.Command.parse_args(command, context, words)
+        if not hasattr(command, "commands"):
+            return
+        name = words.pop(0)
+        assert name in command.commands, f"minutehand {name}: there is no such command"
+        command = command.commands[name]
+        context = command.context_class(command, info_name=name, parent=context)
+
+
+def check_cdk(words: list[str]) -> None:
+    from infra.app import KNOBS
+
+    verb, *options = words
+    assert verb in ("bootstrap", "deploy", "destroy", "synth")
+    for flag, value in zip(options[::2], options[1::2], strict=True):
+        assert flag in ("-c", "--context")
+        assert value.partition("=")[0] in (*KNOBS, "stack"), f"{value}: there is no such context"
+
+
+def test_the_makefile_says_what_each_target_is_for() -> None:
+    text = Path(ROOT, "Makefile").read_text()
+    phony = set(re.findall(r"^\.PHONY: ([a-z-]+)", text, re.MULTILINE))
+    assert phony == set(re.findall(r"^([a-z-]+):.*## ", text, re.MULTILINE))

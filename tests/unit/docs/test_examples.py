@@ -1,0 +1,150 @@
+"""Every Python example of the documentation runs, page by page, as a reader would type it in.
+
+A block that begins with ``# name.py`` is a file: it is written into the working directory and imported from there.
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import re
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from minutehand import jobs as jobs_module
+from minutehand.local.cloud import LocalCloud
+from minutehand.local.crew import variables
+from minutehand.processes import run_worker
+from minutehand.settings import Settings
+from minutehand.testing.cloud import fresh_settings
+from sybil import Example
+from sybil.document import Document
+from sybil.evaluators.python import PythonEvaluator
+from sybil.parsers.markdown import CodeBlockParser, SkipParser
+
+from tests.unit.docs.pages import ROOT, Page, all_pages, page
+
+GENERATED = "docs/reference/api.md"  # its examples are those of the docstrings, which run below
+_FILE = re.compile(r"# (\S+)\.py\n")
+_PACKAGE = ROOT / "shared" / "minutehand"
+
+
+class Typed(PythonEvaluator):
+    """Runs a block in the page's namespace; a file is imported, and its public names come with it."""
+
+    def __call__(self, example: Example) -> None:
+        source = example.parsed
+        named = _FILE.match(source)
+        if named is None:
+            super().__call__(example)
+            return
+        place = Path(f"{named[1]}.py")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(source, encoding="utf-8")
+        importlib.invalidate_caches()
+        module = importlib.import_module(named[1].replace("/", "."))
+        example.namespace.update({name: value for name, value in vars(module).items() if not name.startswith("_")})
+
+
+def examples(one: Page) -> list[Example]:
+    return list(Document.parse(str(one.path), CodeBlockParser("python", Typed()), SkipParser()).examples())
+
+
+@contextmanager
+def beginning(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A reader's fresh start: an empty folder, no job registered."""
+    known = set(sys.modules)
+    monkeypatch.chdir(place)
+    monkeypatch.syspath_prepend(place)
+    monkeypatch.setattr(jobs_module.default_registry, "_jobs", {})
+    yield
+    for name in set(sys.modules) - known:
+        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(place)):
+            del sys.modules[name]
+
+
+@pytest.fixture(scope="module")
+def working(local_cloud: LocalCloud) -> Iterator[Settings]:
+    """An installation with a worker that knows what the page has registered."""
+    settings, stop = fresh_settings(local_cloud), threading.Event()
+    worker = threading.Thread(
+        target=run_worker, args=(settings, jobs_module.default_registry), kwargs={"stop": stop, "concurrency": 2}
+    )
+    worker.start()
+    yield settings
+    stop.set()
+    worker.join()
+
+
+def connect(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ``minutehand local`` tells a reader to export."""
+    where = {"AWS_ENDPOINT_URL": str(settings.endpoint), "AWS_REGION": str(settings.region)}
+    for name, value in (variables(settings) | where).items():
+        monkeypatch.setenv(name, value)
+
+
+def for_the_cdk(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with jobs in it, the construct under its published name, and no pip at synthesis."""
+    shutil.copytree(ROOT / "tests" / "infra" / "acme", place / "acme")
+    monkeypatch.setitem(sys.modules, "minutehand.infra", importlib.import_module("infra"))
+    monkeypatch.setenv("CDK_CONTEXT_JSON", '{"aws:cdk:bundling-stacks": []}')
+    monkeypatch.setenv("CDK_OUTDIR", str(place / "cdk.out"))
+
+
+with_python = [one for one in all_pages() if one.name not in (GENERATED, "README.md") and examples(one)]
+
+
+@pytest.mark.parametrize("one", with_python, ids=lambda one: one.name)
+def test_the_examples_of_a_page_run(
+    one: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    if "Scheduler(" in one.text:
+        where = "working" if "wait_for(" in one.text else "local_settings"
+        connect(request.getfixturevalue(where), monkeypatch)
+    if "aws_cdk" in one.text:
+        for_the_cdk(tmp_path, monkeypatch)
+    with beginning(tmp_path, monkeypatch):
+        for example in examples(one):
+            example.evaluate()
+
+
+def test_the_first_example_does_what_the_readme_says(
+    working: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    connect(working, monkeypatch)
+    with beginning(tmp_path, monkeypatch):
+        job, use, crontab = examples(page("README.md"))
+        job.evaluate()
+        use.evaluate()
+        first, result, end = capsys.readouterr().out.splitlines()
+        crontab.evaluate()
+        jobs = """
+MAILTO=ops@example.com
+# minute hour day month weekday command
+*/5 * * * * /usr/local/bin/sync --quiet
+30 2 * * 1-5 echo 'report' > /dev/null
+@daily echo done
+"""
+        names = crontab.namespace["take_over"](jobs, timezone="Europe/Berlin")
+        assert "09:00:00" in first
+        assert result.startswith("Grace, ")
+        assert end.startswith("SUCCEEDED 0:00:0")
+        expressions = [crontab.namespace["Scheduler"]().get_schedule(name).expression for name in names]
+        assert expressions == ["*/5 * * * *", "30 2 * * 1-5", "@daily"]
+
+
+documented = sorted(path for path in _PACKAGE.rglob("*.py") if ">>> " in path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", documented, ids=lambda path: str(path.relative_to(_PACKAGE)))
+def test_the_examples_in_docstrings_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs_module.default_registry, "_jobs", {})
+    name = ".".join(path.relative_to(_PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+    failed, tried = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    assert tried
+    assert not failed

@@ -1,0 +1,187 @@
+"""What the reference says is what the code has: nothing stale, nothing missing, nothing made up."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from enum import Enum
+from types import ModuleType
+from typing import Any
+
+import minutehand
+import minutehand.testing
+import pytest
+from minutehand import errors
+from minutehand.runs import transitions
+from minutehand.store import dead, models, rows
+from pynamodb.models import Model
+
+from docs import generate
+from tests.builders import BOOM, a_run, an_attempt
+from tests.unit.docs.pages import ROOT, page
+
+PUBLIC = {
+    "Context",
+    "DeadRun",
+    "Delivery",
+    "Page",
+    "Redriven",
+    "Registry",
+    "Retry",
+    "Rule",
+    "Run",
+    "RunState",
+    "Schedule",
+    "ScheduleState",
+    "Scheduler",
+    "Settings",
+    "Start",
+    "errors",
+    "job",
+    "load",
+    "next_fires",
+}
+
+
+# The public names.
+
+
+def test_the_public_names_are_those_that_users_rely_on() -> None:
+    assert set(minutehand.__all__) == PUBLIC
+    assert all(hasattr(minutehand, name) for name in PUBLIC)
+
+
+def public_things() -> Iterator[tuple[str, Any]]:
+    """Everything that a user may call or catch, by its dotted name."""
+    for module, names in ((minutehand, minutehand.__all__), (minutehand.testing, minutehand.testing.__all__)):
+        for name in names:
+            thing = getattr(module, name)
+            yield name, thing
+            if isinstance(thing, type) and not issubclass(thing, Enum):
+                for member in generate.public_members(thing):
+                    yield f"{name}.{member}", getattr(thing, member)
+            elif isinstance(thing, ModuleType):
+                yield from ((f"errors.{n}", error) for n, error in inspect.getmembers(thing, inspect.isclass))
+
+
+@pytest.mark.parametrize(("name", "thing"), [pytest.param(*pair, id=pair[0]) for pair in public_things()])
+def test_every_public_name_says_what_it_is(name: str, thing: Any) -> None:
+    assert inspect.getdoc(thing), f"{name} has no docstring"
+
+
+@pytest.mark.parametrize("kind", [minutehand.Context, minutehand.Retry, minutehand.Run, minutehand.Schedule])
+def test_every_public_field_says_what_it_holds(kind: Any) -> None:
+    remarks = generate.remarks(kind)
+    assert not [field.name for field in fields(kind) if not remarks.get(field.name)]
+
+
+# The pages.
+
+
+def test_no_generated_page_is_stale() -> None:
+    stale = [str(path.relative_to(ROOT)) for path, present, wanted in generate.pages() if present != wanted]
+    assert not stale, "run: .venv/bin/python docs/generate.py"
+
+
+def test_every_error_has_its_line() -> None:
+    ours = {name for name, error in inspect.getmembers(errors, inspect.isclass) if error.__module__ == errors.__name__}
+    assert ours <= set(page("docs/reference/errors.md").prose_code)
+
+
+def metric_names() -> set[str]:
+    """Every name that a handler writes a metric under: they are the only words of that shape in the handlers' texts."""
+    words = set()
+    for place in (ROOT / "functions").rglob("*.py"):
+        for node in ast.walk(ast.parse(place.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "count":
+                words |= {keyword.arg for keyword in node.keywords if keyword.arg}
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                words |= set(re.findall(r"^[A-Z][A-Za-z]+$", node.value))
+    return words - {"ApproximateReceiveCount", "Records"}  # of Lambda's event
+
+
+def test_every_metric_is_explained_and_none_is_made_up() -> None:
+    first_cells = re.findall(r"^\| `([A-Z]\w+)(?:\.…)?` \|", page("docs/reference/metrics.md").text, re.MULTILINE)
+    assert set(first_cells) == metric_names()
+
+
+def log_events() -> set[str]:
+    """The event names of all log lines."""
+    places = [*(ROOT / "functions").rglob("*.py"), *(ROOT / "shared" / "minutehand").rglob("*.py")]
+    calls = (node for place in places for node in ast.walk(ast.parse(place.read_text(encoding="utf-8"))))
+    names = ("debug", "info", "warning", "error", "exception")
+    return {
+        node.args[0].value
+        for node in calls
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in names
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+        and isinstance(node.args[0].value, str)
+    }
+
+
+def test_no_log_event_is_made_up() -> None:
+    named = re.findall(r"`([a-z]+\.[a-z_]+)`", page("docs/reference/metrics.md").text.partition("## Log lines")[2])
+    assert set(named) <= log_events()
+    assert named
+
+
+def attributes_of_runs() -> set[str]:
+    """Whatever is written into the ledger: rows as they are first put, and what transitions set."""
+    texts: dict[str, Any] = {"payload": "{}", "payload_ref": "k", "overrides": "{}", "replay_of": "r"}
+    changed = {name for made in made_transitions() for name in made.changes}
+    return {*rows.run_row(a_run(**texts)), *changed, *rows.attempt_row(an_attempt(), 1), "text", "payload_beside"}
+
+
+def made_transitions() -> Iterator[transitions.Transition]:
+    given: dict[str, Any] = {
+        "revision": 2,
+        "job": "report",
+        "now": 1,
+        "not_before": 1,
+        "expires": 1,
+        "reason": "r",
+        "failure": BOOM,
+        "fence": 1,
+        "token": "t",
+        "worker": "w",
+        "max_attempts": 3,
+        "steal": True,
+        "queued": True,
+        "to": minutehand.RunState.CANCELLED,
+        "result": "1",
+        "result_ref": "k",
+        "progress": 0.5,
+        "stage": "s",
+    }
+    for name in generate.transition_names():
+        make = getattr(transitions, name)
+        yield make(**{n: given[n] for n in inspect.signature(make).parameters})
+
+
+def section(heading: str) -> set[str]:
+    """The words in backticks of one section of the tables' page."""
+    text = page("docs/reference/tables.md").text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return set(re.findall(r"`([a-z_]+)`", text))
+
+
+@pytest.mark.parametrize(
+    ("heading", "model"),
+    [("schedules", models.HeadItem), ("revisions", models.RevisionItem), ("agenda", models.EntryItem)],
+)
+def test_every_attribute_of_a_table_is_explained(heading: str, model: type[Model]) -> None:
+    assert {attribute.attr_name for attribute in model.get_attributes().values()} <= section(heading)
+
+
+def test_every_attribute_of_the_ledger_is_explained() -> None:
+    assert attributes_of_runs() <= section("runs")
+
+
+def test_every_attribute_of_the_index_of_dead_runs_is_explained() -> None:
+    line = inspect.getsource(dead.dead_row)
+    assert set(re.findall(r'"([a-z_]+)":', line)) <= section("runs")

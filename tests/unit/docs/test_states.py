@@ -1,0 +1,101 @@
+"""The drawing of the state machine says what the transitions' guards allow: no arrow more, none less."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import pytest
+from minutehand.model.run import TERMINAL, RunState
+from minutehand.runs import transitions
+from minutehand.runs.clauses import Row, holds
+from minutehand.runs.transitions import LEASE, SKEW, Transition
+
+from docs import generate
+from tests.builders import BOOM, NOON
+from tests.unit.docs.pages import page
+
+Arrow = tuple[str, str, str]  # from, to, transition
+RUNS = page("docs/explanation/runs.md")
+
+GIVEN: dict[str, Any] = {
+    "revision": 2,
+    "job": "report",
+    "now": NOON,
+    "not_before": NOON,
+    "expires": NOON,
+    "reason": "r",
+    "failure": BOOM,
+    "fence": 1,
+    "token": "t",
+    "worker": "w",
+    "max_attempts": 3,
+}
+# What a constructor is asked for besides: every alternative that it knows.
+CHOICES: dict[str, list[dict[str, Any]]] = {
+    "take_over": [{"queued": True}, {"queued": False}],
+    "refuse": [{"to": RunState.SUPERSEDED}, {"to": RunState.CANCELLED}],
+    "lease": [{"steal": True}, {"steal": False}],
+}
+
+
+def made(name: str) -> Iterator[Transition]:
+    make = getattr(transitions, name)
+    required = [n for n, p in inspect.signature(make).parameters.items() if p.default is p.empty]
+    for choice in CHOICES.get(name, [{}]):
+        yield make(**{n: (GIVEN | choice)[n] for n in required})
+
+
+def rows(state: RunState) -> Iterator[Row]:
+    """Rows in a state with everything else that a guard may ask for, one way and the other."""
+    refused = state in (RunState.SUPERSEDED, RunState.CANCELLED)  # the only states that a run is refused into
+    for revision, attempt, cancelled, lease_until, unstarted in product(
+        (1, 2), (1, 3), (False, True), (NOON + LEASE, NOON - SKEW - 1), (False, True)
+    ):
+        row: dict[str, int | str | bool] = {
+            "state": state,
+            "rev": revision,
+            "attempt": attempt,
+            "fence": 1,
+            "not_before": NOON,
+            "lease_until": lease_until,
+            "lease_token": "t",
+        }
+        row |= {"cancel_requested": True} if cancelled else {}
+        yield row | ({"unstarted": True} if unstarted and refused else {})
+
+
+def allowed(name: str) -> set[Arrow]:
+    return {
+        (state, transition.to or state, name)
+        for transition in made(name)
+        for state in RunState
+        if any(holds(transition.guard, row) for row in rows(state))
+    }
+
+
+def drawn() -> set[Arrow]:
+    diagram = RUNS.text.partition("```mermaid")[2].partition("```")[0]
+    found = re.findall(r"^ *([A-Z]+) --> ([A-Z]+): (.+)$", diagram, re.MULTILINE)
+    return {(source, target, name.split()[0]) for source, target, names in found for name in names.split(", ")}
+
+
+@pytest.mark.parametrize("name", generate.transition_names())
+def test_the_arrows_of_a_transition_are_what_its_guard_allows(name: str) -> None:
+    assert {arrow for arrow in drawn() if arrow[2] == name} == allowed(name)
+
+
+def test_no_transition_is_drawn_that_does_not_exist() -> None:
+    assert {name for _, _, name in drawn()} == set(generate.transition_names())
+
+
+def test_every_state_is_in_the_drawing() -> None:
+    assert {state for arrow in drawn() for state in arrow[:2]} == set(RunState)
+
+
+def test_nothing_leads_out_of_a_terminal_state_but_what_the_page_admits() -> None:
+    out = {(source, name) for source, target, name in drawn() if source in TERMINAL}
+    assert out == {("SUPERSEDED", "take_over"), ("CANCELLED", "take_over"), ("DEAD", "bury")}
