@@ -7,9 +7,10 @@ import json
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from minutehand.errors import Continue, InvalidInput, LeaseLost, RunCancelled
+from minutehand.errors import Continue, InvalidInput, LeaseLost, RunCancelled, Unavailable
 from minutehand.flow.assignment import Assignment
 from minutehand.flow.ports import BesideKind
 from minutehand.model.message import INLINE_PAYLOAD
@@ -41,7 +42,7 @@ class Effects:
         if inspect.iscoroutinefunction(function):
             return self._step_async(name, function)
         known = self._recorded(name)
-        return self._record(name, function()) if known is None else json.loads(known)
+        return self._record(name, _plain(name, function())) if known is None else json.loads(known)
 
     async def _step_async(self, name: str, function: Callable[[], Any]) -> Any:
         known = self._recorded(name)
@@ -72,7 +73,11 @@ class Effects:
 
     def checkpoint(self, state: Any) -> None:
         """Keep ``state`` for the next attempt or slice; where the function's time runs out, the slice ends here."""
-        self._keep(BesideKind.CHECKPOINT, "last", self.stored("checkpoint", state))
+        text = self.stored("checkpoint", state)
+        self._keep(BesideKind.CHECKPOINT, "last", text)
+        with self._lock:
+            if self._beside is not None:
+                self._beside = replace(self._beside, checkpoint=text)
         self.raise_if_cancelled()
         left = self._remaining()
         if left is not None and left < MARGIN:
@@ -102,7 +107,8 @@ class Effects:
 
     def raise_if_cancelled(self) -> None:
         """RunCancelled if the run's cancellation was asked for; LeaseLost if another worker may have it."""
-        if self._assignment.ticket.lost:
+        ticket = self._assignment.ticket
+        if ticket.lost or ticket.fence is None:  # None: its end is settled, and this thread was left behind
             raise LeaseLost(f"run {self._assignment.run.ref} is no longer held by this worker; stop")
         if self.cancelled:
             raise RunCancelled(f"run {self._assignment.run.ref} was cancelled by its owner")
@@ -118,9 +124,26 @@ class Effects:
     def _keep(self, kind: BesideKind, name: str, text: str) -> None:
         run, desk = self._assignment.run, self._assignment.desk
         expires = desk.expires(desk.clock())
-        if not desk.services.ledger.keep(run.ref, fence=run.fence, kind=kind, name=name, text=text, expires=expires):
+        try:
+            kept = desk.services.ledger.keep(run.ref, fence=run.fence, kind=kind, name=name, text=text, expires=expires)
+        except Unavailable:
+            with self._lock:
+                self._beside = None  # it may have taken effect all the same: a job that tries again looks first
+            raise
+        if not kept:
             self._assignment.ticket.lose()
             raise LeaseLost(f"run {run.ref}: this worker lost it, so its {kind} {name!r} was not recorded; stop")
+
+
+def _plain(name: str, result: Any) -> Any:
+    """A step's result. Only an async function is known as such before it is called, in every attempt."""
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise InvalidInput(
+            "step", name, "gave something to await", "pass the async function itself, or functools.partial of it"
+        )
+    return result
 
 
 def json_text(what: str, value: Any, most: int) -> str:

@@ -78,7 +78,7 @@ def _assignment(order: dict[str, Any], relay: Relay, policies: Policies) -> Assi
     )
     return Assignment(
         desk=_desk(relay),
-        ticket=Ticket("", run.ref),
+        ticket=Ticket("", run.ref, fence=run.fence),
         message=message,
         body="",
         job=Job(name=place.job, function=place.find(), policies=policies),
