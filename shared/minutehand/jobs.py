@@ -134,6 +134,10 @@ def load(package: str, registry: Registry = default_registry) -> Registry:
 
 
 def _check_callable(name: str, function: JobFunction) -> None:
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise JobError(
+            f"job={name!r}: {_place(function)} is a generator, whose code a call does not run; return instead of yield"
+        )
     try:
         inspect.signature(function).bind(object(), object())
     except (TypeError, ValueError) as problem:
