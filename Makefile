@@ -13,6 +13,13 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip
 PYTEST := $(BIN)/python -m pytest
 
+# Starts over if an earlier installation was cut off (its mark is there, its process is not): pip cannot tell what is missing.
+INSTALL = @set -e; mark=$(VENV)/.unfinished; \
+	alive() { kill -0 "$$1" 2>/dev/null && ! grep -qs '^State:.Z' "/proc/$$1/status"; }; \
+	if [ -e $$mark ] && ! alive "$$(cat $$mark)"; then \
+		echo "an earlier set-up was cut off: starting over"; $(PYTHON) -m venv --clear $(VENV); touch $(VENV)/.made; fi; \
+	echo $$$$ > $$mark; echo "installing $(1) …"; $(PIP) install --quiet --editable '$(1)'; rm -f $$mark
+
 .PHONY: help
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -28,11 +35,11 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/.made
-	$(PIP) install --quiet --editable '.[local]'
+	$(call INSTALL,.[local])
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.made
-	$(PIP) install --quiet --editable '.[dev]'
+	$(call INSTALL,.[dev])
 	@touch $(VENV)/.run $@
 
 $(VENV)/.cdk: package.json package-lock.json $(VENV)/.dev
