@@ -141,7 +141,8 @@ class DeadLetters(Base):
         now = self._clock()
         oldest, newest = listing.oldest(now, self._services), now + listing.AHEAD
         upto = newest if until is None else to_ms(until, "until")
-        after = (oldest if ever else min(now, upto) - LATELY) if since is None else to_ms(since, "since") - 1
+        lately = oldest if ever else min(now, upto) - LATELY
+        after = (lately if since is None else to_ms(since, "since")) - 1
         if after >= upto:
             raise InvalidInput("since", since, "leaves no time", "give a moment before until, and not in the future")
         return Wanted(

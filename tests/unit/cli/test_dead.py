@@ -1,0 +1,125 @@
+"""``minutehand dead …`` as one types it, against a fresh installation."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from minutehand import Registry, Retry, Scheduler, Settings
+from minutehand.aws import Client
+from minutehand.cli.app import app
+from minutehand.errors import InvalidInput
+from minutehand.local.crew import variables
+from minutehand.services import connect, system_clock
+from minutehand.testing.process import Hand, bury_all, make_worker
+from typer.testing import CliRunner
+
+pytestmark = pytest.mark.cloud
+
+Say = Callable[..., str]
+
+
+@pytest.fixture
+def say(local_settings: Settings) -> Say:
+    """Run a command; its output."""
+    given = {**variables(local_settings), "AWS_ENDPOINT_URL": str(local_settings.endpoint), "COLUMNS": "300"}
+
+    def run(*words: str) -> str:
+        done = CliRunner().invoke(app, words, env=given | {"AWS_REGION": str(local_settings.region)})
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    return run
+
+
+def told(say: Say, *words: str) -> list[Any]:
+    """What a command prints as JSON lines."""
+    return [json.loads(line) for line in say("--json", *words).splitlines()]
+
+
+@pytest.fixture
+def dead(local_settings: Settings) -> list[str]:
+    """Three runs that failed for good, oldest first."""
+    jobs, services = Registry(), connect(local_settings)
+    jobs.job("pay", retry=Retry(max_attempts=1))(_fail)
+    scheduler = Scheduler(jobs=jobs, services=services, settings=local_settings)
+    worker = make_worker(services, jobs, system_clock, wait=lambda seconds: None, chance=random.Random(1))
+    ids = []
+    for number in range(3):
+        ids.append(scheduler.submit("pay", {"n": number}).id)
+        while not Hand(worker=worker).work():
+            pass
+    buried = 0
+    while buried < 3:
+        buried += bury_all(services, system_clock)
+    return ids
+
+
+def _fail(ctx: object, payload: object) -> None:
+    raise TimeoutError("too [bold]slow")
+
+
+def test_the_list(say: Say, dead: list[str]) -> None:
+    assert [run["id"] for run in told(say, "dead", "list")] == dead[::-1]
+    shown = say("dead", "list")
+    assert [word in shown for word in (*dead, "TimeoutError", "too [bold]slow", "pay")] == [True] * 6
+    assert told(say, "dead", "list", "--error-type", "KeyError") == []
+    assert told(say, "dead", "list", "--job", "pay", "--limit", "1")[0]["id"] == dead[2]
+    assert "there are more" in say("dead", "list", "--limit", "1")
+    yesterday = (datetime.now(UTC) - timedelta(days=1)).isoformat()
+    assert len(told(say, "dead", "list", "--since", yesterday)) == 3
+    assert told(say, "dead", "list", "--since", "2026-01-01T00:00:00Z", "--until", yesterday) == []
+
+
+def test_redrive_one_then_all(say: Say, dead: list[str]) -> None:
+    (dry,) = told(say, "dead", "redrive", "--job", "pay", "--dry-run")
+    assert (len(dry["runs"]), dry["dry_run"]) == (3, True)
+    (one,) = told(say, "dead", "redrive", dead[0], "--payload", '{"n": 9}')
+    again = one["runs"][0]["redriven_as"]
+    (shown,) = told(say, "runs", "show", again)
+    assert (shown["replay_of"], shown["payload"]) == (dead[0], {"n": 9})
+    assert "2 are repeated, 0 cannot be" in say("dead", "redrive", "--job", "pay", "--rate", "1000")
+    assert told(say, "dead", "list") == []
+    assert again in say("dead", "list", "--include-redriven")
+
+
+def test_redrive_tells_that_there_are_more(say: Say, dead: list[str]) -> None:
+    assert "1 are repeated, 0 cannot be; there are more" in say("dead", "redrive", "--job", "pay", "--limit", "1")
+
+
+def test_redrive_tells_what_cannot_be_repeated(say: Say, dead: list[str], local_settings: Settings) -> None:
+    owner, _, key = dead[1].partition("#")
+    runs = Client("dynamodb", local_settings)
+    runs.call("delete_item", TableName=local_settings.table("runs"), Key={"owner": {"S": owner}, "key": {"S": key}})
+    shown = say("dead", "redrive", "--job", "pay")
+    assert "2 are repeated, 1 cannot be" in shown
+    assert f"not repeated: run_id='{dead[1]}': there is no such run, or its retention is over" in shown
+
+
+def test_purge(say: Say, dead: list[str]) -> None:
+    assert told(say, "dead", "purge", "--job", "pay", "--dry-run") == [{"count": 3, "dry_run": True}]
+    assert "3 would be off the list" in say("dead", "purge", "--job", "pay", "--dry-run")
+    assert "3 are off the list" in say("dead", "purge", "--job", "pay")
+    assert told(say, "dead", "list") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("redrive",), "since=None: is missing"),
+        (("purge",), "until=None: is missing"),
+        (("list", "--since", "yesterday"), "since='yesterday': is not a date and time"),
+        (("list", "--since", "2026-01-01T00:00:00"), "since=.*has no time zone"),
+        (("redrive", "x"), "run_id='x'"),
+        (("redrive", "--job", "x", "--payload", "{"), "payload='{': is not JSON"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(say: Say, words: tuple[str, ...], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        say("dead", *words)
