@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -18,10 +19,11 @@ def list_(
     context: typer.Context,
     name: Name,
     after: Annotated[str | None, typer.Option(help="Due later than, e.g. 2026-12-24T18:00:00Z.")] = None,
-    before: Annotated[str | None, typer.Option(help="Due earlier than.")] = None,
+    before: Annotated[str | None, typer.Option(help="Due up to then. Default: now.")] = None,
     limit: Annotated[int, typer.Option(help="At most so many.")] = 20,
     *,
     oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Instead of the newest.")] = False,
+    upcoming: Annotated[bool, typer.Option("--upcoming", help="Those too that wait for their time.")] = False,
 ) -> None:
     """List the runs of a schedule, the newest first."""
     page = (
@@ -30,7 +32,7 @@ def list_(
         .list_runs(
             name,
             after=read_moment(after, "after"),
-            before=read_moment(before, "before"),
+            before=read_moment(before, "before") or (None if upcoming else datetime.now(UTC)),
             limit=limit,
             newest_first=not oldest_first,
         )

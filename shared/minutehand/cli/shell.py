@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
@@ -17,7 +17,7 @@ from rich.table import Table
 from minutehand.client import Scheduler
 from minutehand.errors import InvalidInput
 from minutehand.settings import Settings
-from minutehand.views import Run
+from minutehand.views import FailedAttempt, Run
 
 console = Console()
 
@@ -40,7 +40,7 @@ class Shell:
             return
         table = Table.grid(padding=(0, 2))
         for name, value in values(item).items():
-            if value not in (None, "", {}, []):
+            if value not in (None, "", {}, [], ()):
                 table.add_row(f"[bold]{name.replace('_', ' ')}", escape(_text(value)))
         console.print(table)
 
@@ -50,12 +50,12 @@ class Shell:
             for item in items:
                 print_json(values(item))
             return
-        table = Table(box=None, padding=(0, 2, 0, 0))
-        for column in columns:
-            table.add_column(column.replace("_", " "))
-        for item in items:
-            table.add_row(*(escape(_text(getattr(item, column))) for column in columns))
-        console.print(table)
+        rows = [[_text(getattr(item, column)) for column in columns] for item in items]
+        heading = [column.replace("_", " ") for column in columns]
+        widths = [max(map(len, cells)) for cells in zip(heading, *rows, strict=True)]
+        for row in (heading, *rows):  # never cut: what one sees here one copies
+            line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            console.print(line, soft_wrap=True, markup=False, highlight=False, style="bold" if row is heading else None)
 
 
 def of(context: typer.Context) -> Shell:
@@ -67,7 +67,8 @@ def of(context: typer.Context) -> Shell:
 
 def values(item: Any) -> dict[str, Any]:
     """The fields of what the SDK returned, and a run's lateness."""
-    return asdict(item) | ({"lateness": item.lateness} if isinstance(item, Run) else {})
+    found = {field.name: getattr(item, field.name) for field in fields(item)}
+    return found | ({"lateness": item.lateness} if isinstance(item, Run) else {})
 
 
 def print_json(value: object) -> None:
@@ -104,6 +105,8 @@ def _plain(value: Any) -> Any:
             return value.isoformat()
         case timedelta():
             return value.total_seconds()
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return asdict(value)
         case _:
             return str(value)
 
@@ -111,13 +114,15 @@ def _plain(value: Any) -> Any:
 def _text(value: Any) -> str:
     match value:
         case datetime():
-            return value.isoformat(sep=" ", timespec="seconds")
+            return value.isoformat(sep=" ", timespec="seconds").replace("+00:00", "Z")
         case timedelta():
             return f"{value.total_seconds():.3f} s"
         case list() | tuple():
             return "\n".join(map(_text, value))
         case dict():
-            return json.dumps(value, ensure_ascii=False)
+            return json.dumps(value, ensure_ascii=False, default=_plain)
+        case FailedAttempt():
+            return f"{value.number}  {_text(value.ended_at)}  {value.error_type}: {value.error}"
         case _:
             return "" if value is None else str(value)
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -102,13 +103,16 @@ class TestRuns:
 
     def test_the_runs_of_a_schedule(self, say: Say) -> None:
         say("schedules", "create", "often", "j", "rate(10 seconds, from=2026-01-01T00:00:00Z)")
-        runs = told(say, "runs", "list", "often", "--limit", "3")
+        now = datetime.now(UTC).isoformat()
+        assert all(run["due"] <= now for run in told(say, "runs", "list", "often")), "what is to come is left out"
+        runs = told(say, "runs", "list", "often", "--limit", "3", "--upcoming")
         assert [run["due"] for run in runs] == sorted((run["due"] for run in runs), reverse=True)
-        oldest = told(say, "runs", "list", "often", "--oldest-first")
+        assert all(run["due"] > now for run in runs)
+        oldest = told(say, "runs", "list", "often", "--oldest-first", "--upcoming")
         assert [run["due"] for run in oldest] == sorted(run["due"] for run in oldest)
-        after = told(say, "runs", "list", "often", "--oldest-first", "--after", oldest[0]["due"])
+        after = told(say, "runs", "list", "often", "--oldest-first", "--upcoming", "--after", oldest[0]["due"])
         assert after[0]["id"] == oldest[1]["id"]
-        code, out, _ = say("runs", "list", "often", "--limit", "2")
+        code, out, _ = say("runs", "list", "often", "--limit", "2", "--upcoming")
         assert code == 0
         assert "QUEUED" in out
         assert "there are more" in out
