@@ -1,11 +1,11 @@
 """The time engine beside cronsim and croniter: microseconds for the next fire, and for parsing.
 
-    python bench/schedule.py            all figures, as a table
-    python bench/schedule.py --check    the same; exit 1 if a figure is missed
+    python -m bench.schedule            all figures, as a table
+    python -m bench.schedule --check    the same; exit 1 if a figure is missed
 
-"step" walks from fire to fire, the only way in which cronsim and croniter can be asked without parsing again; "ask" puts random
-instants of thirty years to one parsed expression, which is what the ticker does. Minutehand and cronsim work in Europe/Berlin, croniter
-on naive time (with a zone it is slower and wrong, see docs/adr/0010). Each figure is the best of five rounds.
+"step" walks from fire to fire, the only way in which cronsim and croniter can be asked without parsing again; "ask"
+puts random instants of thirty years to one parsed expression, which is what the ticker does. Minutehand and cronsim work
+in Europe/Berlin, croniter on naive time (with a zone it is slower, and wrong: docs/adr/0010). Best of five rounds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from zoneinfo import ZoneInfo
 
 from croniter import croniter
 from cronsim import CronSim
-
 from minutehand.schedule import Rule, expressions, timetable
 from minutehand.schedule import rule as rules
 

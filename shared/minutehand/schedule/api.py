@@ -21,7 +21,7 @@ _MOST = 1000  # fires of one answer
 def timetable(rule: Rule, *, anchor: int, key: str | None = None) -> Timetable:
     """The fires of a rule. ``anchor`` (UTC ms) is when it became active: rates and ``max_fires`` count from there.
 
-    ``key`` is the schedule's identity, which ``H`` and ``window`` spread by; ``ExpressionError`` if they need it and it is None.
+    ``key`` is the schedule's identity, which ``H`` and ``window`` spread by: without it they raise ``ExpressionError``.
     """
     return rule.plan.timetable(anchor, key)
 
@@ -35,9 +35,9 @@ def next_fires(
     key: str | None = None,
     **policies: Any,
 ) -> list[datetime]:
-    """The next ``count`` (1 to 1000) fires later than ``after``, in ``timezone``; fewer, or none, if the expression ends.
+    """The next ``count`` (1 to 1000) fires later than ``after``, in ``timezone``; fewer or none if the expression ends.
 
-    A rate without its own origin counts from ``after``, and so does ``max_fires``. ``policies`` are further fields of ``Rule``.
+    A rate without its own origin counts from ``after``, and so does ``max_fires``. ``policies`` are fields of ``Rule``.
     Raises ``ExpressionError``, also if the next fire is more than 100 years away.
 
     >>> from datetime import UTC
@@ -53,9 +53,10 @@ def next_fires(
 
 
 def pin(rule: Rule, *, anchor: int, key: str | None, seed: str | None = None) -> Rule:
-    """The rule as a revision that becomes active at ``anchor`` (UTC ms) stores it: with what must not be worked out anew each time.
+    """The rule as a revision that becomes active at ``anchor`` (UTC ms) stores it.
 
-    That is the jitter's ``seed`` (a random text, if the rule has none yet) and the instant of the last of ``max_fires``.
+    Added is what must not be worked out anew each time: the jitter's ``seed`` (a random text, if the rule has none yet)
+    and the instant of the last of ``max_fires``.
     Raises ``ExpressionError`` if it never fires after the anchor, or first in more than 100 years.
     """
     check_portable(rule)

@@ -84,7 +84,8 @@ def _aws(tokens: list[Token], spread: Spread) -> CronPattern:
         )
     minute, hour, day, month, weekday, year = tokens
     if (day.text == "?") == (weekday.text == "?"):
-        weekday.fail("in cron(…) exactly one of the two day fields is '?'", "put '?' into the one that you do not use")
+        problem = "in cron(…) exactly one of the two day fields is '?'"
+        weekday.fail(problem, "put '?' into the one that you do not use")
     first = [_ON_THE_MINUTE, minute, hour, day, month]
     return _pattern(first, weekday, fields.AWS_WEEKDAY, year, spread)
 

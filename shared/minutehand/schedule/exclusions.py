@@ -1,4 +1,4 @@
-"""What is excluded: days (dates, ranges, weekends, public holidays, whole-day expressions) and times of day (other expressions).
+"""What is excluded: days (dates, ranges, weekends, public holidays, whole-day expressions) and times (other ones).
 
 A day is the number of days since 1970 on the wall clock of the schedule.
 """
@@ -17,7 +17,7 @@ from minutehand.schedule.days import EPOCH
 from minutehand.schedule.fields import Spread, Token, about
 from minutehand.schedule.holidays import Holidays, calendar
 from minutehand.schedule.pattern import CronPattern
-from minutehand.schedule.zones import LAST_SECOND
+from minutehand.schedule.zones import LAST_SECOND, LAST_YEAR
 
 MOST = 200  # exclusions of one schedule
 MOST_EXPRESSIONS = 20  # of these, cron expressions
@@ -129,7 +129,7 @@ def _range(name: str, text: str, found: re.Match[str]) -> tuple[int, int]:
     except ValueError as error:
         raise ExpressionError(name, text, f"no such date ({error})", "give a date that the calendar has") from None
     if last > LAST_SECOND // 86400:
-        raise ExpressionError(name, text, "at the end of the calendar", "give a year up to 9998")
+        raise ExpressionError(name, text, "at the end of the calendar", f"give a year up to {LAST_YEAR}")
     if first > last:
         raise ExpressionError(name, text, "the range runs backwards", f"write {found[2]}/{found[1]}")
     return first, last

@@ -89,7 +89,7 @@ def _parse(text: str, spread: Spread) -> Parsed:
 
 
 def table(expression: Expression, zone: str, policy: Policy, *, anchor: int, key: str | None) -> Timetable:
-    """The timetable. A rate or recurrence without an origin begins at ``anchor`` (UTC milliseconds); H spreads by ``key``."""
+    """The timetable. A rate or recurrence without an origin begins at ``anchor`` (UTC ms); H spreads by ``key``."""
     parsed = expression.parsed
     if isinstance(parsed, Rate):
         return _every(parsed, zone, anchor)

@@ -19,7 +19,8 @@ _MONTHS = {
 }
 _DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 _ITEM = re.compile(
-    r"(?:(?P<star>[*?])|(?P<hash>H)(?:\((?P<from>\w+)-(?P<to>\w+)\))?|(?P<low>\w+)(?:-(?P<high>\w+))?)(?:/(?P<step>\w+))?",
+    r"(?:(?P<star>[*?])|(?P<hash>H)(?:\((?P<from>\w+)-(?P<to>\w+)\))?|(?P<low>\w+)(?:-(?P<high>\w+))?)"
+    r"(?:/(?P<step>\w+))?",
     re.ASCII,
 )
 _NUMBER = re.compile("[0-9]{1,4}")

@@ -36,7 +36,7 @@ class Holidays:
 
 @lru_cache(maxsize=_KEPT)
 def calendar(name: str) -> Holidays:
-    """The calendar called ``DE`` or ``DE-BY``; ``ExpressionError`` (field ``calendar``) if there is none of that name."""
+    """The calendar called ``DE`` or ``DE-BY``; ``ExpressionError`` (field ``calendar``) if there is none."""
     found = _NAME.fullmatch(name)
     package = _package(name)
     known = package.list_supported_countries(include_aliases=True)

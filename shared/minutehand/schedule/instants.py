@@ -21,7 +21,7 @@ def milliseconds(field: str, moment: object) -> int:
 def moment(instant: int, zone: str = "UTC") -> datetime:
     """UTC milliseconds as a datetime in an IANA zone, as the engine's own rules have it.
 
-    Its ``tzinfo`` is ``ZoneInfo(zone)``, unless the machine's time zone database is of another opinion about this instant.
+    Its ``tzinfo`` is ``ZoneInfo(zone)``, unless the machine's database is of another opinion about this instant.
     """
     utc = _EPOCH + timedelta(milliseconds=instant)
     shown = utc.astimezone(zones.zone(zone))

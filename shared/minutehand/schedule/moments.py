@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from minutehand.schedule.fields import Token
 from minutehand.schedule.wall import Gap, Repeated, WallClock
-from minutehand.schedule.zones import FIRST_SECOND, FOREVER, LAST_SECOND, table
+from minutehand.schedule.zones import FIRST_SECOND, FOREVER, LAST_SECOND, LAST_YEAR, table
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?(?P<offset>Z|[+-]\d\d:\d\d)?", re.ASCII)
 
@@ -29,7 +29,7 @@ class Moment:
         return WallClock(self, table(self.zone or zone), gap, repeated)
 
     def instant(self, zone: str, gap: Gap = "next_valid") -> int | None:
-        """When it is, in UTC milliseconds; the first time if it comes twice; None if the clocks skip it and ``gap`` says so."""
+        """When it is, in UTC milliseconds: the first time if it comes twice; None if it is skipped under ``gap="skip"``."""
         return self.table(zone, gap, "first").next((self.second - 3 * 86400) * 1000)
 
 
@@ -49,5 +49,5 @@ def of(token: Token, text: str, *, absolute: bool) -> Moment:
         token.fail(f"{token.text!r} does not exist ({error})", "give a date and time that the calendar has")
     second = int((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp())
     if not FIRST_SECOND <= second <= LAST_SECOND:
-        token.fail(f"{token.text!r} is at the end of the calendar", "give a year from 1 to 9998")
+        token.fail(f"{token.text!r} is at the end of the calendar", f"give a year up to {LAST_YEAR}")
     return Moment(second, "UTC" if absolute else None)

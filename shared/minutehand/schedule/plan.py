@@ -11,10 +11,12 @@ from minutehand.schedule import expressions, zones
 from minutehand.schedule.calendars import MOVE, Excluding, Moved, OnExcluded
 from minutehand.schedule.exclusions import Exclusions
 from minutehand.schedule.expressions import Expression, Policy
+from minutehand.schedule.rrule import Recurrences
 from minutehand.schedule.spread import Spread
 from minutehand.schedule.tables import EARLIEST, LATEST, Between, Timetable, fires, union
 from minutehand.schedule.wall import Gap
 
+_SLOW = 4  # a step of a recurrence rule takes as long as so many of a cron expression
 _KEPT = 4096  # ends of schedules with max_fires, worked out once in a process where they are not stored
 
 
@@ -38,32 +40,36 @@ class Plan:
 
     def __post_init__(self) -> None:
         relative = any(e.anchored or e.hashed for e in self.expressions) or self.max_fires or self.window or self.jitter
-        object.__setattr__(self, "_steady", None if relative else self.planned(0, None, self.end))
+        object.__setattr__(self, "_steady", None if relative else self._planned(0, None))
 
     def timetable(self, anchor: int, key: str | None) -> Timetable:
         """All layers. ``anchor`` is when the schedule became active, ``key`` its identity."""
         if self._steady is not None:
             return self._steady
-        table = self.planned(anchor, key, min(self.end, self.final(anchor, key)))
+        table = self.uncounted(anchor, key)
+        return table if self.max_fires is None else Between(table, last=self.final(anchor, key))
+
+    def uncounted(self, anchor: int, key: str | None) -> Timetable:
+        """The fires as if ``max_fires`` were not."""
+        table = self._planned(anchor, key)
         if self.window or self.jitter:
             return Spread(table, self.window or self.jitter, self._seed(key), self.end)
         return table
 
-    def planned(self, anchor: int, key: str | None, last: int) -> Timetable:
-        """The fires up to ``last``, before any is spread."""
+    def final(self, anchor: int, key: str | None) -> int:
+        """The last of ``max_fires``; ``LATEST`` if there are not so many."""
+        return self.last if self.last is not None else _count(self, anchor, key)
+
+    def _planned(self, anchor: int, key: str | None) -> Timetable:
+        """The fires before any is spread."""
         table = union([expressions.table(e, self.zone, self.policy, anchor=anchor, key=key) for e in self.expressions])
         table = self._clear_of_exclusions(table)
-        return Between(table, self.first, last) if (self.first, last) != (EARLIEST, LATEST) else table
-
-    def final(self, anchor: int, key: str | None) -> int:
-        """The last of ``max_fires`` before it is spread; ``LATEST`` if they are not counted or there are not so many."""
-        if self.max_fires is None:
-            return LATEST
-        return self.last if self.last is not None else _count(self, anchor, key)
+        return Between(table, self.first, self.end) if (self.first, self.end) != (EARLIEST, LATEST) else table
 
     def _clear_of_exclusions(self, table: Timetable) -> Timetable:
         exclusions, zone = self.exclusions, zones.table(self.zone)
-        weight = len(self.expressions) + len(exclusions.days) + len(exclusions.times)
+        weights = [_SLOW if isinstance(e.parsed, Recurrences) else 1 for e in self.expressions]
+        weight = sum(weights) + len(exclusions.days) + len(exclusions.times)
         if self.on_excluded == "skip":
             return Excluding(table, zone, exclusions, weight, days=True) if exclusions != Exclusions() else table
         forward = self.on_excluded == "next_business_day"
@@ -88,5 +94,9 @@ class Plan:
 @lru_cache(maxsize=_KEPT)
 def _count(plan: Plan, anchor: int, key: str | None) -> int:
     assert plan.max_fires
-    planned = plan.planned(anchor, key, plan.end)
-    return next(islice(fires(planned, anchor, LATEST), plan.max_fires - 1, None), LATEST)
+    table = plan.uncounted(anchor, key)
+    if isinstance(table, Spread):
+        last = table.nth(anchor, plan.max_fires)
+    else:
+        last = next(islice(fires(table, anchor, LATEST), plan.max_fires - 1, None), None)
+    return LATEST if last is None else last

@@ -41,7 +41,7 @@ def rows(rule: Rule, *, after: datetime, count: int, key: str | None = None) -> 
 def around_changes(
     rule: Rule, *, after: datetime, changes: int = 2, each: int = 3, key: str | None = None
 ) -> list[Row]:
-    """The next ``changes`` (1 to 10) changes of the clocks, with up to ``each`` (1 to 100) fires before and after each of them.
+    """The next ``changes`` (1 to 10) changes of the clocks, with up to ``each`` (1 to 100) fires before and after each.
 
     Empty for a zone whose clocks are not going to change.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import lru_cache
@@ -17,7 +17,7 @@ from minutehand.schedule.fields import about
 from minutehand.schedule.instants import milliseconds, moment
 from minutehand.schedule.plan import Plan
 from minutehand.schedule.spread import LONGEST as LONGEST_WINDOW
-from minutehand.schedule.tables import EARLIEST, LATEST, Timetable
+from minutehand.schedule.tables import EARLIEST, LATEST
 from minutehand.schedule.wall import Gap, Repeated
 
 MOST_EXPRESSIONS = 20  # in one schedule
@@ -27,7 +27,7 @@ _DATES = ("start", "end")  # fields that JSON holds as UTC milliseconds
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
-    """When a schedule is due. Checked on construction: an ``ExpressionError`` names the field, the position and the remedy.
+    """When a schedule is due. Checked on construction: an ``ExpressionError`` names field, position and remedy.
 
     >>> Rule(expression="0 9 * * 1-5", timezone="Europe/Berlin", calendar="DE-BY").as_dict()
     {'expression': '0 9 * * 1-5', 'timezone': 'Europe/Berlin', 'calendar': 'DE-BY'}
@@ -54,6 +54,7 @@ class Rule:
 
     def __post_init__(self) -> None:
         zones.check_name(self.timezone)
+        read(self.expression)
         for name in ("also", "exclude"):
             object.__setattr__(self, name, _texts(name, getattr(self, name)))
         _choice("gap", self.gap, (None, *get_args(Gap)))
@@ -106,10 +107,6 @@ class Rule:
                 found.append(read(text))
         return tuple(found)
 
-    def timetable(self, anchor: int, key: str | None) -> Timetable:
-        """The fires of this rule; see ``schedule.timetable``."""
-        return self.plan.timetable(anchor, key)
-
     def as_dict(self) -> dict[str, Any]:
         """What differs from the defaults, ready for JSON."""
         given = {f.name: getattr(self, f.name) for f in fields(self) if f.init and getattr(self, f.name) != f.default}
@@ -129,12 +126,12 @@ class Rule:
         return cls(**given)
 
     @classmethod
-    def of(cls, expression: str | Sequence[str], **policies: Any) -> Rule:
-        """A rule of one expression or several."""
-        if isinstance(expression, str) or not expression:
-            return cls(expression=str(expression or ""), **policies)
-        first, *rest = expression
-        return cls(expression=first, also=(*rest, *policies.pop("also", ())), **policies)
+    def of(cls, expression: Any, **policies: Any) -> Rule:
+        """A rule of one expression or a list of them."""
+        if isinstance(expression, (list, tuple)) and expression:
+            expression, *rest = expression
+            policies["also"] = (*rest, *policies.get("also", ()))
+        return cls(expression=expression, **policies)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Rule.from_dict, (self.as_dict(),)

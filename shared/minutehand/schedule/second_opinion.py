@@ -19,7 +19,7 @@ _EXTENSIONS = re.compile(r"\b(H|L|LW|WL|[0-9]+W|\w+L|L-[0-9]+)\b", re.IGNORECASE
 
 
 def check_portable(rule: Rule) -> None:
-    """Refuse a plain five-field expression that croniter cannot read: two independent readers must agree that it is one."""
+    """Refuse a plain five-field expression that croniter cannot read: two independent readers must agree on it."""
     for expression in rule.plan.expressions:
         if _is_plain(expression) and not croniter.is_valid(expression.text):
             raise ExpressionError(

@@ -1,4 +1,4 @@
-"""Stable spreading: what moves a fire depends on the schedule and the fire alone, so that every component computes the same instant."""
+"""Stable spreading: what moves a fire depends on schedule and fire alone, so that every component computes the same."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from minutehand.schedule.tables import LATEST, Timetable, previous
 
 LONGEST = 86400  # seconds of a window
+_NEAR = 60_000  # milliseconds
 
 
 def stable(text: str) -> int:
@@ -17,7 +18,7 @@ def stable(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The fires of a timetable, each moved later by less than ``window``, but never as far as the next one or past ``last``."""
+    """The fires of a timetable, each moved later by less than ``window``, never as far as the next or past ``last``."""
 
     table: Timetable
     window: int  # milliseconds
@@ -26,13 +27,20 @@ class Spread:
 
     def next(self, after: int) -> int | None:
         """See ``Timetable``."""
+        due = self._unmoved(after)
+        return None if due is None else self._moved(due)
+
+    def nth(self, after: int, number: int) -> int | None:
+        """The ``number``-th fire later than ``after``: order and count are those of the timetable that is spread."""
+        due = self._unmoved(after)
+        for _ in range(number - 1):
+            due = None if due is None else self.table.next(due)
+        return None if due is None else self._moved(due)
+
+    def _unmoved(self, after: int) -> int | None:
+        """The fire that moves to the first instant later than ``after``."""
         due = self._before(after)
-        while due is not None:
-            moved = self._moved(due)
-            if moved > after:
-                return moved
-            due = self.table.next(due)
-        return None
+        return due if due is None or self._moved(due) > after else self.table.next(due)
 
     def _before(self, after: int) -> int | None:
         """The only fire up to ``after`` that may have moved beyond it, which is the last; else the first one later."""
@@ -42,7 +50,8 @@ class Spread:
         following = self.table.next(early)
         if following is None or following > after:
             return early
-        return previous(self.table, after + 1, early)
+        near = self.table.next(after - _NEAR)  # a dense schedule: the last fire is not far
+        return previous(self.table, after + 1, near if near is not None and near <= after else following)
 
     def _moved(self, due: int) -> int:
         """Whole seconds are enough to spread by, and kinder to read."""

@@ -1,11 +1,13 @@
 """From wall clock to instants: one walk over the segments of a zone, under the schedule's DST policy.
 
-A pattern knows nothing of zones: it names the wall-clock seconds that match. This module decides what a change of the clocks does to them.
+A pattern knows nothing of zones: it names the wall-clock seconds that match. What a change of the clocks does to
+them is decided here.
 
 Europe/Berlin, 2026:
 
-    02:00 ─┐ gap: 02:00 to 03:00 is never shown         first pass          second pass
-           └─► 03:00      (March 29th, 01:00 UTC)       02:00 ──► 03:00 ─►  02:00 ──► 03:00   (October 25th, 01:00 UTC)
+    March 29th, 01:00 UTC                          October 25th, 01:00 UTC
+    02:00 ─┐ gap: 02:00 to 03:00 is skipped        first pass          second pass
+           └─► 03:00                               02:00 ──► 03:00 ─►  02:00 ──► 03:00
 """
 
 from __future__ import annotations
@@ -49,15 +51,16 @@ class WallClock:
         local = max(second + offset, froms[at])
         found = self.pattern.match(local)
         due = self._shifted(segments, at, second + segments.offsets[at - 1]) if self.gap == "shift" else FOREVER
-        if found < untils[at]:
-            due = min(due, found - offset)
-        elif due == FOREVER:
+        due = min(due, found - offset) if found < untils[at] else due
+        if due == FOREVER:
             due = self._onward(at, local, found)
         return due * 1000 if due <= LAST_SECOND else None
 
     def _onward(self, at: int, local: int, found: int) -> int:
-        """The first fire in a later segment. Nothing matches from ``local`` to ``found``, so most segments need no new search."""
-        coming = found if found < FOREVER else local  # without a match only what is shown again remains: no need to look far
+        """The first fire in a later segment. Nothing matches from ``local`` to ``found``: most segments need no search."""
+        coming = (
+            found if found < FOREVER else local
+        )  # without a match only what is shown again remains: no need to look far
         segments = self.zone.reach(min(coming + LONGEST_OFFSET, LAST_SECOND))
         froms, untils = segments.windows[self.repeated]
         for later in range(at + 1, len(segments.starts)):
@@ -83,7 +86,7 @@ class WallClock:
         return segments.starts[at] if hit < segments.opens[at] else FOREVER
 
     def _shifted(self, segments: Segments, at: int, local: int) -> int:
-        """The first fire of the gap before segment ``at`` from ``local`` on, skipped times read with the offset before the gap."""
+        """The first fire of the gap before segment ``at`` from ``local`` on, read with the offset before the gap."""
         local = max(local, segments.seen[at])
         if local >= segments.opens[at]:
             return FOREVER

@@ -7,15 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date
 
-from minutehand.schedule.clock import lowest
+from minutehand.schedule.clock import listed, lowest
 from minutehand.schedule.days import EPOCH
 from minutehand.schedule.rrule import Recur
 from minutehand.schedule.zones import LAST_YEAR
 
 NO_DAY = 10**9  # days; later than any
 _ALL_MONTHS = range(1, 13)
-_KEPT = 450  # years remembered by one rule
-_CYCLE = 400  # years after which the calendar comes again: what has not matched by then never will
 _WEEKS = sum(1 << 7 * week for week in range(54))
 
 
@@ -27,7 +25,7 @@ class YearDays:
     month_days: tuple[int, ...]  # BYMONTHDAY, or the day of DTSTART where the rule leaves it out
     weekdays: tuple[tuple[int, int], ...]  # BYDAY, likewise
     months: tuple[int, ...]  # BYMONTH, likewise
-    _years: dict[int, int] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _kinds: dict[tuple[int, bool, bool, bool], int] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @classmethod
     def of(cls, recur: Recur, start: date) -> YearDays:
@@ -45,27 +43,37 @@ class YearDays:
         return cls(recur, month_days, weekdays, months)
 
     def next(self, day: int) -> int:
-        """The first day (since 1970) that matches, from ``day`` on; ``NO_DAY`` if none ever does."""
+        """The first day (since 1970) that matches, from ``day`` on; ``NO_DAY`` if none does up to ``LAST_YEAR``."""
         today = date.fromordinal(day + EPOCH)
-        if today.year >= LAST_YEAR:
-            return NO_DAY
         first = day - today.timetuple().tm_yday + 1
         coming = self.matching(today.year) >> day - first
         if coming:
             return day + lowest(coming)
-        for year in range(today.year + 1, min(today.year + _CYCLE + 1, LAST_YEAR)):
+        for year in range(today.year + 1, LAST_YEAR + 1):
             coming = self.matching(year)
             if coming:
                 return date(year, 1, 1).toordinal() - EPOCH + lowest(coming)
         return NO_DAY
 
+    def between(self, first: int, end: int) -> list[int]:
+        """The matching days from ``first`` until ``end`` (excluded), of one or two years."""
+        found = []
+        for year in range(date.fromordinal(first + EPOCH).year, date.fromordinal(end - 1 + EPOCH).year + 1):
+            begin = date(year, 1, 1).toordinal() - EPOCH
+            found += [begin + day for day in listed(self.matching(year)) if first <= begin + day < end]
+        return found
+
     def matching(self, year: int) -> int:
-        """The matching days of a year."""
-        found = self._years.get(year)
+        """The matching days of a year; years of one kind have the same."""
+        kind = (
+            date(year, 1, 1).weekday(),
+            isleap(year - 1),
+            isleap(year),
+            isleap(year + 1),
+        )  # neighbours for the weeks
+        found = self._kinds.get(kind)
         if found is None:
-            if len(self._years) >= _KEPT:
-                self._years.clear()
-            found = self._years[year] = self._work_out(year)
+            found = self._kinds[kind] = self._work_out(year)
         return found
 
     def _work_out(self, year: int) -> int:

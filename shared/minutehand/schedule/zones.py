@@ -21,9 +21,9 @@ from minutehand.errors import ExpressionError
 from minutehand.schedule import tzif
 
 FOREVER = 10**15  # seconds; beyond every date that Python can name
-LAST_YEAR = 9998  # Python's dates go from year 1 to 9999; the engine keeps away from both ends
+LAST_YEAR = 2499  # nothing is due later: tables of changes stay small, and nobody can make them grow
 FIRST_SECOND = -62_135_596_800 + 3 * 86400  # 0001-01-04
-LAST_SECOND = 253_370_764_800 - 3 * 86400  # 9998-12-29
+LAST_SECOND = 16_725_225_600 - 3 * 86400  # 2499-12-29
 LONGEST_OFFSET = 2 * 86400  # seconds; more than any offset, so a local time is within it of its instant
 _LISTED_UNTIL = 2040  # years worked out at first: longer than most schedules live
 _AHEAD = 20  # years added when somebody asks further
@@ -133,7 +133,7 @@ def _coming(yearly: tuple[tzif.Yearly, tzif.Yearly], begin: int, end: int) -> li
 def zone(name: str) -> ZoneInfo:
     """The zone of an IANA name, such as ``Europe/Berlin``.
 
-    Raises ``ExpressionError`` (field ``timezone``) for anything else: offsets, paths, ``localtime``, wrong case; it suggests near names.
+    Anything else (offsets, paths, ``localtime``, wrong case) raises ``ExpressionError`` and is answered with near names.
     """
     check_name(name)
     return ZoneInfo(name)

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-
 from minutehand.errors import ExpressionError
 from minutehand.schedule import next_fires
 
@@ -18,8 +17,6 @@ def at(text: str) -> datetime:
 
 def ms(text: str) -> int:
     return int(at(text).timestamp() * 1000)
-
-
 
 
 def ask(expression: Any, zone: str, after: str, count: int = 3, **policies: Any) -> list[str]:

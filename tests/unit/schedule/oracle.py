@@ -1,4 +1,4 @@
-"""An independent, slow reading of the rules: every minute around a change of the clocks is looked at, with ``zoneinfo`` for the wall clock.
+"""An independent, slow reading of the rules: every minute around a change of the clocks, by ``zoneinfo``'s wall clock.
 
 Expressions are drawn as text together with the sets that the text means, so no parser stands between.
 """
@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hypothesis import strategies as st
-
 from minutehand.schedule import zones
 
 MINUTE = timedelta(minutes=1)
@@ -53,7 +52,12 @@ class Cron:
         by_week = wall.isoweekday() % 7 in self.weekday.values
         both = self.day.text[0] == "*" or self.weekday.text[0] == "*"
         day = (by_date and by_week) if both else (by_date or by_week)
-        return day and wall.month in self.month.values and wall.hour in self.hour.values and wall.minute in self.minute.values
+        return (
+            day
+            and wall.month in self.month.values
+            and wall.hour in self.hour.values
+            and wall.minute in self.minute.values
+        )
 
 
 @st.composite
@@ -169,7 +173,10 @@ def recurrence_rules(draw: Callable[..., Any]) -> str:
         maybe("BYMONTHDAY", st.one_of(st.integers(1, 31), st.integers(-31, -1)), 4)
     numbered = freq in ("YEARLY", "MONTHLY") and not any("BYWEEKNO" in part for part in chosen) and draw(st.booleans())
     days = st.sampled_from(WEEKDAYS)
-    maybe("BYDAY", st.tuples(st.sampled_from((-2, -1, 1, 2, 4)), days).map(lambda d: f"{d[0]}{d[1]}") if numbered else days)
+    maybe(
+        "BYDAY",
+        st.tuples(st.sampled_from((-2, -1, 1, 2, 4)), days).map(lambda d: f"{d[0]}{d[1]}") if numbered else days,
+    )
     maybe("BYHOUR", st.integers(0, 23), 4)
     maybe("BYMINUTE", st.integers(0, 59), 4)
     maybe("BYSECOND", st.integers(0, 59), 6)

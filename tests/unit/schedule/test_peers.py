@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import islice
 
 import pytest
@@ -15,9 +16,9 @@ from cronsim import CronSim
 from dateutil.rrule import rrulestr
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-
 from minutehand.errors import ExpressionError
 from minutehand.schedule import next_fires, zones
+
 from tests.unit.schedule.oracle import Cron, changes, crons, recurrence_rules
 
 CHANGES = changes(1980, 2037)
@@ -34,6 +35,16 @@ def ours(expression: str, zone: str, after: datetime, count: int) -> list[dateti
         raise
 
 
+@cache
+def skips_midnight(zone: str) -> bool:
+    changes = zones.table(zone).changes(0, 2_200_000_000)
+    return any(
+        (instant + before) // 86400 < (instant + after - 1) // 86400 or not (instant + before) % 86400
+        for instant, before, after in changes
+        if after > before
+    )
+
+
 def check_croniter(cron: Cron, after: datetime) -> None:
     starred = {cron.day.text[0], cron.weekday.text[0]} & {"*"}
     assume(not starred or "*" in (cron.day.text, cron.weekday.text))  # croniter: `*/2` does not make both necessary
@@ -48,6 +59,9 @@ def check_cronsim(cron: Cron, zone: str, instant: int, hours: int) -> None:
     starred = cron.minute.text[0] == "*" or cron.hour.text[0] == "*"
     assume(cron.fixed is not starred)  # cronsim, like Debian, takes `1-5/2` for a set time
     after = datetime.fromtimestamp(instant, UTC) + timedelta(hours=hours)
+    assume(cron.fixed or not skips_midnight(zone))  # there cronsim lets a wildcard fire at a midnight that is not
+    # Asked from within the second pass cronsim answers with instants of the first, which are over.
+    assume(not cron.fixed or zones.table(zone).showing(int(after.timestamp())) != "second")
     found = ours(cron.text, zone, after, 6)
     peer = CronSim(cron.text, after.astimezone(zones.packaged(zone)))
     assert found == [fire.astimezone(UTC) for fire in islice(peer, 6)]
@@ -58,7 +72,7 @@ def check_dateutil(rule: str, start: datetime) -> None:
     try:
         found = next_fires(text, after=start.replace(tzinfo=UTC) - timedelta(seconds=1), count=6)
     except ExpressionError as error:
-        assert "no day of any year" in error.problem or "steps apart" in error.problem  # noqa: PT017
+        assert "no day up to the year" in error.problem or "steps apart" in error.problem  # noqa: PT017
         return
     if found:  # where ours ends, dateutil spins or raises: ask it for no more than there is
         assert found == [fire.replace(tzinfo=UTC) for fire in islice(rrulestr(text), len(found))]
@@ -66,26 +80,26 @@ def check_dateutil(rule: str, start: datetime) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(crons, moments)
-def test_croniter_agrees_on_naive_time(cron: Cron, after: datetime):
+def test_croniter_agrees_on_naive_time(cron: Cron, after: datetime) -> None:
     check_croniter(cron, after)
 
 
 @settings(max_examples=200, deadline=None)
 @given(crons, st.sampled_from(CHANGES), st.integers(-30, 4))
-def test_cronsim_agrees_around_changes_of_the_clocks(cron: Cron, change: tuple[str, int], hours: int):
+def test_cronsim_agrees_around_changes_of_the_clocks(cron: Cron, change: tuple[str, int], hours: int) -> None:
     check_cronsim(cron, *change, hours)
 
 
 @settings(max_examples=200, deadline=None)
 @given(recurrence_rules(), moments)
-def test_dateutil_agrees_on_recurrence_rules(rule: str, start: datetime):
+def test_dateutil_agrees_on_recurrence_rules(rule: str, start: datetime) -> None:
     check_dateutil(rule, start.replace(microsecond=0))
 
 
 @pytest.mark.proof
 @settings(max_examples=10_000, deadline=None)
 @given(crons, moments, st.sampled_from(CHANGES), st.integers(-30, 4))
-def test_cron_peers_at_length(cron: Cron, after: datetime, change: tuple[str, int], hours: int):
+def test_cron_peers_at_length(cron: Cron, after: datetime, change: tuple[str, int], hours: int) -> None:
     check_croniter(cron, after)
     check_cronsim(cron, *change, hours)
 
@@ -93,5 +107,5 @@ def test_cron_peers_at_length(cron: Cron, after: datetime, change: tuple[str, in
 @pytest.mark.proof
 @settings(max_examples=10_000, deadline=None)
 @given(recurrence_rules(), moments)
-def test_dateutil_at_length(rule: str, start: datetime):
+def test_dateutil_at_length(rule: str, start: datetime) -> None:
     check_dateutil(rule, start.replace(microsecond=0))

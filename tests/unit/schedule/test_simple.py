@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from minutehand.schedule import Rule, timetable
+
 from tests.unit.schedule.ask import ask, ms, refused
 
 START = "2026-01-01T00:00:30"
@@ -23,25 +23,30 @@ START = "2026-01-01T00:00:30"
         ("rate(1 day, from = 2026-02-01T12:00:00+02:00)", ["02-01T10:00", "02-02T10:00"]),
     ],
 )
-def test_rates(expression: str, expected: list[str]):
+def test_rates(expression: str, expected: list[str]) -> None:
     assert ask(expression, "UTC", START, 2) == [text + "+00:00" for text in expected]
 
 
-def test_a_rate_without_an_origin_counts_from_when_the_schedule_became_active():
+def test_a_rate_without_an_origin_counts_from_when_the_schedule_became_active() -> None:
     table = timetable(Rule(expression="rate(1 minute)"), anchor=1_500)
-    assert [table.next(0), table.next(61_500), table.next(61_499), table.next(10**9)] == [61_500, 121_500, 61_500, 1_000_021_500]
+    assert [table.next(0), table.next(61_500), table.next(61_499), table.next(10**9)] == [
+        61_500,
+        121_500,
+        61_500,
+        1_000_021_500,
+    ]
 
 
-def test_an_origin_is_local_to_the_zone_of_the_schedule():
+def test_an_origin_is_local_to_the_zone_of_the_schedule() -> None:
     assert ask("rate(1 day, from=2026-07-01T09:00:00)", "Europe/Berlin", "2026-01-01", 1) == ["07-01T09:00+02:00"]
     assert ask("rate(1 day, from=2026-03-29T02:30:00)", "Europe/Berlin", "2026-01-01", 1) == ["03-29T03:00+02:00"]
 
 
-def test_a_rate_ends_with_the_calendar():
-    table = timetable(Rule(expression="rate(36500 days)"), anchor=ms("9990-01-01"))
+def test_a_rate_ends_with_the_calendar() -> None:
+    table = timetable(Rule(expression="rate(36500 days)"), anchor=ms("2490-01-01"))
     assert table.next(0) is None
-    table = timetable(Rule(expression="rate(36500 days, from=9990-01-01T00:00:00Z)"), anchor=0)
-    assert table.next(ms("9991-01-01")) is None
+    table = timetable(Rule(expression="rate(36500 days, from=2490-01-01T00:00:00Z)"), anchor=0)
+    assert table.next(ms("2491-01-01")) is None
 
 
 @pytest.mark.parametrize(
@@ -54,7 +59,7 @@ def test_a_rate_ends_with_the_calendar():
         ("at(2020-01-01T00:00:00)", []),
     ],
 )
-def test_single_moments(expression: str, expected: list[str]):
+def test_single_moments(expression: str, expected: list[str]) -> None:
     assert ask(expression, "Europe/Berlin", START, 2) == expected
 
 
@@ -83,7 +88,7 @@ def test_single_moments(expression: str, expected: list[str]):
         ("at(2130-01-01T00:00:00)", None, "more than 100 years away"),
     ],
 )
-def test_refusals_name_the_place_and_the_problem(expression: str, position: int | None, problem: str):
+def test_refusals_name_the_place_and_the_problem(expression: str, position: int | None, problem: str) -> None:
     error = refused(expression)
     assert error.position == position
     assert problem in error.problem

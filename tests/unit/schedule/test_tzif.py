@@ -23,7 +23,7 @@ def second(year: int, month: int, day: int, hour: int = 0) -> int:
     return int(datetime(year, month, day, hour, tzinfo=UTC).timestamp())
 
 
-def test_entries_that_change_no_offset_are_dropped_but_hold_back_the_yearly_rule():
+def test_entries_that_change_no_offset_are_dropped_but_hold_back_the_yearly_rule() -> None:
     times = [second(2000, 6, 1), second(2010, 6, 1)]
     changes = tzif.read(zone_file(times, [1, 1], [0, 3600], "AAA-1BBB,M3.5.0,M10.5.0/3"))
     assert changes.instants == times[:1]
@@ -33,13 +33,13 @@ def test_entries_that_change_no_offset_are_dropped_but_hold_back_the_yearly_rule
     assert [instant for instant, _, _ in zone.changes(0, second(2011, 6, 1))] == [times[0], second(2011, 3, 27, 1)]
 
 
-def test_a_zone_without_a_list_follows_its_rule_from_the_beginning():
+def test_a_zone_without_a_list_follows_its_rule_from_the_beginning() -> None:
     zone = Zone("Test/Zone", tzif.read(zone_file([], [], [3600], "AAA-1BBB,M3.5.0,M10.5.0/3")))
     assert zone.offset(second(1950, 1, 1)) == 3600
     assert zone.offset(second(1950, 7, 1)) == 7200
 
 
-def test_days_of_the_year_may_stand_in_a_yearly_rule():
+def test_days_of_the_year_may_stand_in_a_yearly_rule() -> None:
     leap, common = 2028, 2027
     without_leap_day = tzif.Yearly("J60", 0, 3600)  # always March 1st
     with_leap_day = tzif.Yearly("59/0", 0, 3600)  # the 60th day: February 29th or March 1st
@@ -49,14 +49,17 @@ def test_days_of_the_year_may_stand_in_a_yearly_rule():
     assert with_leap_day.instant(common) == second(common, 3, 1)
 
 
-def test_negative_and_long_times_of_change_are_understood():
+def test_negative_and_long_times_of_change_are_understood() -> None:
     early, late = tzif.Yearly("M3.5.0/-1", 0, 3600), tzif.Yearly("M9.1.6/24:30", 0, 3600)
     assert early.instant(2026) == second(2026, 3, 28, 23)
     assert late.instant(2026) == second(2026, 9, 6) + 1800
 
 
-def test_offsets_of_a_footer_count_westwards_and_may_have_minutes():
-    summer, winter = tzif.read(zone_file([], [], [0], "<+1245>-12:45<+1345>,M9.5.0/2:45,M4.1.0/3:45")).yearly or (None, None)
+def test_offsets_of_a_footer_count_westwards_and_may_have_minutes() -> None:
+    summer, winter = tzif.read(zone_file([], [], [0], "<+1245>-12:45<+1345>,M9.5.0/2:45,M4.1.0/3:45")).yearly or (
+        None,
+        None,
+    )
     assert summer is not None
     assert winter is not None
     assert (summer.before, summer.after) == (45900, 49500)
@@ -66,6 +69,6 @@ def test_offsets_of_a_footer_count_westwards_and_may_have_minutes():
     assert (named[0].before, named[0].after) == (3600, 0)
 
 
-def test_a_footer_without_a_rule_means_that_nothing_changes_any_more():
+def test_a_footer_without_a_rule_means_that_nothing_changes_any_more() -> None:
     assert tzif.read(zone_file([], [], [0], "UTC0")).yearly is None
     assert tzif.read(zone_file([], [], [0], "")).yearly is None

@@ -11,18 +11,20 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-
 from minutehand.errors import ExpressionError
 from minutehand.schedule import next_fires, zone, zones
 from minutehand.schedule.instants import moment
 from minutehand.schedule.zones import FIRST_SECOND, LAST_SECOND
+
 from tests.unit.schedule.ask import at, ms
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("name", ["UTC", "Europe/Berlin", "America/Argentina/Buenos_Aires", "Etc/GMT+5", "EST5EDT", "GB"])
-def test_names_of_the_database_are_zones(name: str):
+@pytest.mark.parametrize(
+    "name", ["UTC", "Europe/Berlin", "America/Argentina/Buenos_Aires", "Etc/GMT+5", "EST5EDT", "GB"]
+)
+def test_names_of_the_database_are_zones(name: str) -> None:
     assert zone(name).key == name
 
 
@@ -52,7 +54,7 @@ def test_names_of_the_database_are_zones(name: str):
         ["UTC"],
     ],
 )
-def test_anything_else_is_refused_as_a_time_zone(name: object):
+def test_anything_else_is_refused_as_a_time_zone(name: object) -> None:
     with pytest.raises(ExpressionError) as caught:
         zone(name)  # type: ignore[arg-type]
     assert caught.value.field == "timezone"
@@ -60,19 +62,24 @@ def test_anything_else_is_refused_as_a_time_zone(name: object):
 
 @pytest.mark.parametrize(
     ("name", "near"),
-    [("europe/berlin", "Europe/Berlin"), ("Berlin", "Europe/Berlin"), ("Europe/Berln", "Europe/Berlin"), ("US/Esatern", "US/Eastern")],
+    [
+        ("europe/berlin", "Europe/Berlin"),
+        ("Berlin", "Europe/Berlin"),
+        ("Europe/Berln", "Europe/Berlin"),
+        ("US/Esatern", "US/Eastern"),
+    ],
 )
-def test_near_names_are_suggested(name: str, near: str):
+def test_near_names_are_suggested(name: str, near: str) -> None:
     with pytest.raises(ExpressionError, match=near):
         zone(name)
 
 
-def test_a_refusal_without_a_near_name_says_what_a_name_looks_like():
+def test_a_refusal_without_a_near_name_says_what_a_name_looks_like() -> None:
     with pytest.raises(ExpressionError, match="give a name such as 'Europe/Berlin'"):
         zone("§§§")
 
 
-def test_every_zone_has_the_offsets_that_zoneinfo_reads_from_the_same_file():
+def test_every_zone_has_the_offsets_that_zoneinfo_reads_from_the_same_file() -> None:
     rng = random.Random(3)
     for name in sorted(zones.names()):
         table, peer = zones.table(name), zones.packaged(name)
@@ -84,7 +91,7 @@ def test_every_zone_has_the_offsets_that_zoneinfo_reads_from_the_same_file():
             assert timedelta(seconds=table.offset(second)) == offset, (name, second)
 
 
-def test_a_table_grows_when_asked_beyond_its_horizon_and_ends_with_the_calendar():
+def test_a_table_grows_when_asked_beyond_its_horizon_and_ends_with_the_calendar() -> None:
     table = zones.Zone("Europe/Berlin", zones.table("Europe/Berlin")._changes)
     short = table.reach(0)
     assert table.offset(ms("2300-07-01") // 1000) == 7200
@@ -93,7 +100,7 @@ def test_a_table_grows_when_asked_beyond_its_horizon_and_ends_with_the_calendar(
     assert table.offset(LAST_SECOND) == 3600
 
 
-def test_no_gap_is_longer_than_the_segment_after_it():
+def test_no_gap_is_longer_than_the_segment_after_it() -> None:
     """``gap="shift"`` counts on that: a shifted fire still falls into the segment after its gap."""
     for name in zones.names():
         segments = zones.table(name).reach(0)
@@ -106,10 +113,12 @@ def test_no_gap_is_longer_than_the_segment_after_it():
 #                02:31:00     23:01:00 -03:30 (November 6th)
 
 
-def test_the_first_instant_that_shows_a_time_or_later():
+def test_the_first_instant_that_shows_a_time_or_later() -> None:
     st_johns = zones.table("America/St_Johns")
     day = ms("2010-11-07") // 1000
-    assert st_johns.reaches(day) == ms("2010-11-07T02:30") // 1000  # midnight is shown for a minute, then again an hour later
+    assert (
+        st_johns.reaches(day) == ms("2010-11-07T02:30") // 1000
+    )  # midnight is shown for a minute, then again an hour later
     assert st_johns.reaches(day + 120) == ms("2010-11-07T03:32") // 1000
     berlin = zones.table("Europe/Berlin")
     assert berlin.reaches(ms("2026-03-29T02:30") // 1000) == ms("2026-03-29T01:00") // 1000
@@ -117,20 +126,23 @@ def test_the_first_instant_that_shows_a_time_or_later():
     assert berlin.reaches(FIRST_SECOND) > FIRST_SECOND - 86400
 
 
-def test_a_time_is_shown_once_or_is_the_first_or_second_of_two():
+def test_a_time_is_shown_once_or_is_the_first_or_second_of_two() -> None:
     berlin = zones.table("Europe/Berlin")
-    shown = [berlin.showing(ms(f"2026-10-25T{clock}") // 1000) for clock in ("00:00", "00:59:59", "01:00", "01:59:59", "02:00")]
+    shown = [
+        berlin.showing(ms(f"2026-10-25T{clock}") // 1000)
+        for clock in ("00:00", "00:59:59", "01:00", "01:59:59", "02:00")
+    ]
     assert shown == ["first", "first", "second", "second", "once"]
     assert berlin.showing(ms("2026-10-24T23:59:59") // 1000) == "once"
 
 
-def test_results_carry_the_zone_of_the_standard_library():
+def test_results_carry_the_zone_of_the_standard_library() -> None:
     (fire,) = next_fires("0 12 * * *", timezone="Europe/Berlin", after=at("2026-06-01"), count=1)
     assert fire.tzinfo is zoneinfo.ZoneInfo("Europe/Berlin")
     assert fire == datetime(2026, 6, 1, 12, tzinfo=zoneinfo.ZoneInfo("Europe/Berlin"))
 
 
-def test_results_show_the_engines_wall_clock_even_where_the_machines_rules_are_outdated(tmp_path: Path):
+def test_results_show_the_engines_wall_clock_even_where_the_machines_rules_are_outdated(tmp_path: Path) -> None:
     tokyo = resources.files("tzdata").joinpath("zoneinfo", "Asia", "Tokyo").read_bytes()
     (tmp_path / "Europe").mkdir()
     (tmp_path / "Europe" / "Berlin").write_bytes(tokyo)
