@@ -61,6 +61,19 @@ def test_sigterm_releases_what_a_worker_cannot_finish_and_another_starts_it_at_o
     assert finished.state is RunState.SUCCEEDED
 
 
+def test_a_worker_with_an_abandoned_thread_renews_itself_and_goes_on(scene: Scene) -> None:
+    crew = scene.start(worker("worker-1"), UNDERTAKER)
+    pid = crew["worker-1"].pid
+    stuck = scene.scheduler.submit("test.stuck", {"to": scene.to})
+    (dead,) = scene.ended(stuck.id, within=20)
+    assert (dead.state, dead.error_type) == (RunState.DEAD, "Timeout")
+    started = '"event": "worker.started"'
+    assert until(lambda: crew["worker-1"].log.read_text().count(started) == 2, 30), scene.logs()
+    assert (crew["worker-1"].pid, crew["worker-1"].exit_code) == (pid, None)
+    (done,) = scene.ended(scene.scheduler.submit("test.note", {"to": scene.to}).id, within=10)
+    assert done.state is RunState.SUCCEEDED
+
+
 @pytest.mark.proof
 def test_a_killed_workers_run_starts_again_within_a_lease(scene: Scene) -> None:
     crew = scene.start(worker("worker-1"))

@@ -51,6 +51,13 @@ def fail(ctx: Context, payload: dict[str, Any]) -> None:
         raise ConnectionError(f"attempt {ctx.attempt}")
 
 
+@job("test.stuck", timeout=1, retry=Retry(max_attempts=1))
+def stuck(ctx: Context, payload: dict[str, Any]) -> None:
+    """Ignore its timeout: its thread has to be abandoned."""
+    witness(ctx, payload)
+    time.sleep(300)
+
+
 @job("test.die", retry=SOON)
 def die(ctx: Context, payload: dict[str, Any]) -> None:
     """Take the process along, as a segmentation fault would."""

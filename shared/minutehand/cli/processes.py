@@ -35,7 +35,7 @@ def worker(
     with stop_on_signals() as stop:
         recycle = processes.run_worker(settings, registry, stop=stop, concurrency=concurrency, grace=grace)
     if recycle:  # the same process number, a new interpreter: whoever supervises it sees no exit
-        os.execv(sys.executable, [sys.executable, "-m", "minutehand", *sys.argv[1:]])  # noqa: S606 (ourselves)
+        os.execv(sys.executable, sys.orig_argv)  # noqa: S606  # ourselves, however we were started
     end_process()
 
 

@@ -9,19 +9,41 @@ which thread of the parent started the child.
 import os
 import runpy
 import signal
+import stat
 import sys
 import threading
 
+_KEPT = "MINUTEHAND_PARENT_PIPE"  # where the pipe went, for a module that replaces itself with a fresh interpreter
 GRACE = 30.0  # seconds an orphan gets to finish (a worker its runs, the cloud its snapshot) before it is ended for good
 
 
 def main() -> None:
     module, *arguments = sys.argv[1:]
-    pipe = os.dup(0)  # not inherited by grandchildren
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    pipe = _take_pipe()
     threading.Thread(target=_follow, args=(pipe,), name="follow-parent", daemon=True).start()
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _take_pipe() -> int:
+    """Move the pipe out of the way: what reads standard input, in this process or in its own children, finds it empty."""
+    kept = int(os.environ.get(_KEPT, "0"))
+    if kept and _is_pipe(kept):
+        return kept
+    pipe = os.dup(0)
+    os.set_inheritable(pipe, True)  # survives an exec; `subprocess` closes it
+    os.environ[_KEPT] = str(pipe)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return pipe
+
+
+def _is_pipe(number: int) -> bool:
+    try:
+        return stat.S_ISFIFO(os.fstat(number).st_mode)
+    except OSError:
+        return False
 
 
 def _follow(pipe: int) -> None:

@@ -20,6 +20,16 @@ done.wait(20)
 print("bye", flush=True)
 sys.exit(3)
 """
+RENEWED = (
+    """
+import os, sys
+if "AGAIN" not in os.environ:
+    os.environ["AGAIN"] = "1"
+    os.execv(sys.executable, sys.orig_argv)
+assert sys.stdin.read() == ""
+"""
+    + TRAP
+)
 DEAF = """
 import signal, threading
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -62,8 +72,9 @@ def test_a_ctrl_c_at_the_terminal_is_the_parents(tmp_path: Path) -> None:
         assert os.getsid(running.pid) == running.pid
 
 
-def test_it_ends_in_good_order_when_its_parent_is_killed(tmp_path: Path) -> None:
-    (tmp_path / "told.py").write_text(TRAP)
+@pytest.mark.parametrize("source", [TRAP, RENEWED], ids=["plain", "after it replaced itself"])
+def test_it_ends_in_good_order_when_its_parent_is_killed(tmp_path: Path, source: str) -> None:
+    (tmp_path / "told.py").write_text(source)
     hold = f"""
 import sys
 from pathlib import Path
