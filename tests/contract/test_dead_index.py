@@ -13,7 +13,7 @@ from minutehand.model.names import fire_ref, one_off_ref
 from minutehand.runs.clauses import Absent, Clause, Compare, every
 from minutehand.runs.transitions import bury, die
 
-from tests.builders import BOOM, NOON, a_run
+from tests.builders import BOOM, NOON, a_one_off, a_run
 from tests.contract.conftest import Engine
 from tests.contract.steps import HOUR, lease_of
 
@@ -187,6 +187,13 @@ def test_burying_a_run_leaves_the_time_of_its_death(services: Services) -> None:
         assert moved.applied is applied
         assert moved.run is not None
         assert (moved.run.ended_at, moved.run.buried_at) == (NOON, NOON + HOUR)
+
+
+def test_a_replay_comes_back_whole(services: Services) -> None:
+    replay = a_one_off("again", replay_of="acme/report#1", scheduled_at=NOON - DAY, timezone="Europe/Paris")
+    assert services.ledger.submit(replay) is None
+    assert services.ledger.read(replay.ref) == replay
+    assert lease_of(services, replay).scheduled_at == NOON - DAY  # as its worker sees it
 
 
 def test_a_line_leaves_with_its_run(engine: Engine) -> None:

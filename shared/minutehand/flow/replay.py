@@ -1,4 +1,4 @@
-"""Replay: a new one-off with the job, payload and policies of a run that has ended, exactly as they were.
+"""Replay: a new one-off with the job, payload, policies and ``ctx.scheduled_at`` of a run that has ended, exactly as they were.
 
 A schedule may have been changed or deleted since: the run's row names its revision, and revisions never change.
 """
@@ -50,12 +50,20 @@ def plan(original: Run, ref: RunRef, services: Services, now: int, *, payload: S
         payload_ref=key,
         overrides=original.overrides,
         replay_of=str(original.ref),
+        scheduled_at=original.due if original.scheduled_at is None else original.scheduled_at,
+        timezone=original.timezone,
     )
     if original.ref.is_one_off:
         return _with_payload(again)
     definition = _definition(original, services)
     text, key = payload or (definition.payload, definition.payload_ref)
-    return replace(again, payload=text, payload_ref=key, overrides=definition.overrides.encode())
+    return replace(
+        again,
+        payload=text,
+        payload_ref=key,
+        overrides=definition.overrides.encode(),
+        timezone=definition.rule.timezone,
+    )
 
 
 def _with_payload(again: Run) -> Run:

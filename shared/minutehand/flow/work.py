@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol
 
 from minutehand.errors import Unavailable
@@ -31,6 +32,7 @@ from minutehand.model.moment import SECOND, from_ms
 from minutehand.model.names import RunRef
 from minutehand.model.policies import Delivery as DeliveryPolicy
 from minutehand.model.policies import Policies
+from minutehand.model.run import Run
 from minutehand.runs.transitions import LEASE
 from minutehand.schedule import zone
 
@@ -211,12 +213,19 @@ def context_of(assignment: Assignment, remaining: Callable[[], float | None]) ->
         tenant=run.ref.tenant,
         job=assignment.job.name,
         schedule=None if run.ref.is_one_off else run.ref.owner.partition("/")[2],
-        scheduled_at=from_ms(message.due, zone(message.timezone)),
+        scheduled_at=_scheduled_at(message, run),
         attempt=run.attempt,
         logger=RunLogger(logging.getLogger(f"minutehand.job.{assignment.job.name}"), ids),
         remaining=remaining,
         effects=Effects(assignment, remaining),
     )
+
+
+def _scheduled_at(message: Message, run: Run) -> datetime:
+    """A replay is about the instant that the run which it repeats was about."""
+    if run.scheduled_at is not None:
+        return from_ms(run.scheduled_at, zone(run.timezone or message.timezone))
+    return from_ms(message.due, zone(message.timezone))
 
 
 def _log_start(assignment: Assignment) -> None:

@@ -71,6 +71,8 @@ class Run:
     stage: str | None = None  # what it is at, as of the last heartbeat
     slices: int = 0  # slices that ended at a checkpoint
     replay_of: str | None = None  # id of the run that this one repeats
+    scheduled_at: int | None = None  # replay only: UTC ms at which the repeated run was due
+    timezone: str | None = None  # replay only: of that run's schedule
     buried_at: int | None = None  # UTC ms at which the undertaker recorded it
     payload: str | None = None  # one-off only: JSON text
     payload_ref: str | None = None  # one-off only: key in the bucket

@@ -50,7 +50,8 @@ class DeadLetters(Base):
         return Page(items=[views.dead_view(dead) for dead in page.items], cursor=page.cursor)
 
     def replay_run(self, run_id: str, *, payload: Any = UNSET, idempotency_key: str | None = None) -> Run:
-        """Run again what has ended, as a new one-off: the same job, payload and policies, also after its schedule changed.
+        """Run again what has ended, as a new one-off: the same job, payload, policies and ``ctx.scheduled_at``, also after its
+        schedule changed or went.
 
         ``payload`` replaces the original's. With an ``idempotency_key`` a second call returns the same replay. The new run's
         ``replay_of`` is the id of the old one. Raises InvalidInput, NotFound, Conflict (it has not ended), AlreadyExists (the key

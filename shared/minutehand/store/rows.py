@@ -22,11 +22,12 @@ _NUMBERS = (
     "lease_until",
     "started_at",
     "ended_at",
+    "scheduled_at",
 )
 _ALWAYS = ("fence", "attempt", "rev", "due", "not_before")  # conditions compare them, so they are there from the start
 _TEXTS = (
     *("job", "lease_token", "reason", "payload", "payload_ref", "overrides", "worker"),
-    *("result", "result_ref", "stage", "replay_of"),
+    *("result", "result_ref", "stage", "replay_of", "timezone"),
 )
 
 

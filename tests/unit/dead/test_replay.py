@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -23,11 +24,12 @@ class Memo:
     """A world whose job keeps what it is given."""
 
     def __init__(self) -> None:
-        self.world, self.given = a_world(), list[Any]()
+        self.world, self.given, self.about = a_world(), list[Any](), list[datetime]()
         self.world.jobs.job("keep")(self._keep)
 
     def _keep(self, ctx: Context, payload: object) -> None:
         self.given.append(payload)
+        self.about.append(ctx.scheduled_at)
 
     @property
     def scheduler(self) -> Scheduler:
@@ -89,6 +91,38 @@ def test_policies_are_those_of_the_original(memo: Memo) -> None:
         again = memo.scheduler.replay_run(run_id)
         (order,) = [message for message in memo.world.memory.messages() if str(message.run) == again.id]
         assert (order.start, order.overrides) == (Start.EXACT, overrides(**policies))
+
+
+def test_a_replay_is_about_the_instant_of_its_original(memo: Memo) -> None:
+    """A nightly report that is repeated the day after is still that night's."""
+    memo.scheduler.create_schedule("s", "keep", "2 14 * * *", timezone="Europe/Paris")
+    memo.world.live(180)
+    (fire,) = memo.scheduler.list_runs("s", before=at(180)).items
+    one_off = memo.scheduler.submit("keep")
+    memo.ran()
+    of_fire, of_one_off = memo.about
+    memo.scheduler.delete_schedule("s")
+    memo.world.wait(86_400)
+    for run_id, about in ((fire.id, of_fire), (one_off.id, of_one_off)):
+        again = memo.scheduler.replay_run(run_id)
+        memo.ran()
+        assert (memo.about[-1].isoformat(), memo.about[-1].tzinfo) == (about.isoformat(), about.tzinfo)
+        memo.world.wait(86_400)
+        memo.scheduler.replay_run(again.id)
+        memo.ran()
+        assert (memo.about[-1].isoformat(), memo.about[-1].tzinfo) == (about.isoformat(), about.tzinfo)
+    assert of_fire.isoformat() == "2026-05-04T14:02:00+02:00"
+
+
+def test_a_replay_is_late_by_its_own_time(memo: Memo) -> None:
+    """Its deadline and its retry window count from the replay, or nothing old could ever be repeated."""
+    first = memo.scheduler.submit("keep", retry=Retry(within=60))
+    memo.ran()
+    memo.world.wait(86_400)
+    again = memo.scheduler.replay_run(first.id)
+    memo.ran()
+    now = memo.scheduler.get_run(again.id)
+    assert (now.state, now.lateness) == (RunState.SUCCEEDED, timedelta(0))
 
 
 def test_another_payload(memo: Memo) -> None:
