@@ -68,9 +68,7 @@ class Context:
     tenant: str  # whose run
     job: str  # name of the job
     schedule: str | None  # name of its schedule; None for a one-off
-    scheduled_at: (
-        datetime  # the instant it is due, in the schedule's time zone; a replay has that of the run which it repeats
-    )
+    scheduled_at: datetime  # the instant it is due, in the schedule's time zone; a replay has its original's
     attempt: int  # 1 for the first
     logger: RunLogger  # puts run, job and tenant on every line
     remaining: Callable[[], float | None]  # seconds until the process's time limit; None where there is none
