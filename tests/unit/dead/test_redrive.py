@@ -337,6 +337,21 @@ def test_another_death_of_the_same_run_would_have_another_replay(world: World) -
     assert replay_ref(run).owner.startswith("acme/~redrive-")
 
 
+WRITES = ("UpdateItem", "PutItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems", "BatchExecuteStatement")
+
+
+def test_what_one_costs(world: World) -> None:
+    """Beside its execution: four writes and a message."""
+    world.scheduler.create_schedule("s", "hopeless", "* * * * *")
+    world.live(60)
+    seen = Faults()
+    redrive(world, hook=seen, **EVERYTHING)
+    written = [detail.verb for operation, detail in seen.calls if operation in WRITES]
+    assert written == ["put", "submit", "remove", "mark_redriven"]
+    read = [detail.verb for operation, detail in seen.calls if operation in ("GetItem", "BatchGetItem")]
+    assert read == ["read", "revisions", "shards"]  # the last once a process
+
+
 # Bad input.
 
 
