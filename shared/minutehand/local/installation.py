@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import threading
@@ -16,6 +15,7 @@ from minutehand.errors import Unavailable
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.crew import Crew, roles
 from minutehand.local.events import Follower
+from minutehand.local.process import changed_environ
 from minutehand.local.provision import provision
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT, Settings
 
@@ -66,10 +66,13 @@ def installation(
 ) -> Iterator[Installation]:
     """Start one; it ends with the block. ``data`` keeps its state for the next, else its folder goes unless it failed.
 
-    From here on this process's own AWS clients talk to the local cloud and to nothing else.
+    Within the block this process's own AWS clients talk to the local cloud, too.
     """
-    with _folder(data) as folder, LocalCloud(data=None if data is None else folder / "cloud") as cloud:
-        os.environ.update(cloud.environment)
+    with (
+        _folder(data) as folder,
+        LocalCloud(data=None if data is None else folder / "cloud") as cloud,
+        changed_environ(cloud.environment),
+    ):
         bucket = f"{prefix}-payloads".lower()
         settings = Settings(prefix=prefix, tenant=tenant, endpoint=cloud.endpoint, region=cloud.region, bucket=bucket)
         provision(settings)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -80,6 +81,21 @@ class Child:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+@contextmanager
+def changed_environ(changes: Mapping[str, str]) -> Iterator[None]:
+    """This process's environment with other values, for the time of the block."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def inherited(environ: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
 from minutehand.local.cloud import LocalCloud
+from minutehand.local.process import changed_environ
 from minutehand.local.provision import provision
 from minutehand.settings import Settings
 
@@ -22,17 +22,8 @@ def running_cloud() -> Iterator[LocalCloud]:
     ``AWS_ENDPOINT_URL`` is *not* set: tests against other endpoints can run beside it. Pass ``cloud.endpoint`` on, as
     ``fresh_settings`` does.
     """
-    before = {name: os.environ.get(name) for name in _KEYS}
-    os.environ.update(_KEYS)
-    try:
-        with LocalCloud() as cloud:
-            yield cloud
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+    with changed_environ(_KEYS), LocalCloud() as cloud:
+        yield cloud
 
 
 def fresh_settings(cloud: LocalCloud, **changes: object) -> Settings:
