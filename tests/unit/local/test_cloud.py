@@ -129,8 +129,10 @@ def test_stopping_leaves_no_process_and_no_file() -> None:
     cloud.stop()
 
 
-def test_the_cloud_does_not_outlive_a_killed_parent() -> None:
-    with subprocess.Popen([sys.executable, "-c", HOLD_A_CLOUD], stdout=subprocess.PIPE, text=True) as parent:
+def test_the_cloud_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", HOLD_A_CLOUD]
+    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         pid, _ = map(int, parent.stdout.readline().split())
         assert alive(pid)

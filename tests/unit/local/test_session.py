@@ -6,6 +6,7 @@ import io
 import os
 import re
 import signal
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -73,7 +74,10 @@ def test_no_examples_leaves_room_for_ones_own(monkeypatch: pytest.MonkeyPatch) -
     assert "0 fires of the examples were due" in printed(console)
 
 
-def test_a_verdict_that_is_not_clean_is_an_error_and_the_logs_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verdict_that_is_not_clean_is_an_error_and_the_logs_stay(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(Starts, "twice", lambda _: ["default/sample#1"])
     console = screen(terminal=False)
     with pytest.raises(Unclean, match="the logs of all processes are in") as problem:
