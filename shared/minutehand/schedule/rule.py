@@ -50,7 +50,7 @@ class Rule:
     jitter: int = 0  # seconds: the same, by a random seed
     seed: str | None = None  # of the jitter, stored with the revision
     last: int | None = None  # UTC ms: the last of max_fires, once worked out; see ``pin``
-    plan: Plan = field(init=False, repr=False, compare=False)
+    plan: Plan = field(init=False, repr=False, compare=False)  # the same, parsed
 
     def __post_init__(self) -> None:
         zones.check_name(self.timezone)
