@@ -6,6 +6,7 @@ A claim has one of three answers, decided in ``runs.decisions.on_existing``: it 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,6 +17,8 @@ from minutehand.model.run import Run, RunState
 from minutehand.model.schedule import Revision
 from minutehand.runs.decisions import OnExisting, on_existing
 from minutehand.runs.transitions import take_over
+
+log = logging.getLogger(__name__)
 
 _ROUNDS = 3  # decisions on one claim before it is left to the next tick: each round lost means somebody else moved it
 
@@ -65,8 +68,9 @@ def materialise(orders: Sequence[Order], services: Services, clock: Clock, *, tr
     pending = list(by_ref)
     for _ in range(_ROUNDS):
         claimed = services.ledger.claim([runs[ref] for ref in pending])
-        to_send += claimed.created
+        to_send += [ref for ref in pending if ref in claimed.created]  # in order of time
         result.claimed += len(claimed.created)
+        _pass_over(claimed.unreadable, result)
         takers = _sort_existing(claimed.existing, by_ref, result, to_send)
         pending = _take_over(takers, by_ref, services, now, result, to_send) if takers else []
         if not pending:
@@ -80,6 +84,13 @@ def materialise(orders: Sequence[Order], services: Services, clock: Clock, *, tr
             result.sent += 1
             result.lag = max(result.lag, finished - by_ref[ref].fire)
     return result
+
+
+def _pass_over(unreadable: frozenset[RunRef], result: Materialised) -> None:
+    """What is there but cannot be read is of another release, or garbage: in either case not ours to send."""
+    result.done |= unreadable
+    for ref in unreadable:
+        log.error("run.unreadable", extra={"run_id": str(ref)})
 
 
 def _sort_existing(

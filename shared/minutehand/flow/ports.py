@@ -36,10 +36,11 @@ class Revisions:
 
 @dataclass(frozen=True, kw_only=True)
 class Claimed:
-    """Answer to claims: created now, or there already. A ref in neither was not answered."""
+    """Answer to claims: created now, or there already. A ref in none of the three was not answered."""
 
     created: frozenset[RunRef] = frozenset()
     existing: Mapping[RunRef, Run] = field(default_factory=dict)
+    unreadable: frozenset[RunRef] = frozenset()  # there already, as a row that this release cannot read as a run
 
 
 @dataclass(frozen=True, kw_only=True)

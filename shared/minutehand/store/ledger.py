@@ -55,7 +55,7 @@ class DynamoLedger:
         answers = self._claim_in_batches(rows) if self._batched else self._claim_one_by_one(rows)
         created = frozenset(runs[index].ref for index, answer in answers.items() if not answer.refused)
         duplicates = {runs[index].ref: answer.item for index, answer in answers.items() if answer.refused}
-        return Claimed(created=created, existing=self._existing(duplicates))
+        return _claimed(created, self._rows_of(duplicates))
 
     def _claim_in_batches(self, rows: Sequence[Mapping[str, Any]]) -> dict[int, batches.Answered]:
         return batches.execute(self._client, self._backoff, [insert_statement(self._table, row) for row in rows])
@@ -82,15 +82,14 @@ class DynamoLedger:
             ReturnValuesOnConditionCheckFailure="ALL_OLD",
         )
 
-    def _existing(self, duplicates: Mapping[RunRef, Item]) -> dict[RunRef, Run]:
-        """The runs that are there; those whose row did not come with the refusal are read, strongly."""
-        existing = {ref: run_of(to_row(item)) for ref, item in duplicates.items() if item}
-        unknown = [_key(ref) for ref in duplicates if ref not in existing]
+    def _rows_of(self, duplicates: Mapping[RunRef, Item]) -> dict[RunRef, Item]:
+        """The rows that are there; those that did not come with the refusal are read, strongly."""
+        present = {ref: item for ref, item in duplicates.items() if item}
+        unknown = [_key(ref) for ref in duplicates if ref not in present]
         if unknown:
             items, _ = batches.get(self._client, self._backoff, self._table, unknown)
-            read = [run_of(to_row(item)) for item in items]
-            existing |= {run.ref: run for run in read}
-        return existing
+            present |= {RunRef(item["owner"]["S"], item["key"]["S"]): item for item in items}
+        return present
 
     def submit(self, run: Run) -> Run | None:
         row = run_row(run)
@@ -320,6 +319,18 @@ class DynamoLedger:
             if "LastEvaluatedKey" not in answer:
                 return beside_of(ref, rows)
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+
+def _claimed(created: frozenset[RunRef], present: Mapping[RunRef, Item]) -> Claimed:
+    """The answer to claims; one row that cannot be read spoils no other's answer."""
+    existing: dict[RunRef, Run] = {}
+    unreadable = set()
+    for ref, item in present.items():
+        try:
+            existing[ref] = run_of(to_row(item))
+        except (ValueError, KeyError, TypeError):
+            unreadable.add(ref)
+    return Claimed(created=created, existing=existing, unreadable=frozenset(unreadable))
 
 
 def _key(ref: RunRef) -> Item:

@@ -40,10 +40,16 @@ class MemoryLedger:
         answers = self._calls.many(
             "BatchExecuteStatement", detail, lambda i: self._insert(runs[i]), batches=by_count(STATEMENTS)
         )
-        return Claimed(
-            created=frozenset(runs[i].ref for i, there in answers.items() if there is None),
-            existing={runs[i].ref: run_of(there) for i, there in answers.items() if there is not None},
-        )
+        created = frozenset(runs[i].ref for i, there in answers.items() if there is None)
+        existing: dict[RunRef, Run] = {}
+        unreadable = set()
+        for place, there in answers.items():
+            try:
+                if there is not None:
+                    existing[runs[place].ref] = run_of(there)
+            except (ValueError, KeyError, TypeError):
+                unreadable.add(runs[place].ref)
+        return Claimed(created=created, existing=existing, unreadable=frozenset(unreadable))
 
     def _insert(self, run: Run) -> Row | None:
         """Put a run's row unless its key exists; the row that is there."""
