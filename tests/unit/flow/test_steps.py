@@ -1,0 +1,119 @@
+"""Steps of a chain, as a pure function: no fire is left out, no step is too large, and parted chains meet again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from minutehand.flow.steps import LARGEST, LOOKAHEAD, REACH, SHARED, first_entry, plan_step
+from minutehand.model.moment import DAY, MINUTE, SECOND
+from minutehand.model.schedule import ClosedBy, Revision
+
+from tests.builders import NOON, a_definition, a_revision
+
+PERIODS = (1, 7, 10, 30, 60, 90, 120, 300, 600, 3_600)
+periods = st.sampled_from(PERIODS)
+times = st.integers(NOON, NOON + DAY)
+
+
+def every(seconds: int) -> Revision:
+    return a_revision(definition=a_definition(f"rate({seconds} seconds)"))
+
+
+def next_due(revision: Revision, after: int, seconds: int) -> int:
+    period = seconds * SECOND
+    return revision.active_from + ((after - revision.active_from) // period + 1) * period
+
+
+@given(period=periods, after=times, ahead=st.integers(-DAY, LOOKAHEAD))
+def test_a_step_takes_all_that_is_due_and_leaves_the_next(period: int, after: int, ahead: int) -> None:
+    revision, now = every(period), after - ahead
+    step = plan_step(revision, after=after, now=now, oldest=0)
+    first = next_due(revision, after, period)
+    assert list(step.fires) == [first + i * period * SECOND for i in range(len(step.fires))], "without a gap"
+    assert len(step.fires) <= LARGEST
+    assert not step.exhausted
+    assert step.following is not None
+    assert step.following.due == next_due(revision, step.fires[-1] if step.fires else after, period), "nor one behind"
+    assert step.following.due == next_due(revision, step.following.after, period)
+    assert step.cut == (step.following.due <= now + LOOKAHEAD)
+    assert len(step.fires) == LARGEST or not step.cut
+
+
+@given(period=periods, after=times)
+def test_beyond_the_look_ahead_a_step_has_ten_at_the_most_and_stays_within_reach(period: int, after: int) -> None:
+    step = plan_step(every(period), after=after, now=after, oldest=0)
+    if step.fires and step.fires[-1] > after + LOOKAHEAD:
+        assert len(step.fires) <= SHARED
+        assert step.fires[0] <= after + LOOKAHEAD
+        assert step.fires[-1] <= after + REACH
+
+
+@pytest.mark.parametrize(("period", "fires"), [(60, 10), (120, 5), (300, 2), (30, 10), (600, 1)])
+def test_once_a_chain_is_under_way_its_fires_share_the_steps(period: int, fires: int) -> None:
+    revision = a_revision(definition=a_definition(f"rate({period} seconds)"), active_from=NOON // DAY * DAY)
+    after, steps = revision.active_from, []
+    for tick in range(120):
+        now = revision.active_from + tick * MINUTE
+        step = plan_step(revision, after=after, now=now, oldest=0)
+        if step.fires:
+            assert step.following is not None
+            after = step.following.after
+            steps.append(len(step.fires))
+    assert set(steps[2:]) == {fires}
+
+
+@given(period=periods, after=times, early=st.integers(0, 2 * MINUTE), reach=st.sampled_from([0, REACH]))
+def test_chains_that_parted_meet_again_within_the_hour(period: int, after: int, early: int, reach: int) -> None:
+    """The same entry handled at two moments, ticks a minute from then on."""
+    revision, now = every(period), after
+    ends = set()
+    for moment, how_far in ((now, REACH), (now + early, reach)):
+        following = plan_step(revision, after=after, now=moment, oldest=0, reach=how_far).following
+        assert following is not None
+        ends.add((following.key, following.after))
+    for tick in range(1, 121):
+        moment = now + early + tick * MINUTE
+        moved = set()
+        for key, behind in ends:
+            if int(key.split("#")[0]) > moment + LOOKAHEAD:
+                moved.add((key, behind))
+                continue
+            following = plan_step(revision, after=behind, now=moment, oldest=0).following
+            assert following is not None
+            moved.add((following.key, following.after))
+        ends = moved
+    assert len({key for key, _ in ends}) == 1
+
+
+def test_the_end_of_a_revision_ends_its_chain() -> None:
+    revision = replace(every(60), active_until=NOON + 150 * SECOND, closed_by=ClosedBy.REPLACED)
+    step = plan_step(revision, after=NOON, now=NOON, oldest=0)
+    assert step.fires == (NOON + MINUTE, NOON + 2 * MINUTE)
+    assert (step.following, step.exhausted) == (None, False)
+
+
+def test_the_end_of_an_expression_exhausts_it() -> None:
+    revision = a_revision(definition=a_definition("at(2026-12-24T18:00:00)"))
+    entry = first_entry(revision)
+    assert entry is not None
+    step = plan_step(revision, after=NOON, now=entry.due, oldest=0)
+    assert (step.fires, step.following, step.exhausted, step.cut) == ((entry.due,), None, True, False)
+
+
+def test_the_first_entry_is_the_first_fire_after_the_beginning() -> None:
+    entry = first_entry(every(60))
+    assert entry is not None
+    assert (entry.due, entry.after, entry.id) == (NOON + MINUTE, NOON, "acme/report#1")
+
+
+def test_a_revision_that_never_fires_has_no_first_entry() -> None:
+    assert first_entry(a_revision(definition=a_definition("at(2020-01-01T00:00:00)"))) is None
+
+
+@pytest.mark.parametrize("oldest", [NOON + 10 * MINUTE, NOON + 10 * MINUTE - 1])
+def test_what_is_older_than_the_retention_is_passed_over(oldest: int) -> None:
+    step = plan_step(every(60), after=NOON, now=NOON + 20 * MINUTE, oldest=oldest)
+    assert step.fires[0] == (oldest // MINUTE + 1) * MINUTE

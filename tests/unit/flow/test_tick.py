@@ -1,0 +1,438 @@
+"""Tick: whatever is due is claimed, sent and followed by the chain's next entry, however often and by whomever."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from minutehand import RunState, ScheduleState
+from minutehand.flow.handle import handle
+from minutehand.flow.steps import LARGEST, REACH
+from minutehand.flow.tick import LOCK, MAX_FAILURES
+from minutehand.model.entry import EntryKind
+from minutehand.model.moment import HOUR, MINUTE, SECOND
+from minutehand.testing import Crash, Hook
+
+from tests.builders import an_entry
+from tests.unit.flow.world import NOON, OWNER, Faults, World, crash, fails
+
+
+def far(world: World, name: str = "s", expression: str = "* * * * *", job: str = "note") -> None:
+    """A schedule of which nothing is claimed yet: it was created, and its creator died."""
+    with pytest.raises(Crash):
+        world.owner(Faults().at("arm", after=crash)).create_schedule(name, job, expression)
+
+
+# Steps.
+
+
+def test_a_tick_claims_sends_and_moves_the_chain_on() -> None:
+    world = World()
+    far(world)
+    report = world.tick()
+    assert world.fires() == world.sent() == list(range(60, 601, 60)), "ten fires share a step"
+    assert world.chain() == [660]
+    assert (report.handled.claimed, report.handled.sent, report.handled.done, report.handled.left) == (10, 10, 1, 0)
+    assert report.behind == -60 * SECOND or report.behind == 0
+
+
+def test_a_step_takes_ten_fires_or_goes_to_the_end_of_its_ten_minutes() -> None:
+    world = World()
+    far(world, expression="*/2 * * * *")
+    world.tick()
+    assert world.fires() == list(range(120, 601, 120))
+    world.live(540)
+    assert world.fires() == list(range(120, 1201, 120)), "all chains of a revision end a step there, and so meet again"
+
+
+def test_a_step_writes_its_two_entries_once_for_ten_fires() -> None:
+    world, faults = World(), Faults()
+    far(world)
+    world.tick(world.process(faults))
+    assert faults.verbs().count("put") == faults.verbs().count("remove") == 1
+    assert faults.count("BatchExecuteStatement") == 1
+    assert faults.count("SendMessageBatch") == 1
+
+
+def test_a_schedule_of_every_second_steps_no_further_than_it_must() -> None:
+    world = World()
+    far(world, expression="rate(1 second)")
+    world.tick()
+    assert world.fires() == list(range(1, 181))
+    assert world.chain() == [181]
+
+
+def test_nothing_is_claimed_before_the_look_ahead() -> None:
+    world = World()
+    far(world, expression="4 12 * * *")
+    assert world.tick().handled.entries == 0
+    world.wait(59)
+    assert world.tick().handled.entries == 0
+    world.wait(1)
+    world.tick()
+    assert world.fires() == [240]
+
+
+def test_an_idle_tick_makes_one_query_a_shard() -> None:
+    world, faults = World(shards=4), Faults()
+    far(world, expression="0 18 * * *")
+    services = world.process(faults)
+    report = world.tick(services)
+    assert faults.verbs() == ["shards", *["due"] * 4]
+    assert (report.shards, report.behind, report.handled.entries) == (4, 0, 0)
+
+
+def test_a_backlog_is_worked_off_within_the_tick_piece_by_piece() -> None:
+    world = World()
+    far(world)
+    world.wait(6 * 3600)
+    report = world.tick()
+    assert world.fires() == list(range(60, 6 * 3600 + 181, 60))
+    assert len(world.fires()) > 3 * LARGEST
+    assert (report.handled.cut, report.behind) == (3, 6 * HOUR - MINUTE)
+    assert len(world.memory.entries()) == 1
+
+
+def test_a_backlog_older_than_the_retention_is_not_claimed_again() -> None:
+    world = World(retention=2 * HOUR)
+    far(world, expression="0 * * * *")
+    world.wait(5 * 3600)
+    world.tick()
+    assert world.fires()[0] == 4 * 3600, "rows of what is older may have expired; claiming it would run it twice"
+
+
+def test_many_chains_fill_batches_together() -> None:
+    world, faults = World(), Faults()
+    for number in range(60):
+        far(world, f"s{number}", "3 12 * * *")
+    world.tick(world.process(faults))
+    assert world.fires(None) == [180] * 60
+    assert faults.count("BatchExecuteStatement") == 3
+    assert faults.count("SendMessageBatch") == 6
+    assert faults.count("BatchGetItem") == 1
+    assert [v for v in faults.verbs() if v in ("put", "remove")] == ["put"] * 3 + ["remove"] * 3
+
+
+# Again and again.
+
+
+def test_ticking_twice_claims_nothing_twice() -> None:
+    world = World()
+    far(world)
+    world.tick()
+    world.tick()
+    assert len(world.fires()) == len(world.sent()) == 10
+
+
+def test_two_tickers_at_once_share_the_work_or_repeat_it_harmlessly() -> None:
+    world = World()
+    far(world)
+    slow = world.process(Faults().at("claim", before=lambda: world.tick(holder="other")))
+    (entry,) = world.memory.entries()
+    handle([entry], slow, world.clock)
+    world.live(300)
+    assert world.began() == [60, 120, 180, 240, 300]
+    assert world.chain() != []
+
+
+def test_tickers_with_other_look_aheads_merge_their_chains() -> None:
+    world = World()
+    far(world)
+    (entry,) = world.memory.entries()
+    handle([entry], world.services, world.clock, reach=0)
+    handle([entry], world.services, world.clock, reach=REACH)
+    assert world.chain() == [240, 660], "the chain has two ends for a while"
+    world.live(900)
+    assert world.began() == list(range(60, 901, 60)), "each fire started once"
+    assert len(world.entries(EntryKind.CHAIN)) == 1, "and merged where they met"
+
+
+def test_a_crash_between_claim_and_send_is_made_good_by_the_next_tick() -> None:
+    world = World()
+    far(world)
+    with pytest.raises(Crash):
+        world.tick(world.process(Faults().at("send", before=crash)))
+    assert (len(world.fires()), world.sent()) == (10, [])
+    report = world.tick(holder="another")
+    assert report.locked == 1, "the dead ticker's lock lasts a while"
+    world.wait(LOCK // SECOND + 1)
+    report = world.tick(holder="another")
+    assert (report.handled.claimed, report.handled.resent) == (0, 10)
+    world.live(120)
+    assert world.began()[:2] == [60, 120]
+
+
+@pytest.mark.parametrize("verb", ["lock", "due", "revisions", "claim", "send", "put", "remove", "unlock"])
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_dying_at_any_call_loses_and_repeats_nothing(verb: str, moment: str) -> None:
+    world = World()
+    far(world)
+    with pytest.raises(Crash):
+        world.tick(world.process(Faults().at(verb, **{moment: crash})))
+    world.live(360)
+    assert world.began() == [60, 120, 180, 240, 300, 360]
+
+
+@pytest.mark.parametrize("verb", ["lock", "revisions", "claim", "send", "put", "remove", "unlock"])
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_service_that_fails_for_a_while_makes_fires_late_and_loses_none(verb: str, moment: str) -> None:
+    world = World()
+    far(world)
+    faults = Faults().at(verb, **{moment: fails}, times=None)
+    world.tick(world.process(faults), holder="unlucky")
+    world.wait(LOCK // SECOND + 1)
+    world.live(309)
+    assert world.began() == [60, 120, 180, 240, 300, 360]
+
+
+def test_throttled_items_are_late_and_not_lost() -> None:
+    world = World()
+    far(world)
+    some = Faults().at("claim", throttle=range(0, 10, 3), times=None).at("send", throttle=range(2), times=None)
+    report = world.tick(world.process(some, rounds=1))
+    assert (report.handled.left, report.handled.done) == (1, 0)
+    assert len(world.fires()) == 6
+    assert len(world.sent()) == 4
+    world.tick()
+    assert world.fires() == list(range(60, 601, 60))
+    assert set(world.sent()) == set(range(60, 601, 60))
+    world.live(600)
+    assert world.began() == list(range(60, 601, 60))
+
+
+def test_an_entry_stays_while_its_next_one_was_not_accepted() -> None:
+    world = World()
+    far(world)
+    report = world.tick(world.process(Faults().at("put", throttle=[0], times=None)))
+    assert (report.handled.left, world.chain()) == (1, [60])
+
+
+# Locks and time.
+
+
+def test_a_locked_shard_is_left_to_its_ticker() -> None:
+    world = World()
+    far(world)
+    world.services.agenda.lock(0, holder="other", now=world.clock(), until=world.clock() + LOCK)
+    report = world.tick()
+    assert (report.locked, world.fires()) == (1, [])
+
+
+def test_a_lock_is_given_back() -> None:
+    world = World()
+    far(world)
+    world.tick(holder="one")
+    world.wait(60)
+    assert world.tick(holder="two").locked == 0
+
+
+def test_a_tick_stops_in_time_and_what_is_left_is_still_there() -> None:
+    world = World(shards=4)
+    for number in range(8):
+        far(world, f"s{number}", "3 12 * * *")
+
+    class Slow(Hook):
+        def before_call(self, operation: str, detail: object) -> tuple[int, ...]:
+            world.wait(20)
+            return ()
+
+    report = world.tick(world.process(Slow()))
+    assert report.stopped
+    assert report.shards < 4
+    world.live(360)
+    assert sorted(world.began()) == [180] * 8
+
+
+def test_every_shard_comes_first_at_times() -> None:
+    world, firsts = World(shards=4), set()
+    for _ in range(4):
+        faults = Faults()
+        world.tick(world.process(faults), budget=0)
+        assert faults.verbs() == ["shards"] or faults.verbs()[:2] == ["shards", "raise_shards"]
+        order = Faults()
+        far_world = world.process(order)
+        seen: list[int] = []
+        due = far_world.agenda.due
+
+        def noting(shard: int, **options: object) -> object:
+            seen.append(shard)  # noqa: B023 (used within the iteration)
+            return due(shard, **options)  # type: ignore[arg-type]  # noqa: B023
+
+        object.__setattr__(far_world.agenda, "due", noting)
+        world.tick(far_world)
+        firsts.add(seen[0])
+        assert sorted(seen) == [0, 1, 2, 3]
+        world.wait(60)
+    assert firsts == {0, 1, 2, 3}
+
+
+def test_a_shard_that_cannot_be_read_stops_no_other() -> None:
+    world = World(shards=4)
+    for number in range(12):
+        far(world, f"s{number}", "3 12 * * *")
+    report = world.tick(world.process(Faults().at("due", before=fails, times=2)))
+    assert (report.unavailable, report.shards) == (1, 3)
+    assert 0 < len(world.fires(None)) < 12
+    world.tick()
+    assert len(world.fires(None)) == 12
+
+
+# Bad company.
+
+
+def test_an_item_that_is_no_entry_is_passed_over() -> None:
+    world = World()
+    for number in range(3):
+        world.memory.put_item(0, f"00000000000000{number}#dance#x", "garbage")
+    far(world, expression="3 12 * * *")
+    world.tick()
+    assert world.fires() == [180]
+
+
+def test_a_page_full_of_garbage_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minutehand.flow.tick.PAGE", 3)
+    world = World()
+    for number in range(7):
+        world.memory.put_item(0, f"00000000000000{number}#dance#x", "garbage")
+    far(world, expression="3 12 * * *")
+    world.tick()
+    assert world.fires() == [180]
+
+
+@pytest.mark.parametrize(
+    "identity", ["acme/s", "acme/s#", "acme/s#one", "", "#", "#5", "acme/s#1" + "0" * 40, "a#b#c#1"]
+)
+def test_an_entry_with_an_odd_id_stops_no_other(identity: str) -> None:
+    world = World()
+    far(world, expression="3 12 * * *")
+    odd = an_entry(NOON, id=identity)
+    world.services.agenda.put([odd])
+    world.tick()
+    assert world.fires() == [180]
+
+
+@pytest.mark.parametrize("kind", [EntryKind.RUN, EntryKind.WATCH])
+@pytest.mark.parametrize("identity", ["", "acme", "a#b", "acme/x"])
+def test_a_run_or_watch_with_an_odd_id_stops_no_other(kind: EntryKind, identity: str) -> None:
+    world = World()
+    far(world, expression="3 12 * * *")
+    world.services.agenda.put([an_entry(NOON, id=identity, kind=kind)])
+    world.tick()
+    assert world.fires() == [180]
+
+
+def test_a_revision_that_cannot_be_read_stops_no_other_and_ends_in_quarantine(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    far(world, "bad")
+    far(world, "good", "3 12 * * *")
+    world.memory.put_revision("acme/bad", 1, ValueError("of a later release"))
+    for count in range(1, MAX_FAILURES):
+        report = world.tick()
+        assert report.handled.failed == 1
+        assert world.memory.entries()[0].failures == count
+    assert world.fires("acme/good") == [180]
+    with caplog.at_level(logging.ERROR):
+        report = world.tick()
+    assert report.handled.quarantined == 1
+    assert "entry.quarantined" in caplog.messages
+    assert world.tick().handled.entries == 0
+    assert list(world.services.agenda.quarantined(0)) == [an_entry(NOON + MINUTE, owner="acme/bad").key]
+
+
+def test_a_bad_entry_costs_each_tick_one_try() -> None:
+    """Even while the tick pages through its shard again and again for a backlog."""
+    world = World()
+    far(world, "bad")
+    far(world, "backlog")
+    world.memory.put_revision("acme/bad", 1, ValueError("of a later release"))
+    world.wait(6 * 3600)
+    assert world.tick().handled.cut == 3
+    assert world.memory.entries()[0].failures == 1
+
+
+def test_an_unavailable_service_is_never_the_entrys_fault() -> None:
+    world = World()
+    far(world)
+    for _ in range(3 * MAX_FAILURES):
+        for verb in ("revisions", "claim", "send"):
+            world.tick(world.process(Faults().at(verb, before=fails, times=None)))
+    (entry,) = world.memory.entries()
+    assert entry.failures == 0
+    world.live(60)
+    assert world.began() == [60]
+
+
+def test_an_entry_whose_revision_is_gone_goes() -> None:
+    world = World()
+    world.services.agenda.put([an_entry(NOON, owner="acme/nobody")])
+    assert world.tick().handled.done == 1
+    assert world.memory.entries() == []
+
+
+def test_a_row_of_another_release_stops_no_other() -> None:
+    """A run of a state that this release does not know: its own chain waits, the others go on."""
+    world = World()
+    far(world, "odd", "3 12 * * *")
+    far(world, "good", "3 12 * * *")
+    world.owner().pause_schedule("odd")
+    world.owner().resume_schedule("odd")
+    row = world.memory.row(world.run(180, "acme/odd").ref)
+    assert row is not None
+    world.memory.put_row(world.run(180, "acme/odd").ref, row | {"state": "DREAMING"})
+    world.services.agenda.put([an_entry(NOON + 180_000, owner="acme/odd", number=2, after=NOON)])
+    world.tick()
+    assert world.sent().count(180) >= 1
+    assert any(message.run.owner == "acme/good" for message in world.memory.messages())
+
+
+# Ends.
+
+
+def test_a_completed_schedule_leaves_no_entry() -> None:
+    world = World()
+    far(world, expression="at(2026-05-04T12:02:00)")
+    report = world.tick()
+    assert report.handled.completed == 1
+    assert world.memory.heads()[0].state is ScheduleState.COMPLETED
+    assert world.memory.entries() == []
+
+
+def test_completion_waits_for_an_answer() -> None:
+    world = World()
+    far(world, expression="at(2026-05-04T12:02:00)")
+    report = world.tick(world.process(Faults().at("complete", before=fails, times=None)))
+    assert (report.handled.completed, report.handled.left, len(world.memory.entries())) == (0, 1, 1)
+    assert world.tick().handled.completed == 1
+
+
+def test_a_completed_schedule_that_was_changed_meanwhile_stays_as_it_was_changed() -> None:
+    world = World()
+    far(world, expression="at(2026-05-04T12:02:00)")
+    owner = world.owner()
+    world.tick(
+        world.process(Faults().at("complete", before=lambda: owner.update_schedule("s", expression="0 18 * * *")))
+    )
+    assert world.memory.heads()[0].state is ScheduleState.ACTIVE
+    world.live(180)
+    assert world.states() == [(120, RunState.SUPERSEDED)] or world.states() == [(120, RunState.SUCCEEDED)]
+
+
+def test_a_finished_rule_without_a_next_fire_of_a_closed_revision_does_not_complete_the_head() -> None:
+    world = World()
+    far(world, expression="at(2026-05-04T12:02:00)")
+    world.owner().pause_schedule("s")
+    world.tick()
+    assert world.memory.heads()[0].state is ScheduleState.PAUSED
+    assert world.memory.entries() == []
+
+
+def test_the_numbers_of_a_tick_say_what_happened() -> None:
+    world = World()
+    far(world)
+    world.wait(90)
+    report = world.tick()
+    assert report.behind == 30 * SECOND
+    assert (report.handled.entries, report.handled.claimed, report.handled.resent) == (1, 10, 0)
+    assert world.memory.runs()[0].ref.owner == OWNER

@@ -1,0 +1,220 @@
+"""A whole installation in memory for stories about the flow: an owner, tickers and workers whose every call can be made to fail."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from minutehand import Context, Registry, Retry, Scheduler
+from minutehand.errors import Unavailable
+from minutehand.flow.audit import AuditReport, audit
+from minutehand.flow.outcome import Outcome
+from minutehand.flow.ports import Services
+from minutehand.flow.tick import TickReport, tick
+from minutehand.flow.work import Worker
+from minutehand.model.entry import Entry, EntryKind
+from minutehand.model.moment import MINUTE, SECOND, from_ms
+from minutehand.model.run import Run, RunState
+from minutehand.testing import Crash, Detail, Hook, ManualClock, Memory
+from minutehand.testing.process import Hand, bury_all, make_worker
+
+START = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
+NOON = 1_777_896_000_000  # START
+OWNER = "acme/s"
+
+
+@dataclass
+class Rule:
+    """What happens at some calls."""
+
+    verb: str
+    before: Callable[[], None] | None = None
+    after: Callable[[], None] | None = None
+    throttle: Collection[int] = ()
+    times: int | None = 1  # None: every time
+    skip: int = 0
+
+    def applies(self, verb: str) -> bool:
+        if verb != self.verb or self.times == 0:
+            return False
+        if self.skip:
+            self.skip -= 1
+            return False
+        if self.times is not None:
+            self.times -= 1
+        return True
+
+
+class Faults(Hook):
+    """Calls fail, crash, lose their answer, are throttled or let something else happen first, as told. All calls are kept."""
+
+    def __init__(self) -> None:
+        self.rules: list[Rule] = []
+        self.calls: list[tuple[str, Detail]] = []
+        self._afterwards: list[Rule] = []
+
+    def at(self, verb: str, **what: Any) -> Faults:
+        self.rules.append(Rule(verb, **what))
+        return self
+
+    def before_call(self, operation: str, detail: Detail) -> Collection[int]:
+        self.calls.append((operation, detail))
+        rules = [rule for rule in self.rules if rule.applies(detail.verb)]
+        self._afterwards = [rule for rule in rules if rule.after is not None]
+        for rule in rules:
+            if rule.before is not None:
+                rule.before()
+        return {place for rule in rules for place in rule.throttle}
+
+    def after_call(self, operation: str, detail: Detail) -> None:
+        rules, self._afterwards = self._afterwards, []
+        for rule in rules:
+            if rule.after is not None:
+                rule.after()
+
+    def count(self, *operations: str) -> int:
+        return sum(operation in operations for operation, _ in self.calls)
+
+    def verbs(self) -> list[str]:
+        return [detail.verb for _, detail in self.calls]
+
+
+def fails() -> None:
+    """The request fails; the adapter tries it again, so that only a rule for every time makes the whole call fail."""
+    raise Unavailable("injected")
+
+
+def crash() -> None:
+    """The process dies."""
+    raise Crash
+
+
+@dataclass(frozen=True)
+class Start:
+    """A job began."""
+
+    run_id: str
+    attempt: int
+    at: int  # UTC ms
+
+
+@dataclass
+class World:
+    """One installation. Everybody shares its clock."""
+
+    shards: int = 1
+    retention: int = 90 * 86_400_000
+    at: datetime = START
+    started: list[Start] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.clock = ManualClock(self.at)
+        self.memory = Memory(self.clock, shards=self.shards, retention=self.retention)
+        self.services = self.memory.connect()
+        self.jobs = Registry()
+        self.jobs.job("note")(self.note)
+        self.jobs.job("once", delivery="at_most_once")(self.note)
+        self.jobs.job("bad", retry=Retry(max_attempts=3, base=10.0))(self._bad)
+        self.scheduler = self.owner()
+        self.during: Callable[[Context], None] = lambda ctx: None  # what happens while a job runs
+
+    def note(self, ctx: Context, payload: object) -> None:
+        self.started.append(Start(ctx.run_id, ctx.attempt, self.clock()))
+        self.during(ctx)
+
+    def _bad(self, ctx: Context, payload: object) -> None:
+        self.note(ctx, payload)
+        raise ValueError("boom")
+
+    # Time.
+
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    def wait(self, seconds: float) -> None:
+        self.clock.advance(timedelta(seconds=seconds))
+
+    def reach(self, ms: int) -> None:
+        self.clock.reach(ms)
+
+    # Processes.
+
+    def process(self, hook: Hook | None = None, **options: Any) -> Services:
+        return self.memory.connect(hook, **options)
+
+    def owner(self, hook: Hook | None = None) -> Scheduler:
+        """Somebody with the SDK, in a process of their own."""
+        return Scheduler("acme", jobs=self.jobs, services=self.process(hook), clock=self.clock)
+
+    def tick(self, services: Services | None = None, *, holder: str = "ticker", **options: Any) -> TickReport:
+        return tick(services or self.services, clock=self.clock, holder=holder, **options)
+
+    def worker(self, hook: Hook | None = None, *, name: str = "w", jobs: Registry | None = None) -> Worker:
+        return make_worker(
+            self.memory.connect(hook),
+            self.jobs if jobs is None else jobs,
+            self.clock,
+            wait=self.wait,
+            chance=random.Random(1),
+            name=name,
+        )
+
+    def work(self, worker: Worker | None = None) -> list[Outcome]:
+        """Work off all that is visible now."""
+        hand, done = Hand(worker=worker or self.worker()), list[Outcome]()
+        while outcomes := hand.work():
+            done += outcomes
+        return done
+
+    def live(self, seconds: float, *, worker: Worker | None = None) -> list[Outcome]:
+        """Let time pass second by second: a tick a minute, workers at once, dead letters buried."""
+        done: list[Outcome] = []
+        for second in range(int(seconds) + 1):
+            if second:
+                self.wait(1)
+            if (self.clock() - NOON) % MINUTE == 0:
+                self.tick()
+            done += self.work(worker)
+            bury_all(self.services, self.clock)
+        return done
+
+    def audit(self, services: Services | None = None, **options: Any) -> AuditReport:
+        return audit(services or self.services, clock=self.clock, **options)
+
+    # What there is.
+
+    def states(self, owner: str | None = OWNER) -> list[tuple[int, RunState]]:
+        """Seconds after NOON and state of each run."""
+        return [((run.due - NOON) // SECOND, run.state) for run in self.memory.runs(owner)]
+
+    def fires(self, owner: str | None = OWNER) -> list[int]:
+        return [(run.due - NOON) // SECOND for run in self.memory.runs(owner)]
+
+    def run(self, second: int, owner: str = OWNER) -> Run:
+        return next(run for run in self.memory.runs(owner) if run.due == NOON + second * SECOND)
+
+    def sent(self) -> list[int]:
+        return sorted((message.due - NOON) // SECOND for message in self.memory.messages())
+
+    def chain(self) -> list[int]:
+        """Seconds after NOON at which the chains' entries are due."""
+        return [(e.due - NOON) // SECOND for e in self.memory.entries() if e.kind is EntryKind.CHAIN]
+
+    def entries(self, kind: EntryKind) -> list[Entry]:
+        return [entry for entry in self.memory.entries() if entry.kind is kind]
+
+    def began(self) -> list[int]:
+        """Seconds after NOON of the fires that started, in order of start."""
+        return [self._second(start) for start in self.started]
+
+    def _second(self, start: Start) -> int:
+        run = next(run for run in self.memory.runs() if str(run.ref) == start.run_id)
+        return (run.due - NOON) // SECOND
+
+
+def at(second: float) -> datetime:
+    """That many seconds after NOON."""
+    return from_ms(NOON + int(second * SECOND))
