@@ -54,9 +54,11 @@ class Page:
         return [token.content for token in inline if token.type == "code_inline"]
 
     def shell_lines(self) -> Iterator[str]:
-        """The lines of its shell examples, fenced or indented, without prompts and comments."""
+        """The lines of its shell examples, without prompts and comments: fenced, or indented on pages that tell what to do."""
+        tells_what_to_do = not self.name.startswith(("docs/adr/", "docs/explanation/", "docs/reference/"))
         for token in self.tokens:
-            if token.type == "code_block" or (token.type == "fence" and token.info.strip() in _SHELL):
+            indented = token.type == "code_block" and tells_what_to_do
+            if indented or (token.type == "fence" and token.info.strip() in _SHELL):
                 for line in token.content.replace("\\\n", " ").splitlines():
                     command = re.sub(r"(^|\s)#.*", "", line.strip().removeprefix("$ ")).strip()
                     if command:
