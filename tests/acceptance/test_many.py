@@ -14,7 +14,7 @@ from tests.acceptance.scene import Scene, duplicates, in_seconds, ticker, until,
 pytestmark = pytest.mark.cloud
 
 SCHEDULES = 30
-SECONDS = 20  # of fires
+SECONDS = 12  # of fires
 
 
 def test_two_tickers_and_two_workers_run_every_fire_once(scene: Scene) -> None:
