@@ -6,9 +6,7 @@ import sys
 
 import pytest
 from minutehand.errors import ExpressionError
-from minutehand.schedule import Rule
-from minutehand.schedule.explain import explain
-from minutehand.schedule.preview import Row, around_changes, rows
+from minutehand.schedule import Row, Rule, around_changes, explain, rows
 
 from tests.unit.schedule.ask import at, short
 
