@@ -111,6 +111,8 @@ def _on_running(run: Run, now: int, policies: Policies) -> LeaseAnswer:
         return LeaseAnswer(OnRefusedLease.WAIT, "live_lease", lease_until + SKEW)
     if policies.delivery is Delivery.AT_MOST_ONCE:
         return LeaseAnswer(OnRefusedLease.LOSE, "at_most_once")
+    if run.cancel_requested:
+        return LeaseAnswer(OnRefusedLease.CANCEL, "cancelled")
     if run.attempt >= policies.max_attempts:
         return LeaseAnswer(OnRefusedLease.EXHAUST, "attempts_spent")
     return LeaseAnswer(OnRefusedLease.AGAIN, "changed")

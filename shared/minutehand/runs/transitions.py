@@ -334,11 +334,11 @@ def lose(*, now: int, expires: int, token: str) -> Transition:
 
 
 def cancel_waiting(*, now: int, expires: int, reason: str) -> Transition:
-    """A run whose cancellation was asked for before an attempt could start."""
+    """A run whose cancellation was asked for before an attempt could start; an abandoned one has no further attempt."""
     return Transition(
         name="cancel_waiting",
         to=RunState.CANCELLED,
-        guard=every(ready(), Compare("cancel_requested", "=", True)),
+        guard=every(either(ready(), abandoned(now)), Compare("cancel_requested", "=", True)),
         changes=_ended(RunState.CANCELLED, now, expires, reason),
         already=Compare("state", "=", RunState.CANCELLED),
     )

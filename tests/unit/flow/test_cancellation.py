@@ -1,0 +1,199 @@
+"""Cancelling runs: before they start nothing starts; while they run they see it at a heartbeat; after the grace they are given up."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from minutehand import Context, Retry, RunState
+from minutehand.errors import LeaseLost, RunCancelled
+from minutehand.model.moment import SECOND
+from minutehand.runs.transitions import HEARTBEAT
+from minutehand.testing import Crash
+
+from tests.unit.flow.threads import Threads
+from tests.unit.flow.world import Faults, World, at, crash
+
+MANY = 1_000
+
+
+# Before the start.
+
+
+def test_of_a_thousand_runs_cancelled_before_their_start_none_starts() -> None:
+    """Some messages are already at a worker when their run is cancelled."""
+    world, chance = World(), random.Random(4)
+    runs = [world.scheduler.submit("note", delay=chance.randint(0, 120)) for _ in range(MANY)]
+    hand = world.worker()
+    tasks = hand.take(world.services.work.receive(most=10, wait=0, visibility=60))
+    for run in runs:
+        assert world.scheduler.cancel_run(run.id).state is RunState.CANCELLED
+    for task in tasks:
+        hand.process(task)
+    world.live(200)
+    assert world.started == []
+    assert {run.state for run in world.memory.runs()} == {RunState.CANCELLED}
+    assert len(world.memory.work) == 0
+
+
+def test_claimed_fires_of_a_schedule_are_cancelled_in_bulk() -> None:
+    world = World()
+    world.scheduler.create_schedule("s", "note", "* * * * *")
+    assert world.fires() == [60, 120, 180], "what is not claimed yet is not touched"
+    between = (at(60), at(300))
+    assert world.scheduler.cancel_runs("s", between=between, dry_run=True) == 2
+    assert world.scheduler.cancel_runs("s", between=between) == 2
+    assert world.scheduler.cancel_runs("s", between=between) == 0
+    world.live(360)
+    assert world.began() == [60, 240, 300, 360]
+
+
+def test_a_run_that_waits_for_its_next_attempt_has_none() -> None:
+    world = World()
+    run = world.scheduler.submit("bad")
+    world.work()
+    assert world.scheduler.get_run(run.id).state is RunState.RETRYING
+    assert world.scheduler.cancel_run(run.id).state is RunState.CANCELLED
+    world.live(60)
+    assert len(world.started) == 1
+
+
+def test_one_that_fails_after_it_was_asked_to_end_has_no_further_attempt() -> None:
+    """The attempt ends before a heartbeat could tell it."""
+    world = World()
+
+    def cancel(ctx: Context) -> None:
+        world.scheduler.cancel_run(ctx.run_id)
+
+    world.during = cancel
+    run = world.scheduler.submit("bad")
+    world.live(60)
+    found = world.scheduler.get_run(run.id)
+    assert (found.state, found.attempt, len(world.started)) == (RunState.CANCELLED, 1, 1)
+
+
+def test_one_that_its_worker_left_is_cancelled_when_its_message_comes_back() -> None:
+    world = World()
+    run = world.scheduler.submit("note")
+    worker = world.worker(Faults().at("succeed", before=crash))
+    with pytest.raises(Crash):
+        world.work(worker)
+    asked = world.scheduler.cancel_run(run.id)
+    assert (asked.state, asked.cancel_requested) == (RunState.RUNNING, True)
+    world.live(100, worker=worker)
+    found = world.scheduler.get_run(run.id)
+    assert (found.state, len(world.started)) == (RunState.CANCELLED, 1)
+
+
+def test_an_ended_run_stays_as_it_is() -> None:
+    world = World()
+    run = world.scheduler.submit("note")
+    world.work()
+    assert world.scheduler.cancel_run(run.id).state is RunState.SUCCEEDED
+
+
+# While it runs.
+
+
+def test_a_running_job_sees_it_at_the_next_heartbeat_and_may_clean_up() -> None:
+    world, seen = World(), list[Any]()
+    worker = world.worker()
+
+    @world.jobs.job("long")
+    def long(ctx: Context, payload: Any) -> None:
+        for _ in range(10):
+            seen.append(ctx.cancelled)
+            world.scheduler.cancel_run(ctx.run_id)
+            world.wait(HEARTBEAT / SECOND)
+            worker.desk.heartbeat.beat(world.clock())
+            try:
+                ctx.raise_if_cancelled()
+            except RunCancelled:
+                ctx.checkpoint("cleaned up") if payload == "checkpoint" else seen.append("cleaned up")
+                raise
+
+    run = world.scheduler.submit("long")
+    world.work(worker)
+    found = world.scheduler.get_run(run.id)
+    assert (found.state, found.reason) == (RunState.CANCELLED, "requested")
+    assert found.ended_at == found.started_at + timedelta(milliseconds=HEARTBEAT)  # type: ignore[operator]
+    assert seen == [False, "cleaned up"]
+
+
+def test_a_step_does_not_begin_after_it_and_one_that_runs_is_recorded() -> None:
+    world, effects = World(), []
+    worker = world.worker()
+
+    @world.jobs.job("steps")
+    def steps(ctx: Context, payload: Any) -> None:
+        def during() -> int:
+            world.scheduler.cancel_run(ctx.run_id)
+            worker.desk.heartbeat.beat(world.clock())
+            return 1
+
+        ctx.step("runs", during)
+        ctx.step("next", lambda: effects.append(1))
+
+    run = world.scheduler.submit("steps")
+    world.work(worker)
+    found = world.scheduler.get_run(run.id)
+    assert (found.state, found.steps, effects) == (RunState.CANCELLED, {"runs": 1}, [])
+
+
+@pytest.mark.parametrize(("end", "state"), [("fails", RunState.CANCELLED), ("succeeds", RunState.SUCCEEDED)])
+def test_how_it_ends_after_it_decides(end: str, state: RunState) -> None:
+    world = World()
+    worker = world.worker()
+
+    @world.jobs.job("stubborn")
+    def stubborn(ctx: Context, payload: Any) -> str:
+        world.scheduler.cancel_run(ctx.run_id)
+        worker.desk.heartbeat.beat(world.clock())
+        if end == "fails":
+            raise OSError("interrupted")
+        return "was done anyway"
+
+    run = world.scheduler.submit("stubborn")
+    world.work(worker)
+    found = world.scheduler.get_run(run.id)
+    assert (found.state, found.cancel_requested) == (state, True)
+    assert found.error_type == ("OSError" if end == "fails" else None)
+    assert len(world.memory.dead) == 0
+
+
+def test_a_job_that_swallows_it_is_given_up_after_its_grace() -> None:
+    threads = Threads()
+
+    @threads.world.jobs.job("deaf", cancel_grace=15.0)
+    def deaf(ctx: Context, payload: Any) -> str:
+        threads.began.set()
+        threads.go_on.wait()
+        with contextlib.suppress(LeaseLost, RunCancelled):
+            ctx.raise_if_cancelled()
+        threads.over.set()
+        return "never mind"
+
+    run = threads.start("deaf")
+    threads.world.scheduler.cancel_run(run.id)
+    threads.beat()
+    threads.skip(14)
+    assert not threads.outcomes
+    threads.skip(1)
+    assert threads.end().state is RunState.CANCELLED
+    assert threads.abandoned, "the process recycles itself"
+    threads.release()
+    found = threads.look(run)
+    assert (found.state, found.reason) == (RunState.CANCELLED, "did not end within 15 s of its cancellation")
+    assert found.result is None
+
+
+def test_a_retry_may_be_hastened() -> None:
+    world = World()
+    run = world.scheduler.submit("bad", retry=Retry(max_attempts=3, base=3000.0))
+    world.work()
+    world.scheduler.retry_run(run.id)
+    world.work()
+    assert world.scheduler.get_run(run.id).attempt == 2
