@@ -34,7 +34,7 @@ TRACEBACK = 16_000  # characters kept of a traceback: its end, where the cause i
 
 def perform(assignment: Assignment, context: Context, payload: str | None) -> Ended:
     """Run one attempt to its end, or to the limit of one of its policies."""
-    ticket, ends = assignment.ticket, list[Ended]()
+    ticket, ends, timeout_at = assignment.ticket, list[Ended](), timeout_of(assignment)
 
     def run() -> None:
         try:
@@ -47,17 +47,28 @@ def perform(assignment: Assignment, context: Context, payload: str | None) -> En
 
     inherited = contextvars.copy_context()
     threading.Thread(target=inherited.run, args=(run,), name=f"job {assignment.run.ref}", daemon=True).start()
-    ended = watch(assignment, ends)
+    ended = watch(assignment, ends, timeout_at)
     if not ends:
         assignment.desk.abandoned.set()
         log.error("job.abandoned", extra={"run_id": str(assignment.run.ref), "job": assignment.job.name})
     return ended
 
 
-def watch(assignment: Assignment, ends: list[Ended], *, tell_cancelled: Callable[[], None] = lambda: None) -> Ended:
+def timeout_of(assignment: Assignment) -> int | None:
+    """When the attempt that starts now is over by its timeout (UTC ms)."""
+    timeout = assignment.policies.timeout
+    return None if timeout is None else assignment.desk.clock() + int(timeout * SECOND)
+
+
+def watch(
+    assignment: Assignment,
+    ends: list[Ended],
+    timeout_at: int | None,
+    *,
+    tell_cancelled: Callable[[], None] = lambda: None,
+) -> Ended:
     """Wait for the job's end, or for what ends it. ``tell_cancelled`` is called while its cancellation is asked for."""
-    ticket, clock, policies = assignment.ticket, assignment.desk.clock, assignment.policies
-    timeout_at = None if policies.timeout is None else clock() + int(policies.timeout * SECOND)
+    ticket, clock = assignment.ticket, assignment.desk.clock
     with ticket.changed:
         while True:
             if ends:

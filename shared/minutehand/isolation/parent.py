@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from minutehand.flow.assignment import Assignment, Cancelled, Ended, Failed
-from minutehand.flow.perform import watch
+from minutehand.flow.perform import timeout_of, watch
 from minutehand.flow.ports import BesideKind
 from minutehand.isolation.places import place_of
 from minutehand.isolation.wire import CANCELLED, FLAGS, line, pack_beside, pack_error, unpack_ended
@@ -36,13 +36,13 @@ _DEATH = 5.0  # seconds until a killed process is gone; longer only in an uninte
 
 def perform_isolated(assignment: Assignment, context: Context, payload: str | None) -> Ended:
     """Run one attempt in a process of its own, to its end or to the limit of one of its policies; then nothing of it is left."""
-    ends: list[Ended] = []
+    ends, timeout_at = list[Ended](), timeout_of(assignment)
     try:
         child = Child(assignment, context, payload, ends)
     except OSError as problem:
         return Failed(Failure(kind="ProcessNotStarted", message=f"no process could be started for the job: {problem}"))
     try:
-        return watch(assignment, ends, tell_cancelled=child.tell_cancelled)
+        return watch(assignment, ends, timeout_at, tell_cancelled=child.tell_cancelled)
     finally:
         child.end()
 

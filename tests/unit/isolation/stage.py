@@ -78,7 +78,9 @@ class Stage:
         (delivery,) = self.services.work.receive(most=1, wait=0, visibility=HIDDEN)
         (task,) = self.worker.take([delivery])
         started = Started(run.id, Path(payload["to"]))
-        started.thread = threading.Thread(target=lambda: started.outcomes.append(self.worker.process(task)))
+        started.thread = threading.Thread(
+            target=lambda: started.outcomes.append(self.worker.process(task)), daemon=True
+        )
         started.thread.start()
         assert until(lambda: started.mark.exists() and started.mark.read_text().endswith("\n"), 20)
         return started
