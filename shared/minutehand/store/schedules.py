@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -24,6 +25,15 @@ from minutehand.store.models import EntryItem, HeadItem, RevisionItem, bound
 from minutehand.store.rows import shard_key, to_row
 
 _T = TypeVar("_T")
+log = logging.getLogger(__name__)
+
+_UNREADABLE = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    MinutehandError,
+)  # what reading a foreign item may raise
 
 
 class DynamoSchedules:
@@ -52,13 +62,12 @@ class DynamoSchedules:
         found: dict[RevisionKey, Revision] = {}
         broken: dict[RevisionKey, Exception] = {}
         for item in items:
-            row = to_row(item)
-            key = (str(row["owner"]), int(row["number"]))
+            key = _revision_key(item)
             try:
-                found[key] = _revision(row)
-            except (ValueError, KeyError, TypeError, MinutehandError) as problem:  # one bad item stops no other
+                found[key] = _revision(to_row(item))
+            except _UNREADABLE as problem:  # one bad item stops no other
                 broken[key] = problem
-        unanswered = frozenset((key["owner"]["S"], int(key["number"]["N"])) for key in unread)
+        unanswered = frozenset(_revision_key(key) for key in unread)
         return Revisions(found=found, broken=broken, unanswered=unanswered)
 
     def page(self, tenant: str, *, prefix: str, limit: int, cursor: str | None) -> Page:
@@ -67,7 +76,7 @@ class DynamoSchedules:
         result = self._heads.query(
             tenant, condition, limit=limit, page_size=limit, last_evaluated_key=start, consistent_read=True
         )
-        heads = _call(lambda: [_head(item) for item in result])
+        heads = _call(lambda: [head for item in result if (head := _readable_head(item)) is not None])
         last = result.last_evaluated_key
         return Page(items=heads, cursor=last["name"]["S"] if last else None)
 
@@ -75,10 +84,11 @@ class DynamoSchedules:
         items = iter(self._heads.scan(consistent_read=True))
         while True:
             try:
-                item = _call(lambda: next(items))
+                head = _call(lambda: _readable_head(next(items)))
             except StopIteration:
                 return
-            yield _head(item)
+            if head is not None:
+                yield head
 
     # Transactions.
 
@@ -200,6 +210,15 @@ class DynamoSchedules:
         return self._entries(shard_key(entry.shard), entry.key, after=entry.after)
 
 
+def _readable_head(item: HeadItem) -> Head | None:
+    """The head behind one item of many; one that cannot be read (of a later release, or garbage) hides no other."""
+    try:
+        return _head(item)
+    except _UNREADABLE as problem:
+        log.error("head.unreadable", extra={"tenant": item.tenant, "schedule": item.name, "error": str(problem)})
+        return None
+
+
 def _head(item: HeadItem) -> Head:
     return Head(
         tenant=item.tenant,
@@ -216,6 +235,10 @@ def _head(item: HeadItem) -> Head:
         created_at=int(item.created_at),
         updated_at=int(item.updated_at),
     )
+
+
+def _revision_key(item: Mapping[str, Mapping[str, Any]]) -> RevisionKey:
+    return item["owner"]["S"], int(item["number"]["N"])
 
 
 def _revision(row: Mapping[str, Any]) -> Revision:
