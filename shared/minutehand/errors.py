@@ -94,6 +94,9 @@ class RunCancelled(JobSignal):
 
 
 def shorten(value: object, limit: int = _SHOWN) -> str:
-    """``repr(value)``, cut to ``limit`` characters."""
-    text = repr(value)
+    """``repr(value)``, cut to ``limit`` characters; of a value whose own repr fails, its class."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 (it is somebody else's code)
+        text = f"<{type(value).__name__}>"
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

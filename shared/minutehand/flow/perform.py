@@ -149,12 +149,19 @@ def failure_of(problem: BaseException, retry: Retry) -> Failure:
     code = getattr(problem, "code", None) if status is None else status
     return Failure(
         kind=type(problem).__name__,
-        message=str(problem)[:MESSAGE],
+        message=_text(problem)[:MESSAGE],
         traceback=text[-TRACEBACK:],
         code=str(code)[:100] if isinstance(code, (int, str)) else None,
         permanent=isinstance(problem, Permanent) or is_permanent(kinds, status, retry),
         retry_after=problem.seconds if isinstance(problem, RetryAfter) else None,
     )
+
+
+def _text(problem: BaseException) -> str:
+    try:
+        return str(problem)
+    except Exception:  # noqa: BLE001 (it is somebody else's code)
+        return "its text cannot be had"
 
 
 def status_of(problem: BaseException) -> int | None:

@@ -27,6 +27,13 @@ class NotFoundError(Exception):
     status_code = 404
 
 
+class Mute(Exception):
+    """It cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise TypeError("not even that")
+
+
 def raises(problem: BaseException) -> Callable[[Context, Any], None]:
     def job(ctx: Context, payload: Any) -> None:
         raise problem
@@ -52,6 +59,7 @@ def end_of(function: Callable[[Context, Any], Any], **options: Any) -> Any:
         (SystemExit(), "SystemExit", None),
         (KeyboardInterrupt(), "KeyboardInterrupt", None),
         (Gone("away"), "Gone", None),
+        (Mute(), "Mute", None),
         (NotFoundError("nothing there"), "NotFoundError", "404"),
     ],
 )

@@ -1,0 +1,157 @@
+"""Jobs longer than their worker: slices end at checkpoints and spend no attempt."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from minutehand import Context, Retry, RunState
+from minutehand.errors import Continue
+from minutehand.flow.effects import MARGIN
+from minutehand.flow.work import Worker
+from minutehand.testing import Crash
+from minutehand.testing.process import Hand
+
+from tests.unit.flow.world import Faults, World, crash, fails
+
+PAGES = 10
+PAGE = 5.0  # seconds of work
+
+
+def lambda_worker(world: World, seconds: float, faults: Faults | None = None) -> Worker:
+    """A worker whose process has ``seconds`` from now on."""
+    ends = world.clock() + seconds * 1000
+    return replace(world.worker(faults), remaining=lambda: (ends - world.clock()) / 1000)
+
+
+def paged(world: World, done: list[tuple[int, int]], **options: Any) -> None:
+    """Declare a job of PAGES pages that notes (page, attempt)."""
+
+    @world.jobs.job("pages", **options)
+    def pages(ctx: Context, payload: Any) -> int:
+        for page in range((ctx.resume or {"next": 0})["next"], PAGES):
+            world.wait(PAGE)
+            done.append((page, ctx.attempt))
+            ctx.checkpoint({"next": page + 1})
+        return len(done)
+
+
+def test_a_job_goes_on_in_slices_until_it_is_done() -> None:
+    """A function with 25 s has ten before the margin: a slice of three pages, for the third begins in time."""
+    world, done = World(), list[tuple[int, int]]()
+    paged(world, done)
+    run = world.scheduler.submit("pages")
+    slices = 0
+    while world.memory.work:
+        slices += len(Hand(worker=lambda_worker(world, MARGIN + 10)).work(most=1))
+    found = world.scheduler.get_run(run.id)
+    assert (found.state, found.result, found.attempt) == (RunState.SUCCEEDED, PAGES, 1)
+    assert done == [(page, 1) for page in range(PAGES)], "no page twice, no attempt spent"
+    assert (found.slices, found.fence, found.failed_attempts) == (slices - 1, slices, [])
+    assert slices == 4
+
+
+def test_a_worker_without_a_limit_does_it_in_one() -> None:
+    world, done = World(), list[tuple[int, int]]()
+    paged(world, done)
+    run = world.scheduler.submit("pages")
+    world.work()
+    found = world.scheduler.get_run(run.id)
+    assert (found.state, found.slices, found.fence) == (RunState.SUCCEEDED, 0, 1)
+
+
+def test_a_job_may_end_its_slice_itself() -> None:
+    world = World()
+
+    @world.jobs.job("own")
+    def own(ctx: Context, payload: Any) -> int:
+        count = (ctx.resume or 0) + 1
+        ctx.checkpoint(count)
+        if count < 4:
+            raise Continue
+        return count
+
+    run = world.scheduler.submit("own")
+    world.work()
+    found = world.scheduler.get_run(run.id)
+    assert (found.state, found.result, found.slices, found.attempt) == (RunState.SUCCEEDED, 4, 3, 1)
+
+
+def test_a_failure_in_a_later_slice_is_one_attempt_and_resumes_from_the_last_checkpoint() -> None:
+    world, seen = World(), list[tuple[int, Any]]()
+
+    @world.jobs.job("mixed", retry=Retry(max_attempts=2, base=1.0))
+    def mixed(ctx: Context, payload: Any) -> Any:
+        seen.append((ctx.attempt, ctx.resume))
+        at = ctx.resume or 0
+        if at < 2:
+            ctx.checkpoint(at + 1)
+            raise Continue
+        if ctx.attempt == 1:
+            raise ConnectionError
+        return at
+
+    run = world.scheduler.submit("mixed")
+    world.live(10)
+    found = world.scheduler.get_run(run.id)
+    assert (found.state, found.attempt, found.slices) == (RunState.SUCCEEDED, 2, 2)
+    assert seen == [(1, None), (1, 1), (1, 2), (2, 2)]
+
+
+def test_a_job_that_never_ends_is_ended_by_its_deadline() -> None:
+    world, count = World(), []
+
+    @world.jobs.job("endless", deadline=60.0)
+    def endless(ctx: Context, payload: Any) -> None:
+        world.wait(7)
+        count.append(1)
+        raise Continue
+
+    run = world.scheduler.submit("endless")
+    world.live(120)
+    found = world.scheduler.get_run(run.id)
+    assert (found.state, found.reason, len(count)) == (RunState.EXPIRED, "deadline passed", 9)
+
+
+def test_one_that_is_cancelled_between_slices_does_not_go_on() -> None:
+    world = World()
+
+    @world.jobs.job("sliced")
+    def sliced(ctx: Context, payload: Any) -> None:
+        world.scheduler.cancel_run(ctx.run_id)
+        raise Continue
+
+    run = world.scheduler.submit("sliced")
+    world.work()
+    found = world.scheduler.get_run(run.id)
+    assert (found.state, found.reason, found.slices) == (RunState.CANCELLED, "requested", 1)
+
+
+@pytest.mark.parametrize("where", ["continue", "send"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_worker_that_dies_while_it_ends_a_slice_loses_nothing(where: str, when: str) -> None:
+    """Before the transition the next attempt goes on from the checkpoint; after it, the old message finds the run continued."""
+    world, done = World(), list[tuple[int, int]]()
+    paged(world, done)
+    run = world.scheduler.submit("pages")
+    worker = lambda_worker(world, MARGIN + 10, Faults().at(where, **{when: crash}))
+    with pytest.raises(Crash):
+        world.work(worker)
+    world.live(100, worker=replace(worker, remaining=lambda: None))
+    found = world.scheduler.get_run(run.id)
+    assert (found.state, found.result) == (RunState.SUCCEEDED, PAGES)
+    assert [page for page, _ in done] == list(range(PAGES))
+    assert found.attempt == (2 if (where, when) == ("continue", "before") else 1)
+    world.live(100)
+    assert len(world.memory.work) == 0
+
+
+def test_a_queue_that_does_not_take_the_next_slice_delays_it() -> None:
+    world, done = World(), list[tuple[int, int]]()
+    paged(world, done)
+    run = world.scheduler.submit("pages")
+    world.work(lambda_worker(world, MARGIN + 10, Faults().at("send", before=fails, times=None)))
+    found = world.scheduler.get_run(run.id)
+    assert (found.state, found.attempt) == (RunState.SUCCEEDED, 1), "the old message came back and was good enough"
+    assert done == [(page, 1) for page in range(PAGES)]
