@@ -33,6 +33,10 @@ class Watched:
     start: str  # prompt or exact
     since: datetime  # fires later than this are expected
 
+    @property
+    def owner(self) -> str:
+        return schedule_owner(self.tenant, self.name)
+
     def expected(self, upto: datetime) -> Iterator[str]:
         """Ids of the runs of all fires in ``(since, upto]``."""
         after = self.since
@@ -41,7 +45,7 @@ class Watched:
             for fire in fires:
                 if fire > upto:
                     return
-                yield str(fire_ref(schedule_owner(self.tenant, self.name), to_ms(fire, "fire")))
+                yield str(fire_ref(self.owner, to_ms(fire, "fire")))
             if len(fires) < _AT_ONCE:
                 return
             after = fires[-1]
@@ -145,7 +149,7 @@ def judge(
     expected_count = 0
     lateness: dict[str, list[timedelta]] = {}
     counted = [run for run, _ in one_offs]
-    known = {run.id for run in counted}
+    known = {_owner(run.id) for run in counted}
     for schedule in watched:
         expected = set(schedule.expected(upto))
         expected_count += len(expected)
@@ -155,8 +159,8 @@ def judge(
         unexpected += sorted({run.id for run in present} - expected)
         lateness.setdefault(schedule.start, []).extend(run.lateness for run in present if run.lateness is not None)
         counted += present
-        known |= expected | {run.id for run in present}
-    others = [run_id for run_id in starts.started if run_id not in known and not _is_before(run_id, watched)]
+        known.add(schedule.owner)
+    others = [run_id for run_id in starts.started if _owner(run_id) not in known]
     lateness["other"] = [starts.lateness[run_id] for run_id in others if run_id in starts.lateness]
     return Verdict(
         states=Counter([*(str(run.state) for run in counted), *(starts.states[run_id] for run_id in others)]),
@@ -173,7 +177,8 @@ def judge(
 def _is_before(run_id: str, watched: Sequence[Watched]) -> bool:
     """Whether a run is of a watched schedule and was due before it was watched."""
     ref = parse_run_id(run_id)
-    return any(
-        ref.owner == schedule_owner(schedule.tenant, schedule.name) and from_ms(int(ref.key)) <= schedule.since
-        for schedule in watched
-    )
+    return any(ref.owner == schedule.owner and from_ms(int(ref.key)) <= schedule.since for schedule in watched)
+
+
+def _owner(run_id: str) -> str:
+    return parse_run_id(run_id).owner

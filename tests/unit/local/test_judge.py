@@ -82,6 +82,7 @@ def test_the_window_is_open_below_and_closed_above() -> None:
     found = verdict(runs, events)
     assert found.clean
     assert (found.expected, found.caught_up) == (3, 1)
+    assert list(found.lateness) == ["prompt"], "what is due later is not somebody else's"
 
 
 def test_a_fire_without_a_run_is_missing() -> None:
