@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 
@@ -62,9 +62,11 @@ def milliseconds(name: str, value: float) -> None:
 
 
 def by_dimensions(
-    dimensions: Mapping[str, str], counts: Mapping[str, float], lags: Mapping[str, Iterable[float]]
+    dimensions: Mapping[str, str], counts: Mapping[str, float], lags: Mapping[str, Collection[float]]
 ) -> None:
     """Metrics under further dimensions (job and delivery), in a line of their own beside the invocation's."""
+    if not counts and not any(lags.values()):
+        return  # a line without metrics is no line
     own = EphemeralMetrics()
     for dimension, word in dimensions.items():
         own.add_dimension(dimension, word)

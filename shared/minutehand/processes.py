@@ -38,7 +38,9 @@ log = logging.getLogger(__name__)
 
 _POLL = 5.0  # seconds of a long poll: also the longest that stopping waits for one
 _PAUSE = 1.0  # seconds after a service was unavailable
-_LETTING_GO = 5.0  # seconds until released runs are let go: their isolated processes are killed, their threads abandoned
+_LETTING_GO = (
+    5.0  # seconds until released runs are let go: their isolated processes are killed, their threads abandoned
+)
 
 
 def process_name(kind: str) -> str:

@@ -17,7 +17,7 @@ DEFAULT_SHARDS = 16  # 1,000 fires a second with headroom: a shard key takes 450
 class Settings:
     """Where the tables, queues and bucket are, and how they are talked to. Every field has a ``MINUTEHAND_*`` variable."""
 
-    prefix: str = DEFAULT_PREFIX  # MINUTEHAND_PREFIX: tables, queues and bucket are called `<prefix>-…`
+    prefix: str = DEFAULT_PREFIX  # MINUTEHAND_PREFIX: tables and queues are called `<prefix>-…`
     tenant: str = DEFAULT_TENANT  # MINUTEHAND_TENANT: whose schedules the SDK sees
     endpoint: str | None = None  # AWS_ENDPOINT_URL: a local cloud instead of AWS
     region: str | None = None  # AWS_REGION or AWS_DEFAULT_REGION; None leaves it to boto3

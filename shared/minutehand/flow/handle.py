@@ -158,8 +158,8 @@ def _advance(links: Sequence[_Link], services: Services, clock: Clock, result: H
     moved = []
     for link in links:
         following = link.step.following
-        if following is not None and following.key not in accepted:
-            result.left += 1
+        if following is not None and (following.key not in accepted or following.key == link.entry.key):
+            result.left += 1  # not accepted; or the clock went back meanwhile, and the entry is its own next one
             continue
         if link.step.exhausted and link.revision.active_until is None and not _complete(link, services, clock, result):
             continue

@@ -195,7 +195,12 @@ def _record(assignment: Assignment, failure: Failure, now: int, again: int | Non
 
 
 def release_ticket(desk: Desk, ticket: Ticket) -> bool:
-    """Give a run back that this process will not finish; another worker starts it at once. False if it was not ours."""
+    """Give a run back that this process will not finish; another worker starts it at once. False if it cannot be.
+
+    An at-most-once run is never given back: its watch finds it, and it is LOST.
+    """
+    if ticket.gone:
+        return False
     fence = ticket.fence
     if fence is None:
         desk.hide(ticket, desk.clock())

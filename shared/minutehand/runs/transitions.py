@@ -300,11 +300,11 @@ def hasten(*, now: int) -> Transition:
 
 
 def expire(*, revision: int, now: int, expires: int) -> Transition:
-    """Its deadline passed before an attempt could start."""
+    """Its deadline passed before an attempt could start, the first or one after its worker vanished."""
     return Transition(
         name="expire",
         to=RunState.EXPIRED,
-        guard=every(ready(), same_revision(revision)),
+        guard=every(same_revision(revision), either(ready(), abandoned(now))),
         changes=_ended(RunState.EXPIRED, now, expires, "deadline passed"),
         already=Compare("state", "=", RunState.EXPIRED),
     )

@@ -44,7 +44,7 @@ def make_worker(
         heartbeat=Heartbeat(services),
         eraser=Eraser(services.work),
         wait=wait,
-        random=chance or random.Random(0),
+        random=chance or random.Random(name),
         name=name,
     )
     return Worker(desk=desk, jobs=jobs, execute=in_this_thread)
