@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from minutehand.errors import Unavailable
 from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
 from minutehand.flow.outcome import Outcome
@@ -13,6 +14,7 @@ from minutehand.model.message import Message
 from minutehand.model.moment import MINUTE, SECOND
 from minutehand.model.policies import Policies
 from minutehand.model.run import Failure, RunState
+from minutehand.model.schedule import Revision
 from minutehand.runs.decisions import HOLD, Refusal, is_past_deadline, refused_by
 from minutehand.runs.transitions import expire, give_up, refuse
 
@@ -21,6 +23,7 @@ log = logging.getLogger(__name__)
 PATIENCE = 15 * MINUTE  # how long a run waits for a worker that knows its job
 UNKNOWN_DELAY = 30 * SECOND  # before it is offered again
 _LATER = 10 * SECOND  # before a message comes back whose revision could not be read
+_AHEAD = 10  # later revisions that are read at once
 
 
 def unknown_job(desk: Desk, ticket: Ticket, message: Message, body: str) -> Outcome:
@@ -63,8 +66,25 @@ def taken_back(desk: Desk, ticket: Ticket, message: Message, revisions: Revision
         if key not in revisions.unanswered:
             log.error("revision.missing", extra={"run_id": str(message.run), "revision": message.revision})
         return desk.kept(ticket, "revision_unread", message, after=_LATER)
-    refusal = refused_by(revision, message.due)
+    refusal = refused_by(revision, message.due) or _refused_later(desk, revision, message.due)
     return None if refusal is None else _refuse(desk, ticket, message, refusal)
+
+
+def _refused_later(desk: Desk, revision: Revision, due: int) -> Refusal | None:
+    """Whether a stop after its revision was replaced took the run back: a late ticker may have claimed it only now."""
+    number = revision.number
+    while revision.active_until is not None:
+        keys = [(revision.owner, number + ahead) for ahead in range(1, _AHEAD + 1)]
+        answer = desk.services.schedules.revisions(keys)
+        for key in keys:
+            if key in answer.unanswered or key in answer.broken:
+                raise Unavailable(f"revision {key[1]} of {key[0]!r} could not be read")
+            later = answer.found.get(key)
+            refusal = None if later is None else refused_by(later, due)
+            if later is None or later.active_until is None or refusal is not None:
+                return refusal
+        number += _AHEAD
+    return None
 
 
 def _refuse(desk: Desk, ticket: Ticket, message: Message, refusal: Refusal) -> Outcome | None:

@@ -142,7 +142,7 @@ def _plan(
         definition=definition,
         active_from=t0,
         active_until=t0 if stays_paused else None,
-        closed_by=ClosedBy.PAUSED if stays_paused else None,
+        closed_by=_still_closed_by(previous) if stays_paused else None,
     )
     entry = None if stays_paused else first_entry(revision)
     closed = None
@@ -155,6 +155,12 @@ def _plan(
         revision=revision,
         entry=entry,
     )
+
+
+def _still_closed_by(previous: Revision | None) -> ClosedBy:
+    """How the successor of a paused revision is closed: what may still drain goes on draining."""
+    draining = previous is not None and previous.closed_by is ClosedBy.DRAINED
+    return ClosedBy.DRAINED if draining else ClosedBy.PAUSED
 
 
 def _new_head(
