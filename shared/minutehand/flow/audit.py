@@ -19,8 +19,9 @@ from minutehand.flow.claim import Order, materialise
 from minutehand.flow.handle import order_of
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.publish import publish
+from minutehand.flow.tidy import FAR, tidy
 from minutehand.model.entry import Entry, EntryKind
-from minutehand.model.moment import DAY, HOUR, MINUTE
+from minutehand.model.moment import HOUR, MINUTE
 from minutehand.model.names import RunRef, fire_ref
 from minutehand.model.run import WAITING, Run, RunState
 from minutehand.model.schedule import Head, Revision, ScheduleState
@@ -33,7 +34,6 @@ WINDOW = 2 * HOUR  # how far back fires are recomputed: twice the auditor's peri
 SEGMENTS = 24 * 7  # parts of the ledger, one an hour: every run is looked at once a week, within the queue's 14 days
 _MOST = 2_000  # fires of one schedule that are recomputed
 _PAGE = 500
-_FAR = 200 * 365 * DAY
 
 
 @dataclass(kw_only=True)
@@ -45,6 +45,7 @@ class AuditReport:
     unclaimed: int = 0  # fires of the recent past without a run: claimed now
     resent: int = 0  # runs waiting or running long past their time: sent again
     quarantined: int = 0  # entries that were moved aside and wait for a human
+    tidied: int = 0  # entries of closed revisions that lay beyond their end: removed
     failed: int = 0  # schedules that could not be audited
     overdue: int = (
         0  # runs of any age and kind, found in this hour's part of the ledger long past their time: sent again
@@ -67,6 +68,7 @@ def audit(
         _chains(active, services, clock, shards, report)
         for head in active:
             _runs_of(head, services, clock, window, report)
+    report.tidied = sum(tidy(shard, services) for shard in range(shards))
     if segments:
         _overdue(clock() // HOUR % segments, segments, services, clock, report)
     report.quarantined = sum(len(services.agenda.quarantined(shard)) for shard in range(shards))
@@ -106,7 +108,7 @@ def _chain_ids(shard: int, services: Services) -> set[str]:
     ids = {key.split("#", 2)[2] for key in services.agenda.quarantined(shard)}
     after = None
     while True:
-        page = services.agenda.due(shard, upto=_FAR, after=after, limit=_PAGE)
+        page = services.agenda.due(shard, upto=FAR, after=after, limit=_PAGE)
         ids |= {entry.id for entry in page.entries if entry.kind is EntryKind.CHAIN}
         after = page.last
         if after is None:
@@ -119,7 +121,7 @@ def _rearm(head: Head, services: Services, clock: Clock) -> bool:
     revision = _open_revision(head, services)
     if now is None or now.version != head.version or revision is None:
         return False  # it moved on while we looked
-    last = next((r.due for r in services.ledger.latest(head.owner, upto=_FAR) if r.revision == revision.number), 0)
+    last = next((r.due for r in services.ledger.latest(head.owner, upto=FAR) if r.revision == revision.number), 0)
     entry = _entry_after(revision, max(last, revision.active_from))
     if entry is None:
         return services.schedules.complete(head.tenant, head.name, revision=head.revision, now=clock())

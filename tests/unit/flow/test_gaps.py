@@ -1,0 +1,108 @@
+"""Gaps between what the docs promise and what the code did, found by reading one against the other; each was open once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from minutehand import Registry, RunState, Scheduler
+from minutehand.flow.audit import audit
+from minutehand.flow.handle import handle
+from minutehand.flow.heartbeat import HIDDEN, Ticket
+from minutehand.flow.settle import release_ticket
+from minutehand.flow.tick import tick
+from minutehand.testing import ManualClock, Memory
+from minutehand.testing.process import Hand, make_worker
+
+
+class Place:
+    """One job, one worker that has leased its run and then vanishes."""
+
+    def __init__(self, **policies: Any) -> None:
+        self.clock = ManualClock(datetime(2026, 5, 4, 8, 30, tzinfo=UTC))
+        self.memory = Memory(self.clock, shards=1)
+        self.services = self.memory.connect()
+        self.registry, self.started = Registry(), list[str]()
+
+        @self.registry.job("work", **policies)
+        def work(ctx: object, payload: object) -> None:
+            self.started.append("again")
+
+        self.scheduler = Scheduler("acme", jobs=self.registry, services=self.services, clock=self.clock)
+
+    def worker(self, name: str) -> Hand:
+        def wait(seconds: float) -> None:
+            self.clock.advance(timedelta(seconds=seconds))
+
+        worker = make_worker(self.services, self.registry, self.clock, wait=wait, name=name)
+        return Hand(worker=worker)
+
+    def start_and_hang(self) -> tuple[str, Hand, Ticket]:
+        """A run whose worker is inside the job's code: its id, the worker, its ticket."""
+        run = self.scheduler.submit("work")
+        hand = self.worker("first")
+        (delivery,) = self.services.work.receive(most=1, wait=0, visibility=HIDDEN)
+        (task,) = hand.worker.take([delivery])
+        release: list[Ticket] = []
+
+        def hang(*_: object) -> Any:
+            release.append(task.ticket)
+            raise SystemError("the process ends here")
+
+        object.__setattr__(hand.worker, "execute", hang)
+        keep = hand.worker.desk.heartbeat.at_hand()
+        try:
+            hand.worker._process(task)
+        except SystemError:
+            hand.worker.desk.heartbeat.take(keep)
+        return run.id, hand, release[0]
+
+
+def test_a_worker_that_stops_never_gives_an_at_most_once_run_back() -> None:
+    place = Place(delivery="at_most_once")
+    run_id, hand, ticket = place.start_and_hang()
+    assert not release_ticket(hand.worker.desk, ticket)
+    assert place.scheduler.get_run(run_id).state is RunState.RUNNING
+    place.clock.advance(timedelta(minutes=6))
+    tick(place.services, clock=place.clock, holder="ticker")
+    assert place.scheduler.get_run(run_id).state is RunState.LOST
+    assert place.worker("second").work() == []
+    assert place.started == []
+
+
+def test_a_run_that_may_be_repeated_is_given_back_and_starts_again() -> None:
+    place = Place()
+    run_id, hand, ticket = place.start_and_hang()
+    assert release_ticket(hand.worker.desk, ticket)
+    place.worker("second").work()
+    assert (place.scheduler.get_run(run_id).state, place.started) == (RunState.SUCCEEDED, ["again"])
+
+
+def test_a_run_whose_worker_died_does_not_start_again_past_its_deadline() -> None:
+    place = Place(deadline=30)
+    run_id, _, _ = place.start_and_hang()
+    place.clock.advance(timedelta(seconds=90))
+    place.worker("second").work()
+    assert (place.scheduler.get_run(run_id).state, place.started) == (RunState.EXPIRED, [])
+
+
+def test_a_clock_that_steps_back_between_reading_and_planning_loses_no_chain() -> None:
+    place = Place()
+    place.scheduler.create_schedule("hourly", "work", "0 * * * *")
+    (entry,) = place.memory.entries()
+    place.clock.reach(entry.due - 180_000)
+    page = place.services.agenda.due(0, upto=place.clock() + 180_000, after=None, limit=10)
+    handled = handle(page.entries, place.services, lambda: place.clock() - 5)
+    assert (handled.done, handled.claimed, [left.key for left in place.memory.entries()]) == (0, 0, [entry.key])
+
+
+def test_the_auditor_removes_entries_that_lie_beyond_the_end_of_their_revision() -> None:
+    place = Place()
+    place.scheduler.create_schedule("monthly", "work", "0 0 1 * *")
+    place.scheduler.create_schedule("yearly", "work", "0 0 1 1 *")
+    place.scheduler.pause_schedule("monthly")
+    report = audit(place.services, clock=place.clock)
+    assert (report.tidied, report.rearmed) == (1, 0)
+    assert [entry.id for entry in place.memory.entries()] == ["acme/yearly#1"]
+    place.scheduler.resume_schedule("monthly")
+    assert sorted(entry.id for entry in place.memory.entries()) == ["acme/monthly#2", "acme/yearly#1"]
