@@ -170,8 +170,9 @@ class WorkerProcess:
         stop.wait()
         self._stopping.set()
         unfinished = self._finish(grace)
-        polling.join(_POLL)
-        released = sum(self._release(ticket) for ticket in self._heartbeat.at_hand())
+        released = self._release_all()
+        polling.join(_POLL)  # what a last poll still brings, it gives back itself
+        released += self._release_all()
         self._finish(_LETTING_GO)
         ended.set()
         self._eraser.stop()
@@ -264,9 +265,15 @@ class WorkerProcess:
             self._changed.wait_for(lambda: self._busy == 0, timeout=grace)
             return self._busy
 
+    def _release_all(self) -> int:
+        return sum(self._release(ticket) for ticket in self._heartbeat.at_hand())
+
     def _release(self, ticket: Ticket) -> bool:
         try:
-            return release_ticket(self._worker.desk, ticket)
+            released = release_ticket(self._worker.desk, ticket)
+            if released:
+                log.info("run.released", extra={"run_id": str(ticket.ref), "tenant": ticket.ref.tenant})
+            return released
         except Unavailable as problem:  # then its lease runs out
             log.warning("worker.not_released", extra={"run_id": str(ticket.ref), "error": str(problem)})
             return False

@@ -10,12 +10,18 @@ from typing import Any, Protocol
 
 from minutehand.model.policies import Policies
 
+_TAKEN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+
 
 class RunLogger(logging.LoggerAdapter[logging.Logger]):
-    """A logger that puts the run on every line, beside what the line says itself."""
+    """A logger that puts the run on every line, beside what the line says itself.
+
+    A field that logging keeps for itself ("name", "module" …) gets a "_" behind it instead of an error.
+    """
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
+        said = {f"{key}_" if key in _TAKEN else key: value for key, value in (kwargs.get("extra") or {}).items()}
+        kwargs["extra"] = {**(self.extra or {}), **said}
         return msg, kwargs
 
 

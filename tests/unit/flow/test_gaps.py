@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from minutehand import Registry, RunState, Scheduler
 from minutehand.flow.audit import audit
 from minutehand.flow.handle import handle
 from minutehand.flow.heartbeat import HIDDEN, Ticket
 from minutehand.flow.settle import release_ticket
 from minutehand.flow.tick import tick
+from minutehand.model.job import RunLogger
 from minutehand.testing import ManualClock, Memory
 from minutehand.testing.process import Hand, make_worker
 
@@ -106,3 +109,16 @@ def test_the_auditor_removes_entries_that_lie_beyond_the_end_of_their_revision()
     assert [entry.id for entry in place.memory.entries()] == ["acme/yearly#1"]
     place.scheduler.resume_schedule("monthly")
     assert sorted(entry.id for entry in place.memory.entries()) == ["acme/monthly#2", "acme/yearly#1"]
+
+
+def test_a_line_of_a_job_may_have_fields_that_logging_keeps_for_itself(caplog: pytest.LogCaptureFixture) -> None:
+    logger = RunLogger(logging.getLogger("job"), {"run_id": "acme/~1#once"})
+    with caplog.at_level(logging.INFO):
+        logger.info("greeted", extra={"name": "Ada", "module": "m", "to": "all"})
+    (line,) = caplog.records
+    assert {key: vars(line)[key] for key in ("run_id", "name_", "module_", "to")} == {
+        "run_id": "acme/~1#once",
+        "name_": "Ada",
+        "module_": "m",
+        "to": "all",
+    }
