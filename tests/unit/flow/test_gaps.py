@@ -113,8 +113,9 @@ def test_the_auditor_removes_entries_that_lie_beyond_the_end_of_their_revision()
 
 def test_a_line_of_a_job_may_have_fields_that_logging_keeps_for_itself(caplog: pytest.LogCaptureFixture) -> None:
     logger = RunLogger(logging.getLogger("job"), {"run_id": "acme/~1#once"})
+    fields = {"name": "Ada", "module": "m", "to": "all"}
     with caplog.at_level(logging.INFO):
-        logger.info("greeted", extra={"name": "Ada", "module": "m", "to": "all"})
+        logger.info("greeted", extra=fields)
     (line,) = caplog.records
     assert {key: vars(line)[key] for key in ("run_id", "name_", "module_", "to")} == {
         "run_id": "acme/~1#once",
