@@ -6,7 +6,7 @@ import logging
 import threading
 from dataclasses import dataclass, field
 
-from minutehand.errors import Unavailable
+from minutehand.errors import MinutehandError
 from minutehand.flow.ports import Services
 from minutehand.model.moment import SECOND
 from minutehand.model.names import RunRef
@@ -77,16 +77,19 @@ class Heartbeat:
             return [ticket for ticket in self._tickets if ticket.fence is not None]
 
     def beat(self, now: int) -> None:
-        """Extend every visibility and renew every lease once."""
+        """Renew every lease and extend every visibility once; what fails for one stops no other.
+
+        Leases come first: a message that shows too early only meets a live lease, but a lease that is not renewed is lost.
+        """
+        for ticket in self.leased():
+            self._renew(ticket, now)
         with self._lock:
             receipts = [ticket.receipt for ticket in self._tickets]
             try:
                 if receipts:
                     self._services.work.hide(receipts, HIDDEN)
-            except Unavailable as problem:
+            except MinutehandError as problem:
                 log.warning("heartbeat.hide_failed", extra={"error": str(problem)})
-        for ticket in self.leased():
-            self._renew(ticket, now)
 
     def _renew(self, ticket: Ticket, now: int) -> None:
         fence = ticket.fence
@@ -95,7 +98,7 @@ class Heartbeat:
         beat = renew(fence=fence, now=now, progress=ticket.progress, stage=ticket.stage)
         try:
             renewed = self._services.ledger.move(ticket.ref, beat)
-        except Unavailable as problem:
+        except MinutehandError as problem:
             log.warning("heartbeat.renew_failed", extra={"run_id": str(ticket.ref), "error": str(problem)})
             return
         if not renewed.applied and ticket.fence is not None:
