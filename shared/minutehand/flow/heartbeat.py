@@ -26,9 +26,7 @@ class Ticket:
     ref: RunRef
     fence: int | None = None  # of the lease; None before it and after it was settled
     lost: bool = False  # somebody else may have the run
-    gone: bool = (
-        False  # at most once: the message was deleted before the job's code, and the run is never given to another
-    )
+    gone: bool = False  # at most once: its message goes before the job's code, and its run is never given to another
     cancel_seen: int | None = None  # UTC ms at which a heartbeat saw that the run's cancellation was asked for
     progress: float | None = None  # 0 to 1, for the next heartbeat
     stage: str | None = None  # likewise

@@ -29,7 +29,11 @@ def take_lease(desk: Desk, ticket: Ticket, message: Message, body: str, policies
     token = f"{desk.random.getrandbits(64):016x}"
     at_most_once = policies.delivery is Delivery.AT_MOST_ONCE
     watch = _watch(desk, message, token) if at_most_once else None
+    ticket.gone = at_most_once  # before there is a lease to give back
     for _ in range(_TRIES):
+        if ticket.lost:  # this process stops and has shown the message to others
+            desk.heartbeat.let_go(ticket)
+            return Outcome(gone=False, action="released", why="stopping", message=message)
         now = desk.clock()
         moved = desk.services.ledger.move(
             message.run,

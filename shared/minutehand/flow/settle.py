@@ -203,6 +203,7 @@ def release_ticket(desk: Desk, ticket: Ticket) -> bool:
         return False
     fence = ticket.fence
     if fence is None:
+        ticket.lose()
         desk.hide(ticket, desk.clock())
         return True
     moved = desk.services.ledger.move(ticket.ref, release(fence=fence, now=desk.clock()))

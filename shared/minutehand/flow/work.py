@@ -174,7 +174,6 @@ class Worker:
 
     def _delete_before(self, ticket: Ticket) -> None:
         """At most once: the message goes before the job's code. If it does not, its lease is refused all the same."""
-        ticket.gone = True
         try:
             self.desk.services.work.delete(ticket.receipt)
         except Unavailable as problem:
