@@ -109,15 +109,18 @@ def _counts(outcomes: Iterable[Outcome]) -> dict[str, float]:
     names = {
         RunState.SUCCEEDED: "Succeeded",
         RunState.RETRYING: "Retried",
+        RunState.CONTINUED: "Continued",
+        RunState.CANCELLED: "Cancelled",
         RunState.DEAD: "Failed",
         RunState.LOST: "Lost",
     }
+    others = {"postponed": "Postponed", "kept": "Kept"}
     for outcome in outcomes:
         if outcome.state in names:
             counts[names[outcome.state]] += 1
         if outcome.action in ("refused", "waiting", "lost"):
             counts["LeaseRefused"] += 1
             counts[f"LeaseRefused.{outcome.why}"] += 1
-        if outcome.action == "postponed":
-            counts["Postponed"] += 1
+        if outcome.action in others:
+            counts[others[outcome.action]] += 1
     return dict(counts)
