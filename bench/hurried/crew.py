@@ -1,0 +1,108 @@
+"""Hurried processes over a local cloud, started again when they crash."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from minutehand import Scheduler
+from minutehand.local.cloud import LocalCloud
+from minutehand.local.crew import variables
+from minutehand.local.process import Child, inherited
+from minutehand.settings import Settings
+from minutehand.testing.cloud import fresh_settings
+
+ROOT = Path(__file__).parents[2]
+WORK = "bench.hurried.work"
+Line = dict[str, Any]
+
+
+@dataclass
+class Hurried:
+    """An installation of its own on a cloud; ``lease`` in seconds."""
+
+    cloud: LocalCloud
+    folder: Path
+    lease: float
+    children: dict[str, Child] = field(default_factory=dict)
+    exits: Counter[int] = field(default_factory=Counter)  # of processes that ended by themselves
+
+    def __post_init__(self) -> None:
+        self.settings: Settings = fresh_settings(self.cloud)
+        self.scheduler = Scheduler(settings=self.settings, check_jobs=False)
+        self.keyed.mkdir(parents=True)
+
+    @property
+    def to(self) -> Path:
+        """The witness file."""
+        return self.folder / "witness.jsonl"
+
+    @property
+    def keyed(self) -> Path:
+        """Where a downstream that knows idempotency keys keeps one file a key."""
+        return self.folder / "keyed"
+
+    def start(self, name: str, *arguments: str) -> Child:
+        environ = {**inherited(), **self.cloud.environment, **variables(self.settings)}
+        environ |= {"PYTHONPATH": str(ROOT), "HURRY_LEASE": str(self.lease), "PYTHONUNBUFFERED": "1"}
+        given = arguments or self._arguments[name]
+        self._arguments[name] = given
+        self.children[name] = Child(name, "bench.hurried", given, environ=environ, log=self.folder / f"{name}.log")
+        return self.children[name]
+
+    _arguments: dict[str, Sequence[str]] = field(default_factory=dict)
+
+    def start_worker(self, name: str = "worker-1", *, concurrency: int = 4) -> Child:
+        return self.start(name, "worker", "--jobs", WORK, "--concurrency", str(concurrency))
+
+    def replace_ended(self) -> None:
+        """Start what has crashed again."""
+        for name, child in list(self.children.items()):
+            if child.exit_code is not None:
+                self.exits[child.exit_code] += 1
+                child.stop()
+                self.start(name)
+
+    def lines(self, *what: str) -> list[Line]:
+        """What the jobs said."""
+        if not self.to.exists():
+            return []
+        lines = [json.loads(text) for text in self.to.read_bytes().splitlines()]
+        return [line for line in lines if not what or line["what"] in what]
+
+    def until(self, condition: Callable[[], bool], seconds: float, *, look: float = 0.1) -> bool:
+        """Whether it came true within so many seconds; crashed processes are replaced meanwhile."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            self.replace_ended()
+            if time.monotonic() > deadline:
+                return False
+            threading.Event().wait(look)
+        return True
+
+    def logs(self) -> str:
+        """The ends of all logs, for a failure's message."""
+        return "\n".join(f"--- {log.name}\n{log.read_text()[-2000:]}" for log in sorted(self.folder.glob("*.log")))
+
+    def stop(self) -> None:
+        for child in self.children.values():
+            child.kill()
+        self.children.clear()
+
+
+@contextmanager
+def hurried(cloud: LocalCloud, folder: Path, *, lease: float) -> Iterator[Hurried]:
+    """An installation for the time of the block."""
+    folder.mkdir(parents=True, exist_ok=True)
+    installation = Hurried(cloud, folder, lease)
+    try:
+        yield installation
+    finally:
+        installation.stop()
