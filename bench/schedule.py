@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import islice
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from croniter import croniter
@@ -41,6 +42,21 @@ COMMON = (  # at most 10 µs
 SPARSE = ("0 0 29 2 *", "0 0 1 1 *", "0 12 31 12 *", "0 0 13 * 5", "0 0 * 2 1")  # at most 25 µs
 DIALECTS = ("*/10 * * * * *", "0 9 L * *", "0 9 * * 5#3")  # cronsim and croniter write some of these in another way
 WIDTH = 22
+LABEL = 44
+LAYERS: tuple[tuple[str, str | list[str], dict[str, Any]], ...] = (
+    ("rate(5 minutes)", "rate(5 minutes)", {}),
+    (
+        "RRULE, last workday of the month",
+        "DTSTART:20000101T090000 RRULE:FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1",
+        {},
+    ),
+    ("RRULE, every 7 seconds since 1900", "DTSTART:19000101T000000 RRULE:FREQ=SECONDLY;INTERVAL=7", {}),
+    ("two expressions", ["0 9 * * *", "0 12 * * 1-5"], {}),
+    ("hourly, window of 15 minutes", "0 * * * *", {"window": 900}),
+    ("daily, without weekends and holidays", "0 9 * * *", {"exclude": ["weekends"], "calendar": "DE-BY"}),
+    ("every minute, not from 8 to 17", "* * * * *", {"exclude": ["* 8-17 * * *"]}),
+    ("last business day of the month", "0 9 L * *", {"calendar": "DE-BY", "on_excluded": "previous_business_day"}),
+)
 
 
 def main() -> int:
@@ -58,6 +74,7 @@ def main() -> int:
         print(f"{expression:{WIDTH}}{cold:8.2f}{cached:8.2f}{cronsim:10.2f}{peer:10.2f}")
         if cold > 60 or cached > 1:
             failed.append(f"parse {expression}")
+    layers()
     stored()
     print("\nmissed: " + ", ".join(failed) if failed else "\nevery figure reached")
     return 1 if failed and "--check" in sys.argv else 0
@@ -113,6 +130,17 @@ def parse(expression: str) -> tuple[float, float, float, float]:
             croniter.expand(expression)
 
     return best(cold, 300), best(cached, 10_000), best(sim, 300), best(peer, 300)
+
+
+def layers() -> None:
+    """What policies add: no peer has them. Random instants of thirty years, as in "ask"."""
+    rng = random.Random(7)
+    instants = [START_MS + rng.randrange(YEARS_30) for _ in range(1000)]
+    print(f"\n{'with policies, µs':{LABEL}}{'ask':>8}")
+    for label, expression, policies in LAYERS:
+        table = timetable(Rule.of(expression, timezone=ZONE, **policies), anchor=START_MS, key="acme/nightly")
+        took = best(lambda table=table: [table.next(instant) for instant in instants], len(instants))  # type: ignore[misc]
+        print(f"{label:{LABEL}}{took:8.2f}")
 
 
 def stored() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from minutehand.schedule import fields
-from minutehand.schedule.clock import Clock, lowest
-from minutehand.schedule.days import Days, shape
+from minutehand.schedule.clock import Clock, listed, lowest
+from minutehand.schedule.days import Days, lengths
 from minutehand.schedule.fields import Spec, Spread, Token
 from minutehand.schedule.pattern import CronPattern
 
@@ -177,25 +177,16 @@ def _last_of_week(item: Token, week: Spec) -> int:
 
 def _must_occur(pattern: CronPattern, day: Token, month: Token) -> None:
     """Refuse what no calendar ever shows."""
-    days = pattern.days
+    days, months = pattern.days, listed(pattern.months)
     if pattern.years:
-        if not any(pattern.matching(year, number) for year in pattern.years for number in range(1, 13)):
+        if not any(pattern.matching(year, number) for year in pattern.years for number in months):
             day.fail("no day of these years and months matches", "check day, month and year together")
-        return
-    longest = 29 if pattern.months == 1 << 2 else 31 if pattern.months & 0b1010110101010 else 30
-    if days.plain:
-        if (days.either and days.weekdays) or lowest(days.dates) <= longest:
-            return
-        wrong, where = (
-            lowest(days.dates),
-            ",".join(str(number) for number in range(1, 13) if pattern.months >> number & 1),
-        )
-        day.fail(f"day-of-month {wrong} never occurs in month {where}", f"did you mean {longest}?")
-    kinds = [(leap, first, number) for leap in (False, True) for first in range(7) for number in range(1, 13)]
-    if not any(
-        days.of(*shape(first, number, leap=leap)) for leap, first, number in kinds if pattern.months >> number & 1
-    ):
-        day.fail(
-            f"{day.text} with this day-of-week never occurs in month {month.text}",
-            "check the day fields and the month together",
-        )
+    elif days.plain:
+        longest = max(lengths(number)[-1] for number in months)
+        wrong = lowest(days.dates)
+        if wrong > longest and not (days.either and days.weekdays):
+            where = ",".join(map(str, months))
+            day.fail(f"day-of-month {wrong} never occurs in month {where}", f"did you mean {longest}?")
+    elif not any(days.of(first, length) for number in months for length in lengths(number) for first in range(7)):
+        problem = f"{day.text} with this day-of-week never occurs in month {month.text}"
+        day.fail(problem, "check the day fields and the month together")

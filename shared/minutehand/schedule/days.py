@@ -5,11 +5,12 @@ All of a month is decided at once by shifting and masking; the search for a day 
 
 from __future__ import annotations
 
+from calendar import isleap
 from dataclasses import dataclass
 from datetime import date
-from functools import cache
 
 EPOCH = date(1970, 1, 1).toordinal()
+_LENGTHS = {number: (28, 29) if number == 2 else (30,) if number in (4, 6, 9, 11) else (31,) for number in range(1, 13)}
 _WEEKS = sum(1 << 7 * week for week in range(6))  # repeats a week's seven bits over a month
 
 
@@ -71,14 +72,11 @@ def _nearest(day: int, first: int, length: int) -> int:
     return day
 
 
-@cache  # 12 × 2 × 7 months at most, by the kind of year
-def shape(first_of_year: int, month: int, *, leap: bool) -> tuple[int, int]:
-    """Weekday of the 1st and length of a month, by the kind of its year."""
-    lengths = (31, 29 if leap else 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-    return (first_of_year + sum(lengths[: month - 1])) % 7, lengths[month - 1]
-
-
 def month(year: int, number: int) -> tuple[int, int]:
     """Weekday (0 = Sunday) of the 1st and length of a month."""
-    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    return shape(date(year, 1, 1).toordinal() % 7, number, leap=leap)
+    return date(year, number, 1).toordinal() % 7, lengths(number)[-1 if isleap(year) else 0]
+
+
+def lengths(number: int) -> tuple[int, ...]:
+    """How many days a month has, in common years and in leap years."""
+    return _LENGTHS[number]

@@ -19,7 +19,7 @@ from minutehand.schedule.wall import Gap, Repeated, WallClock
 
 LONGEST = 512  # characters of an expression
 LONGEST_RRULE = 2048
-_KEPT = 8192  # expressions remembered by a process, a few KB each
+_KEPT = 4096  # expressions remembered by a process, up to 20 KB each
 
 Parsed = CronPattern | Rate | Moment | Recurrences
 

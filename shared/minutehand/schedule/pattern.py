@@ -10,9 +10,7 @@ from minutehand.schedule.clock import NEVER, Clock, lowest
 from minutehand.schedule.days import EPOCH, Days, month
 from minutehand.schedule.zones import FOREVER, LAST_YEAR
 
-_KEPT = (
-    600  # months remembered by one expression: 50 years, more than the longest wait for a February 29th on one weekday
-)
+_KEPT = 120  # months remembered by one expression: more than a chain looks ahead, and a bound on memory
 
 
 @dataclass(frozen=True, slots=True)

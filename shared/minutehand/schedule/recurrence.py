@@ -50,9 +50,8 @@ class Recurrence:
     clock: Clock
     last: int = FOREVER  # the last occurrence that COUNT allows
     _periods: dict[int, list[int]] = field(default_factory=dict, init=False, compare=False, repr=False)
-    _barren: list[tuple[int, int]] = field(
-        default_factory=lambda: [(0, 0)], compare=False, repr=False
-    )  # nothing in [a, b)
+    # From (included) and until (excluded) where the search before found nothing.
+    _barren: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)], compare=False, repr=False)
 
     def match(self, local: int) -> int:
         """The first occurrence at or after ``local``; ``FOREVER`` if there is none."""

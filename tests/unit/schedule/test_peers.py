@@ -111,7 +111,7 @@ def test_cronsim_at_length(cron: Cron, change: tuple[str, int], hours: int) -> N
 
 
 @pytest.mark.proof
-@settings(max_examples=10_000, deadline=None)
+@settings(max_examples=4_000, deadline=None)
 @given(recurrence_rules(), moments)
 def test_dateutil_at_length(rule: str, start: datetime) -> None:
     check_dateutil(rule, start.replace(microsecond=0))
