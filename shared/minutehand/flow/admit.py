@@ -16,7 +16,7 @@ from minutehand.model.policies import Policies
 from minutehand.model.run import Failure, RunState
 from minutehand.model.schedule import Revision
 from minutehand.runs.decisions import HOLD, Refusal, is_past_deadline, refused_by
-from minutehand.runs.transitions import expire, give_up, refuse
+from minutehand.runs.transitions import SKEW, expire, give_up, refuse
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +44,9 @@ def _dead_unknown(desk: Desk, ticket: Ticket, message: Message, body: str, now: 
     if run is None or run.is_terminal or run.revision != message.revision:
         desk.delete(ticket)
         return Outcome(gone=True, action="refused", why="ended", message=message)
+    lease_until = run.lease_until or 0
+    if run.state is RunState.RUNNING and lease_until >= now - SKEW:  # somebody knows it, and is at it
+        return desk.kept(ticket, "unknown_job", message, after=lease_until + SKEW + SECOND - now)
     reason = "unknown job"
     failure = Failure(kind="UnknownJob", message=f"no worker knew job {message.job!r} for {PATIENCE // MINUTE} minutes")
     desk.bury(body, run.fence, reason, failure)
