@@ -9,6 +9,7 @@ from typing import Any
 
 from minutehand.errors import InvalidInput
 from minutehand.model.moment import DAY, SECOND, to_ms
+from minutehand.model.names import is_text
 
 MAX_PAYLOAD = 256 * 1024  # bytes of JSON
 MAX_DESCRIPTION = 1_000  # characters
@@ -61,11 +62,11 @@ def _not_too_far(field: str, value: object, due: int, now: int) -> None:
 
 def checked_text(field: str, value: object, limit: int) -> str:
     """Free text of bounded length."""
-    if not isinstance(value, str) or len(value) > limit:
+    if not is_text(value, limit):
         raise InvalidInput(
-            field, value, "is not a text of fitting length", f"use a str of at most {limit:,} characters"
+            field, value, "is not a text of fitting length", f"use a str of at most {limit:,} characters of Unicode"
         )
-    return value
+    return str(value)
 
 
 def checked_tags(tags: object) -> dict[str, str]:
@@ -73,7 +74,7 @@ def checked_tags(tags: object) -> dict[str, str]:
     if not isinstance(tags, Mapping) or len(tags) > MAX_TAGS:
         raise InvalidInput("tags", tags, "is not a dict of fitting size", f"use at most {MAX_TAGS} pairs of texts")
     for key, value in tags.items():
-        if not isinstance(key, str) or not isinstance(value, str) or not key or max(len(key), len(value)) > MAX_TAG:
+        if not key or not is_text(key, MAX_TAG) or not is_text(value, MAX_TAG):
             raise InvalidInput(
                 "tags", {key: value}, "is not a pair of short texts", f"use str of 1 to {MAX_TAG} characters"
             )

@@ -14,7 +14,7 @@ from minutehand.errors import Continue, InvalidInput, LeaseLost, RunCancelled, U
 from minutehand.flow.assignment import Assignment
 from minutehand.flow.ports import BesideKind
 from minutehand.model.message import INLINE_PAYLOAD
-from minutehand.model.names import check_name
+from minutehand.model.names import check_name, is_text
 from minutehand.model.run import Beside
 
 log = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ class Effects:
         """How far the job is (0 to 1) and what it is at; written with the next heartbeat."""
         if isinstance(fraction, bool) or not isinstance(fraction, (int, float)) or not 0 <= fraction <= 1:
             raise InvalidInput("progress", fraction, "is not a fraction", "use a number from 0 to 1")
-        if stage is not None and (not isinstance(stage, str) or len(stage) > 100):
+        if stage is not None and not is_text(stage, 100):
             raise InvalidInput("stage", stage, "is not a short text", "use at most 100 characters")
         ticket = self._assignment.ticket
         ticket.progress, ticket.stage = float(fraction), stage

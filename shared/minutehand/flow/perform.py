@@ -149,9 +149,9 @@ def failure_of(problem: BaseException, retry: Retry) -> Failure:
     code = getattr(problem, "code", None) if status is None else status
     return Failure(
         kind=type(problem).__name__,
-        message=_text(problem)[:MESSAGE],
-        traceback=text[-TRACEBACK:],
-        code=str(code)[:100] if isinstance(code, (int, str)) else None,
+        message=_storable(_text(problem)[:MESSAGE]),
+        traceback=_storable(text[-TRACEBACK:]),
+        code=_storable(str(code)[:100]) if isinstance(code, (int, str)) else None,
         permanent=isinstance(problem, Permanent) or is_permanent(kinds, status, retry),
         retry_after=problem.seconds if isinstance(problem, RetryAfter) else None,
     )
@@ -162,6 +162,11 @@ def _text(problem: BaseException) -> str:
         return str(problem)
     except Exception:  # noqa: BLE001 (it is somebody else's code)
         return "its text cannot be had"
+
+
+def _storable(text: str) -> str:
+    """Text as a table takes it: the name of a file may hold bytes that are no text, and so may an error about it."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def status_of(problem: BaseException) -> int | None:

@@ -37,6 +37,17 @@ class RunRef(NamedTuple):
         return self.owner.partition("/")[2].startswith("~")
 
 
+def is_text(value: object, most: int) -> bool:
+    """Whether it is text of at most so many characters that a table takes: half a surrogate pair is none."""
+    if not isinstance(value, str) or len(value) > most:
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def check_tenant(tenant: object) -> str:
     """The tenant, if it is one: 1 to 64 of ``A-Z a-z 0-9 . _ -``."""
     return _check("tenant", tenant, _TENANT, "use 1 to 64 characters of A-Z a-z 0-9 . _ -")
