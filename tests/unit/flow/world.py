@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -109,6 +110,7 @@ class World:
     retention: int = 90 * 86_400_000
     at: datetime = START
     started: list[Start] = field(default_factory=list)
+    _seeds: Iterator[int] = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
         self.clock = ManualClock(self.at)
@@ -158,7 +160,7 @@ class World:
             self.jobs if jobs is None else jobs,
             self.clock,
             wait=self.wait,
-            chance=random.Random(1),
+            chance=random.Random(next(self._seeds)),  # a seed each: a token of two workers would be one lease
             name=name,
         )
 
@@ -170,16 +172,27 @@ class World:
         return done
 
     def live(self, seconds: float, *, worker: Worker | None = None) -> list[Outcome]:
-        """Let time pass second by second: a tick a minute, workers at once, dead letters buried."""
+        """Let time pass: a tick a minute, workers at the second at which there is something to do, dead letters buried."""
         done: list[Outcome] = []
-        for second in range(int(seconds) + 1):
-            if second:
-                self.wait(1)
+        end = self.clock() + int(seconds) * SECOND
+        while True:
             if (self.clock() - NOON) % MINUTE == 0:
                 self.tick()
             done += self.work(worker)
             bury_all(self.services, self.clock)
-        return done
+            upcoming = self._next_second()
+            if upcoming > end:
+                self.reach(end)
+                return done
+            self.reach(upcoming)
+
+    def _next_second(self) -> int:
+        """The next whole second after now at which a tick is due or a message can be received (UTC ms)."""
+        now = self.clock()
+        minute = now - (now - NOON) % MINUTE + MINUTE
+        visible = [at for at in (self.memory.work.next_visible(), self.memory.dead.next_visible()) if at is not None]
+        second = -(-min([minute, *visible]) // SECOND) * SECOND
+        return max(second, now - now % SECOND + SECOND)
 
     def audit(self, services: Services | None = None, **options: Any) -> AuditReport:
         return audit(services or self.services, clock=self.clock, **options)
