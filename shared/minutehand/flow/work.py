@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from minutehand.errors import Unavailable
+from minutehand.errors import MinutehandError, Unavailable
 from minutehand.flow.admit import expired, hold, taken_back, unknown_job
 from minutehand.flow.assignment import Assignment, Ended, Failed
 from minutehand.flow.desk import Desk
@@ -93,7 +93,8 @@ class Worker:
     def _revisions(self, keys: set[tuple[str, int]]) -> Revisions:
         try:
             return self.desk.services.schedules.revisions(keys) if keys else Revisions()
-        except Unavailable:
+        except MinutehandError as problem:  # whatever it is, the messages must not stay hidden for it
+            log.error("work.revisions_unread", extra={"error": str(problem)})
             return Revisions(unanswered=frozenset(keys))
 
     def process(self, task: Task) -> Outcome:

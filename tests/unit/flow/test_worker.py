@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from minutehand import Context, Registry, Retry, RunState
+from minutehand.errors import Misconfigured
 from minutehand.flow.admit import PATIENCE
 from minutehand.flow.heartbeat import HIDDEN
 from minutehand.flow.ports import Parcel
@@ -357,6 +358,23 @@ def test_a_revision_that_cannot_be_read_leaves_the_message() -> None:
     world.wait(60)
     (outcome,) = world.work(world.worker(Faults().at("revisions", before=fails, times=None)))
     assert (outcome.action, outcome.why) == ("kept", "revision_unread")
+    world.live(20)
+    assert world.began() == [60]
+
+
+def test_a_permission_that_is_missing_leaves_the_message_where_it_can_be_seen() -> None:
+    """It is not kept hidden by the heartbeat of a worker that has forgotten it."""
+    world = World()
+    world.scheduler.create_schedule("s", "note", "at(2026-05-04T12:01:00)")
+    world.wait(60)
+
+    def denied() -> None:
+        raise Misconfigured("AccessDenied")
+
+    worker = world.worker(Faults().at("revisions", before=denied))
+    (outcome,) = world.work(worker)
+    assert (outcome.action, outcome.why) == ("kept", "revision_unread")
+    assert worker.desk.heartbeat.at_hand() == []
     world.live(20)
     assert world.began() == [60]
 
