@@ -88,9 +88,9 @@ def _chains(heads: Sequence[Head], services: Services, clock: Clock, shards: int
     for head in _without_chain(suspects, services, shards):
         try:
             report.rearmed += _rearm(head, services, clock)
-        except (MinutehandError, ValueError) as problem:
+        except Exception as problem:  # noqa: BLE001 (reported by name; the other schedules are audited all the same)
             report.failed += 1
-            log.error("audit.failed", extra={"schedule": head.owner, "error": str(problem)})
+            log.error("audit.failed", extra={"schedule": head.owner, "error": f"{type(problem).__name__}: {problem}"})
 
 
 def _without_chain(heads: Sequence[Head], services: Services, shards: int) -> list[Head]:

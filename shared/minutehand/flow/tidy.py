@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator, Sequence
 
 from minutehand.flow.handle import revision_key
-from minutehand.flow.ports import Services
+from minutehand.flow.ports import RevisionKey, Services
 from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.moment import DAY
 
@@ -42,7 +42,15 @@ def _chains(shard: int, services: Services) -> Iterator[Sequence[Entry]]:
 
 
 def _moot(entries: Sequence[Entry], services: Services) -> list[Entry]:
-    keys = [revision_key(entry) for entry in entries]
-    found = services.schedules.revisions(set(keys)).found if keys else {}
-    ends = [found[key].active_until if key in found else None for key in keys]
-    return [entry for entry, end in zip(entries, ends, strict=True) if end is not None and entry.due > end]
+    keyed = [(entry, key) for entry in entries if (key := _revision_of(entry)) is not None]
+    found = services.schedules.revisions({key for _, key in keyed}).found if keyed else {}
+    ends = ((entry, found[key].active_until) for entry, key in keyed if key in found)
+    return [entry for entry, end in ends if end is not None and entry.due > end]
+
+
+def _revision_of(entry: Entry) -> RevisionKey | None:
+    """The revision that an entry is about; None for garbage, which the ticker counts and moves aside."""
+    try:
+        return revision_key(entry)
+    except ValueError:
+        return None
