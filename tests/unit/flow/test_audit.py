@@ -1,0 +1,281 @@
+"""The auditor: finds what a defect, an operator or a lost item broke, repairs it, and repeats nothing that is right."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import pytest
+from minutehand import RunState, ScheduleState
+from minutehand.flow.audit import GRACE
+from minutehand.model.entry import EntryKind
+from minutehand.model.moment import HOUR, MINUTE, SECOND
+from minutehand.model.schedule import ClosedBy
+from minutehand.testing import Crash
+from minutehand.testing.process import bury_all
+
+from tests.builders import an_entry
+from tests.unit.flow.world import NOON, OWNER, Faults, World, crash, fails
+
+
+def minutely(shards: int = 1) -> World:
+    world = World(shards=shards)
+    world.scheduler.create_schedule("s", "note", "* * * * *")
+    return world
+
+
+def lose_messages(world: World) -> None:
+    """The queue forgets everything."""
+    while found := world.services.work.receive(most=10, wait=0, visibility=30):
+        world.services.work.erase([delivery.receipt for delivery in found])
+
+
+def quiet(world: World) -> None:
+    """An audit of this finds nothing to do."""
+    report = vars(world.audit())
+    assert {name: n for name, n in report.items() if n and name not in ("schedules", "quarantined")} == {}
+
+
+# Nothing to find.
+
+
+def test_what_is_right_is_left_alone() -> None:
+    world = minutely()
+    world.scheduler.create_schedule("daily", "note", "0 9 * * *")
+    world.scheduler.create_schedule("paused", "note", "* * * * *")
+    world.scheduler.pause_schedule("paused")
+    world.scheduler.create_schedule("done", "note", "at(2026-05-04T12:01:00)")
+    world.live(3_600)
+    world.tick()
+    quiet(world)
+    assert world.audit().schedules == 2
+
+
+def test_a_ticker_that_is_behind_is_not_overtaken() -> None:
+    world = minutely()
+    world.wait(3_600)
+    world.work()
+    quiet(world)
+    assert max(world.fires()) == 180
+    world.live(600)
+    assert sorted(world.began())[:61] == list(range(60, 3_661, 60))
+
+
+def test_a_chain_on_its_way_is_not_a_missing_one() -> None:
+    """The ticker has put the next entry and is about to delete this one, or the other way round for the auditor's eyes."""
+    world = minutely()
+    world.wait(60)
+    world.tick(world.process(Faults().at("remove", before=lambda: quiet(world))))
+
+
+def test_a_change_during_the_audit_is_no_finding() -> None:
+    world = minutely()
+    owner = world.owner()
+    auditor = world.process(Faults().at("due", before=lambda: owner.pause_schedule("s")))
+    assert world.audit(auditor).rearmed == 0
+
+
+# Chains.
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_a_schedule_without_its_chain_is_armed_again_where_it_stopped(
+    shards: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = minutely(shards)
+    world.live(120)
+    world.services.agenda.remove(world.memory.entries())
+    world.live(1_800)
+    last = max(world.fires())
+    with caplog.at_level(logging.ERROR):
+        assert world.audit().rearmed == 1
+    assert "audit.rearmed" in caplog.messages
+    world.live(60)
+    assert sorted(world.fires())[: (1_920 - 60) // 60] == list(range(60, 1_920, 60))
+    assert last < 1_000
+    assert sorted(set(world.began())) == sorted(world.began()), "and nothing starts twice"
+    assert len(world.entries(EntryKind.CHAIN)) == 1
+
+
+def test_a_chain_is_armed_in_the_revisions_own_shard() -> None:
+    world = minutely(shards=4)
+    (entry,) = world.memory.entries()
+    world.services.agenda.remove([entry])
+    world.audit()
+    (again,) = world.memory.entries()
+    assert (again.shard, again.key) == (entry.shard, entry.key)
+
+
+def test_a_schedule_that_ended_unnoticed_is_completed() -> None:
+    world = World()
+    world.scheduler.create_schedule("s", "note", "at(2026-05-04T12:10:00)")
+    world.live(500)
+    world.memory.put_head(replace(world.memory.heads()[0], state=ScheduleState.ACTIVE))
+    assert world.audit().rearmed == 1
+    assert world.memory.heads()[0].state is ScheduleState.COMPLETED
+
+
+def test_an_entry_that_was_moved_aside_is_not_armed_again_but_counted() -> None:
+    world = minutely()
+    (entry,) = world.memory.entries()
+    world.services.agenda.quarantine(entry, reason="test", now=NOON)
+    report = world.audit()
+    assert (report.rearmed, report.quarantined) == (0, 1)
+
+
+def test_an_arming_that_is_not_accepted_is_a_failure_and_comes_with_the_next_audit() -> None:
+    world = minutely()
+    world.services.agenda.remove(world.memory.entries())
+    report = world.audit(world.process(Faults().at("put", throttle=[0], times=None)))
+    assert (report.rearmed, report.failed) == (0, 1)
+    assert world.audit().rearmed == 1
+
+
+def test_entries_that_nobody_needs_are_removed() -> None:
+    world = World()
+    world.scheduler.create_schedule("s", "note", "0 9 1 * *")
+    world.scheduler.pause_schedule("s")
+    assert len(world.memory.entries()) == 1
+    assert world.audit().tidied == 1
+    assert world.memory.entries() == []
+
+
+def test_the_last_entry_of_a_revision_that_still_has_fires_to_claim_stays() -> None:
+    world = minutely()
+    world.wait(3_600)
+    world.scheduler.update_schedule("s", expression="0 18 * * *")
+    quiet(world)
+    assert len(world.entries(EntryKind.CHAIN)) == 2
+    assert world.memory.revisions(OWNER)[0].closed_by is ClosedBy.REPLACED
+
+
+# Runs.
+
+
+def test_fires_of_the_recent_past_without_a_run_are_claimed() -> None:
+    """As if rows had been lost, or a tool of somebody's had deleted them."""
+    world = minutely()
+    world.live(1_800)
+    gone = [run for run in world.memory.runs(OWNER) if 600 <= (run.due - NOON) // SECOND < 900]
+    for run in gone:
+        world.memory._content.runs.delete(*run.ref)
+    assert world.audit().unclaimed == len(gone) == 5
+    world.work()
+    quiet(world)
+    assert {state for second, state in world.states() if second < 1_800} == {RunState.SUCCEEDED}
+
+
+def test_a_run_whose_message_was_lost_is_sent_again() -> None:
+    world = minutely()
+    lose_messages(world)
+    world.wait((60 * SECOND + GRACE) // SECOND + 60)
+    lose_messages(world)
+    assert world.audit().resent >= 1
+    world.work()
+    assert 60 in world.began()
+
+
+def test_a_run_that_waits_for_less_than_the_grace_is_left_alone() -> None:
+    world = minutely()
+    world.wait(60 + GRACE // SECOND - 1)
+    assert world.audit().resent == 0
+
+
+def test_an_abandoned_run_without_a_message_starts_again() -> None:
+    world = minutely()
+    world.wait(60)
+    with pytest.raises(Crash):
+        world.work(world.worker(Faults().at("succeed", before=crash)))
+    world.wait(120)
+    while found := world.services.work.receive(most=10, wait=0, visibility=30):
+        world.services.work.erase([delivery.receipt for delivery in found])
+    world.wait(600)
+    assert world.audit().resent >= 1
+    world.work()
+    assert world.run(60).state is RunState.SUCCEEDED
+
+
+def test_a_one_off_whose_message_was_lost_is_found() -> None:
+    world = World()
+    world.scheduler.submit("note")
+    lose_messages(world)
+    world.wait(4 * 3_600)
+    assert world.audit(segments=1).overdue == 1
+    world.work()
+    assert len(world.started) == 1
+    assert world.audit(segments=1).overdue == 0
+
+
+def test_every_part_of_the_ledger_has_its_hour() -> None:
+    world = World()
+    for number in range(20):
+        world.scheduler.submit("note", number)
+    lose_messages(world)
+    world.wait(4 * 3_600)
+    found = 0
+    for _ in range(5):
+        found += world.audit(segments=5).overdue
+        world.work()
+        world.wait(3_600)
+    assert found == 20
+    assert len(world.started) == 20
+
+
+# Bounds and bad company.
+
+
+@pytest.mark.parametrize("slices", [1, 2, 7])
+def test_slices_bound_memory_and_leave_nobody_out(slices: int) -> None:
+    world = World(shards=4)
+    for number in range(12):
+        world.scheduler.create_schedule(f"s{number}", "note", "0 18 * * *")
+    world.services.agenda.remove(world.memory.entries()[::2])
+    report = world.audit(slices=slices)
+    assert (report.schedules, report.rearmed) == (12, 6)
+    assert len(world.memory.entries()) == 12
+
+
+@pytest.mark.parametrize("problem", [ValueError("x"), KeyError("rule"), TypeError("x"), AttributeError("x")])
+def test_one_bad_revision_stops_no_other_schedule(problem: Exception) -> None:
+    world = World()
+    for name in ("bad", "good"):
+        world.scheduler.create_schedule(name, "note", "0 18 * * *")
+    world.services.agenda.remove(world.memory.entries())
+    world.memory.put_revision("acme/bad", 1, problem)
+    report = world.audit()
+    assert (report.rearmed, report.failed) == (1, 2)
+
+
+def test_garbage_in_the_agenda_stops_nothing() -> None:
+    world = World()
+    world.scheduler.create_schedule("s", "note", "0 18 * * *")
+    world.services.agenda.remove(world.memory.entries())
+    world.services.agenda.put([an_entry(NOON, id="garbage"), an_entry(NOON, id="#")])
+    world.memory.put_item(0, "000000000000001#dance#x", "something")
+    report = world.audit()
+    assert (report.rearmed, report.failed) == (1, 0)
+
+
+def test_an_audit_that_is_not_answered_reports_and_repairs_the_next_time() -> None:
+    world = minutely()
+    world.live(600)
+    lose_messages(world)
+    world.wait(900)
+    for verb in ("window", "revisions", "send"):
+        report = world.audit(world.process(Faults().at(verb, before=fails, times=None)))
+        assert report.resent == 0
+    world.audit()
+    world.live(120)
+    bury_all(world.services, world.clock)
+    assert sorted(set(world.began())) == sorted(world.began())
+    assert set(range(60, 600, 60)) <= set(world.began())
+
+
+def test_the_window_of_an_audit_is_twice_its_period() -> None:
+    world = minutely()
+    world.wait(5 * HOUR // SECOND)
+    world.tick()
+    for run in world.memory.runs(OWNER):
+        world.memory._content.runs.delete(*run.ref)
+    lose_messages(world)
+    assert world.audit().unclaimed == (2 * HOUR - GRACE) // MINUTE
