@@ -1,0 +1,184 @@
+"""The worker as a process: it polls, keeps to its concurrency, and when it is told to stop finishes what it can and gives back the rest."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from minutehand import Context, Registry, RunState, Scheduler
+from minutehand.flow.ports import Services
+from minutehand.processes import WorkerProcess
+from minutehand.services import system_clock
+from minutehand.testing import Detail, Hook, Memory
+
+from tests.unit.flow.world import Faults, fails
+
+LONG = 20.0  # seconds after which a test that waits for an event gives up
+
+
+class Scene:
+    """Jobs that begin and wait until they are let go."""
+
+    def __init__(self) -> None:
+        self.memory = Memory(system_clock, idle=lambda seconds: threading.Event().wait(0.02))
+        self.jobs = Registry()
+        self.scheduler = Scheduler("acme", jobs=self.jobs, services=self.memory.connect())
+        self.begun, self.go = threading.Semaphore(0), threading.Event()
+        self.at_once, self.most, self._lock = 0, 0, threading.Lock()
+        self.jobs.job("wait")(self._wait)
+        self.jobs.job("once", delivery="at_most_once")(self._wait)
+        self.jobs.job("quick")(lambda ctx, payload: None)
+
+    def _wait(self, ctx: Context, payload: object) -> None:
+        with self._lock:
+            self.at_once += 1
+            self.most = max(self.most, self.at_once)
+        self.begun.release()
+        self.go.wait(LONG)
+        with self._lock:
+            self.at_once -= 1
+
+    def wait_for_starts(self, count: int) -> None:
+        for _ in range(count):
+            assert self.begun.acquire(timeout=LONG)
+
+    def states(self) -> list[RunState]:
+        return [run.state for run in self.memory.runs()]
+
+
+@contextmanager
+def working(
+    services: Services, jobs: Registry, *, grace: float = 0.0, concurrency: int = 10
+) -> Iterator[Callable[[], None]]:
+    """A worker process; the function stops it and waits for its end."""
+    stop, process = threading.Event(), WorkerProcess(services, jobs, concurrency=concurrency)
+    running = threading.Thread(target=process.run, kwargs={"stop": stop, "grace": grace})
+
+    def end() -> None:
+        stop.set()
+        running.join(LONG)
+        assert not running.is_alive()
+
+    running.start()
+    try:
+        yield end
+    finally:
+        end()
+
+
+def until(done: Callable[[], bool]) -> bool:
+    pause = threading.Event()
+    for _ in range(int(LONG / 0.02)):
+        if done():
+            return True
+        pause.wait(0.02)
+    return False
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    made = Scene()
+    yield made
+    made.go.set()
+
+
+def test_what_ends_within_the_grace_is_settled(scene: Scene) -> None:
+    scene.scheduler.submit("wait")
+    with working(scene.memory.connect(), scene.jobs, grace=LONG) as end:
+        scene.wait_for_starts(1)
+        threading.Timer(0.1, scene.go.set).start()
+        end()
+    assert scene.states() == [RunState.SUCCEEDED]
+    assert len(scene.memory.work) == 0
+
+
+def test_what_does_not_is_given_back_and_another_worker_starts_it_at_once(scene: Scene) -> None:
+    for _ in range(3):
+        scene.scheduler.submit("wait")
+    with working(scene.memory.connect(), scene.jobs) as end:
+        scene.wait_for_starts(3)
+        end()
+    assert scene.states() == [RunState.RETRYING] * 3
+    assert [run.attempt for run in scene.memory.runs()] == [0] * 3, "no attempt is spent"
+    scene.go.set()
+    with working(scene.memory.connect(), scene.jobs):
+        scene.wait_for_starts(3)
+        assert until(lambda: scene.states() == [RunState.SUCCEEDED] * 3)
+    assert [run.fence for run in scene.memory.runs()] == [2] * 3
+
+
+def test_an_at_most_once_run_is_never_given_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minutehand.processes._LETTING_GO", 0.1)
+    scene.scheduler.submit("once")
+    with working(scene.memory.connect(), scene.jobs) as end:
+        scene.wait_for_starts(1)
+        end()
+    assert scene.states() == [RunState.RUNNING], "its watch will find it LOST"
+    assert len(scene.memory.work) == 0
+
+
+def test_what_a_last_poll_brings_is_given_back(scene: Scene) -> None:
+    """The worker is told to stop while its long poll is under way; a message arrives with its answer."""
+    stopping, told = threading.Event(), threading.Event()
+
+    class LastPoll(Hook):
+        def before_call(self, operation: str, detail: Detail) -> tuple[int, ...]:
+            if detail.verb == "receive":
+                stopping.set()
+                told.wait(LONG)
+            return ()
+
+    with working(scene.memory.connect(LastPoll()), scene.jobs) as end:
+        assert stopping.wait(LONG)
+        scene.scheduler.submit("wait")
+        threading.Timer(0.2, told.set).start()
+        end()
+    assert scene.states() == [RunState.QUEUED]
+    (message,) = scene.memory.work
+    assert message.visible_at <= system_clock()
+
+
+def test_no_more_at_once_than_it_may(scene: Scene) -> None:
+    for _ in range(12):
+        scene.scheduler.submit("wait")
+    with working(scene.memory.connect(), scene.jobs, concurrency=4):
+        scene.wait_for_starts(4)
+        assert not scene.begun.acquire(timeout=0.2)
+        scene.go.set()
+        assert until(lambda: scene.states() == [RunState.SUCCEEDED] * 12)
+    assert scene.most == 4
+
+
+def test_a_slow_one_holds_nobody_up(scene: Scene) -> None:
+    scene.scheduler.submit("wait")
+    for _ in range(30):
+        scene.scheduler.submit("quick")
+    with working(scene.memory.connect(), scene.jobs, concurrency=3):
+        assert until(lambda: scene.states().count(RunState.SUCCEEDED) == 30)
+        assert until(lambda: len(scene.memory.work) == 1), "messages go as soon as their runs are settled"
+        scene.go.set()
+
+
+@pytest.mark.parametrize("verb", ["receive", "lease", "succeed", "erase"])
+def test_a_service_that_fails_for_a_moment_ends_no_worker(
+    scene: Scene, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minutehand.processes._PAUSE", 0.02)
+    monkeypatch.setattr("minutehand.flow.settle._PATIENCE", (0.02,))
+    monkeypatch.setattr("minutehand.flow.work._SOON", 0)
+    scene.scheduler.submit("quick")
+    with working(scene.memory.connect(Faults().at(verb, before=fails, times=2)), scene.jobs):
+        assert until(lambda: scene.states() == [RunState.SUCCEEDED])
+
+
+def test_a_defect_while_receiving_ends_no_worker(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minutehand.processes._PAUSE", 0.02)
+
+    def defect() -> None:
+        raise KeyError("ours")
+
+    scene.scheduler.submit("quick")
+    with working(scene.memory.connect(Faults().at("receive", before=defect, times=3)), scene.jobs):
+        assert until(lambda: scene.states() == [RunState.SUCCEEDED])
