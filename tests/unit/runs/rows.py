@@ -1,0 +1,103 @@
+"""Rows of the ledger in every situation that a run can be in, and every transition there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from minutehand.model.moment import DAY, MINUTE
+from minutehand.model.run import RunState
+from minutehand.runs import transitions as t
+from minutehand.runs.transitions import LEASE, SKEW, Transition
+
+from tests.builders import BOOM, NOON, OWNER
+
+Row = dict[str, Any]
+NOW = NOON + 10 * MINUTE
+EXPIRES = NOW + 90 * DAY
+
+_BASE: Row = {
+    "owner": OWNER,
+    "key": "k",
+    "rev": 2,
+    "job": "report",
+    "due": NOON,
+    "not_before": NOON,
+    "created_at": NOON,
+}
+_WAITS = _BASE | {"fence": 0, "attempt": 0}
+_HELD = _BASE | {"fence": 3, "attempt": 2, "max_attempts": 3, "started_at": NOON, "worker": "w", "slices": 0}
+_OVER = _HELD | {"ended_at": NOW - 5, "ttl": EXPIRES // 1000, "reason": "why"}
+_LEASE = {"state": "RUNNING", "lease_token": "t1"}
+
+SITUATIONS: dict[str, Row] = {
+    "queued": _WAITS | {"state": "QUEUED"},
+    "retrying": _HELD | {"state": "RETRYING", "reason": "failed"},
+    "continued": _HELD | {"state": "CONTINUED", "slices": 1},
+    "running": _HELD | _LEASE | {"lease_until": NOW + LEASE},
+    "just ended": _HELD | _LEASE | {"lease_until": NOW - SKEW},  # its lease, but not the margin
+    "abandoned": _HELD | _LEASE | {"lease_until": NOW - SKEW - 1},
+    "succeeded": _OVER | {"state": "SUCCEEDED"},
+    "dead": _OVER | {"state": "DEAD"},
+    "buried": _OVER | {"state": "DEAD", "buried_at": NOW - 1},
+    "lost": _OVER | {"state": "LOST"},
+    "expired": _OVER | {"state": "EXPIRED"},
+    "cancelled": _OVER | {"state": "CANCELLED", "cancel_requested": True},
+    "paused": _WAITS | {"state": "CANCELLED", "unstarted": True, "reason": "paused", "ended_at": NOW, "ttl": 1},
+    "superseded": _WAITS | {"state": "SUPERSEDED", "unstarted": True, "reason": "replaced", "ended_at": NOW, "ttl": 1},
+    "queued, cancel asked": _WAITS | {"state": "QUEUED", "cancel_requested": True},
+    "running, cancel asked": _HELD | _LEASE | {"lease_until": NOW + LEASE, "cancel_requested": True},
+    "abandoned, cancel asked": _HELD | _LEASE | {"lease_until": NOW - SKEW - 1, "cancel_requested": True},
+}
+
+WAITING = {"queued", "retrying", "continued", "queued, cancel asked"}
+HELD = {"running", "just ended", "abandoned", "running, cancel asked", "abandoned, cancel asked"}
+ABANDONED = {"abandoned", "abandoned, cancel asked"}
+ASKED = {"queued, cancel asked", "running, cancel asked", "abandoned, cancel asked"}
+
+
+def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
+    """Every transition as it fits the rows above, and the situations in which it applies. ``changes`` spoil the fit."""
+
+    def build(constructor: Callable[..., Transition], **given: Any) -> Transition:
+        return constructor(**(given | {name: value for name, value in changes.items() if name in given}))
+
+    end = {"now": NOW, "expires": EXPIRES}
+    fence = {"fence": 3}
+    lease = {"revision": 2, "now": NOW, "token": "t2", "worker": "w2", "max_attempts": 3}
+    over = {"revision": 3, "job": "other", "not_before": NOON, "now": NOW}
+    return {
+        "take over queued": (build(t.take_over, queued=True, **over), {"queued", "queued, cancel asked"}),
+        "take over refused": (build(t.take_over, queued=False, **over), {"paused", "superseded"}),
+        "refuse": (
+            build(t.refuse, to=RunState.CANCELLED, revision=2, reason="paused", **end),
+            {"queued", "queued, cancel asked"},
+        ),
+        "give up": (build(t.give_up, revision=2, reason="unknown job", failure=BOOM, **end), WAITING),
+        "lease": (build(t.lease, steal=True, **lease), (WAITING | ABANDONED) - ASKED),
+        "lease, no steal": (build(t.lease, steal=False, **lease), WAITING - ASKED),
+        "renew": (build(t.renew, now=NOW, progress=0.25, stage="x", **fence), HELD),
+        "succeed": (build(t.succeed, result="1", **end, **fence), HELD),
+        "continue": (build(t.continue_, now=NOW, **fence), HELD),
+        "cancelled": (build(t.cancelled, reason="requested", failure=None, **end, **fence), HELD),
+        "retry": (build(t.retry, not_before=NOW + MINUTE, failure=BOOM, **fence), HELD),
+        "release": (build(t.release, now=NOW, **fence), HELD),
+        "die": (build(t.die, reason="failed", failure=BOOM, **end, **fence), HELD),
+        "cancel": (build(t.cancel, **end), WAITING),
+        "request cancel": (t.request_cancel(), HELD),
+        "hasten": (build(t.hasten, now=NOW), {"retrying", "continued"}),
+        "expire": (build(t.expire, revision=2, **end), WAITING | ABANDONED),
+        "exhaust": (
+            build(t.exhaust, max_attempts=2, reason="vanished", **end, **fence),
+            {"retrying", "continued"} | ABANDONED,
+        ),
+        "lose": (build(t.lose, token="t1", **end), ABANDONED),
+        "cancel waiting": (
+            build(t.cancel_waiting, reason="requested", **end),
+            {"queued, cancel asked", "abandoned, cancel asked"},
+        ),
+        "bury": (
+            build(t.bury, reason="failed", failure=BOOM, **end, **fence),
+            HELD | {"retrying", "continued", "dead"},
+        ),
+    }
