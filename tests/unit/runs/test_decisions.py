@@ -244,6 +244,20 @@ def test_the_last_attempt_says_how_many_there_were() -> None:
 
 
 @pytest.mark.parametrize(
+    ("policies", "reason"),
+    [
+        (Policies(retry=Retry(within=600.0, base=1.0)), "outside the retry window"),
+        (Policies(deadline=600.0, retry=Retry(base=1.0)), "past the deadline"),
+        (Policies(retry=Retry(within=601.0, base=1.0, jitter=0.0), deadline=601.0), None),
+    ],
+)
+def test_no_attempt_is_planned_beyond_its_limits(policies: Policies, reason: str | None) -> None:
+    failure = Failure(kind="E", message="")
+    what = after_failure(failure, attempt=1, due=NOON, policies=policies, now=NOW, chance=0.0)
+    assert isinstance(what, Again) if reason is None else (isinstance(what, NeverAgain) and reason in what.reason)
+
+
+@pytest.mark.parametrize(
     ("kinds", "status", "retry", "permanent"),
     [
         (["ValueError", "Exception"], None, Retry(), False),

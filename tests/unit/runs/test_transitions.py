@@ -197,6 +197,12 @@ def test_a_fence_is_held_by_one(taken: list[tuple[str, int, int]]) -> None:
 # What is written.
 
 
+def test_a_heartbeat_writes_what_there_is_to_say() -> None:
+    assert set(transitions.renew(fence=1, now=NOW).changes) == {"lease_until"}
+    assert transitions.renew(fence=1, now=NOW, progress=0.1234).changes["progress"] == 123
+    assert transitions.renew(fence=1, now=NOW, stage="x").changes["stage"] == "x"
+
+
 def test_a_run_stays_under_a_kilobyte() -> None:
     """An update bills the whole row."""
     huge = Failure(kind="E" * 5_000, message="m" * 5_000, code="c" * 5_000)
