@@ -143,7 +143,7 @@ def _open_revision(head: Head, services: Services) -> Revision | None:
 
 
 def _entry_after(revision: Revision, after: int) -> Entry | None:
-    table = timetable(revision.definition.rule, anchor=revision.active_from, key=revision.owner)
+    table = timetable(revision.definition.rule, anchor=revision.counts_from, key=revision.owner)
     due = table.next(after)
     if due is None:
         return None
@@ -173,7 +173,7 @@ def _runs_of(head: Head, services: Services, clock: Clock, window: int, report: 
 def _claim_missing(
     revision: Revision, present: Collection[RunRef], after: int, upto: int, services: Services, clock: Clock
 ) -> int:
-    table = timetable(revision.definition.rule, anchor=revision.active_from, key=revision.owner)
+    table = timetable(revision.definition.rule, anchor=revision.counts_from, key=revision.owner)
     due = [fire for fire, _ in zip(fires(table, after, upto), range(_MOST), strict=False)]
     missing = [Order(revision, fire) for fire in due if fire_ref(revision.owner, fire) not in present]
     if missing and _is_waiting_in_agenda(revision, missing[0].fire, services):

@@ -15,7 +15,7 @@ from minutehand.flow.sweep import sweep
 from minutehand.model.entry import Entry
 from minutehand.model.names import schedule_owner, shard_of
 from minutehand.model.schedule import ClosedBy, Definition, Head, Revision, ScheduleState
-from minutehand.schedule import pin
+from minutehand.schedule import pin, timetable
 
 _T = TypeVar("_T")
 log = logging.getLogger(__name__)
@@ -132,8 +132,13 @@ def _plan(
     successor = head is not None and head.state is not ScheduleState.DELETED
     definition = wish.definition(previous.definition if previous is not None and successor else None)
     owner = schedule_owner(tenant, name)
-    rule = pin(definition.rule, anchor=t0, key=owner, seed=wish.seed)  # ExpressionError if it never fires from here on
-    definition = replace(definition, rule=rule)
+    kept = previous is not None and successor and not resuming and definition.rule == previous.definition.rule
+    anchor = previous.counts_from if previous is not None and kept else None
+    if anchor is None or timetable(definition.rule, anchor=anchor, key=owner).next(t0) is None:
+        rule = pin(
+            definition.rule, anchor=t0, key=owner, seed=wish.seed
+        )  # ExpressionError if it never fires from here on
+        definition = replace(definition, rule=rule)
     revision = Revision(
         tenant=tenant,
         name=name,
@@ -141,6 +146,7 @@ def _plan(
         shard=shard_of(owner, services.agenda.shards()),
         definition=definition,
         active_from=t0,
+        anchor=anchor,  # a rate keeps its phase while its rule stays: who updates twice a day still has a daily fire
         active_until=t0 if stays_paused else None,
         closed_by=_still_closed_by(previous) if stays_paused else None,
     )

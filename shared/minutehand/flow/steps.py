@@ -32,7 +32,7 @@ def plan_step(revision: Revision, *, after: int, now: int, oldest: int, reach: i
 
     ``oldest`` (UTC ms) bounds the past: rows older than the ledger's retention may have expired and must not be claimed again.
     """
-    table = timetable(revision.definition.rule, anchor=revision.active_from, key=revision.owner)
+    table = timetable(revision.definition.rule, anchor=revision.counts_from, key=revision.owner)
     floor = max(after, revision.active_from, oldest)
     near = revision.bound(now + LOOKAHEAD)
     fires, fire = _collect(table, floor, near, LARGEST)
@@ -70,7 +70,7 @@ def _further(near: int, fire: int, limit: int) -> list[int]:
 
 def first_entry(revision: Revision) -> Entry | None:
     """The entry that arming a revision leaves, or None if it never fires."""
-    table = timetable(revision.definition.rule, anchor=revision.active_from, key=revision.owner)
+    table = timetable(revision.definition.rule, anchor=revision.counts_from, key=revision.owner)
     return _following(revision, table.next(revision.active_from), revision.active_from)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from minutehand.errors import Unavailable
+from minutehand.errors import MinutehandError, Misconfigured
 from minutehand.flow.handle import Handled, handle
 from minutehand.flow.ports import Clock, DuePage, Services
 from minutehand.flow.steps import LOOKAHEAD
@@ -61,9 +61,11 @@ def _shard(
             return
         _drain(shard, first, services, clock, deadline, trace, report)
         services.agenda.unlock(shard, holder=holder)
-    except Unavailable as problem:
+    except Misconfigured:
+        raise  # it is so for every shard
+    except Exception as problem:  # noqa: BLE001 (whatever it is, it is this shard's)
         report.unavailable += 1
-        log.warning("tick.shard_unavailable", extra={"shard": shard, "error": str(problem)})
+        log.warning("tick.shard_failed", extra={"shard": shard, "error": f"{type(problem).__name__}: {problem}"})
 
 
 def _page(shard: int, services: Services, clock: Clock, after: str | None, report: TickReport) -> DuePage:
@@ -101,12 +103,13 @@ def _count_failures(handled: Handled, services: Services, clock: Clock) -> None:
     """Count failures on the entries themselves; after MAX_FAILURES one moves aside, with an alarm."""
     for entry, problem in handled.failures:
         handled.failed += 1
-        count = services.agenda.fail(entry)
-        log.error(
-            "entry.failed",
-            extra={"entry": entry.key, "failures": count, "error": f"{type(problem).__name__}: {problem}"},
-        )
-        if count >= MAX_FAILURES:
-            services.agenda.quarantine(entry, reason=f"{type(problem).__name__}: {problem}", now=clock())
-            handled.quarantined += 1
-            log.error("entry.quarantined", extra={"entry": entry.key})
+        reason = f"{type(problem).__name__}: {problem}"
+        try:
+            count = services.agenda.fail(entry)
+            log.error("entry.failed", extra={"entry": entry.key, "failures": count, "error": reason})
+            if count >= MAX_FAILURES:
+                services.agenda.quarantine(entry, reason=reason, now=clock())
+                handled.quarantined += 1
+                log.error("entry.quarantined", extra={"entry": entry.key})
+        except MinutehandError as refused:  # an item so odd that its failures cannot even be counted
+            log.error("entry.not_counted", extra={"entry": entry.key, "error": str(refused)})

@@ -1,15 +1,10 @@
-"""Work: what a worker does with the messages at hand. Read, resolve, admit, lease, perform, settle; each message for itself.
-
-A message that was delivered before may be of a job that kills its process. Such suspects run one at a time in a process, and take
-their lease only when it is their turn: a run whose neighbour kills the process again has then spent no attempt.
-"""
+"""Work: what a worker does with the messages at hand. Read, resolve, admit, lease, perform, settle; each message for itself."""
 
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -25,6 +20,7 @@ from minutehand.flow.outcome import Outcome
 from minutehand.flow.perform import perform
 from minutehand.flow.ports import Delivery, Revisions
 from minutehand.flow.settle import settle
+from minutehand.flow.turns import Turns
 from minutehand.model.job import Context, Job, RunLogger
 from minutehand.model.letter import DeadLetter
 from minutehand.model.message import Message, TooNew, Unreadable, decode
@@ -40,7 +36,6 @@ log = logging.getLogger(__name__)
 
 _SOON = 10 * SECOND  # before a message comes back that met an unavailable service
 _LATER = 60 * SECOND  # before a message comes back that this release cannot read, or that met a defect of ours
-_TURN = 25.0  # seconds that a suspect waits for its turn before its message goes back
 
 
 class Jobs(Protocol):
@@ -76,7 +71,7 @@ class Worker:
     around: Around = lambda message: nullcontext()
     remaining: Callable[[], float | None] = lambda: None  # seconds until the process's time limit
     execute: Execute = perform  # runs one attempt to its end
-    suspects: threading.Lock = field(default_factory=threading.Lock)  # held by the suspect that runs
+    turns: Turns = field(default_factory=Turns)  # of messages that were delivered before
 
     def take(self, deliveries: Sequence[Delivery]) -> list[Task]:
         """Take a batch in hand: keep it hidden, decode it, read the revisions of all its runs at once."""
@@ -100,7 +95,7 @@ class Worker:
     def process(self, task: Task) -> Outcome:
         """One message from start to end. Whatever goes wrong stays its own: the message comes back."""
         try:
-            with self._turn(task) as may_run:
+            with self.turns.of(task.delivery.receives) as may_run:
                 if not may_run:
                     return self.desk.kept(task.ticket, "other_suspect_runs", task.message, after=_SOON)
                 return self._process(task)
@@ -117,18 +112,6 @@ class Worker:
         except Unavailable:  # then it comes back when its visibility ends
             self.desk.heartbeat.let_go(task.ticket)
             return Outcome(gone=False, action="kept", why=why, message=task.message)
-
-    @contextmanager
-    def _turn(self, task: Task) -> Iterator[bool]:
-        if task.delivery.receives <= 1:
-            yield True
-        elif self.suspects.acquire(timeout=_TURN):
-            try:
-                yield True
-            finally:
-                self.suspects.release()
-        else:
-            yield False
 
     def _process(self, task: Task) -> Outcome:
         message, desk = task.message, self.desk

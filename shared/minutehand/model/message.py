@@ -6,13 +6,14 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from minutehand.errors import MinutehandError
-from minutehand.model.names import RunRef
+from minutehand.errors import MinutehandError, shorten
+from minutehand.model.names import RunRef, parse_run_id
 from minutehand.model.policies import Overrides, Start
 
 INLINE_PAYLOAD = (
     64 * 1024
 )  # bytes of a payload that a message carries: 64 KB are billed as one request; more lies in the bucket
+_LARGEST = 10**15  # beyond every UTC ms, revision and fence
 SCHEMA = 1  # raised when an older reader would misunderstand; a reader hides what is newer than itself
 
 
@@ -74,24 +75,30 @@ def decode(text: str) -> Message:
         body = json.loads(text)
         if body["v"] > SCHEMA:
             raise TooNew(f"message of schema {body['v']}: this release reads up to {SCHEMA}; deploy the workers first")
-        owner, _, key = body["run"].partition("#")
         return Message(
-            run=RunRef(owner, key),
-            revision=int(body.get("rev", 0)),
+            run=parse_run_id(body["run"]),
+            revision=_whole(body.get("rev", 0)),
             job=str(body["job"]),
-            due=int(body["due"]),
-            not_before=int(body.get("not_before", body["due"])),
+            due=_whole(body["due"]),
+            not_before=_whole(body.get("not_before", body["due"])),
             payload=json.dumps(body["payload"], separators=(",", ":")) if "payload" in body else None,
             payload_ref=body.get("payload_ref"),
             timezone=str(body.get("tz", "UTC")),
             start=Start(body["start"]),
             overrides=Overrides.from_dict(body.get("policies", {})),
-            fence=int(body.get("fence", 0)),
+            fence=_whole(body.get("fence", 0)),
             trace=body.get("trace"),
             returned=int(body.get("returned", 0)),
             unknown_since=body.get("unknown_since"),
         )
     except TooNew:
         raise
-    except (ValueError, TypeError, KeyError, AttributeError) as problem:
+    except Exception as problem:  # too deep, infinite, of another shape: whatever garbage does, it is garbage
         raise Unreadable(f"not a message of Minutehand: {type(problem).__name__}: {problem}") from problem
+
+
+def _whole(value: Any) -> int:
+    """A number that is one, of a size that has a meaning."""
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _LARGEST:
+        raise ValueError(f"{shorten(value)} is not a whole number of fitting size")
+    return value

@@ -52,6 +52,7 @@ class Revision:
     shard: int  # the agenda shard its chain lives in
     definition: Definition  # what is due, and when
     active_from: int  # UTC ms, exclusive
+    anchor: int | None = None  # UTC ms that rates count from, where an update kept the rule; None: active_from
     active_until: int | None = None  # UTC ms, inclusive; None while it is open
     closed_by: ClosedBy | None = None  # set once, together with active_until
 
@@ -63,6 +64,11 @@ class Revision:
     def id(self) -> str:
         """``tenant/name#number``: the id of its chain entries."""
         return f"{self.owner}#{self.number}"
+
+    @property
+    def counts_from(self) -> int:
+        """The instant (UTC ms) from which rates and ``max_fires`` count."""
+        return self.active_from if self.anchor is None else self.anchor
 
     def bound(self, upto: int) -> int:
         """``upto`` cut to this revision's end (UTC ms)."""

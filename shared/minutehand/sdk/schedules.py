@@ -164,7 +164,7 @@ class Schedules(Base):
     def _upcoming(self, head: Head, revision: Revision) -> list[int]:
         if revision.active_until is not None or head.state in (ScheduleState.PAUSED, ScheduleState.DELETED):
             return []
-        table = timetable(revision.definition.rule, anchor=revision.active_from, key=revision.owner)
+        table = timetable(revision.definition.rule, anchor=revision.counts_from, key=revision.owner)
         now = max(self._clock(), revision.active_from)
         return list(islice(fires(table, now, now + 10**13), _UPCOMING))
 

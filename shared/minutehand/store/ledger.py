@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -30,6 +31,8 @@ from minutehand.store.rows import (
     to_item,
     to_row,
 )
+
+log = logging.getLogger(__name__)
 
 INLINE_PAYLOAD = (
     400  # bytes of a one-off's payload in its own row; more lies in a sibling row, as updates bill the whole row
@@ -196,7 +199,7 @@ class DynamoLedger:
         }
         while True:
             answer = self._client.call("scan", **request)
-            yield from (run_of(to_row(item)) for item in answer["Items"])
+            yield from _readable(to_row(item) for item in answer["Items"])
             if "LastEvaluatedKey" not in answer:
                 return
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
@@ -211,7 +214,7 @@ class DynamoLedger:
         rows = self._rows(owner, after, upto, newest_first=newest_first, start=start)
         taken = list(islice(rows, limit + 1))
         more = _encode_cursor(taken[limit - 1]) if len(taken) > limit else None
-        return Page(items=[run_of(row) for row in taken[:limit]], cursor=more)
+        return Page(items=list(_readable(taken[:limit])), cursor=more)
 
     def _query(
         self,
@@ -223,8 +226,7 @@ class DynamoLedger:
         newest_first: bool = False,
         page: int | None = None,
     ) -> Iterator[Run]:
-        for row in self._rows(owner, after, upto, only=only, newest_first=newest_first, page=page):
-            yield run_of(row)
+        return _readable(self._rows(owner, after, upto, only=only, newest_first=newest_first, page=page))
 
     def _rows(
         self,
@@ -331,6 +333,15 @@ def _claimed(created: frozenset[RunRef], present: Mapping[RunRef, Item]) -> Clai
         except (ValueError, KeyError, TypeError):
             unreadable.add(ref)
     return Claimed(created=created, existing=existing, unreadable=frozenset(unreadable))
+
+
+def _readable(rows: Iterable[Mapping[str, Any]]) -> Iterator[Run]:
+    """The runs of rows; one that cannot be read, of another release or garbage, is named and hides no other."""
+    for row in rows:
+        try:
+            yield run_of(row)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            log.exception("run.unreadable", extra={"owner": row.get("owner"), "key": row.get("key")})
 
 
 def _key(ref: RunRef) -> Item:

@@ -42,6 +42,7 @@ class RevisionItem(Model):
     payload_ref = UnicodeAttribute(null=True)
     overrides = UnicodeAttribute(null=True)  # JSON text
     active_from = NumberAttribute()
+    anchor = NumberAttribute(null=True)
     active_until = NumberAttribute(null=True)
     closed_by = UnicodeAttribute(null=True)
 

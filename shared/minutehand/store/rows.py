@@ -169,7 +169,7 @@ def entry_of(row: Mapping[str, Any], shard: int) -> Entry:
         due=due,
         kind=kind,
         id=identity,
-        after=row.get("after", 0),
-        failures=row.get("failures", 0),
-        created_at=row.get("created_at", 0),
+        after=int(row.get("after", 0)),
+        failures=int(row.get("failures", 0)),
+        created_at=int(row.get("created_at", 0)),
     )

@@ -27,13 +27,8 @@ from minutehand.store.rows import shard_key, to_row
 _T = TypeVar("_T")
 log = logging.getLogger(__name__)
 
-_UNREADABLE = (
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    MinutehandError,
-)  # what reading a foreign item may raise
+# What reading a foreign item may raise.
+_UNREADABLE = (ArithmeticError, AttributeError, KeyError, MinutehandError, RecursionError, TypeError, ValueError)
 
 
 class DynamoSchedules:
@@ -202,6 +197,7 @@ class DynamoSchedules:
             payload_ref=definition.payload_ref,
             overrides=definition.overrides.encode(),
             active_from=revision.active_from,
+            anchor=revision.anchor,
             active_until=revision.active_until,
             closed_by=None if revision.closed_by is None else str(revision.closed_by),
         )
@@ -247,7 +243,7 @@ def _revision(row: Mapping[str, Any]) -> Revision:
         tenant=tenant,
         name=name,
         number=row["number"],
-        shard=row["shard"],
+        shard=int(row["shard"]),
         definition=Definition(
             job=row["job"],
             rule=from_json(row["rule"]),
@@ -255,7 +251,8 @@ def _revision(row: Mapping[str, Any]) -> Revision:
             payload_ref=row.get("payload_ref"),
             overrides=Overrides.parse(row.get("overrides")),
         ),
-        active_from=row["active_from"],
+        active_from=int(row["active_from"]),
+        anchor=row.get("anchor"),
         active_until=row.get("active_until"),
         closed_by=ClosedBy(row["closed_by"]) if "closed_by" in row else None,
     )

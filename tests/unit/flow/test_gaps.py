@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from minutehand import Registry, RunState, Scheduler
 from minutehand.flow.audit import audit
+from minutehand.flow.bury import bury_one
 from minutehand.flow.handle import handle
 from minutehand.flow.heartbeat import HIDDEN, Ticket
+from minutehand.flow.ports import Delivery
 from minutehand.flow.settle import release_ticket
 from minutehand.flow.tick import tick
 from minutehand.model.job import RunLogger
@@ -123,3 +125,42 @@ def test_a_line_of_a_job_may_have_fields_that_logging_keeps_for_itself(caplog: p
         "module_": "m",
         "to": "all",
     }
+
+
+def test_updates_that_keep_the_rule_keep_the_phase_of_a_rate() -> None:
+    place = Place()
+    first = place.scheduler.create_schedule("daily", "work", "rate(1 day)").created_at
+    for number in range(3):
+        place.clock.advance(timedelta(hours=12))
+        place.scheduler.update_schedule("daily", payload={"number": number})
+        tick(place.services, clock=place.clock, holder="ticker")
+    due = first + timedelta(days=1)
+    assert [run.due for run in place.scheduler.list_runs("daily").items] == [due]
+    assert place.scheduler.get_schedule("daily").next_fires[0] == due + timedelta(days=1)
+    place.scheduler.update_schedule("daily", expression="rate(2 days)")
+    assert place.scheduler.get_schedule("daily").next_fires[0] == first + timedelta(days=3, hours=12)
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        "[" * 50_000,
+        '{"v":1,"run":"acme/~b#once","job":"work","due":Infinity,"start":"prompt"}',
+        '{"v":1,"run":"acme/~b#once","job":"work","due":1,"start":"prompt","rev":' + "9" * 40 + "}",
+        '{"v":1,"run":"","job":"work","due":1,"start":"prompt"}',
+    ],
+    ids=["too deep", "infinite", "too large", "nobody's"],
+)
+def test_garbage_in_the_queue_stops_nothing_beside_it(garbage: str) -> None:
+    place = Place()
+    runs = [place.scheduler.submit("work").id for _ in range(9)]
+    deliveries = [
+        *place.services.work.receive(most=10, wait=0, visibility=HIDDEN),
+        Delivery(body=garbage, receipt="nobody's", receives=1),
+    ]
+    worker = place.worker("first").worker
+    outcomes = [worker.process(task) for task in worker.take(deliveries)]
+    assert [outcome.action for outcome in outcomes] == ["settled"] * 9 + ["unreadable"]
+    assert {place.scheduler.get_run(run).state for run in runs} == {RunState.SUCCEEDED}
+    (letter,) = place.services.dead.receive(most=10, wait=0)
+    assert bury_one(letter, place.services, place.clock).action == "unreadable"
