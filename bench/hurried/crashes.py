@@ -11,7 +11,7 @@ from minutehand import Run, RunState
 from minutehand.errors import NotFinished
 
 from bench.hurried.crew import Hurried
-from bench.hurried.work import STEPS
+from bench.hurried.work import EXIT, STEPS
 
 P = 0.2  # of an attempt's crashing
 LENGTH = 0.05  # seconds between two points of a job, at the most
@@ -53,7 +53,7 @@ def crash_runs(hurry: Hurried, runs: int, *, workers: int, job: str, within: flo
     ids = [hurry.scheduler.submit(job, payload).id for _ in range(runs)]
     ended = _wait(hurry, ids, within)
     figures = judge(hurry, [hurry.scheduler.get_run(run_id) for run_id in ids], once=job.endswith("once"))
-    figures.seconds, figures.crashes, figures.unended = time.monotonic() - began, hurry.exits.total(), runs - ended
+    figures.seconds, figures.crashes, figures.unended = time.monotonic() - began, hurry.exits[EXIT], runs - ended
     return figures
 
 

@@ -123,10 +123,10 @@ def _in_moto(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """All engines; how claims are made matters to the ledger alone."""
+    """All engines; how claims are made matters to claims and take-overs alone."""
     if "engine" in metafunc.fixturenames:
-        of_ledger = "ledger" in metafunc.module.__name__
-        names = ["memory", "moto", "ministack-partiql", *(["ministack-put"] if of_ledger else [])]
+        claims = "ledger_claims" in metafunc.module.__name__
+        names = ["memory", "moto", "ministack-partiql", *(["ministack-put"] if claims else [])]
         metafunc.parametrize("engine", names, indirect=True)
 
 

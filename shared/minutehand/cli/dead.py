@@ -95,7 +95,7 @@ def redrive(
         return
     of(context).list(done.runs, _COLUMNS_REDRIVEN)
     for problem in done.failed.values():
-        console.print(f"[red]not repeated:[/red] {escape(problem)}", highlight=False)
+        console.print(f"[red]not repeated:[/red] {escape(problem)}", highlight=False, soft_wrap=True)
     rest = "" if done.cursor is None else "; there are more: the same command goes on"
     console.print(f"[dim]{done.count} {'would be' if dry_run else 'are'} repeated, {len(done.failed)} cannot be{rest}")
 

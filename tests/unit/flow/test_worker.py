@@ -459,7 +459,7 @@ def test_a_job_that_kills_its_process_costs_its_neighbours_one_attempt_at_the_mo
 
 
 def test_suspects_take_turns_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.flow.work._TURN", 0.01)
+    monkeypatch.setattr("minutehand.flow.turns.PATIENCE", 0.01)
     world = submitted()
     (first,) = world.services.work.receive(most=1, wait=0, visibility=0)
     (again,) = world.services.work.receive(most=1, wait=0, visibility=HIDDEN)
@@ -468,7 +468,7 @@ def test_suspects_take_turns_in_a_process(monkeypatch: pytest.MonkeyPatch) -> No
     held, release = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with worker.suspects:
+        with worker.turns.of(3):
             held.set()
             release.wait(10)
 

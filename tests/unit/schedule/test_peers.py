@@ -97,21 +97,21 @@ def test_dateutil_agrees_on_recurrence_rules(rule: str, start: datetime) -> None
 
 
 @pytest.mark.proof
-@settings(max_examples=4_000, deadline=None)
+@settings(max_examples=1_500, deadline=None)
 @given(crons, moments)
 def test_croniter_at_length(cron: Cron, after: datetime) -> None:
     check_croniter(cron, after)
 
 
 @pytest.mark.proof
-@settings(max_examples=4_000, deadline=None)
+@settings(max_examples=1_500, deadline=None)
 @given(crons, st.sampled_from(CHANGES), st.integers(-30, 4))
 def test_cronsim_at_length(cron: Cron, change: tuple[str, int], hours: int) -> None:
     check_cronsim(cron, *change, hours)
 
 
 @pytest.mark.proof
-@settings(max_examples=4_000, deadline=None)
+@settings(max_examples=1_500, deadline=None)
 @given(recurrence_rules(), moments)
 def test_dateutil_at_length(rule: str, start: datetime) -> None:
     check_dateutil(rule, start.replace(microsecond=0))
