@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from minutehand.cli.shell import console, of, print_json, read_moment
-from minutehand.schedule import next_fires
+from minutehand.schedule import Rule, around_changes, explain, next_fires
+
+_COLUMNS = ("at", "kind", "mark", "note")
 
 
 def run(
@@ -17,14 +19,27 @@ def run(
     timezone: Annotated[str, typer.Option(help="IANA time zone.")] = "UTC",
     count: Annotated[int, typer.Option(help="How many fires.")] = 5,
     after: Annotated[str | None, typer.Option(help="From when, e.g. 2026-03-28T00:00:00Z. Default: now.")] = None,
+    key: Annotated[str | None, typer.Option(help="Identity of the schedule, TENANT/NAME, which H spreads by.")] = None,
+    *,
+    around_dst: Annotated[
+        bool, typer.Option("--around-dst", help="The next two changes of the clocks, with the fires around them.")
+    ] = False,
+    in_words: Annotated[bool, typer.Option("--explain", help="Say it in words first.")] = False,
 ) -> None:
     """Show the next fires of an expression."""
     since = read_moment(after, "after") or datetime.now(UTC)
-    fires = next_fires(expression, timezone=timezone, after=since, count=count)
+    shell = of(context)
+    if in_words and not shell.as_json:
+        console.print(explain(expression, timezone, after=since, key=key).words, highlight=False, markup=False)
+    if around_dst:
+        rule = Rule.of(expression, timezone=timezone)
+        shell.list(around_changes(rule, after=since, each=count, key=key), _COLUMNS)
+        return
+    fires = next_fires(expression, timezone=timezone, after=since, count=count, key=key)
     for fire in fires:
-        if of(context).as_json:
+        if shell.as_json:
             print_json(fire.isoformat())
         else:
             console.print(f"{fire:%a} {fire.isoformat(sep=' ', timespec='seconds')}  [dim]{fire.tzname()}")
-    if not fires and not of(context).as_json:
+    if not fires and not shell.as_json:
         console.print("[dim]never again")

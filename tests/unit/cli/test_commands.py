@@ -135,6 +135,32 @@ class TestPreview:
         _, out, _ = say(*words)
         assert out.splitlines() == ["Sat 2026-03-28 02:30:00+01:00  CET", "Sun 2026-03-29 03:00:00+02:00  CEST"]
 
+    def test_around_the_changes_of_the_clocks(self, say: Say) -> None:
+        words = (
+            "preview",
+            "30 2 * * *",
+            "--timezone",
+            "Europe/Berlin",
+            "--after",
+            "2026-11-21T00:00:00Z",
+            "--count",
+            "1",
+        )
+        rows = told(say, *words, "--around-dst")
+        assert [(row["at"], row["mark"]) for row in rows] == [
+            ("2027-03-27T02:30:00+01:00", ""),
+            ("2027-03-28T03:00:00+02:00", "forward"),
+            ("2027-03-28T03:00:00+02:00", "gap"),
+            ("2027-10-31T02:30:00+02:00", "first pass"),
+            ("2027-10-31T02:00:00+01:00", "back"),
+            ("2027-11-01T02:30:00+01:00", ""),
+        ]
+        assert say(*words, "--explain")[1].splitlines()[0] == "At 02:30"
+
+    def test_what_spreads_by_a_key_needs_one(self, say: Say) -> None:
+        assert say("preview", "H * * * *")[0] == 1
+        assert len(told(say, "preview", "H * * * *", "--key", "acme/report", "--count", "3")) == 3
+
     def test_an_end_is_said(self, say: Say) -> None:
         assert say("preview", "at(2020-01-01T00:00:00)")[1].strip() == "never again"
 
