@@ -22,6 +22,7 @@ from minutehand.views import Page, Schedule
 
 _T = TypeVar("_T")
 _UPCOMING = 5  # next fires that get_schedule shows
+_READ = 25  # heads that are read at once at least: many deleted ones in a row must not cost a query each
 
 
 class Schedules(Base):
@@ -173,14 +174,23 @@ class Schedules(Base):
     ) -> Page:
         """Schedules in order of name; deleted ones only with ``state="DELETED"``. Reads about what it returns."""
         wanted = None if state is None else _state(state)
-        heads: list[Head] = []
+        _check_listing(prefix, cursor)
         checked_limit(limit)
+        heads: list[Head] = []
         while True:
-            page = self._services.schedules.page(self.tenant, prefix=prefix, limit=limit - len(heads), cursor=cursor)
+            size = max(limit - len(heads), _READ)
+            page = self._services.schedules.page(self.tenant, prefix=prefix, limit=size, cursor=cursor)
             heads += [h for h in page.items if (h.state is wanted if wanted else h.state is not ScheduleState.DELETED)]
-            cursor = page.cursor
+            cursor = page.cursor if len(heads) <= limit else heads[limit - 1].name
             if cursor is None or len(heads) >= limit:
-                return Page(items=[views.schedule_view(head) for head in heads], cursor=cursor)
+                return Page(items=[views.schedule_view(head) for head in heads[:limit]], cursor=cursor)
+
+
+def _check_listing(prefix: str, cursor: str | None) -> None:
+    if prefix != "":
+        check_name(prefix, "prefix")
+    if cursor is not None and not check_name(cursor, "cursor").startswith(prefix):
+        raise InvalidInput("cursor", cursor, "is not of this listing", "pass the cursor of the page before")
 
 
 def _seed() -> str:
