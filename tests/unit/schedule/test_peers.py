@@ -36,13 +36,12 @@ def ours(expression: str, zone: str, after: datetime, count: int) -> list[dateti
 
 
 @cache
-def skips_midnight(zone: str) -> bool:
-    changes = zones.table(zone).changes(0, 2_200_000_000)
-    return any(
-        (instant + before) // 86400 < (instant + after - 1) // 86400 or not (instant + before) % 86400
-        for instant, before, after in changes
-        if after > before
-    )
+def changes_over_midnight(zone: str) -> bool:
+    """Whether a midnight was ever skipped or shown twice: there cronsim answers with one that is not, or is over."""
+    spans = [
+        sorted((instant + before, instant + after)) for instant, before, after in zones.table(zone).changes(0, 2**31)
+    ]
+    return any(-(-low // 86400) * 86400 < high for low, high in spans)
 
 
 def check_croniter(cron: Cron, after: datetime) -> None:
@@ -59,7 +58,7 @@ def check_cronsim(cron: Cron, zone: str, instant: int, hours: int) -> None:
     starred = cron.minute.text[0] == "*" or cron.hour.text[0] == "*"
     assume(cron.fixed is not starred)  # cronsim, like Debian, takes `1-5/2` for a set time
     after = datetime.fromtimestamp(instant, UTC) + timedelta(hours=hours)
-    assume(cron.fixed or not skips_midnight(zone))  # there cronsim lets a wildcard fire at a midnight that is not
+    assume(cron.fixed or not changes_over_midnight(zone))
     # Asked from within the second pass cronsim answers with instants of the first, which are over.
     assume(not cron.fixed or zones.table(zone).showing(int(after.timestamp())) != "second")
     found = ours(cron.text, zone, after, 6)
@@ -78,19 +77,19 @@ def check_dateutil(rule: str, start: datetime) -> None:
         assert found == [fire.replace(tzinfo=UTC) for fire in islice(rrulestr(text), len(found))]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, derandomize=True)  # the proofs explore: a new quirk of a peer fails no build
 @given(crons, moments)
 def test_croniter_agrees_on_naive_time(cron: Cron, after: datetime) -> None:
     check_croniter(cron, after)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, derandomize=True)  # the proofs explore: a new quirk of a peer fails no build
 @given(crons, st.sampled_from(CHANGES), st.integers(-30, 4))
 def test_cronsim_agrees_around_changes_of_the_clocks(cron: Cron, change: tuple[str, int], hours: int) -> None:
     check_cronsim(cron, *change, hours)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, derandomize=True)  # the proofs explore: a new quirk of a peer fails no build
 @given(recurrence_rules(), moments)
 def test_dateutil_agrees_on_recurrence_rules(rule: str, start: datetime) -> None:
     check_dateutil(rule, start.replace(microsecond=0))
