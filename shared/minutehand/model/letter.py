@@ -28,10 +28,15 @@ def decode_letter(text: str) -> DeadLetter | None:
     """The worker's letter behind a body; None for a message that SQS moved as it was."""
     try:
         given = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(given, dict) or "letter" not in given:
         return None
-    verdict = given.get("verdict", {})
-    known = {name: verdict[name] for name in ("fence", "error_type", "error", "traceback") if name in verdict}
-    return DeadLetter(body=str(given.get("body", "")), reason=str(verdict.get("reason", "unknown")), **known)
+    verdict = given["verdict"] if isinstance(given.get("verdict"), dict) else {}
+    fence = verdict.get("fence", 0)
+    return DeadLetter(
+        body=str(given.get("body", "")),
+        reason=str(verdict.get("reason", "unknown")),
+        fence=fence if isinstance(fence, int) else 0,
+        **{name: str(verdict[name]) for name in ("error_type", "error", "traceback") if name in verdict},
+    )
