@@ -1,0 +1,161 @@
+"""Messages and letters: what is sent is what is read, and nothing that is not ours raises anything but Unreadable."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from minutehand.model.letter import DeadLetter, decode_letter, encode_letter
+from minutehand.model.message import SCHEMA, Message, TooNew, Unreadable, decode
+from minutehand.model.names import RunRef, fire_ref, one_off_ref
+from minutehand.model.policies import Backoff, Delivery, Overrides, Retry, Start
+
+NAMES = st.text("abcXYZ019._:@/-", min_size=1, max_size=40)
+TIMES = st.integers(1, 10**14)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+OVERRIDES = st.builds(
+    Overrides,
+    delivery=st.none() | st.sampled_from(Delivery),
+    start=st.none() | st.sampled_from(Start),
+    retry=st.none()
+    | st.builds(
+        Retry,
+        max_attempts=st.integers(1, 1_000),
+        base=st.floats(0, 1_000),
+        backoff=st.sampled_from(Backoff),
+        retry_on=st.sampled_from([(), ("OSError", "ValueError")]),
+    ),
+    timeout=st.none() | st.floats(0, 1_000),
+)
+MESSAGES = st.builds(
+    Message,
+    run=st.one_of(
+        st.builds(lambda n, f: fire_ref(f"acme/{n}", f), NAMES, TIMES), st.builds(one_off_ref, st.just("acme"), NAMES)
+    ),
+    revision=st.integers(0, 10**6),
+    job=NAMES,
+    due=TIMES,
+    not_before=TIMES,
+    payload=st.none() | JSON.map(lambda value: json.dumps(value, separators=(",", ":"))),
+    payload_ref=st.none() | NAMES,
+    timezone=st.sampled_from(["UTC", "Europe/Berlin"]),
+    start=st.sampled_from(Start),
+    overrides=OVERRIDES,
+    fence=st.integers(0, 10**6),
+    trace=st.none() | st.text(min_size=1),
+    returned=st.integers(0, 3),
+    unknown_since=st.none() | st.integers(1, 10**14),
+)
+
+
+@given(MESSAGES)
+def test_a_message_is_read_as_it_was_sent(message: Message) -> None:
+    body = message.encode()
+    assert decode(body) == message
+    assert json.loads(body)["v"] == SCHEMA
+    body.encode("ascii")
+
+
+@given(MESSAGES, st.text(), st.none() | JSON)
+def test_fields_of_a_later_release_are_passed_over(message: Message, name: str, value: Any) -> None:
+    body = json.loads(message.encode())
+    assert decode(json.dumps(body | {f"later {name}": value})) == message
+
+
+def test_a_small_message_is_small() -> None:
+    message = Message(run=fire_ref("acme/report", 10**12), revision=1, job="report", due=10**12, not_before=10**12)
+    assert len(message.encode()) < 130
+
+
+@given(st.text() | JSON.map(json.dumps))
+def test_what_is_no_message_is_unreadable_and_nothing_else(text: str) -> None:
+    with pytest.raises(Unreadable):
+        decode(text)
+
+
+@given(MESSAGES, st.data())
+def test_a_message_with_something_missing_or_wrong_is_unreadable_or_read(message: Message, data: st.DataObject) -> None:
+    body = json.loads(message.encode())
+    name = data.draw(st.sampled_from(sorted(body)))
+    value = data.draw(st.none() | JSON)
+    body[name] = value
+    try:
+        read = decode(json.dumps(body))
+    except Unreadable:
+        return
+    assert isinstance(read, Message)
+    read.encode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "[" * 100_000,
+        '{"v":' * 50_000,
+        '{"v":1,"run":"a/b#1","job":"j","start":"prompt","due":Infinity}',
+        '{"v":1,"run":"a/b#1","job":"j","start":"prompt","due":NaN}',
+        '{"v":1,"run":"a/b#1","job":"j","start":"prompt","due":1,"policies":{"retry":{"base":[]}}}',
+        '{"v":1,"run":"a/b#1","job":"j","start":"prompt","due":1,"policies":7}',
+        '{"v":Infinity}',
+        '{"v":null}',
+    ],
+)
+def test_what_is_made_to_hurt_is_unreadable(body: str) -> None:
+    with pytest.raises(Unreadable):
+        decode(body)
+    assert decode_letter(body) is None
+
+
+@pytest.mark.parametrize("version", [SCHEMA + 1, 99])
+def test_a_message_of_a_later_schema_is_told_apart(version: int) -> None:
+    with pytest.raises(TooNew, match="deploy the workers first"):
+        decode(json.dumps({"v": version}))
+
+
+@given(
+    st.builds(
+        DeadLetter,
+        body=st.text(),
+        reason=st.text(min_size=1),
+        fence=st.integers(0, 10**6),
+        error_type=st.text(),
+        error=st.text(),
+        traceback=st.text(),
+    )
+)
+def test_a_letter_is_read_as_it_was_sent(letter: DeadLetter) -> None:
+    assert decode_letter(encode_letter(letter)) == letter
+
+
+@given(st.text() | JSON.map(json.dumps) | MESSAGES.map(Message.encode))
+def test_what_sqs_moved_as_it_was_is_no_letter(text: str) -> None:
+    assert decode_letter(text) is None
+
+
+@pytest.mark.parametrize("body", ['{"letter":1}', '{"letter":1,"verdict":{}}', '{"letter":1,"body":5}'])
+def test_a_letter_with_gaps_is_a_letter(body: str) -> None:
+    letter = decode_letter(body)
+    assert letter is not None
+    assert letter.reason == "unknown"
+
+
+@pytest.mark.parametrize(
+    "body", ['{"letter":1,"verdict":[]}', '{"letter":1,"verdict":null}', '{"letter":1,"verdict":"x"}']
+)
+def test_a_letter_whose_verdict_is_garbage_raises_nothing_else(body: str) -> None:
+    letter = decode_letter(body)
+    assert letter is None or letter.reason
+
+
+def test_a_run_ref_says_whose_it_is() -> None:
+    assert fire_ref("acme/s", 5) == RunRef("acme/s", "000000000000005")
+    assert str(one_off_ref("acme", "k")) == "acme/~k#once"
+    assert [one_off_ref("acme", "k").is_one_off, fire_ref("acme/s", 5).is_one_off] == [True, False]
+    assert one_off_ref("acme", "k").tenant == fire_ref("acme/s/t", 5).tenant == "acme"
