@@ -65,6 +65,13 @@ def test_a_process_that_dies_costs_one_attempt_and_no_waiting(stage: Stage, how:
     assert not stage.worker.desk.abandoned.is_set(), "the worker goes on"
 
 
+def test_where_a_death_can_only_be_seen_by_reaping_it_is_seen_too(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "waitid")
+    assert stage.run("die", "exit").error_code == "exit 3"
+
+
 def test_steps_and_checkpoint_outlive_the_process(stage: Stage, tmp_path: Path) -> None:
     to = tmp_path / "effects"
     first = stage.run("steps", {"to": str(to), "large": 70_000})

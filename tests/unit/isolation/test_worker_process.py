@@ -29,6 +29,16 @@ from tests.unit.isolation.stage import Stage
 Stage().run("wait", {"to": sys.argv[1], "how": "gil and fork"})
 """
 
+ELSEWHERE = """
+import fcntl, os, time
+del fcntl.F_SETSIG
+from minutehand.isolation import launch
+launch._hold_on()
+assert os.read(0, 1) == b"", "the job's standard input is empty"
+print("ready", flush=True)
+time.sleep(60)
+"""
+
 
 @contextmanager
 def working(memory: Memory, *, grace: float = 0) -> Iterator[WorkerProcess]:
@@ -78,3 +88,11 @@ def test_nothing_of_a_job_outlives_a_worker_that_is_killed(tmp_path: Path) -> No
         assert len(living(group)) == 2
         worker.send_signal(signal.SIGKILL)
     assert until(lambda: living(group) == [], 5)
+
+
+def test_where_the_kernel_cannot_be_asked_a_thread_holds_on_to_the_worker() -> None:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", ELSEWHERE], **pipes, start_new_session=True) as child:  # type: ignore[call-overload]
+        assert child.stdout.readline() == b"ready\n"
+        child.stdin.close()
+        assert child.wait(10) == -signal.SIGKILL
