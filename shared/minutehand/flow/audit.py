@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.flow.claim import Order, materialise
@@ -43,6 +44,9 @@ class AuditReport:
     schedules: int = 0  # ACTIVE heads looked at
     rearmed: int = 0  # of these, without a chain: armed again
     unclaimed: int = 0  # fires of the recent past without a run: claimed now
+    moved: int = (
+        0  # runs at instants that are no fires any more, since the rules of their time zone changed: only reported
+    )
     resent: int = 0  # runs waiting or running long past their time: sent again
     quarantined: int = 0  # entries that were moved aside and wait for a human
     tidied: int = 0  # entries of closed revisions that lay beyond their end: removed
@@ -162,7 +166,9 @@ def _runs_of(head: Head, services: Services, clock: Clock, window: int, report: 
         now = clock()
         after, upto = max(revision.active_from, now - window), now - GRACE
         runs = {run.ref: run for run in services.ledger.window(head.owner, after=after, upto=upto)}
-        report.unclaimed += _claim_missing(revision, runs.keys(), after, upto, services, clock)
+        due = _recomputed(revision, after, upto)
+        report.unclaimed += _claim_missing(revision, due, runs.keys(), services, clock)
+        report.moved += _moved(revision, due, runs.values())
         for run in runs.values():
             report.resent += is_stuck(run, now) and _resend(run, services, clock)
     except Exception as problem:  # noqa: BLE001 (reported by name; the other schedules are audited all the same)
@@ -170,11 +176,26 @@ def _runs_of(head: Head, services: Services, clock: Clock, window: int, report: 
         log.error("audit.failed", extra={"schedule": head.owner, "error": f"{type(problem).__name__}: {problem}"})
 
 
-def _claim_missing(
-    revision: Revision, present: Collection[RunRef], after: int, upto: int, services: Services, clock: Clock
-) -> int:
+def _recomputed(revision: Revision, after: int, upto: int) -> list[int]:
+    """The fires in ``(after, upto]``, as the time engine has them today."""
     table = timetable(revision.definition.rule, anchor=revision.counts_from, key=revision.owner)
-    due = [fire for fire, _ in zip(fires(table, after, upto), range(_MOST), strict=False)]
+    return list(islice(fires(table, after, upto), _MOST))
+
+
+def _moved(revision: Revision, due: Sequence[int], runs: Iterable[Run]) -> int:
+    """Runs at instants that are no fires any more: the rules of a time zone changed after they were claimed."""
+    until = due[-1] if len(due) == _MOST else None
+    known = set(due)
+    of_it = (run for run in runs if run.revision == revision.number and (until is None or run.due <= until))
+    moved = [run for run in of_it if run.due not in known]
+    for run in moved:
+        log.warning("audit.moved", extra={"run_id": str(run.ref)})
+    return len(moved)
+
+
+def _claim_missing(
+    revision: Revision, due: Sequence[int], present: Collection[RunRef], services: Services, clock: Clock
+) -> int:
     missing = [Order(revision, fire) for fire in due if fire_ref(revision.owner, fire) not in present]
     if missing and _is_waiting_in_agenda(revision, missing[0].fire, services):
         return 0  # the ticker is behind, and will come to them

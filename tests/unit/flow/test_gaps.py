@@ -10,6 +10,7 @@ import pytest
 from minutehand import Registry, RunState, Scheduler
 from minutehand.flow.audit import audit
 from minutehand.flow.bury import bury_one
+from minutehand.flow.claim import Order
 from minutehand.flow.handle import handle
 from minutehand.flow.heartbeat import HIDDEN, Ticket
 from minutehand.flow.ports import Delivery
@@ -164,3 +165,17 @@ def test_garbage_in_the_queue_stops_nothing_beside_it(garbage: str) -> None:
     assert {place.scheduler.get_run(run).state for run in runs} == {RunState.SUCCEEDED}
     (letter,) = place.services.dead.receive(most=10, wait=0)
     assert bury_one(letter, place.services, place.clock).action == "unreadable"
+
+
+def test_the_auditor_reports_runs_at_instants_that_are_no_fires_any_more() -> None:
+    place = Place()
+    place.scheduler.create_schedule("half-hourly", "work", "*/30 * * * *")
+    place.clock.advance(timedelta(minutes=70))
+    tick(place.services, clock=place.clock, holder="ticker")
+    (entry,) = place.memory.entries()
+    (revision,) = place.services.schedules.revisions([("acme/half-hourly", 1)]).found.values()
+    odd = Order(revision, entry.due - 17 * 60_000 - 3_600_000).run(place.clock())
+    place.services.ledger.claim([odd])
+    place.worker("first").work()
+    report = audit(place.services, clock=place.clock)
+    assert (report.moved, report.unclaimed, report.failed) == (1, 0, 0)
