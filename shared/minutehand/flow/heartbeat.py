@@ -51,18 +51,18 @@ class Heartbeat:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._tickets: set[Ticket] = set()
+        self._tickets: dict[Ticket, None] = {}  # in the order in which they came, so that a simulated history can be repeated
         self._lock = threading.Lock()  # held while visibility is extended: what was let go is not hidden again
 
     def take(self, tickets: list[Ticket]) -> None:
         """Keep these messages hidden until they are let go."""
         with self._lock:
-            self._tickets.update(tickets)
+            self._tickets.update(dict.fromkeys(tickets))
 
     def let_go(self, ticket: Ticket) -> None:
         """Stop keeping this one."""
         with self._lock:
-            self._tickets.discard(ticket)
+            self._tickets.pop(ticket, None)
 
     def at_hand(self) -> list[Ticket]:
         """All tickets, leased or not."""
