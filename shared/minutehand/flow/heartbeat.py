@@ -51,7 +51,7 @@ class Heartbeat:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._tickets: dict[Ticket, None] = {}  # in the order in which they came, so that a simulated history can be repeated
+        self._tickets: dict[Ticket, None] = {}  # in the order of coming: a simulated history can be repeated
         self._lock = threading.Lock()  # held while visibility is extended: what was let go is not hidden again
 
     def take(self, tickets: list[Ticket]) -> None:
