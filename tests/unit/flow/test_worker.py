@@ -156,7 +156,9 @@ def test_a_message_about_no_run_is_dropped() -> None:
     assert len(world.memory.work) == 0
 
 
-@pytest.mark.parametrize("body", ["", "{", "[]", "null", "[" * 99_999, '{"v":1}', '{"v":"x","run":"a#b"}', "\x00", '{"v":1,"run":1}'])
+@pytest.mark.parametrize(
+    "body", ["", "{", "[]", "null", "[" * 99_999, '{"v":1}', '{"v":"x","run":"a#b"}', "\x00", '{"v":1,"run":1}']
+)
 def test_what_is_no_message_goes_to_the_dead_letters_with_the_reason(body: str) -> None:
     world = submitted()
     world.memory.work.put(body)
