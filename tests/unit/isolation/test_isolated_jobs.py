@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -164,6 +165,10 @@ def test_its_timeout_kills_it_and_all_that_it_started(stage: Stage, tmp_path: Pa
 @pytest.mark.parametrize(("how", "error"), [("asks", None), ("fails", "OSError")])
 def test_it_sees_its_cancellation_at_a_heartbeat(stage: Stage, tmp_path: Path, how: str, error: str | None) -> None:
     started = stage.start("wait", {"to": str(tmp_path / "mark"), "how": how})
+    (ticket,) = stage.worker.desk.heartbeat.at_hand()
+    for _ in range(1_000):  # its progress comes through a socket, its mark through a file: either may be first
+        if ticket.progress is not None or threading.Event().wait(0.01):
+            break
     stage.scheduler.cancel_run(started.run_id)
     stage.beat()
     started.end()
