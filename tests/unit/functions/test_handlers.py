@@ -1,0 +1,84 @@
+"""The handlers with events as Lambda gives them, over services in memory."""
+
+from __future__ import annotations
+
+import copy
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from minutehand import Registry, Retry, RunState, Scheduler
+from minutehand.flow.heartbeat import HIDDEN
+from minutehand.testing import ManualClock, Memory
+
+EVENTS = Path(__file__).parent / "events"
+
+
+class LambdaContext:
+    function_name = "minutehand-worker"
+    memory_limit_in_mb = 256
+    invoked_function_arn = "arn:aws:lambda:eu-west-1:123456789012:function:minutehand-worker"
+    aws_request_id = "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
+
+    def get_remaining_time_in_millis(self) -> int:
+        return 60_000
+
+
+class Stack:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Minutehand")
+        monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "minutehand-test")
+        monkeypatch.setenv("POWERTOOLS_TRACE_DISABLED", "true")
+        clock = ManualClock(datetime.now(UTC))
+        self.services = Memory(clock, shards=2).connect()
+        self.registry = Registry()
+        self.scheduler = Scheduler("acme", jobs=self.registry, services=self.services, clock=clock)
+        for part in ("ticker", "worker", "undertaker", "auditor"):
+            monkeypatch.setattr(f"functions.{part}.handler.services", lambda: self.services)
+        monkeypatch.setattr("functions.worker.handler._jobs", lambda: self.registry)
+
+    def batch(self, deliveries: Any) -> dict[str, Any]:
+        event: dict[str, Any] = json.loads((EVENTS / "sqs.json").read_text())
+        (record,) = event["Records"]
+        event["Records"] = []
+        for number, delivery in enumerate(deliveries):
+            changed = {"messageId": str(number), "body": delivery.body, "receiptHandle": delivery.receipt}
+            event["Records"].append(copy.deepcopy(record) | changed)
+        return event
+
+
+def invoke(part: str, event: dict[str, Any]) -> Any:
+    module = __import__(f"functions.{part}.handler", fromlist=["handler"])
+    return module.handler(event, LambdaContext())
+
+
+def test_a_batch_runs_and_what_fails_for_good_is_buried(monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = Stack(monkeypatch)
+
+    @stack.registry.job("good")
+    def good(ctx: object, payload: object) -> None:
+        """Do nothing, well."""
+
+    @stack.registry.job("bad", retry=Retry(max_attempts=1))
+    def bad(ctx: object, payload: object) -> None:
+        raise ValueError("boom")
+
+    runs = [stack.scheduler.submit(job).id for job in ("good", "bad", "good")]
+    received = stack.services.work.receive(most=10, wait=0, visibility=HIDDEN)
+    assert invoke("worker", stack.batch(received)) == {"batchItemFailures": []}
+    states = [stack.scheduler.get_run(run).state for run in runs]
+    assert states == [RunState.SUCCEEDED, RunState.DEAD, RunState.SUCCEEDED]
+    assert stack.services.work.receive(most=10, wait=0, visibility=HIDDEN) == []
+    letters = stack.services.dead.receive(most=10, wait=0)
+    assert invoke("undertaker", stack.batch(letters)) == {"batchItemFailures": []}
+    (dead,) = stack.scheduler.list_dead().items
+    assert (dead.id, dead.error_type) == (runs[1], "ValueError")
+
+
+def test_the_ticker_and_the_auditor_need_nothing_of_their_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    Stack(monkeypatch)
+    event = json.loads((EVENTS / "scheduler.json").read_text())
+    assert invoke("ticker", event) == {"claimed": 0, "sent": 0, "left": 0}
+    assert invoke("auditor", event)["schedules"] == 0
