@@ -1,0 +1,138 @@
+"""What must hold of a history, decided from what was seen: leases, renewals, accepted acts, and the pure time engine.
+
+It knows fires, starts and the owner's acts, not how the flow brings them about.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from minutehand.model.moment import SECOND
+from minutehand.model.names import RunRef, fire_ref
+from minutehand.model.run import Run, RunState
+from minutehand.model.schedule import ClosedBy, Revision, ScheduleState
+from minutehand.runs.transitions import LEASE, SKEW
+from minutehand.schedule import fires, timetable
+
+from tests.unit.flow.histories import Process, Stage
+
+STOPPED = (ClosedBy.PAUSED, ClosedBy.DELETED)
+
+
+@dataclass
+class Lease:
+    """A start that was committed."""
+
+    ref: RunRef
+    fence: int
+    revision: int
+    attempt: int
+    at: int  # UTC ms
+    by: str
+    renewed: int = 0  # UTC ms of the last sign of life
+    given_up: bool = False  # settled, released or continued: another attempt is in order
+
+
+@dataclass
+class Seen:
+    """All that an outsider saw."""
+
+    stage: Stage
+    leases: dict[tuple[RunRef, int], Lease] = field(default_factory=dict)
+    stops: list[tuple[str, int, int]] = field(
+        default_factory=list
+    )  # owner, revision, UTC ms at which the call had returned
+    submitted: list[tuple[RunRef, int]] = field(default_factory=list)  # accepted one-offs and when they were due
+
+    def look(self, process: Process, detail: object) -> None:
+        """After each call: what it did to a run."""
+        verb, items = detail.verb, detail.items  # type: ignore[attr-defined]
+        if verb not in ("lease", "renew", "retry", "release", "continue"):
+            return
+        (ref,) = items
+        row = self.stage.memory.row(ref)
+        if row is None or not row["fence"]:
+            return
+        key = (ref, row["fence"])
+        if verb == "lease" and row["state"] == RunState.RUNNING and key not in self.leases:
+            now = self.stage.now
+            self.leases[key] = Lease(ref, row["fence"], row["rev"], row["attempt"], now, process.name, renewed=now)
+        elif verb == "renew" and row["state"] == RunState.RUNNING and row["worker"] == process.name:
+            self.leases[key].renewed = self.stage.now
+        elif row["state"] in (RunState.RETRYING, RunState.CONTINUED) and key in self.leases:
+            self.leases[key].given_up = True
+
+    # Verdicts.
+
+    def violations(self, upto: int, skew: int) -> list[str]:
+        """What does not hold; ``upto`` (UTC ms): fires up to then must be dealt with. ``skew``: how far clocks differed."""
+        runs = {run.ref: run for run in self.stage.memory.runs()}
+        return [
+            *self._lost_fires(runs, upto),
+            *self._doubles(skew),
+            *self._after_stop(),
+            *self._unfinished(runs, upto),
+            *self._one_offs(runs, upto),
+            *self._chains(),
+        ]
+
+    def _lost_fires(self, runs: dict[RunRef, Run], upto: int) -> list[str]:
+        found = []
+        started = {lease.ref for lease in self.leases.values()}
+        for head in self.stage.memory.heads():
+            revisions = self.stage.memory.revisions(head.owner)
+            for place, revision in enumerate(revisions):
+                stopped = any(later.closed_by in STOPPED for later in revisions[place:])
+                for fire in _fires_of(revision, upto):
+                    ref = fire_ref(revision.owner, fire)
+                    run = runs.get(ref)
+                    if ref in started or (stopped and (run is None or run.state is RunState.CANCELLED)):
+                        continue
+                    found.append(f"lost: {ref} of revision {revision.number}, {run and run.state}")
+        return found
+
+    def _doubles(self, skew: int) -> list[str]:
+        """A second start needs a first one that was given up, or whose holder had been silent for a lease."""
+        found = []
+        for (ref, fence), lease in self.leases.items():
+            before = self.leases.get((ref, fence - 1))
+            if before is None or before.given_up:
+                continue
+            silent = lease.at - before.renewed
+            if silent < LEASE + SKEW - 2 * skew:
+                found.append(f"twice: {ref} fence {fence} after {silent} ms of silence of {before.by}")
+        once = {ref for ref, _ in self.leases if "once" in ref.owner}
+        found += [f"at most once, twice: {ref}" for ref in once if (ref, 2) in self.leases]
+        return found
+
+    def _after_stop(self) -> list[str]:
+        return [
+            f"after stop: {lease.ref} of revision {lease.revision} at +{lease.at - at} ms"
+            for owner, revision, at in self.stops
+            for lease in self.leases.values()
+            if lease.ref.owner == owner and lease.revision <= revision and lease.fence == 1 and lease.at > at
+        ]
+
+    def _unfinished(self, runs: dict[RunRef, Run], upto: int) -> list[str]:
+        return [
+            f"unfinished: {ref} {run.state}" for ref, run in runs.items() if run.due <= upto and not run.is_terminal
+        ]
+
+    def _one_offs(self, runs: dict[RunRef, Run], upto: int) -> list[str]:
+        started = {lease.ref for lease in self.leases.values()}
+        return [f"lost one-off: {ref}" for ref, due in self.submitted if due <= upto and ref not in started]
+
+    def _chains(self) -> list[str]:
+        """Every active schedule goes on."""
+        waiting = {entry.id for entry in self.stage.memory.entries()}
+        return [
+            f"chain dead: {head.owner}#{head.revision}"
+            for head in self.stage.memory.heads()
+            if head.state is ScheduleState.ACTIVE and f"{head.owner}#{head.revision}" not in waiting
+        ]
+
+
+def _fires_of(revision: Revision, upto: int) -> list[int]:
+    end = upto if revision.active_until is None else min(upto, revision.active_until)
+    table = timetable(revision.definition.rule, anchor=revision.counts_from, key=revision.owner)
+    return [fire for fire in fires(table, revision.active_from, end) if fire % SECOND == 0 or fire]
