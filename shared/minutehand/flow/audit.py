@@ -72,7 +72,7 @@ def audit(
         _chains(active, services, clock, shards, report)
         for head in active:
             _runs_of(head, services, clock, window, report)
-    report.tidied = sum(tidy(shard, services) for shard in range(shards))
+    report.tidied = sum(tidy(shard, services, clock) for shard in range(shards))
     if segments:
         _overdue(clock() // HOUR % segments, segments, services, clock, report)
     report.quarantined = sum(len(services.agenda.quarantined(shard)) for shard in range(shards))

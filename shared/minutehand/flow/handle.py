@@ -15,6 +15,7 @@ from minutehand.flow.claim import Order, materialise
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.publish import fire_message, one_off_message, publish
 from minutehand.flow.steps import LOOKAHEAD, REACH, Step, plan_step
+from minutehand.flow.sweep import sweep_beyond
 from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.message import Message
 from minutehand.model.moment import MINUTE, SECOND, STAMP_DIGITS
@@ -161,25 +162,31 @@ def _advance(links: Sequence[_Link], services: Services, clock: Clock, result: H
         if following is not None and (following.key not in accepted or following.key == link.entry.key):
             result.left += 1  # not accepted; or the clock went back meanwhile, and the entry is its own next one
             continue
-        if link.step.exhausted and link.revision.active_until is None and not _complete(link, services, clock, result):
+        if following is None and not _end(link, services, clock, result):
             continue
         result.cut += link.step.cut
         moved.append(link.entry)
     _remove(moved, services, result)
 
 
-def _complete(link: _Link, services: Services, clock: Clock, result: Handled) -> bool:
-    """Mark the schedule complete, unless it was changed meanwhile. False if that could not be answered."""
-    revision = link.revision
+def _end(link: _Link, services: Services, clock: Clock, result: Handled) -> bool:
+    """The chain ends here: finish what its end means. False if that could not be answered."""
     try:
-        done = services.schedules.complete(revision.tenant, revision.name, revision=revision.number, now=clock())
+        if link.revision.active_until is not None:
+            sweep_beyond(link.revision, services, clock)
+        elif link.step.exhausted:
+            _complete(link.revision, services, clock, result)
     except Unavailable as problem:
         _failed(link.entry, problem, result)
         return False
-    if done:
+    return True
+
+
+def _complete(revision: Revision, services: Services, clock: Clock, result: Handled) -> None:
+    """Mark the schedule complete, unless it was changed meanwhile."""
+    if services.schedules.complete(revision.tenant, revision.name, revision=revision.number, now=clock()):
         result.completed += 1
         log.info("schedule.completed", extra={"tenant": revision.tenant, "schedule": revision.name})
-    return True
 
 
 # Single entries: runs and watches.

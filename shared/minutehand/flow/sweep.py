@@ -23,7 +23,19 @@ _ROUNDS = 5  # times that unanswered writes are asked for again before the calle
 def sweep(closed: Revision, services: Services, clock: Clock) -> int:
     """Refuse the unstarted runs of revisions up to ``closed`` that it no longer allows; how many. Raises Unavailable."""
     beyond_only = closed.closed_by in (ClosedBy.REPLACED, ClosedBy.DRAINED)
-    runs = services.ledger.never_leased(closed.owner, after=closed.active_until if beyond_only else None)
+    return _sweep(closed, services, clock, after=closed.active_until if beyond_only else None)
+
+
+def sweep_beyond(closed: Revision, services: Services, clock: Clock) -> int:
+    """The part of a sweep that only its caller does: runs later than the revision's end, claimed and perhaps never sent.
+
+    Whoever takes a closed revision's last entry off the agenda does it again, in case that caller died. Raises Unavailable.
+    """
+    return _sweep(closed, services, clock, after=closed.active_until)
+
+
+def _sweep(closed: Revision, services: Services, clock: Clock, *, after: int | None) -> int:
+    runs = services.ledger.never_leased(closed.owner, after=after)
     refused = 0
     while batch := list(islice(runs, _BATCH)):
         refused += _refuse([run for run in batch if run.revision <= closed.number], closed, services, clock)

@@ -10,9 +10,11 @@ import logging
 from collections.abc import Iterator, Sequence
 
 from minutehand.flow.handle import revision_key
-from minutehand.flow.ports import RevisionKey, Services
+from minutehand.flow.ports import Clock, RevisionKey, Services
+from minutehand.flow.sweep import sweep_beyond
 from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.moment import DAY
+from minutehand.model.schedule import Revision
 
 log = logging.getLogger(__name__)
 
@@ -20,14 +22,15 @@ _PAGE = 500
 FAR = 200 * 365 * DAY  # UTC ms beyond every entry
 
 
-def tidy(shard: int, services: Services) -> int:
-    """Remove the entries of a shard that lie beyond the end of their revision; how many."""
+def tidy(shard: int, services: Services, clock: Clock) -> int:
+    """Remove the entries of a shard that lie beyond the end of their revision; how many. Raises Unavailable."""
     removed = 0
     for page in _chains(shard, services):
         moot = _moot(page, services)
-        for entry in moot:
+        for entry, revision in moot:
+            sweep_beyond(revision, services, clock)
             log.info("audit.tidied", extra={"entry": entry.key})
-        removed += len(services.agenda.remove(moot)) if moot else 0
+        removed += len(services.agenda.remove([entry for entry, _ in moot])) if moot else 0
     return removed
 
 
@@ -41,11 +44,13 @@ def _chains(shard: int, services: Services) -> Iterator[Sequence[Entry]]:
             return
 
 
-def _moot(entries: Sequence[Entry], services: Services) -> list[Entry]:
+def _moot(entries: Sequence[Entry], services: Services) -> list[tuple[Entry, Revision]]:
     keyed = [(entry, key) for entry in entries if (key := _revision_of(entry)) is not None]
     found = services.schedules.revisions({key for _, key in keyed}).found if keyed else {}
-    ends = ((entry, found[key].active_until) for entry, key in keyed if key in found)
-    return [entry for entry, end in ends if end is not None and entry.due > end]
+    known = [(entry, found[key]) for entry, key in keyed if key in found]
+    return [
+        (e, revision) for e, revision in known if revision.active_until is not None and e.due > revision.active_until
+    ]
 
 
 def _revision_of(entry: Entry) -> RevisionKey | None:

@@ -41,7 +41,7 @@ class History:
         self.jobs = Registry()
         self.jobs.job("work", retry=Retry(max_attempts=50, base=5.0, cap=30.0))(self._job)
         self.jobs.job("once", delivery="at_most_once")(self._job)
-        self.faults, self.next_tick, self.one_offs = faults, NOON, 0
+        self.faults, self.next_tick, self.next_act, self.one_offs = faults, NOON, NOON, 0
         self.beats: dict[int, tuple[Process, Any, int]] = {}
 
     def run(self) -> list[str]:
@@ -53,21 +53,26 @@ class History:
                 if quiet:
                     stage.faults = NONE
                 self._arrivals(quiet)
-                progress = [stage.step() for _ in range(self.dice.randint(1, 30))]
-                self._pass_time(any(progress))
+                self._pass_time(self._steps(self.dice.randint(1, 30)))
             return self.seen.violations(NOON + BUSY + QUIET - 15 * MINUTE, self.faults.skew)
         finally:
             stage.close()
+
+    def _steps(self, most: int) -> bool:
+        """Some steps of some processes; whether all of them could be made."""
+        return all(self.stage.step() for _ in range(most))
 
     def _pass_time(self, busy: bool) -> None:
         stage = self.stage
         if busy:
             stage.now += self.dice.choice([0, 0, 50, 500, 1_500])
             return
-        visible = [at for at in (stage.memory.work.next_visible(), stage.memory.dead.next_visible()) if at is not None]
-        upcoming = [self.next_tick, *visible, *(at for at in (stage.next_wake(),) if at is not None)]
-        beats = [beaten + HEARTBEAT for _, _, beaten in self.beats.values()]
-        stage.now = max(stage.now + 1, min(upcoming + beats + [stage.now + 5 * SECOND]))
+        queues = (stage.memory.work.next_visible(), stage.memory.dead.next_visible())
+        beats = [max(beaten + HEARTBEAT, process.wakes) for process, _, beaten in self.beats.values()]
+        events = [self.next_tick, self.next_act, stage.next_wake(), *queues, *beats, stage.now + 5 * SECOND]
+        overdue = any(at is not None and at <= stage.now for at in queues)  # somebody comes for it as the dice will
+        upcoming = min(at for at in events if at is not None and at > stage.now)
+        stage.now = min(upcoming, stage.now + 500) if overdue else upcoming
 
     # Who comes when.
 
@@ -78,9 +83,10 @@ class History:
             for chance in (1.0, 0.0) if quiet else (0.85, 0.25):  # missed and doubled ticks
                 if self.dice.random() < chance:
                     stage.process("ticker", self._tick)
-        if not quiet and self.dice.random() < 0.02:
+        if not quiet and stage.now >= self.next_act:
+            self.next_act += self.dice.choice([0, 1, 10, 60]) * SECOND
             stage.process("owner", self._owner)
-        workers = sum(process.name.startswith("worker") for process in stage.processes)
+        workers = sum(p.name.startswith("worker") and p.wakes <= stage.now for p in stage.processes)
         visible = stage.memory.work.next_visible()
         if visible is not None and visible <= stage.now and workers < 6 and self.dice.random() < 0.5:
             stage.process("worker", self._work)
@@ -120,7 +126,7 @@ class History:
     def _owner(self, process: Process) -> None:
         owner = Scheduler("acme", jobs=self.jobs, services=process.services, clock=process.clock)
         name = self.dice.choice(NAMES)
-        act = self.dice.choice(["submit", "create", "update", "update", "pause", "resume", "delete"])
+        act = self.dice.choice(["submit", "submit", "create", "create", "update", "update", "pause", "resume", "delete"])
         try:
             self._act(act, owner, name)
         except MinutehandError:
