@@ -13,6 +13,7 @@ from minutehand.store.agenda import DynamoAgenda
 from minutehand.store.dead import DynamoDeadIndex
 from minutehand.store.ledger import DynamoLedger
 from minutehand.store.payloads import BucketPayloads
+from minutehand.store.records import DynamoRecords
 from minutehand.store.schedules import DynamoSchedules
 
 
@@ -30,6 +31,7 @@ def connect(settings: Settings, *, backoff: Backoff | None = None) -> Services:
         work=SqsWorkQueue(sqs, settings.queue("work"), backoff=backoff),
         dead=SqsDeadQueue(sqs, settings.queue("dead")),
         dead_index=DynamoDeadIndex(dynamodb, settings.table("runs"), backoff=backoff),
+        records=DynamoRecords(dynamodb, settings.table("runs")),
         payloads=BucketPayloads(Client("s3", settings), settings.bucket),
         retention=retention,
     )

@@ -17,9 +17,8 @@ from itertools import islice
 
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.flow.claim import Order, materialise
-from minutehand.flow.handle import order_of
 from minutehand.flow.ports import Clock, Services
-from minutehand.flow.publish import publish
+from minutehand.flow.publish import order_of, publish
 from minutehand.flow.tidy import FAR, tidy
 from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.moment import HOUR, MINUTE

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from minutehand.errors import Conflict, NotFound, Unavailable
-from minutehand.flow.handle import order_of
 from minutehand.flow.ports import Clock, Services
-from minutehand.flow.publish import publish
+from minutehand.flow.publish import order_of, publish
 from minutehand.model.names import RunRef
 from minutehand.model.run import Run, RunState
 from minutehand.runs.transitions import cancel, hasten, request_cancel

@@ -8,67 +8,39 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 from minutehand.errors import Unavailable
 from minutehand.flow.claim import Order, materialise
+from minutehand.flow.handled import Handled
 from minutehand.flow.ports import Clock, Services
-from minutehand.flow.publish import fire_message, one_off_message, publish
-from minutehand.flow.steps import LOOKAHEAD, REACH, Step, plan_step
+from minutehand.flow.steps import REACH, Step, plan_step
 from minutehand.flow.sweep import sweep_beyond
-from minutehand.model.entry import Entry, EntryKind
-from minutehand.model.message import Message
-from minutehand.model.moment import MINUTE, SECOND, STAMP_DIGITS
-from minutehand.model.run import WAITING, Run, RunState
+from minutehand.model.entry import Entry
+from minutehand.model.moment import STAMP_DIGITS
 from minutehand.model.schedule import Revision
-from minutehand.runs.transitions import SKEW, lose
 
 log = logging.getLogger(__name__)
 
-ORPHAN_PATIENCE = 10 * MINUTE  # how long an entry waits for the run that its submitter was about to put
 _FIRES_AT_ONCE = 2_000  # claimed and sent in one go: bounds memory, fills batches
-
-
-@dataclass(kw_only=True)
-class Handled:
-    """Counts of what handling entries did."""
-
-    entries: int = 0  # looked at
-    done: int = 0  # gone from the agenda
-    claimed: int = 0  # runs created
-    taken_over: int = 0  # runs taken over from an older revision
-    sent: int = 0  # messages accepted
-    resent: int = 0  # of these, for runs that were there already
-    lost: int = 0  # at-most-once runs declared LOST
-    completed: int = 0  # schedules without a further fire
-    left: int = 0  # entries left for later because something was not answered
-    failed: int = 0  # entries that failed for a reason of their own
-    quarantined: int = 0  # of these, moved aside
-    cut: int = 0  # chains with more due than one step takes
-    lag: int = 0  # ms from a fire's time to the acceptance of its message: the largest
-    failures: list[tuple[Entry, Exception]] = field(default_factory=list)  # of entries, for the caller to count on them
-
-    def add(self, other: Handled) -> None:
-        for name, value in vars(other).items():
-            mine = getattr(self, name)
-            setattr(self, name, max(mine, value) if name == "lag" else mine + value)
 
 
 def handle(
     entries: Sequence[Entry], services: Services, clock: Clock, *, reach: int = REACH, trace: str | None = None
 ) -> Handled:
-    """Handle entries of any kinds; each stays unless all of it was done."""
+    """Handle chain entries; each stays unless all of it was done. Raises Unavailable if nothing could be read."""
     result = Handled(entries=len(entries))
-    chains = [e for e in entries if e.kind is EntryKind.CHAIN]
-    if chains:
-        _chains(chains, services, clock, reach, trace, result)
-    for entry in entries:
-        if entry.kind is not EntryKind.CHAIN:
-            _one(entry, services, clock, trace, result)
+    group: list[_Link] = []
+    fires = 0
+    for link in _plan(entries, services, clock, reach, result):
+        group.append(link)
+        fires += len(link.step.fires)
+        if fires >= _FIRES_AT_ONCE:
+            _follow(group, services, clock, trace, result)
+            group, fires = [], 0
+    if group:
+        _follow(group, services, clock, trace, result)
     return result
-
-
-# Chains.
 
 
 @dataclass(frozen=True)
@@ -80,21 +52,6 @@ class _Link:
     step: Step
 
 
-def _chains(
-    entries: Sequence[Entry], services: Services, clock: Clock, reach: int, trace: str | None, result: Handled
-) -> None:
-    group: list[_Link] = []
-    fires = 0
-    for link in _plan(entries, services, clock, reach, result):
-        group.append(link)
-        fires += len(link.step.fires)
-        if fires >= _FIRES_AT_ONCE:
-            _follow(group, services, clock, trace, result)
-            group, fires = [], 0
-    if group:
-        _follow(group, services, clock, trace, result)
-
-
 def _plan(entries: Sequence[Entry], services: Services, clock: Clock, reach: int, result: Handled) -> Iterable[_Link]:
     """Read the revisions and plan each entry's step; one that cannot be planned stops no other."""
     keys = _keys(entries, result)
@@ -104,7 +61,7 @@ def _plan(entries: Sequence[Entry], services: Services, clock: Clock, reach: int
         if key in answer.unanswered:
             result.left += 1
         elif key in answer.broken:
-            _failed(entry, answer.broken[key], result)
+            result.failed_at(entry, answer.broken[key])
         elif key not in answer.found:
             log.warning("entry.orphan", extra={"entry": entry.key})
             gone.append(entry)
@@ -113,10 +70,10 @@ def _plan(entries: Sequence[Entry], services: Services, clock: Clock, reach: int
             try:
                 step = plan_step(revision, after=entry.after, now=now, oldest=now - services.retention, reach=reach)
             except Exception as problem:  # noqa: BLE001 (garbage, or a later release's: this entry's own failure)
-                _failed(entry, problem, result)
+                result.failed_at(entry, problem)
             else:
                 yield _Link(entry, revision, step)
-    _remove(gone, services, result)
+    result.remove(gone, services)
 
 
 def _keys(entries: Sequence[Entry], result: Handled) -> list[tuple[Entry, tuple[str, int]]]:
@@ -126,7 +83,7 @@ def _keys(entries: Sequence[Entry], result: Handled) -> list[tuple[Entry, tuple[
         try:
             keys.append((entry, revision_key(entry)))
         except ValueError as problem:
-            _failed(entry, problem, result)
+            result.failed_at(entry, problem)
     return keys
 
 
@@ -166,7 +123,7 @@ def _advance(links: Sequence[_Link], services: Services, clock: Clock, result: H
             continue
         result.cut += link.step.cut
         moved.append(link.entry)
-    _remove(moved, services, result)
+    result.remove(moved, services)
 
 
 def _end(link: _Link, services: Services, clock: Clock, result: Handled) -> bool:
@@ -177,7 +134,7 @@ def _end(link: _Link, services: Services, clock: Clock, result: Handled) -> bool
         elif link.step.exhausted:
             _complete(link.revision, services, clock, result)
     except Unavailable as problem:
-        _failed(link.entry, problem, result)
+        result.failed_at(link.entry, problem)
         return False
     return True
 
@@ -187,90 +144,3 @@ def _complete(revision: Revision, services: Services, clock: Clock, result: Hand
     if services.schedules.complete(revision.tenant, revision.name, revision=revision.number, now=clock()):
         result.completed += 1
         log.info("schedule.completed", extra={"tenant": revision.tenant, "schedule": revision.name})
-
-
-# Single entries: runs and watches.
-
-
-def _one(entry: Entry, services: Services, clock: Clock, trace: str | None, result: Handled) -> None:
-    """Handle one run or watch entry; its failure is its own."""
-    try:
-        run = entry.kind is EntryKind.RUN
-        done = _run(entry, services, clock, trace, result) if run else _watch(entry, services, clock, result)
-    except Exception as problem:  # noqa: BLE001 (counted on the entry, quarantined in the end; nothing else stops)
-        _failed(entry, problem, result)
-        return
-    if done:
-        _remove([entry], services, result)
-    else:
-        result.left += 1
-
-
-def _run(entry: Entry, services: Services, clock: Clock, trace: str | None, result: Handled) -> bool:
-    """Send a waiting run's message. True when the entry may go."""
-    run = services.ledger.read(entry.run)
-    if run is None:
-        return clock() - entry.created_at > ORPHAN_PATIENCE
-    if run.state not in WAITING:
-        return True
-    if run.not_before > entry.due and run.not_before > clock() + LOOKAHEAD:
-        return _put_again(entry, run.not_before, services)
-    message = order_of(run, services, trace)
-    if message is None:
-        return True
-    sent = publish([message], services.work, clock)[0]
-    result.sent += sent
-    return sent
-
-
-def order_of(run: Run, services: Services, trace: str | None = None) -> Message | None:
-    """The order to run a run that is in the ledger; None if its revision is gone. Raises Unavailable."""
-    if run.ref.is_one_off:
-        return one_off_message(run, trace)
-    key = (run.ref.owner, run.revision)
-    answer = services.schedules.revisions([key])
-    if key in answer.broken:
-        raise answer.broken[key]
-    if key in answer.unanswered:
-        raise Unavailable(f"revision {key[0]}#{key[1]} could not be read; it is tried again at the next tick")
-    revision = answer.found.get(key)
-    return None if revision is None else fire_message(run, revision, trace)
-
-
-def _watch(entry: Entry, services: Services, clock: Clock, result: Handled) -> bool:
-    """An at-most-once run still RUNNING past its lease is LOST; a live one is looked at again at its lease's end."""
-    now, token = clock(), entry.id.rpartition("#")[2]
-    run = services.ledger.read(entry.run)
-    if run is None or run.state is not RunState.RUNNING or run.lease_token != token:
-        announced = run is not None and run.state in WAITING and now < entry.due + SKEW
-        return not announced  # the lease that it announces may still be on its way
-    if now < entry.due:
-        return False
-    moved = services.ledger.move(run.ref, lose(now=now, expires=now + services.retention, token=token))
-    if moved.applied:
-        result.lost += 1
-        log.warning("run.lost", extra={"run_id": str(run.ref), "job": run.job, "tenant": run.ref.tenant})
-        return True
-    until = max((moved.run or run).lease_until or 0, now) + SKEW + SECOND
-    return _put_again(entry, until, services)
-
-
-def _put_again(entry: Entry, due: int, services: Services) -> bool:
-    """Leave the same entry at a later time."""
-    later = replace(entry, due=due, failures=0)
-    return later.key in services.agenda.put([later])
-
-
-# Ends.
-
-
-def _failed(entry: Entry, problem: Exception, result: Handled) -> None:
-    if isinstance(problem, Unavailable):  # nobody's fault but the cloud's: later, and never quarantined for it
-        result.left += 1
-    else:
-        result.failures.append((entry, problem))
-
-
-def _remove(entries: Sequence[Entry], services: Services, result: Handled) -> None:
-    if entries:
-        result.done += len(services.agenda.remove(entries))

@@ -94,6 +94,9 @@ class Schedules(Protocol):
     def complete(self, tenant: str, name: str, *, revision: int, now: int) -> bool:
         """The current revision has no further fire: an ACTIVE head of that revision becomes COMPLETED."""
 
+    def history(self, owner: str) -> Iterator[Revision]:
+        """A schedule's revisions, newest first, read strongly and as far as they are asked for."""
+
     def page(self, tenant: str, *, prefix: str, limit: int, cursor: str | None) -> Page:
         """Heads of a tenant in order of name, deleted ones included; reads what it returns and no more."""
 
@@ -265,6 +268,33 @@ class DeadIndex(Protocol):
         """Delete lines; the keys that were accepted."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """A small JSON document beside an owner's runs. Its version decides races; its key begins with ``~``."""
+
+    owner: str  # "tenant/name", or "tenant/~word" for what is the tenant's
+    key: str  # "~slot", "~backfill~id" …
+    version: int  # 1, 2, 3 …
+    body: Mapping[str, Any]  # JSON-able
+    expires: int | None = None  # UTC ms after which it may go
+
+
+class Records(Protocol):
+    """What the flow has to remember beside runs: who holds a slot, how far a backfill is, what a client token stands for."""
+
+    def read(self, owner: str, key: str) -> Record | None:
+        """One, read strongly."""
+
+    def write(self, record: Record) -> bool:
+        """Put it if the version there is one less (version 1: if nothing is there). True as well if it is there just so already."""
+
+    def remove(self, record: Record) -> bool:
+        """Delete it if it still has this version; True as well if it is gone already."""
+
+    def listed(self, owner: str, prefix: str) -> Iterator[Record]:
+        """Those whose keys begin so, in order of key, read strongly."""
+
+
 class Payloads(Protocol):
     """Payloads too large for a message."""
 
@@ -289,4 +319,5 @@ class Services:
     dead: DeadQueue
     dead_index: DeadIndex
     payloads: Payloads
+    records: Records
     retention: int  # ms for which ended runs stay in the ledger; nothing older is ever claimed

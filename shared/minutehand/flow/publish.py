@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minutehand.flow.ports import Clock, Parcel, WorkQueue
+from minutehand.errors import Unavailable
+from minutehand.flow.ports import Clock, Parcel, Services, WorkQueue
 from minutehand.model.message import Message
 from minutehand.model.policies import Overrides, Start
 from minutehand.model.run import Run
@@ -59,3 +60,17 @@ def one_off_message(run: Run, trace: str | None = None) -> Message:
         fence=run.fence,
         trace=trace,
     )
+
+
+def order_of(run: Run, services: Services, trace: str | None = None) -> Message | None:
+    """The order to run a run that is in the ledger; None if its revision is gone. Raises Unavailable."""
+    if run.ref.is_one_off:
+        return one_off_message(run, trace)
+    key = (run.ref.owner, run.revision)
+    answer = services.schedules.revisions([key])
+    if key in answer.broken:
+        raise answer.broken[key]
+    if key in answer.unanswered:
+        raise Unavailable(f"revision {key[0]}#{key[1]} could not be read; it is tried again at the next tick")
+    revision = answer.found.get(key)
+    return None if revision is None else fire_message(run, revision, trace)

@@ -8,15 +8,17 @@ from __future__ import annotations
 import logging
 
 from minutehand.errors import AlreadyExists, MinutehandError, Unavailable
-from minutehand.flow.handle import ORPHAN_PATIENCE
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.publish import one_off_message, publish
 from minutehand.flow.steps import LOOKAHEAD
 from minutehand.model.entry import Entry, EntryKind
+from minutehand.model.moment import MINUTE
 from minutehand.model.names import shard_of
 from minutehand.model.run import WAITING, Run
 
 log = logging.getLogger(__name__)
+
+ORPHAN_PATIENCE = 10 * MINUTE  # how long an entry waits for the run that its submitter was about to put
 
 
 def submit(run: Run, services: Services, clock: Clock, *, same_time: bool = True, trace: str | None = None) -> Run:

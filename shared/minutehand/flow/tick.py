@@ -6,9 +6,10 @@ import logging
 from dataclasses import dataclass, field
 
 from minutehand.errors import MinutehandError, Misconfigured
-from minutehand.flow.handle import Handled, handle
+from minutehand.flow.handled import Handled
 from minutehand.flow.ports import Clock, DuePage, Services
 from minutehand.flow.steps import LOOKAHEAD
+from minutehand.flow.timers import handle_any
 from minutehand.model.moment import MINUTE, SECOND
 
 log = logging.getLogger(__name__)
@@ -84,7 +85,7 @@ def _drain(
     failed: set[str] = set()
     cut = False
     while True:
-        handled = handle([e for e in page.entries if e.key not in failed], services, clock, trace=trace)
+        handled = handle_any([e for e in page.entries if e.key not in failed], services, clock, trace=trace)
         failed |= {entry.key for entry, _ in handled.failures}
         _count_failures(handled, services, clock)
         cut = cut or handled.cut > 0

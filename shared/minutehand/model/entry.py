@@ -16,6 +16,10 @@ class EntryKind(StrEnum):
     CHAIN = "chain"  # materialise the revision's fires and leave the next entry
     RUN = "run"  # send the run's message if it still waits
     WATCH = "watch"  # declare an at-most-once run LOST if its lease has ended
+    RESUME = "resume"  # end a pause that has an end
+    BACKFILL = "backfill"  # see to a backfill: what its workers left, and its end
+    NOTICE = "notice"  # tell an owner of an incident, or of its end
+    EXPECT = "expect"  # look whether a schedule had a success in time
 
 
 @dataclass(frozen=True, kw_only=True)

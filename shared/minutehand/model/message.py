@@ -43,6 +43,9 @@ class Message:
     trace: str | None = None  # X-Ray trace header
     returned: int = 0  # times that the undertaker sent it back to work
     unknown_since: int | None = None  # UTC ms at which a worker first did not know the job
+    queue: str | None = None  # name of the declared queue that it travels through; None: the default one
+    missed: bool = False  # it was claimed more than a minute after its time
+    backfill: str | None = None  # id of the backfill that it belongs to
 
     def encode(self) -> str:
         """JSON; fields that say nothing are left out."""
@@ -63,6 +66,9 @@ class Message:
             "trace": self.trace,
             "returned": self.returned,
             "unknown_since": self.unknown_since,
+            "queue": self.queue,
+            "missed": self.missed,
+            "backfill": self.backfill,
         }
         body |= {name: value for name, value in optional.items() if value}
         text = json.dumps(body, separators=(",", ":"))
@@ -90,11 +96,18 @@ def decode(text: str) -> Message:
             trace=body.get("trace"),
             returned=int(body.get("returned", 0)),
             unknown_since=body.get("unknown_since"),
+            queue=_optional_text(body.get("queue")),
+            missed=body.get("missed") is True,
+            backfill=_optional_text(body.get("backfill")),
         )
     except TooNew:
         raise
     except Exception as problem:  # too deep, infinite, of another shape: whatever garbage does, it is garbage
         raise Unreadable(f"not a message of Minutehand: {type(problem).__name__}: {problem}") from problem
+
+
+def _optional_text(value: Any) -> str | None:
+    return None if value is None else str(value)
 
 
 def _whole(value: Any) -> int:

@@ -10,10 +10,11 @@ import zlib
 from typing import NamedTuple
 
 from minutehand.errors import InvalidInput
-from minutehand.model.moment import stamp
+from minutehand.model.moment import STAMP_DIGITS, stamp
 
 _TENANT = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _NAME = re.compile(r"[A-Za-z0-9._:@/-]{1,200}")
+_KEY = re.compile(r"[A-Za-z0-9]{1,64}(~[A-Za-z0-9._:@/-]{1,200})?")
 ONCE = (
     "once"  # the fire key of a one-off: its id alone makes it unique, so that the same id with another time is noticed
 )
@@ -31,6 +32,11 @@ class RunRef(NamedTuple):
     @property
     def tenant(self) -> str:
         return self.owner.partition("/")[0]
+
+    @property
+    def is_fire(self) -> bool:
+        """Whether it is the run of a fire; its key is then the instant and nothing else."""
+        return len(self.key) == STAMP_DIGITS and self.key.isdigit()
 
     @property
     def is_one_off(self) -> bool:
@@ -73,6 +79,11 @@ def fire_ref(owner: str, fire: int) -> RunRef:
     return RunRef(owner, stamp(fire))
 
 
+def aside_ref(owner: str, at: int, word: str) -> RunRef:
+    """A row among a schedule's runs that is no fire's, sorted by its time (UTC ms): a trigger's run, a gap."""
+    return RunRef(owner, f"{stamp(at)}~{word}")
+
+
 def one_off_ref(tenant: str, run_id: str) -> RunRef:
     return RunRef(f"{tenant}/~{run_id}", ONCE)
 
@@ -82,7 +93,11 @@ def parse_run_id(run_id: object) -> RunRef:
     owner, separator, key = run_id.partition("#") if isinstance(run_id, str) else ("", "", "")
     tenant, slash, name = owner.partition("/")
     shaped = (
-        separator and slash and key.isalnum() and _TENANT.fullmatch(tenant) and _NAME.fullmatch(name.removeprefix("~"))
+        separator
+        and slash
+        and _KEY.fullmatch(key)
+        and _TENANT.fullmatch(tenant)
+        and _NAME.fullmatch(name.removeprefix("~"))
     )
     if not shaped:
         raise InvalidInput(

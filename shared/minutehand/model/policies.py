@@ -72,7 +72,7 @@ class Retry:
         check_seconds("within", self.within)
         if isinstance(self.jitter, bool) or not isinstance(self.jitter, (int, float)) or not 0 <= self.jitter <= 1:
             raise InvalidInput("jitter", self.jitter, "is not a share", "use a number from 0 to 1")
-        object.__setattr__(self, "backoff", _word(Backoff, "backoff", self.backoff))
+        object.__setattr__(self, "backoff", word(Backoff, "backoff", self.backoff))
         for name in ("retry_on", "never_on"):
             object.__setattr__(self, name, _class_names(name, getattr(self, name)))
 
@@ -155,20 +155,21 @@ def overrides(
     if retry is not None and not isinstance(retry, Retry):
         raise InvalidInput("retry", retry, "is not a Retry", "pass Retry(max_attempts=..., base=..., cap=...)")
     return Overrides(
-        delivery=None if delivery is None else _word(Delivery, "delivery", delivery),
-        start=None if start is None else _word(Start, "start", start),
+        delivery=None if delivery is None else word(Delivery, "delivery", delivery),
+        start=None if start is None else word(Start, "start", start),
         retry=retry,
         timeout=check_seconds("timeout", timeout),
         deadline=check_seconds("deadline", deadline),
     )
 
 
-def isolation(word: str) -> Isolation:
+def isolation(given: str) -> Isolation:
     """An isolation from what a user wrote."""
-    return _word(Isolation, "isolation", word)
+    return word(Isolation, "isolation", given)
 
 
-def _word(kind: type[_Word], field_name: str, value: str) -> _Word:
+def word(kind: type[_Word], field_name: str, value: str) -> _Word:
+    """One of the words of a kind, from what a user wrote."""
     try:
         return kind(value)
     except ValueError:

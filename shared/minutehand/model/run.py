@@ -22,6 +22,8 @@ class RunState(StrEnum):
     CANCELLED = "CANCELLED"  # taken back by its owner, before its start or while it ran
     EXPIRED = "EXPIRED"  # its deadline passed before an attempt could start
     SUPERSEDED = "SUPERSEDED"  # a newer revision does not have this fire
+    SKIPPED = "SKIPPED"  # its owner's policy passed it over: missed, overlapped, or skipped by hand; never started
+    SHADOWED = "SHADOWED"  # its schedule only tries its clock: it came to a worker, and no job was started
 
 
 WAITING = frozenset({RunState.QUEUED, RunState.RETRYING, RunState.CONTINUED})
@@ -77,6 +79,10 @@ class Run:
     payload: str | None = None  # one-off only: JSON text
     payload_ref: str | None = None  # one-off only: key in the bucket
     overrides: str | None = None  # one-off only: its policies as JSON text
+    skipped: int | None = None  # a gap only: how many fires it stands for
+    skipped_until: int | None = None  # a gap only: UTC ms of the last of them; ``due`` is the first
+    backfill: str | None = None  # id of the backfill that it belongs to
+    defined_by: int | None = None  # number of the revision whose definition it has, where that is not ``revision``
 
     @property
     def is_terminal(self) -> bool:

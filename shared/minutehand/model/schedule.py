@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from minutehand.model.names import schedule_owner
+from minutehand.model.options import Options
 from minutehand.model.policies import Overrides
 from minutehand.schedule import Rule
 
@@ -40,6 +41,7 @@ class Definition:
     payload: str | None = None  # JSON text, or None where it lies in the bucket
     payload_ref: str | None = None  # key in the bucket of a payload too large for a message
     overrides: Overrides = field(default_factory=Overrides)  # policies that differ from the job's own
+    options: Options = field(default_factory=Options)  # what its owner asks of the schedule itself
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +57,7 @@ class Revision:
     anchor: int | None = None  # UTC ms that rates count from, where an update kept the rule; None: active_from
     active_until: int | None = None  # UTC ms, inclusive; None while it is open
     closed_by: ClosedBy | None = None  # set once, together with active_until
+    failing: int = 0  # runs that failed for good in a row: workers see it with the revision, for free
 
     @property
     def owner(self) -> str:
@@ -90,6 +93,12 @@ class Head:
     description: str = ""  # free text
     tags: Mapping[str, str] = field(default_factory=dict)  # free words to filter by
     note: str | None = None  # why it was paused
+    resume_at: int | None = None  # UTC ms at which a pause ends by itself
+    managed_by: str | None = None  # the package or file whose `apply` owns it
+    failing: int = 0  # runs that failed for good in a row, as of the last that did; 0 after a success
+    failed_at: int | None = None  # UTC ms of the last failure for good
+    failed_run: str | None = None  # id of that run
+    incident: str | None = None  # what is wrong since when, until it is over; see flow/incidents
     created_at: int = 0  # UTC ms
     updated_at: int = 0  # UTC ms
 

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from minutehand import views
 from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_tags, checked_text
@@ -14,6 +14,7 @@ from minutehand.errors import InvalidInput, NotFound
 from minutehand.flow import close as closing
 from minutehand.flow import create as creating
 from minutehand.model.names import check_name
+from minutehand.model.options import Options, OptionWords, changed
 from minutehand.model.policies import Overrides, Retry, overrides
 from minutehand.model.schedule import Definition, Head, Revision, ScheduleState
 from minutehand.schedule import Rule, fires, timetable
@@ -43,6 +44,7 @@ class Schedules(Base):
         retry: Retry | None = None,
         timeout: float | None = None,
         deadline: float | None = None,
+        **options: Unpack[OptionWords],
     ) -> Schedule:
         """Create a schedule and arm it: a fire that is due in five seconds starts in five seconds.
 
@@ -50,7 +52,7 @@ class Schedules(Base):
         ``timezone`` (default UTC); several are due at every instant of any. A ``Rule`` says more: exclusions, holidays, windows,
         what happens when the clocks change.
         ``payload`` is anything that JSON can say, up to 256 KB. ``delivery``, ``start``, ``retry``, ``timeout`` and
-        ``deadline`` override the job's own.
+        ``deadline`` override the job's own. ``options`` are those of OptionWords: ``queue``, ``catch_up``, ``overlap`` …
         Raises InvalidInput (ExpressionError for expression and zone), AlreadyExists, Unavailable.
         """
         check_name(name)
@@ -59,9 +61,17 @@ class Schedules(Base):
         policies = self._resolved(
             known, overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline)
         )
+        asked = changed(Options(), options)
         words = checked_text("description", description, MAX_DESCRIPTION), checked_tags(tags or {})
         text, ref = self._stored(payload)
-        definition = Definition(job=known, rule=rule, payload=text, payload_ref=ref, overrides=policies)
+        definition = Definition(
+            job=known,
+            rule=rule,
+            payload=text,
+            payload_ref=ref,
+            overrides=policies,
+            options=asked,
+        )
         wish = creating.Wish(definition=lambda _: definition, description=words[0], tags=words[1], seed=_seed())
         return views.schedule_view(creating.create(self.tenant, name, wish, self._services, self._clock))
 
@@ -81,6 +91,7 @@ class Schedules(Base):
         timeout: float | None = None,
         deadline: float | None = None,
         expected_revision: int | None = None,
+        **options: Unpack[OptionWords],
     ) -> Schedule:
         """Give a schedule a new revision; what is left out stays as it is. A paused one stays paused.
 
@@ -91,6 +102,7 @@ class Schedules(Base):
         if job is not None:
             self._job_name(job)
         given = overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline)
+        changed(Options(), options)  # refused before anything is stored
         new_payload = None if payload is UNSET else self._stored(payload)
 
         def define(present: Definition | None) -> Definition:
@@ -103,6 +115,7 @@ class Schedules(Base):
                 payload=kept[0],
                 payload_ref=kept[1],
                 overrides=Overrides(**{n: _either(v, getattr(present.overrides, n)) for n, v in vars(given).items()}),
+                options=changed(present.options, options),
             )
 
         wish = creating.Wish(

@@ -38,6 +38,7 @@ INLINE_PAYLOAD = (
     400  # bytes of a one-off's payload in its own row; more lies in a sibling row, as updates bill the whole row
 )
 _FIRST, _LAST = stamp(0), stamp(10**15 - 1)
+_ASIDE = "\x7f"  # after all rows of an instant: those aside of its fire as well
 _RETRY_SPAN = 14 * DAY  # how long after a failed attempt its run may still be retried
 _MISSING = "attribute_not_exists(#owner)"
 
@@ -240,8 +241,8 @@ class DynamoLedger:
         page: int | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Rows of an owner with fires in ``(after, upto]``, page by page as they are asked for."""
-        first = _FIRST if after is None else stamp(after + 1)
-        last = _LAST if upto is None else stamp(upto)
+        first = _FIRST if after is None else stamp(after) + _ASIDE
+        last = (_LAST if upto is None else stamp(upto)) + _ASIDE
         if first > last:
             return
         request: dict[str, Any] = {

@@ -26,6 +26,12 @@ class HeadItem(Model):
     description = UnicodeAttribute(null=True)
     tags = UnicodeAttribute(null=True)  # JSON text
     note = UnicodeAttribute(null=True)
+    resume_at = NumberAttribute(null=True)
+    managed_by = UnicodeAttribute(null=True)
+    failing = NumberAttribute(null=True)
+    failed_at = NumberAttribute(null=True)
+    failed_run = UnicodeAttribute(null=True)
+    incident = UnicodeAttribute(null=True)
     created_at = NumberAttribute()
     updated_at = NumberAttribute()
 
@@ -41,6 +47,8 @@ class RevisionItem(Model):
     payload = UnicodeAttribute(null=True)  # JSON text
     payload_ref = UnicodeAttribute(null=True)
     overrides = UnicodeAttribute(null=True)  # JSON text
+    options = UnicodeAttribute(null=True)  # JSON text
+    failing = NumberAttribute(null=True)
     active_from = NumberAttribute()
     anchor = NumberAttribute(null=True)
     active_until = NumberAttribute(null=True)

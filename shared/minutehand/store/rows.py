@@ -23,11 +23,14 @@ _NUMBERS = (
     "started_at",
     "ended_at",
     "scheduled_at",
+    "skipped",
+    "skipped_until",
+    "defined_by",
 )
 _ALWAYS = ("fence", "attempt", "rev", "due", "not_before")  # conditions compare them, so they are there from the start
 _TEXTS = (
     *("job", "lease_token", "reason", "payload", "payload_ref", "overrides", "worker"),
-    *("result", "result_ref", "stage", "replay_of", "timezone"),
+    *("result", "result_ref", "stage", "replay_of", "timezone", "backfill"),
 )
 
 

@@ -16,6 +16,7 @@ from minutehand.aws import Backoff, Client, ConditionFailed, TransactionRefused,
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.flow.ports import Page, RevisionKey, Revisions
 from minutehand.model.entry import Entry
+from minutehand.model.options import Options
 from minutehand.model.policies import Overrides
 from minutehand.model.schedule import ClosedBy, Definition, Head, Revision, ScheduleState
 from minutehand.schedule.rule import from_json
@@ -26,6 +27,8 @@ from minutehand.store.rows import shard_key, to_row
 
 _T = TypeVar("_T")
 log = logging.getLogger(__name__)
+
+_HISTORY = 50  # revisions read at a time
 
 # What reading a foreign item may raise.
 _UNREADABLE = (ArithmeticError, AttributeError, KeyError, MinutehandError, RecursionError, TypeError, ValueError)
@@ -64,6 +67,27 @@ class DynamoSchedules:
                 broken[key] = problem
         unanswered = frozenset(_revision_key(key) for key in unread)
         return Revisions(found=found, broken=broken, unanswered=unanswered)
+
+    def history(self, owner: str) -> Iterator[Revision]:
+        request: dict[str, Any] = {
+            "TableName": self._revisions_table,
+            "ConsistentRead": True,
+            "ScanIndexForward": False,
+            "Limit": _HISTORY,
+            "KeyConditionExpression": "#owner = :owner",
+            "ExpressionAttributeNames": {"#owner": "owner"},
+            "ExpressionAttributeValues": {":owner": {"S": owner}},
+        }
+        while True:
+            answer = self._client.call("query", **request)
+            for item in answer["Items"]:
+                try:
+                    yield _revision(to_row(item))
+                except _UNREADABLE as problem:
+                    log.error("revision.unreadable", extra={"owner": owner, "error": str(problem)})
+            if "LastEvaluatedKey" not in answer:
+                return
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def page(self, tenant: str, *, prefix: str, limit: int, cursor: str | None) -> Page:
         condition = self._heads.name.startswith(prefix) if prefix else None
@@ -181,6 +205,12 @@ class DynamoSchedules:
             description=head.description or None,
             tags=json.dumps(dict(head.tags)) if head.tags else None,
             note=head.note,
+            resume_at=head.resume_at,
+            managed_by=head.managed_by,
+            failing=head.failing or None,
+            failed_at=head.failed_at,
+            failed_run=head.failed_run,
+            incident=head.incident,
             created_at=head.created_at,
             updated_at=head.updated_at,
         )
@@ -196,6 +226,8 @@ class DynamoSchedules:
             payload=definition.payload,
             payload_ref=definition.payload_ref,
             overrides=definition.overrides.encode(),
+            options=definition.options.encode(),
+            failing=revision.failing or None,
             active_from=revision.active_from,
             anchor=revision.anchor,
             active_until=revision.active_until,
@@ -228,6 +260,12 @@ def _head(item: HeadItem) -> Head:
         description=item.description or "",
         tags=json.loads(item.tags) if item.tags else {},
         note=item.note,
+        resume_at=None if item.resume_at is None else int(item.resume_at),
+        managed_by=item.managed_by,
+        failing=int(item.failing or 0),
+        failed_at=None if item.failed_at is None else int(item.failed_at),
+        failed_run=item.failed_run,
+        incident=item.incident,
         created_at=int(item.created_at),
         updated_at=int(item.updated_at),
     )
@@ -250,11 +288,13 @@ def _revision(row: Mapping[str, Any]) -> Revision:
             payload=row.get("payload"),
             payload_ref=row.get("payload_ref"),
             overrides=Overrides.parse(row.get("overrides")),
+            options=Options.parse(row.get("options")),
         ),
         active_from=int(row["active_from"]),
         anchor=row.get("anchor"),
         active_until=row.get("active_until"),
         closed_by=ClosedBy(row["closed_by"]) if "closed_by" in row else None,
+        failing=int(row.get("failing", 0)),
     )
 
 

@@ -24,6 +24,7 @@ INLINE_PAYLOAD = 400  # bytes, as in ``store.ledger``
 PAGE = 200  # rows of one query: DynamoDB's megabyte holds some 2,000, but small pages find more interleavings
 STATEMENTS = 25
 _FIRST, _LAST = stamp(0), stamp(10**15 - 1)
+_ASIDE = "\x7f"  # after all rows of an instant: those aside of its fire as well
 _RETRY_SPAN = 14 * DAY
 
 
@@ -174,8 +175,8 @@ class MemoryLedger:
         page: int | None = None,
     ) -> Iterator[Row]:
         """Rows of an owner with fires in ``(after, upto]``, a query for each page as they are asked for."""
-        first = _FIRST if after is None else stamp(after + 1)
-        last = _LAST if upto is None else stamp(upto)
+        first = _FIRST if after is None else stamp(after) + _ASIDE
+        last = (_LAST if upto is None else stamp(upto)) + _ASIDE
         while first <= last:
             found = self._calls.one(
                 "Query",

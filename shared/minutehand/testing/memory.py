@@ -30,6 +30,7 @@ from minutehand.testing.calls import Calls, Detail, Hook
 from minutehand.testing.dead import MemoryDeadIndex
 from minutehand.testing.ledger import MemoryLedger
 from minutehand.testing.queues import Idle, MemoryDeadQueue, MemoryQueue, MemoryWorkQueue
+from minutehand.testing.records import MemoryRecords
 from minutehand.testing.schedules import MemorySchedules, ScheduleTables
 from minutehand.testing.tables import Row, Table
 
@@ -104,6 +105,7 @@ class Memory:
             dead=MemoryDeadQueue(calls, self.dead, self._clock, self._idle),
             dead_index=MemoryDeadIndex(calls, content.runs),
             payloads=MemoryPayloads(calls, content.payloads),
+            records=MemoryRecords(calls, content.runs),
             retention=self._retention,
         )
 
@@ -116,7 +118,7 @@ class Memory:
 
     def runs(self, owner: str | None = None) -> list[Run]:
         """All runs, or an owner's, in order of time."""
-        rows = [row for of, key, row in self._content.runs if owner in (None, of) and not key.startswith("#")]
+        rows = [row for of, key, row in self._content.runs if owner in (None, of) and key[0] not in "#~"]
         return sorted((run_of(row) for row in rows), key=lambda run: (run.due, run.ref))
 
     def heads(self) -> list[Head]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from minutehand.flow.ports import Page, RevisionKey, Revisions
@@ -14,6 +15,7 @@ from minutehand.testing.calls import Calls, Detail, by_count
 from minutehand.testing.tables import Table
 
 READS = 100
+HISTORY = 50  # revisions read at a time
 
 
 @dataclass
@@ -47,6 +49,19 @@ class MemorySchedules:
             broken={wanted[i]: item for i, item in answers.items() if isinstance(item, Exception)},
             unanswered=frozenset(key for i, key in enumerate(wanted) if i not in answers),
         )
+
+    def history(self, owner: str) -> Iterator[Revision]:
+        after: int | None = None
+        while True:
+            found = self._calls.one(
+                "Query",
+                Detail(place="revisions", verb="history"),
+                partial(self._tables.revisions.page, owner, 0, 10**15, limit=HISTORY, after=after, backwards=True),
+            )
+            yield from (item for _, item in found.items if isinstance(item, Revision))
+            if found.last is None:
+                return
+            after = found.last
 
     def page(self, tenant: str, *, prefix: str, limit: int, cursor: str | None) -> Page:
         found = self._calls.one(

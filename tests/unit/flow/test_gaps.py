@@ -11,11 +11,11 @@ from minutehand import Registry, RunState, Scheduler
 from minutehand.flow.audit import audit
 from minutehand.flow.bury import bury_one
 from minutehand.flow.claim import Order
-from minutehand.flow.handle import handle
 from minutehand.flow.heartbeat import HIDDEN, Ticket
 from minutehand.flow.ports import Delivery
 from minutehand.flow.settle import release_ticket
 from minutehand.flow.tick import tick
+from minutehand.flow.timers import handle_any as handle
 from minutehand.model.job import RunLogger
 from minutehand.testing import ManualClock, Memory
 from minutehand.testing.process import Hand, make_worker

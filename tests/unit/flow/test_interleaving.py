@@ -126,7 +126,9 @@ class History:
     def _owner(self, process: Process) -> None:
         owner = Scheduler("acme", jobs=self.jobs, services=process.services, clock=process.clock)
         name = self.dice.choice(NAMES)
-        act = self.dice.choice(["submit", "submit", "create", "create", "update", "update", "pause", "resume", "delete"])
+        act = self.dice.choice(
+            ["submit", "submit", "create", "create", "update", "update", "pause", "resume", "delete"]
+        )
         try:
             self._act(act, owner, name)
         except MinutehandError:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from minutehand import Retry, RunState
 from minutehand.errors import AlreadyExists, Unavailable
-from minutehand.flow.handle import ORPHAN_PATIENCE
+from minutehand.flow.submit import ORPHAN_PATIENCE
 from minutehand.model.entry import EntryKind
 from minutehand.testing import Crash
 

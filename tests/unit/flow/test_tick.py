@@ -6,9 +6,9 @@ import logging
 
 import pytest
 from minutehand import RunState, ScheduleState
-from minutehand.flow.handle import handle
 from minutehand.flow.steps import LARGEST, REACH
 from minutehand.flow.tick import LOCK, MAX_FAILURES
+from minutehand.flow.timers import handle_any as handle
 from minutehand.model.entry import EntryKind
 from minutehand.model.moment import HOUR, MINUTE, SECOND
 from minutehand.testing import Crash, Hook

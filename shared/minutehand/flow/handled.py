@@ -1,0 +1,47 @@
+"""What handling agenda entries did: counts for the metrics, and the two ways in which an entry is not done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from minutehand.errors import Unavailable
+from minutehand.flow.ports import Services
+from minutehand.model.entry import Entry
+
+
+@dataclass(kw_only=True)
+class Handled:
+    """Counts of what handling entries did."""
+
+    entries: int = 0  # looked at
+    done: int = 0  # gone from the agenda
+    claimed: int = 0  # runs created
+    taken_over: int = 0  # runs taken over from an older revision
+    sent: int = 0  # messages accepted
+    resent: int = 0  # of these, for runs that were there already
+    lost: int = 0  # at-most-once runs declared LOST
+    completed: int = 0  # schedules without a further fire
+    left: int = 0  # entries left for later because something was not answered
+    failed: int = 0  # entries that failed for a reason of their own
+    quarantined: int = 0  # of these, moved aside
+    cut: int = 0  # chains with more due than one step takes
+    lag: int = 0  # ms from a fire's time to the acceptance of its message: the largest
+    failures: list[tuple[Entry, Exception]] = field(default_factory=list)  # of entries, for the caller to count on them
+
+    def add(self, other: Handled) -> None:
+        for name, value in vars(other).items():
+            mine = getattr(self, name)
+            setattr(self, name, max(mine, value) if name == "lag" else mine + value)
+
+    def failed_at(self, entry: Entry, problem: Exception) -> None:
+        """An entry stays: for a failure of its own it is counted, for the cloud's it is only left."""
+        if isinstance(problem, Unavailable):  # later, and never quarantined for it
+            self.left += 1
+        else:
+            self.failures.append((entry, problem))
+
+    def remove(self, entries: Sequence[Entry], services: Services) -> None:
+        """All of these is done: they go."""
+        if entries:
+            self.done += len(services.agenda.remove(entries))

@@ -1,0 +1,101 @@
+"""Timers: every kind of agenda entry but a chain's is one, and is handled by itself. A failing one stops no other.
+
+A kind is a function that says whether its entry may go. It is called again for an entry that stayed, and by two tickers at once, so
+what it does must be harmless when done twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from minutehand.flow.handle import handle
+from minutehand.flow.handled import Handled
+from minutehand.flow.ports import Clock, Services
+from minutehand.flow.publish import order_of, publish
+from minutehand.flow.steps import LOOKAHEAD, REACH
+from minutehand.flow.submit import ORPHAN_PATIENCE
+from minutehand.model.entry import Entry, EntryKind
+from minutehand.model.moment import SECOND
+from minutehand.model.run import WAITING, RunState
+from minutehand.runs.transitions import SKEW, lose
+
+log = logging.getLogger(__name__)
+
+# Entry, services, clock, trace, counts → whether the entry may go.
+Kind = Callable[[Entry, Services, Clock, str | None, Handled], bool]
+
+
+def handle_any(
+    entries: Sequence[Entry], services: Services, clock: Clock, *, reach: int = REACH, trace: str | None = None
+) -> Handled:
+    """Handle entries of any kinds; each stays unless all of it was done."""
+    chains = [entry for entry in entries if entry.kind is EntryKind.CHAIN]
+    result = handle(chains, services, clock, reach=reach, trace=trace) if chains else Handled()
+    result.entries = len(entries)
+    for entry in entries:
+        if entry.kind is not EntryKind.CHAIN:
+            _one(entry, services, clock, trace, result)
+    return result
+
+
+def _one(entry: Entry, services: Services, clock: Clock, trace: str | None, result: Handled) -> None:
+    """Handle one timer; its failure is its own: counted on the entry, quarantined in the end."""
+    try:
+        done = KINDS[entry.kind](entry, services, clock, trace, result)
+    except Exception as problem:  # noqa: BLE001 (nothing else stops)
+        result.failed_at(entry, problem)
+        return
+    if done:
+        result.remove([entry], services)
+    else:
+        result.left += 1
+
+
+def _run(entry: Entry, services: Services, clock: Clock, trace: str | None, result: Handled) -> bool:
+    """Send a waiting run's message. True when the entry may go."""
+    run = services.ledger.read(entry.run)
+    if run is None:
+        return clock() - entry.created_at > ORPHAN_PATIENCE
+    if run.state not in WAITING:
+        return True
+    if run.not_before > entry.due and run.not_before > clock() + LOOKAHEAD:
+        return put_again(entry, run.not_before, services)
+    message = order_of(run, services, trace)
+    if message is None:
+        return True
+    sent = publish([message], services.work, clock)[0]
+    result.sent += sent
+    return sent
+
+
+def _watch(entry: Entry, services: Services, clock: Clock, trace: str | None, result: Handled) -> bool:
+    """An at-most-once run still RUNNING past its lease is LOST; a live one is looked at again at its lease's end."""
+    del trace
+    now, token = clock(), entry.id.rpartition("#")[2]
+    run = services.ledger.read(entry.run)
+    if run is None or run.state is not RunState.RUNNING or run.lease_token != token:
+        announced = run is not None and run.state in WAITING and now < entry.due + SKEW
+        return not announced  # the lease that it announces may still be on its way
+    if now < entry.due:
+        return False
+    moved = services.ledger.move(run.ref, lose(now=now, expires=now + services.retention, token=token))
+    if moved.applied:
+        result.lost += 1
+        log.warning("run.lost", extra={"run_id": str(run.ref), "job": run.job, "tenant": run.ref.tenant})
+        return True
+    until = max((moved.run or run).lease_until or 0, now) + SKEW + SECOND
+    return put_again(entry, until, services)
+
+
+def put_again(entry: Entry, due: int, services: Services) -> bool:
+    """Leave the same entry at a later time."""
+    later = replace(entry, due=due, failures=0)
+    return later.key in services.agenda.put([later])
+
+
+KINDS: dict[EntryKind, Kind] = {
+    EntryKind.RUN: _run,
+    EntryKind.WATCH: _watch,
+}

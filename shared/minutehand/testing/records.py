@@ -1,0 +1,51 @@
+"""Records in memory, in the rows of the ledger, as the DynamoDB driver has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from minutehand.flow.ports import Record
+from minutehand.store.records import record_of, record_row
+from minutehand.testing.calls import Calls, Detail
+from minutehand.testing.tables import Row, Table
+
+
+class MemoryRecords:
+    """Records as one process sees them."""
+
+    def __init__(self, calls: Calls, rows: Table[str, Row]) -> None:
+        self._calls, self._rows = calls, rows
+
+    def read(self, owner: str, key: str) -> Record | None:
+        detail = Detail(place="runs", verb="record", items=((owner, key),))
+        row = self._calls.one("GetItem", detail, lambda: self._rows.get(owner, key))
+        return None if row is None else record_of(row)
+
+    def write(self, record: Record) -> bool:
+        def put() -> bool:
+            row, there = record_row(record), self._rows.get(record.owner, record.key)
+            if (there["version"] if there else 0) == record.version - 1:
+                self._rows.put(record.owner, record.key, row)
+                return True
+            return there == row
+
+        detail = Detail(place="runs", verb="write_record", items=((record.owner, record.key),))
+        return self._calls.one("PutItem", detail, put)
+
+    def remove(self, record: Record) -> bool:
+        def delete() -> bool:
+            there = self._rows.get(record.owner, record.key)
+            if there is not None and there["version"] != record.version:
+                return False
+            self._rows.delete(record.owner, record.key)
+            return True
+
+        detail = Detail(place="runs", verb="remove_record", items=((record.owner, record.key),))
+        return self._calls.one("DeleteItem", detail, delete)
+
+    def listed(self, owner: str, prefix: str) -> Iterator[Record]:
+        detail = Detail(place="runs", verb="records")
+        found = self._calls.one(
+            "Query", detail, lambda: self._rows.page(owner, prefix, f"{prefix}\x7f", limit=10**6).items
+        )
+        return iter([record_of(row) for _, row in found])

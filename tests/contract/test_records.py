@@ -1,0 +1,55 @@
+"""Records: versions decide races, and no listing of runs takes one for a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from minutehand.flow.ports import Record, Services
+
+from tests.builders import OWNER, a_run
+
+FIRST = Record(owner=OWNER, key="~slot", version=1, body={"holders": ["a"], "limit": 2})
+
+
+def test_a_record_is_read_as_it_was_written(services: Services) -> None:
+    assert services.records.read(OWNER, "~slot") is None
+    lasting = replace(FIRST, expires=1_800_000_000_000)
+    assert services.records.write(lasting)
+    assert services.records.read(OWNER, "~slot") == lasting
+
+
+def test_the_version_decides_a_race(services: Services) -> None:
+    assert services.records.write(FIRST)
+    mine = replace(FIRST, version=2, body={"holders": ["b"]})
+    theirs = replace(FIRST, version=2, body={"holders": ["c"]})
+    assert not services.records.write(replace(FIRST, body={"holders": ["late"]}))
+    assert services.records.write(mine)
+    assert not services.records.write(theirs)
+    assert services.records.read(OWNER, "~slot") == mine
+
+
+def test_a_write_that_is_repeated_after_a_lost_answer_counts(services: Services) -> None:
+    assert services.records.write(FIRST)
+    assert services.records.write(FIRST)
+
+
+def test_removing_asks_for_the_version_and_may_be_repeated(services: Services) -> None:
+    services.records.write(FIRST)
+    assert not services.records.remove(replace(FIRST, version=2))
+    assert services.records.remove(FIRST)
+    assert services.records.remove(FIRST)
+    assert services.records.read(OWNER, "~slot") is None
+
+
+def test_they_are_listed_by_prefix_and_are_no_runs(services: Services) -> None:
+    run = a_run(0)
+    services.ledger.claim([run])
+    others = [replace(FIRST, key=f"~backfill~{letter}") for letter in "ab"]
+    for record in (FIRST, *others):
+        services.records.write(record)
+    assert list(services.records.listed(OWNER, "~backfill~")) == others
+    assert [found.ref for found in services.ledger.window(OWNER, after=-1, upto=10**14)] == [run.ref]
+    assert [
+        found.ref
+        for found in services.ledger.page(OWNER, after=None, upto=None, limit=9, cursor=None, newest_first=True).items
+    ] == [run.ref]
