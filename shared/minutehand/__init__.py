@@ -4,18 +4,26 @@
 >>> @job("docs.hello")
 ... def hello(ctx, payload):
 ...     ctx.logger.info("hello", extra={"to": payload["name"]})
+
+Each name is imported when it is first asked for (PEP 562): a module that only declares jobs loads no AWS library, and a Lambda
+function only what it runs.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from minutehand import errors
-from minutehand.client import Scheduler
-from minutehand.jobs import Registry, job, load
-from minutehand.model.job import Context
-from minutehand.model.policies import Delivery, Retry, Start
-from minutehand.model.run import RunState
-from minutehand.model.schedule import ScheduleState
-from minutehand.schedule import Rule, next_fires
-from minutehand.settings import Settings
-from minutehand.views import DeadRun, Page, Redriven, Run, Schedule
+
+if TYPE_CHECKING:
+    from minutehand.client import Scheduler
+    from minutehand.jobs import Registry, job, load
+    from minutehand.model.job import Context
+    from minutehand.model.policies import Delivery, Retry, Start
+    from minutehand.model.run import RunState
+    from minutehand.model.schedule import ScheduleState
+    from minutehand.schedule import Rule, next_fires
+    from minutehand.settings import Settings
+    from minutehand.views import DeadRun, Page, Redriven, Run, Schedule
 
 __all__ = [
     "Context",
@@ -38,3 +46,38 @@ __all__ = [
     "load",
     "next_fires",
 ]
+
+# Where each name is at home; a test compares this with the imports above.
+_HOMES = {
+    "Context": "model.job",
+    "DeadRun": "views",
+    "Delivery": "model.policies",
+    "Page": "views",
+    "Redriven": "views",
+    "Registry": "jobs",
+    "Retry": "model.policies",
+    "Rule": "schedule",
+    "Run": "views",
+    "RunState": "model.run",
+    "Schedule": "views",
+    "ScheduleState": "model.schedule",
+    "Scheduler": "client",
+    "Settings": "settings",
+    "Start": "model.policies",
+    "job": "jobs",
+    "load": "jobs",
+    "next_fires": "schedule",
+}
+
+if not TYPE_CHECKING:  # a type checker would take it for a promise of any name
+
+    def __getattr__(name: str) -> object:
+        """A public name, from its home; from then on it is here."""
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = found = getattr(import_module(f"{__name__}.{home}"), name)
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -1,0 +1,62 @@
+"""The package's front door: every public name is there, for a program and for a type checker, and costs what it needs only."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import minutehand
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HEAVY = {"boto3", "botocore", "croniter", "dateutil", "holidays", "pynamodb", "ssl", "urllib3"}
+EAGER = {"errors"}
+
+
+def loaded(code: str) -> set[str]:
+    """The top-level modules that a fresh interpreter has loaded after ``code``."""
+    environ = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "shared"), str(ROOT)])}
+    program = f"{code}\nimport sys; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environ)
+    return set(done.stdout.split())
+
+
+def imported_for_types() -> Iterator[tuple[str, str]]:
+    """Name and home of what ``if TYPE_CHECKING`` imports."""
+    tree = ast.parse(Path(str(minutehand.__file__)).read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("minutehand."):
+            yield from ((alias.name, node.module.removeprefix("minutehand.")) for alias in node.names)
+
+
+def test_a_type_checker_sees_what_a_program_gets() -> None:
+    assert dict(imported_for_types()) == minutehand._HOMES
+    assert set(minutehand.__all__) == set(minutehand._HOMES) | EAGER
+    assert minutehand.__all__ == sorted(minutehand.__all__)
+
+
+@pytest.mark.parametrize("name", minutehand.__all__)
+def test_every_public_name_is_there(name: str) -> None:
+    assert getattr(minutehand, name) is not None
+    assert name in dir(minutehand)
+
+
+def test_a_name_that_is_none_is_refused_as_python_does() -> None:
+    with pytest.raises(AttributeError, match="module 'minutehand' has no attribute 'Shceduler'"):
+        _ = minutehand.Shceduler  # type: ignore[attr-defined]
+    with pytest.raises(ImportError, match="cannot import name 'Shceduler' from 'minutehand'"):
+        exec("from minutehand import Shceduler")
+
+
+@pytest.mark.parametrize("code", ["import minutehand", "from minutehand import Context, Retry, job"])
+def test_to_declare_jobs_loads_no_library(code: str) -> None:
+    assert not loaded(code) & HEAVY
+
+
+def test_what_is_asked_for_is_loaded_then() -> None:
+    assert {"botocore"} <= loaded("from minutehand import Scheduler")
+    assert {"botocore"} <= loaded("from minutehand import *")
