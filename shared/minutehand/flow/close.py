@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from minutehand.errors import Conflict, NotFound
 from minutehand.flow.create import RACES, read_revision
-from minutehand.flow.ports import Clock, Services
+from minutehand.flow.ports import Clock, Record, Services
+from minutehand.flow.remember import Done, Token, finish, recall
 from minutehand.flow.sweep import sweep
-from minutehand.model.schedule import ClosedBy, Head, Revision, ScheduleState
+from minutehand.model.schedule import Change, ClosedBy, Head, Revision, ScheduleState
 
 
 def pause(
@@ -20,18 +21,26 @@ def pause(
     note: str | None = None,
     drain: bool = False,
     expected: int | None = None,
+    token: Token | None = None,
 ) -> Head:
     """Stop a schedule until it is resumed. Pausing again finishes what an interrupted pause left."""
     by = ClosedBy.DRAINED if drain else ClosedBy.PAUSED
-    return _close(tenant, name, ScheduleState.PAUSED, by, services, clock, note, expected)
+    return _close(tenant, name, ScheduleState.PAUSED, by, services, clock, note, expected, token)
 
 
 def delete(
-    tenant: str, name: str, services: Services, clock: Clock, *, drain: bool = False, expected: int | None = None
+    tenant: str,
+    name: str,
+    services: Services,
+    clock: Clock,
+    *,
+    drain: bool = False,
+    expected: int | None = None,
+    token: Token | None = None,
 ) -> Head:
     """Remove a schedule; its runs stay in the ledger. Deleting again finishes what an interrupted delete left."""
     by = ClosedBy.DRAINED if drain else ClosedBy.DELETED
-    return _close(tenant, name, ScheduleState.DELETED, by, services, clock, None, expected)
+    return _close(tenant, name, ScheduleState.DELETED, by, services, clock, None, expected, token)
 
 
 def _close(
@@ -43,9 +52,14 @@ def _close(
     clock: Clock,
     note: str | None,
     expected: int | None,
+    token: Token | None,
 ) -> Head:
     for _ in range(RACES):
         head = services.schedules.head(tenant, name)
+        memory = recall(token, services, clock())
+        if memory.first is not None:
+            finish(memory.first, services, clock)
+            return memory.first.head
         if head is None or (head.state is ScheduleState.DELETED and state is not ScheduleState.DELETED):
             raise NotFound(
                 f"name={name!r}: tenant {tenant!r} has no schedule of that name; list_schedules() shows those it has"
@@ -58,12 +72,18 @@ def _close(
         closed = _closed(revision, by, clock())
         after = replace(head, state=state, version=head.version + 1, updated_at=clock(), note=note or head.note)
         unchanged = head.state is state and closed == revision
-        if unchanged or services.schedules.close(
-            after, expected=head.version, revision=None if closed == revision else closed
-        ):
+        done = Done(head=head if unchanged else after, change=Change.UNCHANGED if unchanged else Change.UPDATED)
+        if _write(done, head.version, None if closed == revision else closed, memory.record(done), services):
             sweep(closed, services, clock)
-            return head if unchanged else after
+            return done.head
     raise Conflict(f"name={name!r}: others changed it {RACES} times meanwhile; try again")
+
+
+def _write(done: Done, expected: int, closed: Revision | None, token: Record | None, services: Services) -> bool:
+    """Whether it was written; no if somebody else was first."""
+    if done.change is Change.UNCHANGED:
+        return token is None or services.records.write(token)
+    return services.schedules.close(done.head, expected=expected, revision=closed, token=token)
 
 
 def _closed(revision: Revision, by: ClosedBy, now: int) -> Revision:

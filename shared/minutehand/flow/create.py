@@ -5,19 +5,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from functools import partial
+from typing import Any
 
 from minutehand.errors import AlreadyExists, Conflict, MinutehandError, NotFound, Unavailable
 from minutehand.flow.handle import handle
-from minutehand.flow.ports import Clock, Services
+from minutehand.flow.ports import Clock, Record, Services
+from minutehand.flow.remember import Done, Token, finish, recall
 from minutehand.flow.steps import LOOKAHEAD, first_entry
 from minutehand.flow.sweep import sweep
 from minutehand.model.entry import Entry
 from minutehand.model.names import schedule_owner, shard_of
-from minutehand.model.schedule import ClosedBy, Definition, Head, Revision, ScheduleState
+from minutehand.model.schedule import Change, ClosedBy, Definition, Head, Revision, ScheduleState, settled
 from minutehand.schedule import pin, timetable
 
-_T = TypeVar("_T")
 log = logging.getLogger(__name__)
 
 RACES = 5  # lost races before the caller is told
@@ -30,10 +31,11 @@ class Wish:
     definition: Callable[[Definition | None], Definition]  # the new definition from the present one
     description: str | None = None
     tags: Mapping[str, str] | None = None
+    managed_by: str | None = None
     seed: str | None = None  # random text for a rule with jitter that has none yet
 
 
-def create(tenant: str, name: str, wish: Wish, services: Services, clock: Clock) -> Head:
+def create(tenant: str, name: str, wish: Wish, services: Services, clock: Clock, *, token: Token | None = None) -> Head:
     """A new schedule, or a deleted one's successor. Raises AlreadyExists."""
 
     def allow(head: Head | None) -> None:
@@ -42,39 +44,67 @@ def create(tenant: str, name: str, wish: Wish, services: Services, clock: Clock)
                 f"name={name!r}: tenant {tenant!r} has a schedule of that name; update it or choose another name"
             )
 
-    return _arm(tenant, name, wish, services, clock, allow)
+    return _arm(tenant, name, wish, services, clock, allow, token=token).head
 
 
 def update(
-    tenant: str, name: str, wish: Wish, services: Services, clock: Clock, *, expected: int | None = None
+    tenant: str,
+    name: str,
+    wish: Wish,
+    services: Services,
+    clock: Clock,
+    *,
+    expected: int | None = None,
+    token: Token | None = None,
 ) -> Head:
-    """A new revision of a schedule; a paused one stays paused until it is resumed. ``expected``: the revision the caller saw."""
-    return _arm(tenant, name, wish, services, clock, lambda head: _must_exist(tenant, name, head, expected))
+    """A new revision of a schedule; a paused one stays paused until it is resumed. ``expected``: the revision the caller saw.
+
+    Nothing is written if nothing changes; what is of the head alone (description, tags) makes no revision.
+    """
+    allow = partial(_must_exist, tenant, name, expected)
+    return _arm(tenant, name, wish, services, clock, allow, token=token).head
 
 
-def resume(tenant: str, name: str, services: Services, clock: Clock, *, expected: int | None = None) -> Head:
+def upsert(
+    tenant: str,
+    name: str,
+    wish: Wish,
+    services: Services,
+    clock: Clock,
+    *,
+    expected: int | None = None,
+    token: Token | None = None,
+) -> Done:
+    """Create a schedule, or update it to what is wished."""
+
+    def allow(head: Head | None) -> None:
+        if expected is not None:
+            _must_exist(tenant, name, expected, head)
+
+    return _arm(tenant, name, wish, services, clock, allow, token=token)
+
+
+def resume(
+    tenant: str,
+    name: str,
+    services: Services,
+    clock: Clock,
+    *,
+    expected: int | None = None,
+    token: Token | None = None,
+) -> Head:
     """Open a new revision of a paused schedule with the same definition. An active one stays as it is."""
-    head = services.schedules.head(tenant, name)
-    _must_exist(tenant, name, head, expected)
-    if head is not None and head.state is ScheduleState.ACTIVE:
-        return head
 
     def same(definition: Definition | None) -> Definition:
         assert definition is not None
         return definition
 
-    return _arm(
-        tenant,
-        name,
-        Wish(definition=same),
-        services,
-        clock,
-        lambda h: _must_exist(tenant, name, h, expected),
-        resuming=True,
-    )
+    allow = partial(_must_exist, tenant, name, expected)
+    wish = Wish(definition=same)
+    return _arm(tenant, name, wish, services, clock, allow, resuming=True, token=token).head
 
 
-def _must_exist(tenant: str, name: str, head: Head | None, expected: int | None) -> None:
+def _must_exist(tenant: str, name: str, expected: int | None, head: Head | None) -> None:
     if head is None or head.state is ScheduleState.DELETED:
         raise NotFound(
             f"name={name!r}: tenant {tenant!r} has no schedule of that name; list_schedules() shows those it has"
@@ -87,13 +117,12 @@ def _must_exist(tenant: str, name: str, head: Head | None, expected: int | None)
 
 @dataclass(frozen=True, kw_only=True)
 class _Plan:
-    """All that one arming writes."""
+    """All that one arming writes. Without a revision it is the head alone, or nothing if that stays as it is."""
 
     head: Head  # as it shall be
-    previous: Revision | None  # the revision that was current
-    closed: Revision | None  # the same with its end set, if it was open
-    revision: Revision  # the new one
-    entry: Entry | None  # its first; None for a paused schedule
+    closed: Revision | None = None  # the revision that was current with its end set, if it was open
+    revision: Revision | None = None  # the new one
+    entry: Entry | None = None  # its first; None for a paused schedule
 
 
 def _arm(
@@ -105,35 +134,60 @@ def _arm(
     allow: Callable[[Head | None], None],
     *,
     resuming: bool = False,
-) -> Head:
+    token: Token | None = None,
+) -> Done:
     head = None
     for _ in range(RACES):
         head = services.schedules.head(tenant, name)
+        memory = recall(token, services, clock())
+        if memory.first is not None:
+            finish(memory.first, services, clock)
+            return memory.first
         allow(head)
         plan = _plan(tenant, name, wish, head, services, clock(), resuming=resuming)
-        expected = head.version if head else 0
-        if services.schedules.arm(
-            plan.head, expected=expected, previous=plan.closed, revision=plan.revision, entry=plan.entry
-        ):
+        done = Done(head=plan.head, change=_change(head, plan))
+        if _write(plan, head, memory.record(done), services):
             _after(plan, services, clock)
-            return plan.head
+            return done
     current = head.revision if head else 0
     raise Conflict(
         f"name={name!r}: others changed it {RACES} times meanwhile (last seen: revision {current}); try again"
     )
 
 
+def _change(head: Head | None, plan: _Plan) -> Change:
+    if head is None or head.state is ScheduleState.DELETED:
+        return Change.CREATED
+    return Change.UNCHANGED if plan.head == head else Change.UPDATED
+
+
+def _write(plan: _Plan, head: Head | None, token: Record | None, services: Services) -> bool:
+    """Whether it was written; no if somebody else was first."""
+    expected = head.version if head else 0
+    if plan.revision is not None:
+        return services.schedules.arm(
+            plan.head, expected=expected, previous=plan.closed, revision=plan.revision, entry=plan.entry, token=token
+        )
+    if plan.head != head:
+        return services.schedules.close(plan.head, expected=expected, revision=None, token=token)
+    return token is None or services.records.write(token)
+
+
 def _plan(
     tenant: str, name: str, wish: Wish, head: Head | None, services: Services, now: int, *, resuming: bool
 ) -> _Plan:
     previous = read_revision(services, head) if head is not None else None
+    kept = head if head is not None and head.state is not ScheduleState.DELETED else None
+    present = previous.definition if previous is not None and kept is not None else None
+    definition = settled(wish.definition(present), present)
+    if kept is not None and (kept.state is ScheduleState.ACTIVE if resuming else definition == present):
+        labelled = _labelled(wish, kept)
+        return _Plan(head=kept if labelled == kept else replace(labelled, version=kept.version + 1, updated_at=now))
     t0 = now if previous is None else max(now, previous.active_from, previous.active_until or 0)
-    stays_paused = head is not None and head.state is ScheduleState.PAUSED and not resuming
-    successor = head is not None and head.state is not ScheduleState.DELETED
-    definition = wish.definition(previous.definition if previous is not None and successor else None)
+    stays_paused = kept is not None and kept.state is ScheduleState.PAUSED and not resuming
     owner = schedule_owner(tenant, name)
-    kept = previous is not None and successor and not resuming and definition.rule == previous.definition.rule
-    anchor = previous.counts_from if previous is not None and kept else None
+    same_rule = present is not None and not resuming and definition.rule == present.rule
+    anchor = previous.counts_from if previous is not None and same_rule else None
     if anchor is None or timetable(definition.rule, anchor=anchor, key=owner).next(t0) is None:
         rule = pin(
             definition.rule, anchor=t0, key=owner, seed=wish.seed
@@ -149,17 +203,16 @@ def _plan(
         anchor=anchor,  # a rate keeps its phase while its rule stays: who updates twice a day still has a daily fire
         active_until=t0 if stays_paused else None,
         closed_by=_still_closed_by(previous) if stays_paused else None,
+        failing=previous.failing if previous is not None and kept is not None else 0,
     )
-    entry = None if stays_paused else first_entry(revision)
     closed = None
     if previous is not None and previous.active_until is None:
         closed = replace(previous, active_until=t0, closed_by=ClosedBy.REPLACED)
     return _Plan(
-        head=_new_head(wish, head if successor else None, head, revision, now, stays_paused=stays_paused),
-        previous=previous,
+        head=_new_head(wish, kept, head, revision, now, stays_paused=stays_paused),
         closed=closed,
         revision=revision,
-        entry=entry,
+        entry=None if stays_paused else first_entry(revision),
     )
 
 
@@ -173,25 +226,26 @@ def _new_head(
     wish: Wish, kept: Head | None, head: Head | None, revision: Revision, now: int, *, stays_paused: bool
 ) -> Head:
     """The head as it shall be; a deleted schedule's successor keeps nothing but the numbering."""
-    return Head(
-        tenant=revision.tenant,
-        name=revision.name,
-        state=ScheduleState.PAUSED if stays_paused else ScheduleState.ACTIVE,
-        revision=revision.number,
-        version=head.version + 1 if head else 1,
-        job=revision.definition.job,
-        expression=" ; ".join((revision.definition.rule.expression, *revision.definition.rule.also)),
-        timezone=revision.definition.rule.timezone,
-        description=_chosen(wish.description, kept.description if kept else ""),
-        tags=_chosen(wish.tags, kept.tags if kept else {}),
-        note=kept.note if kept and stays_paused else None,
-        created_at=kept.created_at if kept else now,
-        updated_at=now,
-    )
+    definition = revision.definition
+    current: dict[str, Any] = {
+        "state": ScheduleState.PAUSED if stays_paused else ScheduleState.ACTIVE,
+        "revision": revision.number,
+        "version": head.version + 1 if head else 1,
+        "job": definition.job,
+        "expression": " ; ".join((definition.rule.expression, *definition.rule.also)),
+        "timezone": definition.rule.timezone,
+        "updated_at": now,
+    }
+    if kept is None:
+        return _labelled(wish, Head(tenant=revision.tenant, name=revision.name, created_at=now, **current))
+    over: dict[str, Any] = {} if stays_paused else {"note": None, "resume_at": None}
+    return _labelled(wish, replace(kept, **current, **over))
 
 
-def _chosen(wanted: _T | None, kept: _T) -> _T:
-    return kept if wanted is None else wanted
+def _labelled(wish: Wish, head: Head) -> Head:
+    """The head with what the wish says of the schedule itself."""
+    said: dict[str, Any] = {"description": wish.description, "tags": wish.tags, "managed_by": wish.managed_by}
+    return replace(head, **{name: value for name, value in said.items() if value is not None})
 
 
 def read_revision(services: Services, head: Head) -> Revision:

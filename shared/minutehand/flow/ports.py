@@ -78,14 +78,22 @@ class Schedules(Protocol):
         """Revisions, read strongly in batches."""
 
     def arm(
-        self, head: Head, *, expected: int, previous: Revision | None, revision: Revision, entry: Entry | None
+        self,
+        head: Head,
+        *,
+        expected: int,
+        previous: Revision | None,
+        revision: Revision,
+        entry: Entry | None,
+        token: Record | None = None,
     ) -> bool:
         """One transaction: close ``previous`` if given, put ``revision`` and its first ``entry``, move the head.
 
-        False if the head's version is no longer ``expected`` (0: there is no head yet); then nothing was written.
+        ``token``, if given, is put beside, as ``Records.write`` would. False if that is refused, or the head's version is no
+        longer ``expected`` (0: there is no head yet); then nothing was written.
         """
 
-    def close(self, head: Head, *, expected: int, revision: Revision | None) -> bool:
+    def close(self, head: Head, *, expected: int, revision: Revision | None, token: Record | None = None) -> bool:
         """One transaction: move the head, and set ``active_until`` and ``closed_by`` of its ``revision``. As ``arm``.
 
         The revision must be open, or closed as DRAINED (a drain that becomes a pause).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from minutehand.model.names import schedule_owner
@@ -19,6 +19,14 @@ class ScheduleState(StrEnum):
     PAUSED = "PAUSED"  # closed by its owner; `resume` opens a new revision
     COMPLETED = "COMPLETED"  # its expression has no further fire
     DELETED = "DELETED"  # gone for its owner; the head stays, so that the numbering of revisions goes on
+
+
+class Change(StrEnum):
+    """What a call did to a schedule."""
+
+    CREATED = "created"  # it was not there, or deleted
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"  # it was so already, and nothing was written
 
 
 class ClosedBy(StrEnum):
@@ -42,6 +50,18 @@ class Definition:
     payload_ref: str | None = None  # key in the bucket of a payload too large for a message
     overrides: Overrides = field(default_factory=Overrides)  # policies that differ from the job's own
     options: Options = field(default_factory=Options)  # what its owner asks of the schedule itself
+
+
+def settled(asked: Definition, present: Definition | None) -> Definition:
+    """What is asked, with what the present definition has added to the very same rule: the seed of its jitter, the last of its fires.
+
+    So a definition that says the same is equal to the present one, and a rule that stays goes on counting.
+    """
+    if present is None:
+        return asked
+    said, known = asked.rule.as_dict(), present.rule.as_dict()
+    worked_out = {name: known[name] for name in ("seed", "last") if name in known}
+    return replace(asked, rule=present.rule) if worked_out | said == known else asked
 
 
 @dataclass(frozen=True, kw_only=True)

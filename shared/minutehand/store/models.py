@@ -71,6 +71,16 @@ class RunItem(Model):
     ttl = TTLAttribute(null=True)
 
 
+class RecordItem(Model):
+    """A client token's record among the runs, as the transaction of its call puts it; see ``records``."""
+
+    owner = UnicodeAttribute(hash_key=True)
+    key = UnicodeAttribute(range_key=True)
+    version = NumberAttribute()
+    body = UnicodeAttribute()  # JSON text
+    ttl = NumberAttribute(null=True)  # UTC seconds
+
+
 def bound(model: type[_M], suffix: str, settings: Settings) -> type[_M]:
     """The model for one table of one stack: PynamoDB keeps name and endpoint in the class."""
     meta: dict[str, Any] = {

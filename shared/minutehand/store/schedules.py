@@ -14,7 +14,7 @@ from pynamodb.transactions import TransactWrite
 
 from minutehand.aws import Backoff, Client, ConditionFailed, TransactionRefused, translated
 from minutehand.errors import MinutehandError, Unavailable
-from minutehand.flow.ports import Page, RevisionKey, Revisions
+from minutehand.flow.ports import Page, Record, RevisionKey, Revisions
 from minutehand.model.entry import Entry
 from minutehand.model.options import Options
 from minutehand.model.policies import Overrides
@@ -22,7 +22,8 @@ from minutehand.model.schedule import ClosedBy, Definition, Head, Revision, Sche
 from minutehand.schedule.rule import from_json
 from minutehand.settings import Settings
 from minutehand.store import batches
-from minutehand.store.models import EntryItem, HeadItem, RevisionItem, bound
+from minutehand.store.models import EntryItem, HeadItem, RecordItem, RevisionItem, bound
+from minutehand.store.records import record_row
 from minutehand.store.rows import shard_key, to_row
 
 _T = TypeVar("_T")
@@ -42,6 +43,7 @@ class DynamoSchedules:
         self._heads = bound(HeadItem, "schedules", settings)
         self._revisions = bound(RevisionItem, "revisions", settings)
         self._entries = bound(EntryItem, "agenda", settings)
+        self._records = bound(RecordItem, "runs", settings)
         self._revisions_table = settings.table("revisions")
         self._heads_table = settings.table("schedules")
         self._connection = Connection(region=settings.region, host=settings.endpoint)
@@ -112,7 +114,14 @@ class DynamoSchedules:
     # Transactions.
 
     def arm(
-        self, head: Head, *, expected: int, previous: Revision | None, revision: Revision, entry: Entry | None
+        self,
+        head: Head,
+        *,
+        expected: int,
+        previous: Revision | None,
+        revision: Revision,
+        entry: Entry | None,
+        token: Record | None = None,
     ) -> bool:
         with_entry = [] if entry is None else [self._entry_item(entry)]
 
@@ -123,14 +132,16 @@ class DynamoSchedules:
                 self._close(transaction, previous)
             for item in with_entry:
                 transaction.save(item)
+            self._remember(transaction, token)
 
         return self._transact(write)
 
-    def close(self, head: Head, *, expected: int, revision: Revision | None) -> bool:
+    def close(self, head: Head, *, expected: int, revision: Revision | None, token: Record | None = None) -> bool:
         def write(transaction: TransactWrite) -> None:
             transaction.save(self._head_item(head), condition=self._head_is(expected))
             if revision is not None:
                 self._close(transaction, revision)
+            self._remember(transaction, token)
 
         return self._transact(write)
 
@@ -160,6 +171,15 @@ class DynamoSchedules:
             ],
             condition=open_ | draining,
         )
+
+    def _remember(self, transaction: TransactWrite, token: Record | None) -> None:
+        """Put a client token's record; its version is conditional as in ``Records.write``."""
+        if token is not None:
+            model, before = self._records, token.version - 1
+            transaction.save(
+                model(**record_row(token)),
+                condition=model.version == before if before else model.version.does_not_exist(),
+            )
 
     def _head_is(self, version: int) -> Any:
         return self._heads.version == version if version else self._heads.tenant.does_not_exist()

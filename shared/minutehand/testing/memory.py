@@ -98,7 +98,7 @@ class Memory:
         calls = Calls(hook or Hook(), self._lock, attempts=attempts, rounds=rounds)
         content = self._content
         return Services(
-            schedules=MemorySchedules(calls, content.schedules, content.agenda),
+            schedules=MemorySchedules(calls, content.schedules, content.agenda, content.runs),
             ledger=MemoryLedger(calls, content.runs, retention=self._retention),
             agenda=MemoryAgenda(calls, content.agenda, shards=self._shards),
             work=MemoryWorkQueue(calls, self.work, self._clock, self._idle),

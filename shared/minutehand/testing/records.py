@@ -23,11 +23,7 @@ class MemoryRecords:
 
     def write(self, record: Record) -> bool:
         def put() -> bool:
-            row, there = record_row(record), self._rows.get(record.owner, record.key)
-            if (there["version"] if there else 0) == record.version - 1:
-                self._rows.put(record.owner, record.key, row)
-                return True
-            return there == row
+            return put_record(self._rows, record) or self._rows.get(record.owner, record.key) == record_row(record)
 
         detail = Detail(place="runs", verb="write_record", items=((record.owner, record.key),))
         return self._calls.one("PutItem", detail, put)
@@ -49,3 +45,14 @@ class MemoryRecords:
             "Query", detail, lambda: self._rows.page(owner, prefix, f"{prefix}\x7f", limit=10**6).items
         )
         return iter([record_of(row) for _, row in found])
+
+
+def put_record(rows: Table[str, Row], record: Record | None) -> bool:
+    """Put a record if its version follows the one that is there; whether it could be. None is nothing to put."""
+    if record is None:
+        return True
+    there = rows.get(record.owner, record.key)
+    if (there["version"] if there else 0) != record.version - 1:
+        return False
+    rows.put(record.owner, record.key, record_row(record))
+    return True

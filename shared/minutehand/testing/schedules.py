@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from minutehand.flow.ports import Page, RevisionKey, Revisions
+from minutehand.flow.ports import Page, Record, RevisionKey, Revisions
 from minutehand.model.entry import Entry
 from minutehand.model.schedule import ClosedBy, Head, Revision, ScheduleState
 from minutehand.testing.agenda import AgendaState
 from minutehand.testing.calls import Calls, Detail, by_count
-from minutehand.testing.tables import Table
+from minutehand.testing.records import put_record
+from minutehand.testing.tables import Row, Table
 
 READS = 100
 HISTORY = 50  # revisions read at a time
@@ -29,8 +30,8 @@ class ScheduleTables:
 class MemorySchedules:
     """Heads and revisions in memory, as one process sees them."""
 
-    def __init__(self, calls: Calls, tables: ScheduleTables, agenda: AgendaState) -> None:
-        self._calls, self._tables, self._agenda = calls, tables, agenda
+    def __init__(self, calls: Calls, tables: ScheduleTables, agenda: AgendaState, rows: Table[str, Row]) -> None:
+        self._calls, self._tables, self._agenda, self._rows = calls, tables, agenda, rows
 
     # Reads.
 
@@ -80,11 +81,18 @@ class MemorySchedules:
     # Transactions.
 
     def arm(
-        self, head: Head, *, expected: int, previous: Revision | None, revision: Revision, entry: Entry | None
+        self,
+        head: Head,
+        *,
+        expected: int,
+        previous: Revision | None,
+        revision: Revision,
+        entry: Entry | None,
+        token: Record | None = None,
     ) -> bool:
         def write() -> bool:
             taken = self._tables.revisions.get(revision.owner, revision.number) is not None
-            if taken or not self._may_move(head, expected, previous):
+            if taken or not self._may_move(head, expected, previous) or not put_record(self._rows, token):
                 return False
             self._move(head, previous)
             self._tables.revisions.put(revision.owner, revision.number, revision)
@@ -94,9 +102,9 @@ class MemorySchedules:
 
         return self._transaction("arm", head, write)
 
-    def close(self, head: Head, *, expected: int, revision: Revision | None) -> bool:
+    def close(self, head: Head, *, expected: int, revision: Revision | None, token: Record | None = None) -> bool:
         def write() -> bool:
-            if not self._may_move(head, expected, revision):
+            if not self._may_move(head, expected, revision) or not put_record(self._rows, token):
                 return False
             self._move(head, revision)
             return True

@@ -132,7 +132,8 @@ def test_an_update_changes_what_it_names_and_nothing_else() -> None:
         world.scheduler.update_schedule("s", **change)
         now = world.scheduler.get_schedule("s")
         assert (now.job, now.expression, now.timezone, now.payload, now.description, now.tags) == expected
-    assert now.revision == 7
+    assert now.revision == 5, "tags and description are not of a revision"
+    assert now.version == 7
     assert now.created_at == START
 
 

@@ -304,7 +304,7 @@ def test_a_drain_goes_on_while_the_schedule_is_changed() -> None:
     world = minutely()
     world.wait(130)
     world.scheduler.pause_schedule("s", drain=True)
-    world.scheduler.update_schedule("s", description="other")
+    world.scheduler.update_schedule("s", payload="other")
     world.live(300)
     assert sorted(world.began()) == [60, 120]
 
@@ -313,7 +313,7 @@ def test_a_drain_that_was_changed_may_still_become_a_pause() -> None:
     world = minutely()
     world.wait(130)
     world.scheduler.pause_schedule("s", drain=True)
-    world.scheduler.update_schedule("s", description="other")
+    world.scheduler.update_schedule("s", payload="other")
     world.scheduler.pause_schedule("s")
     world.live(300)
     assert world.began() == []
@@ -356,7 +356,7 @@ def test_a_name_may_be_used_again_and_its_numbering_goes_on() -> None:
     world.scheduler.update_schedule("s", tags={"a": "b"}, description="old")
     world.scheduler.delete_schedule("s")
     again = world.scheduler.create_schedule("s", "note", "* * * * *")
-    assert (again.revision, again.tags, again.description) == (3, {}, "")
+    assert (again.revision, again.tags, again.description) == (2, {}, "")
     assert again.version == 4
     world.live(120)
     assert world.began() == [60, 120], "fires that were cancelled with the old one belong to the new one"
@@ -380,7 +380,7 @@ def test_nothing_of_an_older_revision_starts_after_a_stop_either(stop: str) -> N
     world = minutely()
     world.live(30)
     world.wait(900)
-    world.scheduler.update_schedule("s", expression="* * * * *", description="second")
+    world.scheduler.update_schedule("s", expression="* * * * *", payload="second")
     if stop == "pause":
         world.scheduler.pause_schedule("s")
     else:
@@ -394,7 +394,7 @@ def test_nothing_of_an_older_revision_starts_after_a_pause_that_was_ended_again(
     world = minutely()
     world.live(30)
     world.wait(900)
-    world.scheduler.update_schedule("s", expression="* * * * *", description="second")
+    world.scheduler.update_schedule("s", expression="* * * * *", payload="second")
     world.scheduler.pause_schedule("s")
     world.scheduler.resume_schedule("s")
     world.live(130)
@@ -407,7 +407,7 @@ def test_a_stop_many_updates_later_is_seen(monkeypatch: pytest.MonkeyPatch) -> N
     world.live(30)
     world.wait(900)
     for number in range(23):
-        world.scheduler.update_schedule("s", description=str(number))
+        world.scheduler.update_schedule("s", payload=number)
     world.scheduler.pause_schedule("s")
     world.live(600)
     assert world.began() == []
@@ -419,7 +419,7 @@ def test_what_was_due_before_many_updates_starts(updates: int) -> None:
     world.live(30)
     world.wait(900)
     for number in range(updates):
-        world.scheduler.update_schedule("s", description=str(number))
+        world.scheduler.update_schedule("s", payload=number)
     world.live(130)
     assert sorted(world.began()) == list(range(60, 1060, 60))
 
@@ -428,7 +428,7 @@ def test_an_outage_and_an_update_lose_nothing() -> None:
     world = minutely()
     world.live(30)
     world.wait(900)
-    world.scheduler.update_schedule("s", expression="* * * * *", description="second")
+    world.scheduler.update_schedule("s", expression="* * * * *", payload="second")
     world.live(130)
     assert sorted(world.began()) == list(range(60, 1060, 60))
     assert len(world.entries(EntryKind.CHAIN)) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from minutehand import RunState, ScheduleState
 from minutehand.errors import AlreadyExists, Conflict, ExpressionError, NotFound, Unavailable
@@ -114,11 +116,11 @@ def test_of_two_who_create_one_is_told() -> None:
 
 def test_one_who_always_comes_second_is_told_of_the_conflict() -> None:
     world = World()
-    quick = world.owner()
+    quick, numbers = world.owner(), itertools.count()
     quick.create_schedule("s", "note", "0 * * * *")
-    meanwhile = Faults().at("arm", before=lambda: quick.update_schedule("s", description="mine"), times=None)
+    meanwhile = Faults().at("arm", before=lambda: quick.update_schedule("s", payload=next(numbers)), times=None)
     with pytest.raises(Conflict, match="others changed it 5 times"):
-        world.owner(meanwhile).update_schedule("s", description="his")
+        world.owner(meanwhile).update_schedule("s", payload="his")
     assert world.memory.heads()[0].revision == 6
 
 
@@ -134,9 +136,9 @@ def test_only_what_exists_can_be_changed() -> None:
 def test_what_was_seen_may_be_demanded() -> None:
     world = World()
     world.scheduler.create_schedule("s", "note", "0 * * * *")
-    world.scheduler.update_schedule("s", expected_revision=1, description="x")
-    with pytest.raises(Conflict, match="revision 2 is current"):
-        world.scheduler.update_schedule("s", expected_revision=1, description="y")
+    world.scheduler.update_schedule("s", expected_revision=1, payload="x")
+    with pytest.raises(Conflict, match="changed revision 1, but revision 2 is current"):
+        world.scheduler.update_schedule("s", expected_revision=1, payload="y")
 
 
 def test_a_schedule_completes_when_its_last_fire_is_claimed() -> None:

@@ -1,0 +1,103 @@
+"""Client tokens: a call that is repeated with its token returns what the first one did, instead of acting again.
+
+A token's record is put in the very transaction of its act: it is there if and only if the act is, so dying before or after leaves
+nothing to find out. A call that finds nothing to change leaves the record alone. The head is read before the token: a token that
+is not there then belongs to an act that would move the head, and the transaction of whoever comes second is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from minutehand.errors import AlreadyExists, Unavailable
+from minutehand.flow.ports import Clock, Record, Services
+from minutehand.flow.sweep import sweep
+from minutehand.model.moment import DAY
+from minutehand.model.schedule import Change, Head, ScheduleState
+
+HELD = DAY  # ms for which a token stands for its call
+
+
+@dataclass(frozen=True, kw_only=True)
+class Token:
+    """What a caller repeats a call by."""
+
+    tenant: str  # whose
+    text: str  # as given
+    act: str  # the call and its schedule, in words for an error
+    said: str  # digest of the call and all its arguments
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Owner and key of its record."""
+        return f"{self.tenant}/~token", f"~token~{self.text}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """What a call came to."""
+
+    head: Head  # as the call left it
+    change: Change  # what it did
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """What is known of a call's token."""
+
+    token: Token | None = None  # None: the call has none
+    first: Done | None = None  # what the first call with it came to; None: this is the first
+    version: int = 0  # of a record that is over and still there
+    now: int = 0  # UTC ms
+
+    def record(self, done: Done) -> Record | None:
+        """What to write beside the act; None without a token."""
+        if self.token is None:
+            return None
+        owner, key = self.token.place
+        body = {
+            "act": self.token.act,
+            "said": self.token.said,
+            "change": str(done.change),
+            "head": _head_body(done.head),
+        }
+        return Record(owner=owner, key=key, version=self.version + 1, body=body, expires=self.now + HELD)
+
+
+def recall(token: Token | None, services: Services, now: int) -> Memory:
+    """What a token stands for. Raises AlreadyExists if it is that of another call."""
+    record = None if token is None else services.records.read(*token.place)
+    if token is None or record is None:
+        return Memory(token=token, now=now)
+    if record.expires is not None and record.expires <= now:
+        return Memory(token=token, version=record.version, now=now)
+    if record.body["said"] != token.said:
+        raise AlreadyExists(
+            f"client_token={token.text!r}: within the last day it was used for {record.body['act']}"
+            f"{' with other arguments' if record.body['act'] == token.act else ''}; use a new token for each new call"
+        )
+    first = Done(head=_head_of(record.body["head"]), change=Change(record.body["change"]))
+    return Memory(token=token, first=first, now=now)
+
+
+def finish(first: Done, services: Services, clock: Clock) -> None:
+    """Do again what follows the transaction: the first call may have died in between. Raises Unavailable."""
+    number = first.head.revision
+    answer = services.schedules.revisions([(first.head.owner, number), (first.head.owner, number - 1)])
+    if answer.unanswered:
+        raise Unavailable(f"the revisions of {first.head.owner!r} could not be read; call again to finish")
+    for revision in answer.found.values():
+        if revision.active_until is not None:
+            sweep(revision, services, clock)
+
+
+def _head_body(head: Head) -> dict[str, Any]:
+    return {name: value for name, value in asdict(head).items() if value is not None}
+
+
+def _head_of(body: Mapping[str, Any]) -> Head:
+    known = {f.name for f in fields(Head)}
+    given = {name: value for name, value in body.items() if name in known}
+    return Head(**(given | {"state": ScheduleState(given["state"])}))
