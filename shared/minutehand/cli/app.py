@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from minutehand.cli import dead, local, preview, processes, runs, schedules, submit
+from minutehand.cli.parameters import everywhere
 from minutehand.cli.shell import Shell
 from minutehand.model.names import check_tenant
 from minutehand.settings import from_environment
@@ -16,7 +17,6 @@ app = typer.Typer(
     help="Run this job at that time, once, and tell me what happened.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     rich_markup_mode="rich",
 )
 
@@ -50,3 +50,4 @@ app.command("worker")(processes.worker)
 app.command("ticker")(processes.ticker)
 app.command("undertaker")(processes.undertaker)
 app.command("audit")(processes.audit)
+everywhere(app)

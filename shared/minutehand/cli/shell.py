@@ -1,25 +1,45 @@
-"""What every command shares: settings from options and environment, and output for people or for programs."""
+"""What every command shares: settings from options and environment, output for people or for programs, a question before harm."""
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from minutehand.cli.exits import NotConfirmed
+from minutehand.cli.output import print_json, read_moment, read_payload, text_of, values
 from minutehand.client import Scheduler
-from minutehand.errors import InvalidInput
 from minutehand.settings import Settings
-from minutehand.views import FailedAttempt, Run
 
-console = Console()
+__all__ = [
+    "Advance",
+    "DryRun",
+    "Name",
+    "Shell",
+    "Yes",
+    "aside",
+    "console",
+    "of",
+    "print_json",
+    "read_moment",
+    "read_payload",
+    "since_and_until",
+]
+
+console = Console()  # what was asked for
+aside = Console(stderr=True)  # what is said about it: questions, progress, warnings
+
+Advance = Callable[[int], None]  # how much is done by now
+Name = Annotated[str, typer.Argument(help="Name of the schedule.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 
 
 @dataclass(frozen=True)
@@ -35,14 +55,15 @@ class Shell:
 
     def show(self, item: Any) -> None:
         """One object: its fields below each other, or one JSON object."""
+        found = values(item)
         if self.as_json:
-            print_json(values(item))
+            print_json(found)
             return
-        table = Table.grid(padding=(0, 2))
-        for name, value in values(item).items():
-            if value not in (None, "", {}, [], ()):
-                table.add_row(f"[bold]{name.replace('_', ' ')}", escape(_text(value)))
-        console.print(table)
+        shown = {name.replace("_", " "): text_of(value) for name, value in found.items() if not _is_nothing(value)}
+        width = max(map(len, shown), default=0) + 2
+        for name, text in shown.items():  # never cut or wrapped: what one sees here one copies
+            console.print(f"[bold]{name.ljust(width)}[/bold]", end="", soft_wrap=True, highlight=False)
+            self.say(text.replace("\n", "\n" + " " * width))
 
     def list(self, items: Iterable[Any], columns: Sequence[str]) -> None:
         """Some objects: a table with these fields, or one JSON object a line with all fields."""
@@ -50,12 +71,46 @@ class Shell:
             for item in items:
                 print_json(values(item))
             return
-        rows = [[_text(getattr(item, column)) for column in columns] for item in items]
+        rows = [[text_of(getattr(item, column)) for column in columns] for item in items]
         heading = [column.replace("_", " ") for column in columns]
         widths = [max(map(len, cells)) for cells in zip(heading, *rows, strict=True)]
-        for row in (heading, *rows):  # never cut: what one sees here one copies
+        for row in (heading, *rows):
             line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            console.print(line, soft_wrap=True, markup=False, highlight=False, style="bold" if row is heading else None)
+            self.say(line, style="bold" if row is heading else None)
+
+    def say(self, text: str, *, style: str | None = None) -> None:
+        """One line for people, as it is."""
+        console.print(text, soft_wrap=True, markup=False, highlight=False, style=style)
+
+    def remark(self, text: str) -> None:
+        """What is worth knowing beside the answer; a program does not want it."""
+        if not self.as_json:
+            aside.print(text, soft_wrap=True, markup=False, highlight=False, style="dim")
+
+    def warn(self, text: str) -> None:
+        """What the user should look at; it goes beside the answer, for programs too."""
+        if self.as_json:
+            print_json({"warning": text}, to=sys.stderr)
+        else:
+            aside.print(f"warning: {text}", soft_wrap=True, markup=False, highlight=False, style="yellow")
+
+    def confirm(self, what: str, *, yes: bool) -> None:
+        """Go on only if the user says so. Raises NotConfirmed, or typer.Abort at Ctrl-C."""
+        if yes:
+            return
+        if self.as_json or not sys.stdin.isatty():
+            raise NotConfirmed(f"{what}: nobody is there to confirm it; give --yes")
+        if not typer.confirm(f"{what}?", err=True):
+            raise NotConfirmed(f"{what}: not confirmed, so nothing was done")
+
+    @contextmanager
+    def progress(self, title: str, total: int | None = None) -> Iterator[Advance]:
+        """A bar while something long goes on, where somebody watches; call what it yields with how much is done."""
+        shown = aside.is_terminal and not self.as_json
+        look = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*look, console=aside, transient=True, disable=not shown) as bar:
+            task = bar.add_task(title, total=total)
+            yield lambda done: bar.update(task, completed=done)
 
 
 def of(context: typer.Context) -> Shell:
@@ -65,66 +120,11 @@ def of(context: typer.Context) -> Shell:
     return shell
 
 
-def values(item: Any) -> dict[str, Any]:
-    """The fields of what the SDK returned, and a run's lateness."""
-    found = {field.name: getattr(item, field.name) for field in fields(item)}
-    return found | ({"lateness": item.lateness} if isinstance(item, Run) else {})
+def since_and_until(after: datetime | None, before: datetime | None) -> str:
+    """A span in words."""
+    words = (f"after {text_of(after)}" if after else "", f"up to {text_of(before)}" if before else "")
+    return " ".join(word for word in words if word) or "at any time"
 
 
-def print_json(value: object) -> None:
-    """One line of JSON: ISO 8601 for moments, seconds for durations."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=_plain) + "\n")
-
-
-def read_payload(text: str) -> Any:
-    """A ``--payload`` argument: JSON text, or ``-`` for standard input."""
-    try:
-        return json.loads(sys.stdin.read() if text == "-" else text)
-    except ValueError as problem:
-        raise InvalidInput(
-            "payload", text, f"is not JSON ({problem})", """write e.g. --payload '{"day": 1}'"""
-        ) from None
-
-
-def read_moment(text: str | None, field: str) -> datetime | None:
-    """A moment argument: ISO 8601 with an offset or ``Z``."""
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidInput(field, text, "is not a date and time", "write e.g. 2026-12-24T18:00:00Z") from None
-    if moment.tzinfo is None:
-        raise InvalidInput(field, text, "has no time zone", f"write e.g. {text}Z or {text}+01:00")
-    return moment
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case datetime():
-            return value.isoformat()
-        case timedelta():
-            return value.total_seconds()
-        case _ if is_dataclass(value) and not isinstance(value, type):
-            return asdict(value)
-        case _:
-            return str(value)
-
-
-def _text(value: Any) -> str:
-    match value:
-        case datetime():
-            return value.isoformat(sep=" ", timespec="seconds").replace("+00:00", "Z")
-        case timedelta():
-            return f"{value.total_seconds():.3f} s"
-        case list() | tuple():
-            return "\n".join(map(_text, value))
-        case dict():
-            return json.dumps(value, ensure_ascii=False, default=_plain)
-        case FailedAttempt():
-            return f"{value.number}  {_text(value.ended_at)}  {value.error_type}: {value.error}"
-        case _:
-            return "" if value is None else str(value)
-
-
-Name = Annotated[str, typer.Argument(help="Name of the schedule.")]
+def _is_nothing(value: object) -> bool:
+    return value is None or value is False or value in ("", {}, [], ())

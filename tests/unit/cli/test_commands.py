@@ -167,30 +167,32 @@ class TestPreview:
 
 class TestRefusals:
     @pytest.mark.parametrize(
-        ("words", "problem"),
+        ("words", "expected", "problem"),
         [
-            (("schedules", "get", "nothing"), "has no schedule of that name"),
-            (("schedules", "create", "x", "j", "61 * * * *"), "expression="),
-            (("schedules", "create", "x", "j", "rate(1 hour)", "--payload", "{"), "payload='{': is not JSON"),
-            (("schedules", "create", "x", "j", "rate(1 hour)", "--tag", "a"), "tag='a': has no value"),
-            (("schedules", "update", "x"), "nothing to change"),
-            (("submit", "j", "--at", "tomorrow"), "at='tomorrow': is not a date and time"),
-            (("submit", "j", "--at", "2030-01-01T00:00:00"), "has no time zone; write e.g. 2030-01-01T00:00:00Z"),
-            (("--tenant", "a/b", "schedules", "list"), "tenant='a/b'"),
-            (("worker",), "no jobs; name the package"),
-            (("worker", "--jobs", "no_such_package"), "jobs='no_such_package' cannot be imported"),
+            (("schedules", "get", "nothing"), 3, "has no schedule of that name"),
+            (("schedules", "create", "x", "j", "61 * * * *"), 1, "expression="),
+            (("schedules", "create", "x", "j", "rate(1 hour)", "--payload", "{"), 1, "payload='{': is not JSON"),
+            (("schedules", "create", "x", "j", "rate(1 hour)", "--tag", "a"), 1, "tag='a': has no value"),
+            (("schedules", "update", "x"), 1, "nothing to change"),
+            (("submit", "j", "--at", "tomorrow"), 1, "at='tomorrow': is not a date and time"),
+            (("submit", "j", "--at", "2030-01-01T00:00:00"), 1, "has no time zone; write e.g. 2030-01-01T00:00:00Z"),
+            (("--tenant", "a/b", "schedules", "list"), 1, "tenant='a/b'"),
+            (("worker",), 6, "no jobs; name the package"),
+            (("worker", "--jobs", "no_such_package"), 1, "jobs='no_such_package' cannot be imported"),
         ],
     )
-    def test_one_line_says_what_and_what_instead(self, say: Say, words: tuple[str, ...], problem: str) -> None:
+    def test_one_line_says_what_and_what_instead(
+        self, say: Say, words: tuple[str, ...], expected: int, problem: str
+    ) -> None:
         code, _, err = say(*words)
-        assert code == 1
+        assert code == expected
         assert err.startswith("error: ")
         assert problem in err
         assert err.count("\n") == 1
 
     def test_a_wrong_prefix_is_explained(self, say: Say) -> None:
         code, _, err = say("--prefix", "elsewhere", "schedules", "list")
-        assert code == 1
+        assert code == 6
         assert "MINUTEHAND_PREFIX" in err
 
 

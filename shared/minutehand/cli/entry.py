@@ -1,0 +1,62 @@
+"""Run one command line: what it prints when something goes wrong, and the code that it exits with."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+from typer import rich_utils
+
+from minutehand.cli.app import app
+from minutehand.cli.exits import Exit, NotConfirmed, code_of
+from minutehand.errors import ExpressionError, InvalidInput, MinutehandError, shorten
+
+# click's root of what is wrong with a command line: some releases of typer bring a click of their own.
+_USAGE: type[BaseException] = typer.BadParameter.__mro__[2]
+
+
+def run(words: Sequence[str]) -> int:
+    """Execute a command line; its exit code. An error is one line on standard error, as JSON if ``--json`` is given."""
+    as_json = "--json" in words
+    try:
+        code = app(list(words), prog_name="minutehand", standalone_mode=False)
+    except MinutehandError as problem:
+        return _failed(problem, as_json=as_json)
+    except typer.Abort:
+        return _failed(NotConfirmed("not confirmed: nothing was done"), as_json=as_json)
+    except Exception as problem:
+        if not isinstance(problem, _USAGE):
+            raise
+        _explain(problem, as_json=as_json)
+        return Exit.USAGE
+    return code if isinstance(code, int) else Exit.DONE
+
+
+def _failed(problem: MinutehandError, *, as_json: bool) -> Exit:
+    code = code_of(problem)
+    sys.stderr.write(
+        (json.dumps(_described(problem, code), ensure_ascii=False) if as_json else f"error: {problem}") + "\n"
+    )
+    return code
+
+
+def _described(problem: MinutehandError, code: Exit) -> dict[str, Any]:
+    """An error as JSON: what a program decides by, and the sentence for people."""
+    described: dict[str, Any] = {"error": type(problem).__name__, "message": str(problem), "exit_code": int(code)}
+    if isinstance(problem, InvalidInput):
+        described |= {"field": problem.field, "value": shorten(problem.value), "remedy": problem.remedy}
+    if isinstance(problem, ExpressionError):
+        described |= {"position": problem.position}
+    return described
+
+
+def _explain(problem: Any, *, as_json: bool) -> None:
+    """What the parser of arguments has to say."""
+    if as_json:
+        described = {"error": "Usage", "message": problem.format_message(), "exit_code": int(Exit.USAGE)}
+        sys.stderr.write(json.dumps(described, ensure_ascii=False) + "\n")
+    else:
+        rich_utils.rich_format_error(problem)

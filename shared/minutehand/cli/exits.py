@@ -1,0 +1,65 @@
+"""Exit codes: what a script learns of a command without reading what it printed."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from minutehand.errors import (
+    AlreadyExists,
+    Conflict,
+    MinutehandError,
+    Misconfigured,
+    NotFinished,
+    NotFound,
+    Unavailable,
+)
+from minutehand.model.run import RunState
+
+
+class Exit(IntEnum):
+    """How a command ended."""
+
+    DONE = 0  # it did what was asked
+    FAILED = (
+        1  # refused (the error names the field and the remedy), or `doctor`, `local` or `audit` found something wrong
+    )
+    USAGE = 2  # there is no such command or option, or an argument is missing
+    NOT_FOUND = 3  # there is no such schedule, run or backfill
+    CONFLICT = 4  # somebody else was first, or the name or key is taken: read again, then decide
+    UNAVAILABLE = 5  # AWS throttled, timed out or did not answer: the same command may succeed later
+    MISCONFIGURED = 6  # settings, credentials or permissions are wrong: `minutehand doctor` says which
+    NOT_FINISHED = 7  # `runs wait`: the run had not ended when the time was over
+    NOT_CONFIRMED = 8  # it would have destroyed something and nobody said yes: give --yes
+    RUN_DEAD = 10  # `runs wait` and `runs tail`: the run ended DEAD
+    RUN_LOST = 11  # the same: LOST
+    RUN_CANCELLED = 12  # the same: CANCELLED
+    RUN_EXPIRED = 13  # the same: EXPIRED
+    RUN_SUPERSEDED = 14  # the same: SUPERSEDED
+    RUN_SKIPPED = 15  # the same: SKIPPED
+    RUN_SHADOWED = 16  # the same: SHADOWED
+    INTERRUPTED = 130  # Ctrl-C, where nothing ends in good order by it
+
+
+class NotConfirmed(MinutehandError):
+    """What a command would destroy, nobody confirmed; nothing was done."""
+
+
+_CODES: tuple[tuple[type[MinutehandError], Exit], ...] = (
+    (NotFound, Exit.NOT_FOUND),
+    (Conflict, Exit.CONFLICT),
+    (AlreadyExists, Exit.CONFLICT),
+    (Unavailable, Exit.UNAVAILABLE),
+    (Misconfigured, Exit.MISCONFIGURED),
+    (NotFinished, Exit.NOT_FINISHED),
+    (NotConfirmed, Exit.NOT_CONFIRMED),
+)
+
+
+def code_of(problem: MinutehandError) -> Exit:
+    """The exit code of an error."""
+    return next((code for kind, code in _CODES if isinstance(problem, kind)), Exit.FAILED)
+
+
+def code_of_run(state: RunState) -> Exit:
+    """The exit code for the way in which a run ended."""
+    return Exit.DONE if state is RunState.SUCCEEDED else Exit[f"RUN_{state}"]

@@ -1,0 +1,86 @@
+"""Values as a command prints them: text for people, JSON for programs; and arguments read back."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, fields, is_dataclass
+from datetime import datetime, timedelta
+from typing import Any, TextIO
+
+from minutehand.errors import InvalidInput
+from minutehand.views import FailedAttempt, Run
+
+
+def values(item: Any) -> dict[str, Any]:
+    """The fields of what the SDK returned, and a run's lateness."""
+    found = {field.name: getattr(item, field.name) for field in fields(item)}
+    return found | ({"lateness": item.lateness} if isinstance(item, Run) else {})
+
+
+def print_json(value: object, *, to: TextIO | None = None) -> None:
+    """One line of JSON: ISO 8601 for moments, seconds for durations."""
+    out = sys.stdout if to is None else to
+    out.write(json.dumps(value, ensure_ascii=False, default=_plain) + "\n")
+    out.flush()  # whoever follows reads it now
+
+
+def text_of(value: Any) -> str:
+    """A value for people; a list has a line for each."""
+    match value:
+        case None:
+            return ""
+        case datetime():
+            return value.isoformat(sep=" ", timespec="seconds").replace("+00:00", "Z")
+        case timedelta():
+            return f"{value.total_seconds():.3f} s"
+        case list() | tuple():
+            return "\n".join(map(text_of, value))
+        case dict():
+            return json.dumps(value, ensure_ascii=False, default=_plain)
+        case _:
+            return _in_a_line(value) if _is_record(value) else str(value)
+
+
+def _in_a_line(record: Any) -> str:
+    """The fields of a dataclass beside each other."""
+    if isinstance(record, FailedAttempt):
+        return f"{record.number}  {text_of(record.ended_at)}  {record.error_type}: {record.error}"
+    return "  ".join(text for field in fields(record) if (text := text_of(getattr(record, field.name))))
+
+
+def _is_record(value: object) -> bool:
+    return is_dataclass(value) and not isinstance(value, type)
+
+
+def read_payload(text: str) -> Any:
+    """A ``--payload`` argument: JSON text, or ``-`` for standard input."""
+    try:
+        return json.loads(sys.stdin.read() if text == "-" else text)
+    except ValueError as problem:
+        raise InvalidInput(
+            "payload", text, f"is not JSON ({problem})", """write e.g. --payload '{"day": 1}'"""
+        ) from None
+
+
+def read_moment(text: str | None, field: str) -> datetime | None:
+    """A moment argument: ISO 8601 with an offset or ``Z``."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(field, text, "is not a date and time", "write e.g. 2026-12-24T18:00:00Z") from None
+    if moment.tzinfo is None:
+        raise InvalidInput(field, text, "has no time zone", f"write e.g. {text}Z or {text}+01:00")
+    return moment
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case datetime():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case _:
+            return asdict(value) if _is_record(value) else str(value)

@@ -1,0 +1,52 @@
+"""Parameters that several commands have in common, added to their functions: typer reads a function's signature."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+
+Command = Callable[..., Any]
+
+
+def with_parameters(function: Command, added: Iterable[inspect.Parameter], call: Command) -> Command:
+    """``call``, with the name, help and parameters of ``function`` and the ``added`` ones behind them."""
+    signature = inspect.signature(function, eval_str=True)
+    own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    result: Any = functools.wraps(function)(call)
+    result.__signature__ = signature.replace(parameters=[*own, *added])
+    result.__annotations__ = {one.name: one.annotation for one in result.__signature__.parameters.values()}
+    return result  # type: ignore[no-any-return]
+
+
+def option(name: str, kind: Any, default: Any, what: Any) -> inspect.Parameter:
+    """A keyword parameter for ``with_parameters``; ``what`` is a ``typer.Option``."""
+    annotated = Annotated[kind, what]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotated)
+
+
+def with_json(function: Command) -> Command:
+    """A command that takes ``--json`` behind its own name as well as before it."""
+
+    def call(*, as_json_here: bool, context: typer.Context, **given: Any) -> Any:
+        if as_json_here:
+            context.obj = replace(context.obj, as_json=True)
+        return function(context=context, **given)
+
+    what = typer.Option("--json", help="One JSON object a line.")
+    return with_parameters(function, [option("as_json_here", bool, default=False, what=what)], call)
+
+
+def everywhere(app: typer.Typer) -> typer.Typer:
+    """Give ``--json`` to every command of an app and its groups."""
+    for command in app.registered_commands:
+        if command.callback is not None:
+            command.callback = with_json(command.callback)
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            everywhere(group.typer_instance)
+    return app
