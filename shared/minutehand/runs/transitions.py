@@ -163,6 +163,45 @@ def give_up(*, revision: int, now: int, expires: int, reason: str, failure: Fail
     )
 
 
+def skip(*, queued: bool, revision: int, now: int, expires: int, reason: str) -> Transition:
+    """A fire of a revision up to ``revision`` that never started is passed over: its owner's policy or act wants it so.
+
+    ``queued`` as in ``take_over``: still QUEUED, or refused by a change of its schedule, so that a newer revision might take it.
+    """
+    return Transition(
+        name="skip",
+        to=RunState.SKIPPED,
+        guard=every(Compare("rev", "<=", revision), never_leased() if queued else Compare("unstarted", "=", True)),
+        changes=_ended(RunState.SKIPPED, now, expires, reason) | {"unstarted": None},
+        already=every(
+            Compare("state", "=", RunState.SKIPPED), Compare("reason", "=", reason), Compare("ended_at", "=", now)
+        ),
+    )
+
+
+def recount(*, skipped: int, until: int, seen_skipped: int, seen_until: int) -> Transition:
+    """The row of a gap stands for more fires than another ticker saw, or for fewer: one of them was claimed after all."""
+    gap = Compare("state", "=", RunState.SKIPPED)
+    return Transition(
+        name="recount",
+        to=None,
+        guard=every(gap, Compare("skipped", "=", seen_skipped), Compare("skipped_until", "=", seen_until)),
+        changes={"skipped": skipped, "skipped_until": until},
+        already=every(gap, Compare("skipped", "=", skipped), Compare("skipped_until", "=", until)),
+    )
+
+
+def shadow(*, revision: int, now: int, expires: int) -> Transition:
+    """A worker would take the lease now, but its schedule only tries its clock: no job starts, and its lateness is known."""
+    return Transition(
+        name="shadow",
+        to=RunState.SHADOWED,
+        guard=every(same_revision(revision), due(now), not_cancelled(), never_leased()),
+        changes=_ended(RunState.SHADOWED, now, expires, "shadow") | {"started_at": now},
+        already=Compare("state", "=", RunState.SHADOWED),
+    )
+
+
 # The lease.
 
 

@@ -33,11 +33,16 @@ GIVEN: dict[str, Any] = {
     "token": "t",
     "worker": "w",
     "max_attempts": 3,
+    "skipped": 9,
+    "until": NOON + 1,
+    "seen_skipped": 7,
+    "seen_until": NOON,
 }
 # What a constructor is asked for besides: every alternative that it knows.
 CHOICES: dict[str, list[dict[str, Any]]] = {
     "take_over": [{"queued": True}, {"queued": False}],
     "refuse": [{"to": RunState.SUPERSEDED}, {"to": RunState.CANCELLED}],
+    "skip": [{"queued": True}, {"queued": False}],
     "lease": [{"steal": True}, {"steal": False}],
 }
 
@@ -63,6 +68,8 @@ def rows(state: RunState) -> Iterator[Row]:
             "not_before": NOON,
             "lease_until": lease_until,
             "lease_token": "t",
+            "skipped": 7,
+            "skipped_until": NOON,
         }
         row |= {"cancel_requested": True} if cancelled else {}
         yield row | ({"unstarted": True} if unstarted and refused else {})
@@ -98,4 +105,5 @@ def test_every_state_is_in_the_drawing() -> None:
 
 def test_nothing_leads_out_of_a_terminal_state_but_what_the_page_admits() -> None:
     out = {(source, name) for source, target, name in drawn() if source in TERMINAL}
-    assert out == {("SUPERSEDED", "take_over"), ("CANCELLED", "take_over"), ("DEAD", "bury")}
+    refused = {(state, name) for state in ("SUPERSEDED", "CANCELLED") for name in ("take_over", "skip")}
+    assert out == refused | {("DEAD", "bury"), ("SKIPPED", "recount")}

@@ -45,6 +45,10 @@ SITUATIONS: dict[str, Row] = {
     "cancelled": _OVER | {"state": "CANCELLED", "cancel_requested": True},
     "paused": _WAITS | {"state": "CANCELLED", "unstarted": True, "reason": "paused", "ended_at": NOW, "ttl": 1},
     "superseded": _WAITS | {"state": "SUPERSEDED", "unstarted": True, "reason": "replaced", "ended_at": NOW, "ttl": 1},
+    "skipped": _WAITS | {"state": "SKIPPED", "reason": "skip_next", "ended_at": NOW, "ttl": 1},
+    "gap": _WAITS
+    | {"state": "SKIPPED", "reason": "missed", "ended_at": NOW, "ttl": 1, "skipped": 7, "skipped_until": NOON + MINUTE},
+    "shadowed": _WAITS | {"state": "SHADOWED", "reason": "shadow", "started_at": NOON, "ended_at": NOON, "ttl": 1},
     "queued, cancel asked": _WAITS | {"state": "QUEUED", "cancel_requested": True},
     "running, cancel asked": _HELD | _LEASE | {"lease_until": NOW + LEASE, "cancel_requested": True},
     "abandoned, cancel asked": _HELD | _LEASE | {"lease_until": NOW - SKEW - 1, "cancel_requested": True},
@@ -73,6 +77,16 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
             build(t.refuse, to=RunState.CANCELLED, revision=2, reason="paused", **end),
             {"queued", "queued, cancel asked"},
         ),
+        "skip queued": (
+            build(t.skip, queued=True, revision=2, reason="skip_next", **end),
+            {"queued", "queued, cancel asked"},
+        ),
+        "skip refused": (
+            build(t.skip, queued=False, revision=2, reason="skip_next", **end),
+            {"paused", "superseded"},
+        ),
+        "recount": (build(t.recount, skipped=9, until=NOW, seen_skipped=7, seen_until=NOON + MINUTE), {"gap"}),
+        "shadow": (build(t.shadow, revision=2, **end), {"queued"}),
         "give up": (build(t.give_up, revision=2, reason="unknown job", failure=BOOM, **end), WAITING),
         "lease": (build(t.lease, steal=True, **lease), (WAITING | ABANDONED) - ASKED),
         "lease, no steal": (build(t.lease, steal=False, **lease), WAITING - ASKED),

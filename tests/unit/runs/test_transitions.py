@@ -40,6 +40,13 @@ SPOILT: list[tuple[str, dict[str, Any]]] = [
     ("take over queued", {"revision": 2}),
     ("take over refused", {"revision": 2}),
     ("refuse", {"revision": 1}),
+    ("skip queued", {"revision": 1}),
+    ("skip refused", {"revision": 1}),
+    ("recount", {"seen_skipped": 6}),
+    ("recount", {"seen_until": NOON}),
+    ("shadow", {"revision": 1}),
+    ("shadow", {"revision": 3}),
+    ("shadow", {"now": NOON - 1}),
     ("give up", {"revision": 1}),
     ("give up", {"revision": 3}),
     ("lease", {"revision": 1}),
@@ -92,7 +99,8 @@ def test_a_lost_answer_is_recognised(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["lease", "succeed", "retry", "release", "continue", "die", "take over queued", "refuse"]
+    "name",
+    ["lease", "succeed", "retry", "release", "continue", "die", "take over queued", "refuse", "skip queued", "shadow"],
 )
 def test_no_transition_counts_twice(name: str) -> None:
     transition, where = ALL[name]
@@ -113,7 +121,7 @@ def _check(row: Row) -> None:
     assert ("lease_until" in row) == ("lease_token" in row) == (state is RunState.RUNNING)
     assert ("ttl" in row) == (state in TERMINAL) == ("ended_at" in row)
     assert row["fence"] >= row["attempt"] >= 0
-    assert ("started_at" in row) == (row["fence"] > 0) or state is RunState.DEAD
+    assert ("started_at" in row) == (row["fence"] > 0) or state in (RunState.DEAD, RunState.SHADOWED)
     if "unstarted" in row:
         assert row["fence"] == 0
         assert state in (RunState.CANCELLED, RunState.SUPERSEDED)
@@ -126,6 +134,9 @@ LIFE = [
     "take over queued",
     "take over refused",
     "refuse",
+    "skip queued",
+    "skip refused",
+    "shadow",
     "give up",
     "lease",
     "renew",
@@ -167,6 +178,7 @@ def test_no_sequence_of_transitions_breaks_a_row(taken: list[tuple[str, int, int
         if ended_by:
             assert (name, ended_by) in {
                 ("take over refused", "refuse"),
+                ("skip refused", "refuse"),
                 ("bury", "die"),
                 ("bury", "exhaust"),
                 ("bury", "give up"),
