@@ -8,13 +8,19 @@ import inspect
 import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from minutehand.errors import InvalidInput, JobError
 from minutehand.model.job import Job, JobFunction
 from minutehand.model.names import check_name
+from minutehand.model.options import Options, changed
 from minutehand.model.policies import Policies, Retry, check_seconds, overrides
 from minutehand.model.policies import isolation as isolation_of
+from minutehand.model.queue import BATCH, MOST_SECONDS, check_queue, declared_name
+from minutehand.model.queue import Queue as DeclaredQueue
+
+if TYPE_CHECKING:  # a module that only declares jobs loads nothing of schedules
+    from minutehand.model.declaration import Declaration
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -32,6 +38,8 @@ class Registry:
 
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
+        self._declarations: list[Declaration] = []
+        self._queues: dict[str, DeclaredQueue] = {}
 
     def job(
         self,
@@ -44,13 +52,15 @@ class Registry:
         deadline: float | None = None,
         cancel_grace: float = 30.0,
         isolation: str = "thread",
+        queue: str | None = None,
     ) -> Callable[[_F], _F]:
         """Register the decorated function ``(ctx, payload)``, plain or async, as a job. The function stays as it is.
 
         ``delivery`` is "at_least_once" (default), "exactly_once" or "at_most_once", ``start`` "prompt" (default, 0-1 s late) or
         "exact" (milliseconds late), ``retry`` a Retry. In seconds: ``timeout`` of one attempt, ``deadline`` after the due time
         past which no attempt starts, ``cancel_grace`` that a cancelled job has to end. ``isolation="process"`` runs it in a
-        process of its own on worker processes. Raises InvalidInput, or JobError for a second job of that name.
+        process of its own on worker processes. ``queue`` names the declared Queue that its runs go to, unless their schedule or
+        submission names another. Raises InvalidInput, or JobError for a second job of that name.
         """
         check_name(name, "job")
         given = overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline)
@@ -61,8 +71,16 @@ class Registry:
             isolation=isolation_of(isolation),
         )
 
+        lane = None if queue is None else declared_name(check_queue(queue))
+
+        def add(function: JobFunction) -> None:
+            self.add(Job(name=name, function=function, policies=policies, queue=lane))
+
         def register(function: _F) -> _F:
-            self.add(Job(name=name, function=function, policies=policies))
+            given: Any = function  # what stands within a class may be wrapped
+            if isinstance(given, classmethod):
+                return cast("_F", _ClassJob(given.__func__, add))
+            add(given.__func__ if isinstance(given, staticmethod) else given)
             return function
 
         return register
@@ -73,7 +91,7 @@ class Registry:
         known = self._jobs.get(job.name)
         if known is not None and not _same_function(known.function, job.function):
             raise JobError(
-                f"job={job.name!r} is declared twice, in {_place(known.function)} and {_place(job.function)}; rename one of them"
+                f"job={job.name!r} is declared twice, in {place_of(known.function)} and {place_of(job.function)}; rename one of them"
             )
         self._jobs[job.name] = job
 
@@ -99,6 +117,70 @@ class Registry:
             f"{known}; import the package that declares it, or pass check_jobs=False to Scheduler if workers elsewhere know it",
         )
 
+    def queue(
+        self,
+        name: str,
+        *,
+        concurrency: int | None = None,
+        memory: int = 512,
+        timeout: int = MOST_SECONDS,
+        batch: int = BATCH,
+        container: bool = False,
+        spread: int = 0,
+        on_failure: str | None = None,
+        on_recovery: str | None = None,
+    ) -> DeclaredQueue:
+        """Declare a queue: the stack and the local cloud create it with a worker of its own; jobs and schedules name it.
+
+        ``concurrency``: runs at the same time, in all of the stack's functions together, or in each worker process (2 to 1000).
+        ``memory`` (MB) and ``timeout`` (seconds, 900 at the most) are those of its functions, each of which takes up to ``batch``
+        runs (1 to 10) at once. With ``container=True`` the stack makes no function: run ``minutehand worker --queue NAME``.
+        Schedules of this queue that say nothing of it themselves have their fires moved later by up to ``spread`` seconds, and
+        ``on_failure`` and ``on_recovery`` as here. A name is 1 to 32 of ``a-z 0-9 -``.
+        Raises InvalidInput, or JobError if a queue of that name is declared otherwise.
+        """
+        notices = changed(Options(), {"on_failure": on_failure, "on_recovery": on_recovery})
+        made = DeclaredQueue(
+            name=name,
+            concurrency=concurrency,
+            memory=memory,
+            timeout=timeout,
+            batch=batch,
+            container=container,
+            spread=spread,
+            on_failure=notices.on_failure,
+            on_recovery=notices.on_recovery,
+        )
+        if self._queues.setdefault(name, made) != made:
+            raise JobError(f"queue={name!r} is declared twice, and not alike; declare it once, in one module")
+        return made
+
+    def queues(self) -> list[DeclaredQueue]:
+        """The declared queues, in order of name."""
+        return [self._queues[name] for name in sorted(self._queues)]
+
+    def find_queue(self, name: str | None) -> DeclaredQueue | None:
+        """The declared queue of that name, or None."""
+        return None if name is None else self._queues.get(name)
+
+    def declare(self, declaration: Declaration) -> None:
+        """Note a schedule that is declared in code. Raises InvalidInput if its name is taken."""
+        # Those of a module that is imported again give way.
+        kept = [d for d in self._declarations if d.place != declaration.place or d.function is declaration.function]
+        for other in kept:
+            if other.name == declaration.name and (other.name or other.function is declaration.function):
+                raise InvalidInput(
+                    f"{declaration.place}: name",
+                    declaration.name,
+                    f"is that of another schedule, on {other.place}",
+                    "give each a name of its own, name=...",
+                )
+        self._declarations = [*kept, declaration]
+
+    def declared(self) -> list[Declaration]:
+        """The schedules that are declared in code, in order of declaration."""
+        return list(self._declarations)
+
     def names(self) -> list[str]:
         """All names, sorted."""
         return sorted(self._jobs)
@@ -112,6 +194,7 @@ class Registry:
 
 default_registry = Registry()
 job = default_registry.job
+Queue = default_registry.queue
 
 
 def load(package: str, registry: Registry = default_registry) -> Registry:
@@ -130,24 +213,48 @@ def load(package: str, registry: Registry = default_registry) -> Registry:
         ) from problem
     if not len(registry):
         raise JobError(f'jobs={package!r} declares no job; decorate its functions with @job("name")')
+    _check_queues(registry)
     return registry
+
+
+def _check_queues(registry: Registry) -> None:
+    """Every job's queue is declared: in whatever module, so it is known when all are imported."""
+    for known in registry:
+        if known.queue is not None and registry.find_queue(known.queue) is None:
+            there = ", ".join(queue.name for queue in registry.queues()) or "none"
+            raise JobError(
+                f'job={known.name!r}: its queue {known.queue!r} is not declared; write Queue("{known.queue}") beside it. '
+                f"Declared: {there}"
+            )
+
+
+class _ClassJob(classmethod):  # type: ignore[type-arg]  # it takes none when it runs
+    """A class method that is registered as soon as its class is there to be bound to."""
+
+    def __init__(self, function: Callable[..., Any], add: Callable[[JobFunction], None]) -> None:
+        super().__init__(function)
+        self._add = add
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._add(getattr(owner, name))
 
 
 def _check_callable(name: str, function: JobFunction) -> None:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise JobError(
-            f"job={name!r}: {_place(function)} is a generator, whose code a call does not run; return instead of yield"
+            f"job={name!r}: {place_of(function)} is a generator, whose code a call does not run; return instead of yield"
         )
     try:
         inspect.signature(function).bind(object(), object())
     except (TypeError, ValueError) as problem:
-        raise JobError(f"job={name!r}: {_place(function)} cannot be called with (ctx, payload): {problem}") from None
+        raise JobError(f"job={name!r}: {place_of(function)} cannot be called with (ctx, payload): {problem}") from None
 
 
 def _same_function(one: JobFunction, other: JobFunction) -> bool:
     """Whether a module was merely imported again."""
-    return _place(one) == _place(other) and "<locals>" not in _place(one)
+    return place_of(one) == place_of(other) and "<locals>" not in place_of(one)
 
 
-def _place(function: JobFunction) -> str:
+def place_of(function: JobFunction) -> str:
+    """Where a function is declared, dotted."""
     return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}"

@@ -7,6 +7,7 @@ import time
 from minutehand.aws import Backoff, Client
 from minutehand.flow.ports import Services
 from minutehand.model.moment import DAY
+from minutehand.model.queue import declared_name
 from minutehand.queue.sqs import SqsDeadQueue, SqsWorkQueue
 from minutehand.settings import Settings
 from minutehand.store.agenda import DynamoAgenda
@@ -28,7 +29,7 @@ def connect(settings: Settings, *, backoff: Backoff | None = None) -> Services:
             dynamodb, settings.table("runs"), backoff=backoff, retention=retention, claim_by=settings.claim_by
         ),
         agenda=DynamoAgenda(dynamodb, settings.table("agenda"), backoff=backoff, shards=settings.shards),
-        work=SqsWorkQueue(sqs, settings.queue("work"), backoff=backoff),
+        work=SqsWorkQueue(sqs, settings.queue("work"), backoff=backoff, consumes=declared_name(settings.work_queue)),
         dead=SqsDeadQueue(sqs, settings.queue("dead")),
         dead_index=DynamoDeadIndex(dynamodb, settings.table("runs"), backoff=backoff),
         records=DynamoRecords(dynamodb, settings.table("runs")),

@@ -24,6 +24,9 @@ class Settings:
     claim_by: str = "partiql"  # MINUTEHAND_CLAIM_BY: `partiql`, or `put` for engines without PartiQL
     bucket: str | None = None  # MINUTEHAND_BUCKET: of large payloads; None refuses payloads over 64 KB
     jobs: str | None = None  # MINUTEHAND_JOBS: the package whose jobs a worker knows
+    work_queue: str | None = (
+        None  # MINUTEHAND_WORK_QUEUE: the declared queue that a worker serves; None: the default one
+    )
     retention_days: int = 90  # MINUTEHAND_RETENTION_DAYS: how long an ended run stays in the ledger
     shards: int = DEFAULT_SHARDS  # MINUTEHAND_SHARDS: of a new agenda; it may only grow
 
@@ -41,7 +44,7 @@ class Settings:
         return f"{self.prefix}-{suffix}"
 
     def queue(self, suffix: str) -> str:
-        """The name of a queue: ``work`` or ``dead``."""
+        """The name of a queue: ``work``, ``work-<name>`` of a declared one, or ``dead``."""
         return f"{self.prefix}-{suffix}"
 
 
@@ -56,6 +59,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         "claim_by": given.get("MINUTEHAND_CLAIM_BY"),
         "bucket": given.get("MINUTEHAND_BUCKET"),
         "jobs": given.get("MINUTEHAND_JOBS"),
+        "work_queue": given.get("MINUTEHAND_WORK_QUEUE"),
     }
     numbers = {name: _number(given, f"MINUTEHAND_{name.upper()}") for name in ("retention_days", "shards")}
     return Settings(**{k: v for k, v in {**texts, **numbers}.items() if v is not None})  # type: ignore[arg-type]

@@ -224,10 +224,16 @@ class Delivery:
 
 
 class WorkQueue(Protocol):
-    """The work queue."""
+    """The work queues, as one process sees them: it sends to all of them and takes from one."""
 
     def send(self, parcels: Sequence[Parcel]) -> Sequence[bool]:
-        """Send messages in batches: for each, whether it was accepted."""
+        """Send each message to the queue that it names, in batches: for each, whether it was accepted.
+
+        A declared queue that is not there accepts nothing, and stops no other; that of the default one is Misconfigured.
+        """
+
+    def names(self) -> Sequence[str]:
+        """The declared queues that exist, sorted; the default one is not among them."""
 
     def receive(self, *, most: int, wait: float, visibility: int) -> Sequence[Delivery]:
         """Up to ``most`` messages, waiting ``wait`` seconds for the first, hidden from others for ``visibility`` seconds."""

@@ -1,4 +1,4 @@
-"""Publish: send orders to the work queue with a delay that reaches towards their time."""
+"""Publish: send orders to their work queues with a delay that reaches towards their time."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ def fire_message(run: Run, revision: Revision, trace: str | None = None) -> Mess
         overrides=definition.overrides,
         fence=run.fence,
         trace=trace,
+        queue=definition.options.queue,
     )
 
 
@@ -59,6 +60,7 @@ def one_off_message(run: Run, trace: str | None = None) -> Message:
         overrides=overrides,
         fence=run.fence,
         trace=trace,
+        queue=run.queue,
     )
 
 

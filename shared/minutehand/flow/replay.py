@@ -49,6 +49,7 @@ def plan(original: Run, ref: RunRef, services: Services, now: int, *, payload: S
         payload=text,
         payload_ref=key,
         overrides=original.overrides,
+        queue=original.queue,
         replay_of=str(original.ref),
         scheduled_at=original.due if original.scheduled_at is None else original.scheduled_at,
         timezone=original.timezone,
@@ -62,6 +63,7 @@ def plan(original: Run, ref: RunRef, services: Services, now: int, *, payload: S
         payload=text,
         payload_ref=key,
         overrides=definition.overrides.encode(),
+        queue=definition.options.queue,
         timezone=definition.rule.timezone,
     )
 

@@ -62,7 +62,7 @@ def _put(entry: Entry, services: Services) -> None:
 
 def _same_or_raise(existing: Run, run: Run, *, same_time: bool) -> None:
     """The same key must mean the same order."""
-    for field in ("job", "payload", "payload_ref", "overrides"):
+    for field in ("job", "payload", "payload_ref", "overrides", "queue"):
         if getattr(existing, field) != getattr(run, field):
             raise AlreadyExists(f"idempotency_key: run {run.ref} exists with another {field}; use another key")
     if same_time and existing.due != run.due:

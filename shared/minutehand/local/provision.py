@@ -5,23 +5,28 @@ Works on any endpoint; repeating it changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import boto3
 from botocore.exceptions import ClientError
 
-from minutehand.queue.definitions import QUEUES, Queue
+from minutehand.model.queue import Queue
+from minutehand.queue.definitions import SqsQueue, all_queues
 from minutehand.settings import Settings
 from minutehand.store.definitions import TABLES, Table
 
 _WAIT = {"Delay": 1, "MaxAttempts": 60}  # seconds between looks, looks: AWS takes some ten seconds for a table
 
 
-def provision(settings: Settings) -> None:
-    """Tables, queues and bucket as ``settings`` names them. What is there already stays; its data is never touched."""
+def provision(settings: Settings, *, queues: Iterable[Queue] = ()) -> None:
+    """Tables, queues and bucket as ``settings`` names them, with the declared ``queues``.
+
+    What is there already stays; its data is never touched.
+    """
     where: dict[str, Any] = {"endpoint_url": settings.endpoint, "region_name": settings.region}
     create_tables(boto3.client("dynamodb", **where), settings)
-    create_queues(boto3.client("sqs", **where), settings)
+    create_queues(boto3.client("sqs", **where), settings, queues)
     if settings.bucket is not None:
         create_bucket(boto3.client("s3", **where), settings.bucket)
 
@@ -37,10 +42,10 @@ def create_tables(dynamodb: Any, settings: Settings) -> None:
             _expire_by(dynamodb, name, table.ttl)
 
 
-def create_queues(sqs: Any, settings: Settings) -> dict[str, str]:
+def create_queues(sqs: Any, settings: Settings, declared: Iterable[Queue] = ()) -> dict[str, str]:
     """The queues, dead letters first; their URLs by suffix."""
     urls: dict[str, str] = {}
-    for queue in QUEUES:
+    for queue in all_queues(declared):
         dead = None if queue.dead_letters is None else _arn(sqs, urls[queue.dead_letters])
         urls[queue.suffix] = _create_queue(sqs, queue, settings.queue(queue.suffix), dead)
     return urls
@@ -73,7 +78,7 @@ def _expire_by(dynamodb: Any, name: str, attribute: str) -> None:
         dynamodb.update_time_to_live(TableName=name, TimeToLiveSpecification=wanted)
 
 
-def _create_queue(sqs: Any, queue: Queue, name: str, dead_letter_arn: str | None) -> str:
+def _create_queue(sqs: Any, queue: SqsQueue, name: str, dead_letter_arn: str | None) -> str:
     attributes = queue.attributes(dead_letter_arn)
     try:
         return str(sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"])

@@ -35,6 +35,7 @@ class Job:
     name: str  # as schedules and submissions call it
     function: JobFunction  # plain or async, called with (ctx, payload)
     policies: Policies = field(default_factory=Policies)  # its own; a schedule may override single ones
+    queue: str | None = None  # name of the declared queue that its runs go to; None: the default one
 
 
 class JobEffects(Protocol):
@@ -93,6 +94,7 @@ class Context:
         """Keep ``state`` (JSON, 5 MB at most) for the next attempt.
 
         On Lambda, with the function's time running out, the slice ends here and the run goes on in a new one, spending no attempt.
+        ``raise Continue`` after it ends a slice at will.
         """
         self.effects.checkpoint(state)
 

@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 from minutehand.errors import InvalidInput
 from minutehand.model.names import check_name
 from minutehand.model.policies import word
+from minutehand.model.queue import check_queue
 
 DAY = 86_400.0  # seconds
 LONGEST = 400 * DAY  # of any length of time here
@@ -79,7 +80,7 @@ class Options:
 class OptionWords(TypedDict, total=False):
     """The options as keywords of create, update and upsert; what is left out keeps its default, or what it was."""
 
-    queue: str | None  # name of a declared Queue
+    queue: str | None  # name of a declared Queue; "default" is there without a declaration
     catch_up: str  # "all", "latest" or "none"
     catch_up_window: float  # seconds
     automatic_backfill: bool
@@ -110,8 +111,8 @@ def changed(present: Options, given: Mapping[str, Any]) -> Options:
     return after
 
 
-def _name(field: str, value: object) -> str | None:
-    return None if value is None else check_name(value, field)
+def _queue(field: str, value: object) -> str | None:
+    return None if value is None else check_queue(value, field)
 
 
 def _flag(field: str, value: object) -> bool:
@@ -156,7 +157,7 @@ def _notice(field: str, value: object) -> str | None:
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    "queue": _name,
+    "queue": _queue,
     "catch_up": lambda field, value: word(CatchUp, field, value),
     "catch_up_window": _seconds(0.0, optional=False),
     "automatic_backfill": _flag,

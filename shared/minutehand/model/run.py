@@ -79,6 +79,7 @@ class Run:
     payload: str | None = None  # one-off only: JSON text
     payload_ref: str | None = None  # one-off only: key in the bucket
     overrides: str | None = None  # one-off only: its policies as JSON text
+    queue: str | None = None  # one-off only: name of the declared queue that it goes to; None: the default one
     skipped: int | None = None  # a gap only: how many fires it stands for
     skipped_until: int | None = None  # a gap only: UTC ms of the last of them; ``due`` is the first
     backfill: str | None = None  # id of the backfill that it belongs to

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from minutehand.model.queue import MOST_SECONDS, Queue
 
 RETENTION = 14 * 86_400  # seconds: the longest that SQS keeps a message
 MAX_RECEIVES = 1_000  # the worker settles what fails; SQS moves only what cannot even be leased
 
 
 @dataclass(frozen=True, kw_only=True)
-class Queue:
+class SqsQueue:
     """A standard SQS queue."""
 
     suffix: str  # its name is `<prefix>-<suffix>`
@@ -27,6 +30,16 @@ class Queue:
         return attributes
 
 
-DEAD = Queue(suffix="dead", visibility=360)
-WORK = Queue(suffix="work", visibility=5_400, dead_letters="dead")
+DEAD = SqsQueue(suffix="dead", visibility=360)
+WORK = SqsQueue(suffix="work", visibility=6 * MOST_SECONDS, dead_letters="dead")  # what AWS advises: Lambda may repeat
 QUEUES = (DEAD, WORK)  # in the order in which they can be created
+
+
+def work_suffix(queue: str | None) -> str:
+    """What the SQS queue of a declared queue is called after the prefix; None is the default one."""
+    return WORK.suffix if queue is None else f"{WORK.suffix}-{queue}"
+
+
+def all_queues(declared: Iterable[Queue] = ()) -> tuple[SqsQueue, ...]:
+    """The queues of an installation, in the order in which they can be created: those it always has, then the declared ones."""
+    return (*QUEUES, *(replace(WORK, suffix=work_suffix(queue.name)) for queue in declared))

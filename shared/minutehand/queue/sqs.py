@@ -1,4 +1,4 @@
-"""The work and dead-letter queues in SQS."""
+"""The work queues and the dead-letter queue in SQS."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from minutehand.aws import Backoff, Client
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.flow.ports import Delivery, Parcel
 from minutehand.model.letter import DeadLetter, encode_letter
+from minutehand.model.queue import is_queue
+from minutehand.queue.routing import by_queue, note_refusal
 
 log = logging.getLogger(__name__)
 
@@ -19,32 +21,61 @@ _GONE = frozenset({"ReceiptHandleIsInvalid", "MessageNotInflight", "InvalidParam
 
 
 class SqsWorkQueue:
-    """The work queue. A tenant is a message group, so that SQS keeps one tenant's backlog from delaying the others."""
+    """The work queues: what is sent goes to the queue that each message names, what is received comes from one, ``consumes``.
 
-    def __init__(self, client: Client, name: str, *, backoff: Backoff) -> None:
-        self._client, self._backoff = client, backoff
-        self._queue = _Queue(client, name)
+    A tenant is a message group, so that SQS keeps one tenant's backlog from delaying the others. ``name`` is that of the default
+    queue; those of declared queues follow from it.
+    """
+
+    def __init__(self, client: Client, name: str, *, backoff: Backoff, consumes: str | None = None) -> None:
+        self._client, self._name, self._backoff = client, name, backoff
+        self._queues: dict[str | None, _Queue] = {}
+        self._queue = self._of(consumes)
 
     def send(self, parcels: Sequence[Parcel]) -> Sequence[bool]:
-        entries = [_entry(index, parcel) for index, parcel in enumerate(parcels)]
-        accepted = [False] * len(entries)
-        for _ in self._backoff.rounds_with_waits():
-            for batch in _batches([entry for entry in entries if not accepted[int(entry["Id"])]]):
-                for index in self._send_once(batch):
-                    accepted[index] = True
-            if all(accepted):
-                break
+        accepted = [False] * len(parcels)
+        for queue, places in by_queue(parcels).items():
+            try:
+                self._send(self._of(queue), [_entry(place, parcels[place]) for place in places], accepted)
+            except MinutehandError as problem:
+                if queue is None:
+                    raise
+                note_refusal(queue, len(places), problem)
         return accepted
 
-    def _send_once(self, entries: list[dict[str, Any]]) -> list[int]:
+    def _send(self, queue: _Queue, entries: Sequence[dict[str, Any]], accepted: list[bool]) -> None:
+        left = list(entries)
+        for _ in self._backoff.rounds_with_waits():
+            for batch in _batches(left):
+                for index in self._send_once(queue, batch):
+                    accepted[index] = True
+            left = [entry for entry in left if not accepted[int(entry["Id"])]]
+            if not left:
+                break
+
+    def _send_once(self, queue: _Queue, entries: list[dict[str, Any]]) -> list[int]:
         """The indexes that were accepted."""
         try:
-            answer = self._client.call("send_message_batch", QueueUrl=self._queue.url, Entries=entries)
+            answer = self._client.call("send_message_batch", QueueUrl=queue.url, Entries=entries)
         except Unavailable:
             return []
         for failed in answer.get("Failed", []):
             log.warning("send.failed", extra={"code": failed.get("Code"), "error": failed.get("Message")})
         return [int(success["Id"]) for success in answer.get("Successful", [])]
+
+    def _of(self, queue: str | None) -> _Queue:
+        name = self._name if queue is None else f"{self._name}-{queue}"
+        return self._queues.setdefault(queue, _Queue(self._client, name))
+
+    def names(self) -> Sequence[str]:
+        prefix, urls, more = f"{self._name}-", list[str](), dict[str, Any]()
+        while True:
+            answer = self._client.call("list_queues", QueueNamePrefix=prefix, MaxResults=1_000, **more)
+            urls += answer.get("QueueUrls", [])
+            if "NextToken" not in answer:
+                found = (url.rpartition("/")[2].removeprefix(prefix) for url in urls)
+                return sorted(name for name in found if is_queue(name))
+            more = {"NextToken": answer["NextToken"]}
 
     def receive(self, *, most: int, wait: float, visibility: int) -> Sequence[Delivery]:
         return self._queue.receive(most, wait, visibility)

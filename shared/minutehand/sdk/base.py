@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
 from typing import Any
 
 from minutehand.arguments import payload_text
-from minutehand.errors import NotFound
+from minutehand.errors import InvalidInput, NotFound
 from minutehand.flow.ports import Clock, Services
 from minutehand.jobs import Registry, default_registry, load
 from minutehand.model.message import INLINE_PAYLOAD
 from minutehand.model.names import check_name, check_tenant, parse_run_id
+from minutehand.model.payload import size
+from minutehand.model.options import Options, changed
 from minutehand.model.policies import Overrides, Start
+from minutehand.model.queue import DEFAULT_QUEUE, check_queue, declared_name
 from minutehand.model.run import Run
+from minutehand.model.schedule import Definition
+from minutehand.schedule import Rule
 from minutehand.services import connect, system_clock
 from minutehand.settings import Settings, from_environment
 
@@ -53,7 +59,7 @@ class Base:
     def _stored(self, payload: Any) -> tuple[str | None, str | None]:
         """A payload as it is kept: its text, or its key in the bucket if it is too large for a message."""
         text = payload_text(payload)
-        if len(text) <= INLINE_PAYLOAD:
+        if size(text) <= INLINE_PAYLOAD:
             return text, None
         return None, self._services.payloads.put(self.tenant, text)
 
@@ -74,3 +80,69 @@ class Base:
         if given.start is None and known is not None and known.policies.start is not Start.PROMPT:
             return replace(given, start=known.policies.start)
         return given
+
+    # Queues.
+
+    def queues(self) -> list[str]:
+        """Names of the queues that exist: "default", and the declared ones that were deployed. Raises Unavailable, Misconfigured."""
+        return [DEFAULT_QUEUE, *self._services.work.names()]
+
+    def _queue(self, job: str, asked: str | None) -> str | None:
+        """The queue of a run as messages name it: as asked, else its job's; None: the default one. The ticker knows no jobs.
+
+        InvalidInput for one that neither the loaded jobs declare nor the cloud has.
+        """
+        known = self._jobs.get(job)
+        if asked is None and known is not None:
+            asked = known.queue
+        name = None if asked is None else declared_name(check_queue(asked))
+        if name is not None and self._jobs.find_queue(name) is None:
+            self._must_exist(name)
+        return name
+
+    def _must_exist(self, name: str) -> None:
+        there = self._services.work.names()
+        if name not in there:
+            known = sorted({*there, *(queue.name for queue in self._jobs.queues())})
+            raise InvalidInput(
+                "queue",
+                name,
+                "is not declared",
+                f"known queues: {', '.join((DEFAULT_QUEUE, *known))}; declare it beside its jobs, Queue({name!r}), and deploy",
+            )
+
+    def _options(self, job: str, given: Mapping[str, Any]) -> Options:
+        """The options of a new schedule, with what its job and its queue say where it says nothing."""
+        asked = changed(Options(), given)
+        queue = self._queue(job, asked.queue)
+        declared = self._jobs.find_queue(queue)
+        says: dict[str, Any] = (
+            {} if declared is None else {"on_failure": declared.on_failure, "on_recovery": declared.on_recovery}
+        )
+        return replace(asked, queue=queue, **{name: value for name, value in says.items() if name not in given})
+
+    def _refuse_options(self, given: Mapping[str, Any]) -> None:
+        """Refuse options that cannot be, before anything is stored for them."""
+        queue = changed(Options(), given).queue
+        if queue is not None:
+            self._queue("", queue)
+
+    def _options_after(self, present: Definition, job: str, given: Mapping[str, Any]) -> Options:
+        """The options of an update. A queue that was its job's follows the job; one that its owner chose stays."""
+        after = changed(present.options, given)
+        if "queue" in given:
+            return replace(after, queue=self._queue(job, given["queue"]))
+        if job != present.job and present.options.queue == self._queue_of(present.job):
+            return replace(after, queue=self._queue(job, None))
+        return after
+
+    def _queue_of(self, job: str) -> str | None:
+        known = self._jobs.get(job)
+        return None if known is None else known.queue
+
+    def _spread(self, rule: Rule, options: Options) -> Rule:
+        """A rule that says nothing of it is spread as its queue is."""
+        declared = self._jobs.find_queue(options.queue)
+        if declared is None or rule.window or rule.jitter:
+            return rule
+        return replace(rule, window=declared.spread)

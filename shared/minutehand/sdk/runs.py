@@ -38,16 +38,17 @@ class Runs(Base):
         retry: Retry | None = None,
         timeout: float | None = None,
         deadline: float | None = None,
+        queue: str | None = None,
     ) -> Run:
-        """Run a job once: now, at ``run_at`` (aware), or after ``delay`` (seconds or timedelta).
+        """Run a job once: now, at ``run_at`` (aware), or after ``delay`` (seconds or timedelta), in ``queue`` (default: its job's).
 
         With an ``idempotency_key`` a second call returns the same run instead of a second one, for as long as the ledger keeps it.
-        Raises InvalidInput, AlreadyExists (the key has another job, payload, policy or ``run_at``), Unavailable (try again).
+        Raises InvalidInput, AlreadyExists (the key has another job, payload, policy, queue or ``run_at``), Unavailable (try again).
         """
         now = self._clock()
         due = due_time(run_at, delay, now)
         given = overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline)
-        policies = self._resolved(self._job_name(job), given)
+        policies, lane = self._resolved(self._job_name(job), given), self._queue(job, queue)
         run_id = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
         text, ref = self._stored(payload)
         run = LedgerRun(
@@ -61,6 +62,7 @@ class Runs(Base):
             payload=text,
             payload_ref=ref,
             overrides=policies.encode(),
+            queue=lane,
         )
         return views.run_view(submitting.submit(run, self._services, self._clock, same_time=run_at is not None))
 

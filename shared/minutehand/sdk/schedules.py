@@ -14,7 +14,7 @@ from minutehand.errors import InvalidInput, NotFound
 from minutehand.flow import close as closing
 from minutehand.flow import create as creating
 from minutehand.model.names import check_name
-from minutehand.model.options import Options, OptionWords, changed
+from minutehand.model.options import OptionWords
 from minutehand.model.policies import Overrides, Retry, overrides
 from minutehand.model.schedule import Definition, Head, Revision, ScheduleState
 from minutehand.schedule import Rule, fires, timetable
@@ -61,12 +61,12 @@ class Schedules(Base):
         policies = self._resolved(
             known, overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline)
         )
-        asked = changed(Options(), options)
+        asked = self._options(known, options)
         words = checked_text("description", description, MAX_DESCRIPTION), checked_tags(tags or {})
         text, ref = self._stored(payload)
         definition = Definition(
             job=known,
-            rule=rule,
+            rule=self._spread(rule, asked),
             payload=text,
             payload_ref=ref,
             overrides=policies,
@@ -102,20 +102,21 @@ class Schedules(Base):
         if job is not None:
             self._job_name(job)
         given = overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline)
-        changed(Options(), options)  # refused before anything is stored
+        self._refuse_options(options)
         new_payload = None if payload is UNSET else self._stored(payload)
 
         def define(present: Definition | None) -> Definition:
             if present is None:
                 raise NotFound(f"name={name!r}: there is nothing to update")
             kept = (present.payload, present.payload_ref) if new_payload is None else new_payload
+            wanted = _either(job, present.job)
             return Definition(
-                job=_either(job, present.job),
+                job=wanted,
                 rule=_changed_rule(present.rule, expression, timezone),
                 payload=kept[0],
                 payload_ref=kept[1],
                 overrides=Overrides(**{n: _either(v, getattr(present.overrides, n)) for n, v in vars(given).items()}),
-                options=changed(present.options, options),
+                options=self._options_after(present, wanted, options),
             )
 
         wish = creating.Wish(

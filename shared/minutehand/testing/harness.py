@@ -26,7 +26,7 @@ _MOST = 1_000_000  # messages and ticks of one ``advance``: a job that submits i
 
 
 class Harness:
-    """A scheduler, a ticker, a worker and an undertaker over one clock.
+    """A scheduler, a ticker, a worker for each queue and an undertaker over one clock.
 
     ``jobs`` is a Registry or the name of a package to load; None takes what ``@job`` registered. ``at`` is when the test begins
     (aware). ``seed`` sets the jitter of retries.
@@ -51,17 +51,11 @@ class Harness:
     ) -> None:
         known = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs
         self.clock = ManualClock(at)
-        self.memory = Memory(self.clock, shards=1)
+        queues = [queue.name for queue in known.queues()]
+        self.memory = Memory(self.clock, shards=1, queues=queues)
         self._services = self.memory.connect()
         self.scheduler = Scheduler(tenant, jobs=known, services=self._services, clock=self.clock)
-        worker = make_worker(
-            self._services,
-            known,
-            self.clock,
-            wait=lambda seconds: self.clock.advance(timedelta(seconds=seconds)),
-            chance=random.Random(seed),
-        )
-        self._hand = Hand(worker=worker, early=self._early)
+        self._hands = [self._hand(queue, known, random.Random(seed)) for queue in (None, *queues)]
         self._target = self.clock()
         self._ticked = self.clock() - MINUTE
 
@@ -98,9 +92,20 @@ class Harness:
 
     # One step.
 
+    def _hand(self, queue: str | None, known: Registry, chance: random.Random) -> Hand:
+        """The worker of a queue."""
+        worker = make_worker(
+            self.memory.connect(queue=queue),
+            known,
+            self.clock,
+            wait=lambda seconds: self.clock.advance(timedelta(seconds=seconds)),
+            chance=chance,
+        )
+        return Hand(worker=worker, early=self._early)
+
     def _work(self, touched: dict[str, None]) -> bool:
         """Work off what is visible and bury what is dead; whether there was anything."""
-        outcomes = self._hand.work()
+        outcomes = [outcome for hand in self._hands for outcome in hand.work()]
         for outcome in outcomes:
             if outcome.message is not None and outcome.action == "settled":
                 touched[str(outcome.message.run)] = None
@@ -127,5 +132,6 @@ class Harness:
 
     def _upcoming(self) -> int:
         """When something can happen next (UTC ms)."""
-        messages = [at for at in (self.memory.work.next_visible(), self.memory.dead.next_visible()) if at is not None]
+        queues = (self.memory.dead, *self.memory.queues.values())
+        messages = [at for queue in queues if (at := queue.next_visible()) is not None]
         return max(min([*messages, self._next_tick()]), self.clock() + 1)

@@ -11,8 +11,8 @@ request may take effect although its answer is lost. Nothing is persistent, and 
 
 from __future__ import annotations
 
-import hashlib
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
 
@@ -21,6 +21,7 @@ from minutehand.model.entry import Entry
 from minutehand.model.message import Message, decode
 from minutehand.model.moment import DAY, SECOND
 from minutehand.model.names import RunRef
+from minutehand.model.payload import object_key
 from minutehand.model.run import Run
 from minutehand.model.schedule import Head, Revision
 from minutehand.queue.definitions import DEAD, WORK
@@ -51,7 +52,7 @@ class MemoryPayloads:
         return self._put("results", tenant, text)
 
     def _put(self, prefix: str, tenant: str, text: str) -> str:
-        key = f"{prefix}/{tenant}/{hashlib.sha256(text.encode()).hexdigest()}"
+        key = object_key(prefix, tenant, text)
         detail = Detail(place="payloads", verb="put", items=(key,))
         self._calls.one("PutObject", detail, lambda: self._texts.update({key: text}))
         return key
@@ -75,7 +76,8 @@ class _Content:
 class Memory:
     """One installation. ``connect`` gives the services of one process; the rest shows what a test wants to see.
 
-    ``retention`` in ms. ``random`` lets messages come in any order. ``idle`` is called where a long poll would wait.
+    ``retention`` in ms. ``queues`` are the names of declared queues. ``random`` lets messages come in any order. ``idle`` is called
+    where a long poll would wait.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Memory:
         *,
         retention: int = RETENTION,
         shards: int = SHARDS,
+        queues: Iterable[str] = (),
         random: Random | None = None,
         idle: Idle | None = None,
     ) -> None:
@@ -91,17 +94,30 @@ class Memory:
         self._lock = threading.RLock()
         self._content = _Content(Table(), ScheduleTables(), AgendaState(), {})
         self.dead = MemoryQueue(clock, visibility=DEAD.visibility, random=random)
-        self.work = MemoryQueue(clock, visibility=WORK.visibility, dead=self.dead, random=random)
+        self._random = random
+        self.queues: dict[str | None, MemoryQueue] = {}  # by the name of the declared queue; None: the default one
+        for name in (None, *queues):
+            self.add_queue(name)
 
-    def connect(self, hook: Hook | None = None, *, attempts: int = 2, rounds: int = 2) -> Services:
-        """The services of one process. A failing request is tried ``attempts`` times, single items of a batch ``rounds`` times."""
+    @property
+    def work(self) -> MemoryQueue:
+        """The default work queue."""
+        return self.queues[None]
+
+    def connect(
+        self, hook: Hook | None = None, *, attempts: int = 2, rounds: int = 2, queue: str | None = None
+    ) -> Services:
+        """The services of one process, which takes its orders from ``queue`` (None: the default one).
+
+        A failing request is tried ``attempts`` times, single items of a batch ``rounds`` times.
+        """
         calls = Calls(hook or Hook(), self._lock, attempts=attempts, rounds=rounds)
         content = self._content
         return Services(
             schedules=MemorySchedules(calls, content.schedules, content.agenda, content.runs),
             ledger=MemoryLedger(calls, content.runs, retention=self._retention),
             agenda=MemoryAgenda(calls, content.agenda, shards=self._shards),
-            work=MemoryWorkQueue(calls, self.work, self._clock, self._idle),
+            work=MemoryWorkQueue(calls, self.queues, self._clock, self._idle, consumes=queue),
             dead=MemoryDeadQueue(calls, self.dead, self._clock, self._idle),
             dead_index=MemoryDeadIndex(calls, content.runs),
             payloads=MemoryPayloads(calls, content.payloads),
@@ -133,11 +149,20 @@ class Memory:
         """The agenda in order of due time; what was moved aside is not in it."""
         return sorted((e for _, _, e in self._content.agenda.entries if isinstance(e, Entry)), key=lambda e: e.key)
 
-    def messages(self) -> list[Message]:
-        """The orders in the work queue, hidden ones too."""
-        return [decode(message.body) for message in self.work]
+    def messages(self, queue: str | None = None) -> list[Message]:
+        """The orders in a work queue, hidden ones too."""
+        return [decode(message.body) for message in self.queues[queue]]
 
     # What only a test does.
+
+    def add_queue(self, name: str | None) -> MemoryQueue:
+        """Create a declared queue, as a deployment would."""
+        made = MemoryQueue(self._clock, visibility=WORK.visibility, dead=self.dead, random=self._random)
+        return self.queues.setdefault(name, made)
+
+    def remove_queue(self, name: str) -> None:
+        """Delete a declared queue with its messages, as a deployment does that no longer declares it."""
+        del self.queues[name]
 
     def put_row(self, ref: RunRef, row: Row) -> None:
         """Write a row of the ledger as it is, for instance as another release would."""

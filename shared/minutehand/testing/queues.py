@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -12,7 +12,8 @@ from minutehand.errors import Unavailable
 from minutehand.flow.ports import Clock, Delivery, Parcel
 from minutehand.model.letter import DeadLetter, encode_letter
 from minutehand.model.moment import SECOND
-from minutehand.queue.definitions import MAX_RECEIVES, RETENTION
+from minutehand.queue.definitions import MAX_RECEIVES, RETENTION, work_suffix
+from minutehand.queue.routing import by_queue, note_refusal
 from minutehand.testing.calls import Calls, Detail, by_count
 
 IN_FLIGHT = 120_000  # received and not yet deleted: past it nothing is delivered, without an error
@@ -161,35 +162,58 @@ def _receive(
 
 
 class MemoryWorkQueue:
-    """The work queue's port."""
+    """The work queues' port: ``queues`` by name, None for the default one; it receives from ``consumes``."""
 
-    def __init__(self, calls: Calls, queue: MemoryQueue, clock: Clock, idle: Idle | None) -> None:
-        self._calls, self._queue, self._clock, self._idle = calls, queue, clock, idle
+    def __init__(
+        self,
+        calls: Calls,
+        queues: Mapping[str | None, MemoryQueue],
+        clock: Clock,
+        idle: Idle | None,
+        *,
+        consumes: str | None = None,
+    ) -> None:
+        self._calls, self._queues, self._clock, self._idle = calls, queues, clock, idle
+        self._place, self._queue = work_suffix(consumes), queues[consumes]
 
     def send(self, parcels: Sequence[Parcel]) -> Sequence[bool]:
-        bodies = [parcel.message.encode() for parcel in parcels]
         for parcel in parcels:
             if type(parcel.delay) is not int or not 0 <= parcel.delay <= MAX_DELAY:
                 raise ValueError(f"DelaySeconds={parcel.delay!r}: SQS takes whole seconds from 0 to {MAX_DELAY}")
-        detail = Detail(place="work", verb="send", items=tuple(parcel.message.run for parcel in parcels))
+        accepted = [False] * len(parcels)
+        for name, places in by_queue(parcels).items():
+            if name in self._queues:
+                for place in self._send(name, [parcels[place] for place in places]):
+                    accepted[places[place]] = True
+            elif name is not None:
+                note_refusal(name, len(places), "there is no such queue")
+        return accepted
+
+    def _send(self, name: str | None, parcels: Sequence[Parcel]) -> Collection[int]:
+        """To one queue; the places of those that were accepted."""
+        bodies = [parcel.message.encode() for parcel in parcels]
+        detail = Detail(place=work_suffix(name), verb="send", items=tuple(parcel.message.run for parcel in parcels))
 
         def batches(places: Sequence[int]) -> list[list[int]]:
             return _by_size(places, [len(body.encode()) for body in bodies])
 
-        answers = self._calls.many(
-            "SendMessageBatch", detail, lambda i: self._queue.put(bodies[i], parcels[i].delay), batches=batches
+        return self._calls.many(
+            "SendMessageBatch", detail, lambda i: self._queues[name].put(bodies[i], parcels[i].delay), batches=batches
         )
-        return [place in answers for place in range(len(parcels))]
+
+    def names(self) -> Sequence[str]:
+        detail = Detail(place="work", verb="names")
+        return self._calls.one("ListQueues", detail, lambda: sorted(name for name in self._queues if name is not None))
 
     def receive(self, *, most: int, wait: float, visibility: int) -> Sequence[Delivery]:
-        return _receive(self._calls, self._queue, "work", self._clock, self._idle, most, wait, visibility)
+        return _receive(self._calls, self._queue, self._place, self._clock, self._idle, most, wait, visibility)
 
     def hide(self, receipts: Sequence[str], seconds: int) -> None:
         held = min(max(seconds, 0), MAX_VISIBILITY)
         self._each("ChangeMessageVisibilityBatch", "hide", receipts, lambda receipt: self._queue.hide(receipt, held))
 
     def delete(self, receipt: str) -> None:
-        detail = Detail(place="work", verb="delete", items=(receipt,))
+        detail = Detail(place=self._place, verb="delete", items=(receipt,))
         self._calls.one("DeleteMessage", detail, lambda: self._queue.delete(receipt))
 
     def erase(self, receipts: Sequence[str]) -> None:
@@ -197,7 +221,7 @@ class MemoryWorkQueue:
 
     def _each(self, operation: str, verb: str, receipts: Sequence[str], do: Callable[[str], object]) -> None:
         """Messages that are gone are passed over; a throttled one is the caller's to repeat."""
-        detail = Detail(place="work", verb=verb, items=tuple(receipts))
+        detail = Detail(place=self._place, verb=verb, items=tuple(receipts))
         answers = self._calls.many(operation, detail, lambda i: do(receipts[i]), batches=by_count(BATCH), rounds=1)
         if len(answers) < len(receipts):
             raise Unavailable(f"{operation}: {len(receipts) - len(answers)} messages were throttled")

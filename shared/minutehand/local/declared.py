@@ -1,0 +1,80 @@
+"""Which queues a package of jobs declares: asked in an interpreter of its own.
+
+Whoever deploys the package need not run it, and two packages of the same name can be asked in one process. A package whose text never
+says ``Queue`` declares none, and is not imported at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from minutehand.errors import JobError
+from minutehand.local.process import inherited
+from minutehand.model.queue import Queue
+
+_WORDS = (b"Queue", b".queue(")  # one of which declares a queue
+_PATIENCE = 60.0  # seconds for the import
+_ASK = """
+import json, sys
+from minutehand.jobs import default_registry, load
+try:
+    for package in sys.argv[2:]:
+        load(package)
+except Exception as problem:
+    sys.exit(f"{type(problem).__name__}: {problem}")
+with open(sys.argv[1], "w", encoding="utf-8") as answer:
+    json.dump([vars(queue) for queue in default_registry.queues()], answer)
+"""
+
+
+def declared_queues(packages: Sequence[str], *, within: Path | None = None) -> tuple[Queue, ...]:
+    """The queues that ``packages`` declare, in order of name. ``within`` is where they lie (default: the working directory, or
+    wherever Python finds them).
+
+    Raises JobError if one that may declare queues cannot be imported.
+    """
+    path = [str(within or Path.cwd()), *sys.path]
+    asked = [package for package in packages if _may_declare(package, path)]
+    return _ask(asked, path) if asked else ()
+
+
+def _may_declare(package: str, path: Sequence[str]) -> bool:
+    """Whether its text says so; what is not found is left for the import to tell."""
+    place = _place(package, path)
+    if place is None:
+        return True
+    sources = [place] if place.is_file() else place.rglob("*.py")
+    return any(word in text for text in (source.read_bytes() for source in sources) for word in _WORDS)
+
+
+def _place(package: str, path: Sequence[str]) -> Path | None:
+    """The folder or file of a package, found without importing anything."""
+    tail = Path(*package.split("."))
+    places = (place for root in path for place in (Path(root, tail), Path(root, tail).with_suffix(".py")))
+    return next((place for place in places if place.exists()), None)
+
+
+def _ask(packages: Sequence[str], path: Sequence[str]) -> tuple[Queue, ...]:
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder, "queues.json")
+        try:
+            done = subprocess.run(  # noqa: S603 — our own interpreter and program
+                [sys.executable, "-P", "-c", _ASK, str(answer), *packages],
+                env={**inherited(), "PYTHONPATH": os.pathsep.join(path)},
+                capture_output=True,
+                text=True,
+                timeout=_PATIENCE,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise JobError(f"jobs={list(packages)!r}: the import did not end within {_PATIENCE:.0f} s") from None
+        if done.returncode != 0 or not answer.exists():
+            said = done.stderr.strip().splitlines() or ["it said nothing"]
+            raise JobError(f"jobs={list(packages)!r}: importing failed: {said[-1]}")
+        return tuple(Queue(**given) for given in json.loads(answer.read_text(encoding="utf-8")))
