@@ -35,7 +35,7 @@ _WIDE = 100  # characters of a signature on one line
 
 # In the order in which a newcomer meets them; a public name that is missing here comes last.
 _ORDER = (
-    *("job", "Context", "Retry", "Delivery", "Start", "Registry", "load"),
+    *("job", "schedule", "Context", "Retry", "Delivery", "Start", "Registry", "load"),
     *("Scheduler", "Schedule", "ScheduleState", "Run", "RunState", "Page", "Rule", "next_fires", "Settings"),
 )
 

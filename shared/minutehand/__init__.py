@@ -9,13 +9,16 @@ Each name is imported when it is first asked for (PEP 562): a module that only d
 function only what it runs.
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from minutehand import errors
 
 if TYPE_CHECKING:
     from minutehand.client import Scheduler
+    from minutehand.declare import schedule
     from minutehand.jobs import Registry, job, load
     from minutehand.model.job import Context
     from minutehand.model.policies import Delivery, Retry, Start
@@ -45,6 +48,7 @@ __all__ = [
     "job",
     "load",
     "next_fires",
+    "schedule",
 ]
 
 # Where each name is at home; a test compares this with the imports above.
@@ -67,6 +71,7 @@ _HOMES = {
     "job": "jobs",
     "load": "jobs",
     "next_fires": "schedule",
+    "schedule": "declare",
 }
 
 if not TYPE_CHECKING:  # a type checker would take it for a promise of any name
@@ -81,3 +86,16 @@ if not TYPE_CHECKING:  # a type checker would take it for a promise of any name
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})
+
+    class _Package(ModuleType):
+        """This package, where ``schedule`` is the decorator also after the subpackage of that name was imported."""
+
+        @property
+        def schedule(self) -> object:
+            return __getattr__("schedule")
+
+        @schedule.setter
+        def schedule(self, subpackage: ModuleType) -> None:
+            """Python binds a subpackage to its parent; ``from minutehand.schedule import …`` does not need that."""
+
+    sys.modules[__name__].__class__ = _Package

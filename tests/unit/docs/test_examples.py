@@ -62,6 +62,7 @@ def beginning(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(place)
     monkeypatch.syspath_prepend(place)
     monkeypatch.setattr(jobs_module.default_registry, "_jobs", {})
+    monkeypatch.setattr(jobs_module.default_registry, "_declarations", [])
     yield
     for name in set(sys.modules) - known:
         if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(place)):

@@ -43,6 +43,7 @@ PUBLIC = {
     "job",
     "load",
     "next_fires",
+    "schedule",
 }
 
 

@@ -1,0 +1,159 @@
+"""Schedules in code: the ``@schedule`` decorator. It only notes what shall be; ``minutehand apply`` brings it about.
+
+The name of the job is looked up when it is needed: the decorator may stand above or below ``@job``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar, Unpack
+
+from minutehand.arguments import MAX_DESCRIPTION, checked_tags, checked_text, payload_text
+from minutehand.errors import ExpressionError, InvalidInput, JobError
+from minutehand.jobs import Registry, default_registry, place_of
+from minutehand.model.declaration import Declaration
+from minutehand.model.names import check_name
+from minutehand.model.options import Options, OptionWords, changed
+from minutehand.model.policies import Retry, overrides
+from minutehand.schedule import Rule
+
+_F = TypeVar("_F", bound=Callable[..., object])
+
+
+def schedule(
+    expression: str | Sequence[str] | Rule,
+    *,
+    name: str | None = None,
+    timezone: str | None = None,
+    payload: Any = None,
+    description: str = "",
+    tags: Mapping[str, str] | None = None,
+    delivery: str | None = None,
+    start: str | None = None,
+    retry: Retry | None = None,
+    timeout: float | None = None,
+    deadline: float | None = None,
+    registry: Registry = default_registry,
+    **options: Unpack[OptionWords],
+) -> Callable[[_F], _F]:
+    """Declare a schedule of the decorated job; ``minutehand apply`` creates or updates it. The function stays as it is.
+
+    It stands above or below ``@job`` (of a class method, both above ``@classmethod``), several times if you like: then each has
+    a ``name``, which is the job's by default. Everything else is as in ``Scheduler.create_schedule``.
+    Raises InvalidInput (ExpressionError for expression and zone), which names function and field, when the module is imported.
+
+    >>> from minutehand import Registry, schedule
+    >>> jobs = Registry()
+    >>> @schedule("0 9 * * MON-FRI", timezone="Europe/Paris", payload={"region": "eu"}, registry=jobs)
+    ... @jobs.job("reports.daily")
+    ... def daily(ctx, payload):
+    ...     return payload["region"]
+    >>> [found.rule.expression for found in jobs.declared()]
+    ['0 9 * * MON-FRI']
+    """
+
+    def note(function: _F) -> _F:
+        place = place_of(function)
+        with about(place):
+            found = declaration(
+                place=place,
+                function=bare(function),
+                name=name,
+                expression=expression,
+                timezone=timezone,
+                payload=payload,
+                description=description,
+                tags=tags or {},
+                delivery=delivery,
+                start=start,
+                retry=retry,
+                timeout=timeout,
+                deadline=deadline,
+                **options,
+            )
+        registry.declare(found)
+        return function
+
+    return note
+
+
+def declaration(
+    *,
+    place: str,
+    expression: Any,
+    name: str | None = None,
+    job: str | None = None,
+    function: Callable[..., Any] | None = None,
+    timezone: str | None = None,
+    payload: Any = None,
+    description: str = "",
+    tags: Mapping[str, str] | None = None,
+    delivery: str | None = None,
+    start: str | None = None,
+    retry: Retry | None = None,
+    timeout: float | None = None,
+    deadline: float | None = None,
+    paused: bool | None = None,
+    **options: Any,
+) -> Declaration:
+    """A declaration from what a user wrote. Raises InvalidInput, and TypeError for an option that is none."""
+    return Declaration(
+        place=place,
+        function=function,
+        name=None if name is None else check_name(name),
+        job=None if job is None else check_name(job, "job"),
+        rule=_rule(expression, timezone),
+        payload=payload_text(payload),
+        description=checked_text("description", description, MAX_DESCRIPTION),
+        tags=checked_tags(tags or {}),
+        overrides=overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline),
+        options=changed(Options(), options),
+        paused=_paused(paused),
+    )
+
+
+def job_of(found: Declaration, registry: Registry) -> str:
+    """The name of a declaration's job. Raises JobError if its function is registered as no job, or as several."""
+    if found.job is not None:
+        return found.job
+    names = sorted(job.name for job in registry if bare(job.function) is found.function)
+    if len(names) == 1:
+        return names[0]
+    what = f"is registered as {', '.join(names)}" if names else "is not registered as a job"
+    remedy = "schedule a function with one name" if names else 'decorate it with @job("name") as well'
+    raise JobError(f"{found.place} has a schedule, but {what}; {remedy}")
+
+
+def bare(function: Any) -> Any:
+    """A function without what its class, a binding or a decorator that says so (``functools.wraps``) put around it."""
+    return inspect.unwrap(getattr(function, "__func__", function))
+
+
+@contextmanager
+def about(place: str) -> Iterator[None]:
+    """Refusals from within say where they are about."""
+    try:
+        yield
+    except ExpressionError as error:
+        field = f"{place}: {error.field}"
+        raise ExpressionError(field, error.value, error.problem, error.remedy, position=error.position) from None
+    except InvalidInput as error:
+        raise InvalidInput(f"{place}: {error.field}", error.value, error.problem, error.remedy) from None
+
+
+def _rule(expression: Any, timezone: str | None) -> Rule:
+    if not isinstance(expression, Rule):
+        return Rule.of(expression, timezone="UTC" if timezone is None else timezone)
+    if timezone is not None:
+        raise InvalidInput(
+            "timezone", timezone, "was given beside a Rule, which has its own", "pass Rule(timezone=...)"
+        )
+    return expression
+
+
+def _paused(paused: object) -> bool | None:
+    if paused is not None and not isinstance(paused, bool):
+        raise InvalidInput("paused", paused, "is neither true nor false", "use true, false, or leave it out")
+    return paused
