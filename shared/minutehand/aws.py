@@ -14,6 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, 
 
 from minutehand.errors import MinutehandError, Misconfigured, Unavailable
 from minutehand.settings import Settings
+from minutehand.transport import SERVICES, Transport
 
 _CONFIG = Config(
     retries={"mode": "standard", "total_max_attempts": 4},
@@ -86,18 +87,22 @@ class Client:
     """A boto3 client whose errors are ours."""
 
     def __init__(self, service: str, settings: Settings) -> None:
+        session = boto3.session.Session()
         try:
-            self.raw: Any = boto3.session.Session().client(
+            self.raw: Any = session.client(
                 service, endpoint_url=settings.endpoint, region_name=settings.region, config=_CONFIG
             )
         except (NoRegionError, ValueError) as problem:
             raise Misconfigured(
                 f"AWS_REGION={settings.region!r}: {problem}; set it to the region of your stack"
             ) from problem
+        self._transport = Transport(session, self.raw) if service in SERVICES else None
 
     def call(self, operation: str, /, **arguments: Any) -> dict[str, Any]:
         """One operation. Raises ConditionFailed, TransactionRefused, Unavailable or Misconfigured."""
         try:
+            if self._transport is not None:
+                return self._transport.call(operation, arguments)
             answer: dict[str, Any] = getattr(self.raw, operation)(**arguments)
         except ClientError as problem:
             raise translated(problem, operation) from problem

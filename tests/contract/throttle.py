@@ -5,6 +5,7 @@ A throttled item is taken out of the request before it is sent, and named in the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -45,12 +46,13 @@ class Throttle:
             return params
         return self._with(params, [item for place, item in enumerate(items) if place not in self._taken])
 
-    def stop(self, **_: object) -> tuple[Any, dict[str, Any]] | None:
+    def stop(self, **_: object) -> SimpleNamespace | None:
         """A request of which nothing is left is not sent."""
         if not self._all:
             return None
         responses: Any = [] if self.operation == "BatchExecuteStatement" else {}
-        return SimpleNamespace(status_code=200), {"Responses": responses}
+        content = json.dumps({"Responses": responses}).encode()
+        return SimpleNamespace(status_code=200, headers={}, content=content)
 
     def _items(self, params: dict[str, Any]) -> list[Any]:
         if "RequestItems" in params:
@@ -92,7 +94,7 @@ def throttled(clients: dict[str, Any], throttle: Throttle) -> Iterator[Throttle]
     """For the time of the block."""
     service = _SERVICES[throttle.operation]
     events = clients[service].meta.events
-    handlers = {"provide-client-params": throttle.take, "before-call": throttle.stop, "after-call": throttle.name}
+    handlers = {"provide-client-params": throttle.take, "before-send": throttle.stop, "after-call": throttle.name}
     for event, handler in handlers.items():
         events.register(f"{event}.{service}.{throttle.operation}", handler)
     try:
