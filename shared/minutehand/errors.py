@@ -86,7 +86,10 @@ class RetryAfter(JobSignal):
 
 
 class Continue(JobSignal):
-    """This slice is over: go on from the checkpoint in a new one, without spending an attempt."""
+    """This slice is over: go on from the checkpoint in a new one, without spending an attempt.
+
+    In a slice that recorded no checkpoint it is a failed attempt.
+    """
 
 
 class RunCancelled(JobSignal):

@@ -28,6 +28,7 @@ class Ticket:
     lost: bool = False  # somebody else may have the run
     gone: bool = False  # at most once: its message goes before the job's code, and its run is never given to another
     cancel_seen: int | None = None  # UTC ms at which a heartbeat saw that the run's cancellation was asked for
+    checkpointed: bool = False  # this attempt has recorded a checkpoint since its lease
     progress: float | None = None  # 0 to 1, for the next heartbeat
     stage: str | None = None  # likewise
     changed: threading.Condition = field(default_factory=threading.Condition)  # notified when any of this changes

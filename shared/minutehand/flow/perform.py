@@ -14,6 +14,7 @@ import logging
 import threading
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from minutehand.errors import Continue, InvalidInput, LeaseLost, Permanent, RetryAfter, RunCancelled
@@ -24,7 +25,7 @@ from minutehand.model.job import Context
 from minutehand.model.moment import SECOND
 from minutehand.model.policies import Policies, Retry
 from minutehand.model.run import Failure
-from minutehand.runs.decisions import is_permanent
+from minutehand.runs.decisions import is_permanent, stuck
 
 log = logging.getLogger(__name__)
 
@@ -115,8 +116,8 @@ def call(assignment: Assignment, context: Context, payload: str | None) -> Ended
         result = assignment.job.function(context, json.loads(payload or "null"))
         if inspect.isawaitable(result):
             result = asyncio.run(_awaited(result))
-    except Continue:
-        return SliceEnded()
+    except Continue as signal:
+        return slice_ended(assignment, signal)
     except RunCancelled:
         return Cancelled("requested")
     except LeaseLost:
@@ -125,6 +126,15 @@ def call(assignment: Assignment, context: Context, payload: str | None) -> Ended
         failure = failure_of(problem, assignment.policies.retry)
         return Cancelled("requested", failure) if assignment.ticket.cancel_seen is not None else Failed(failure)
     return returned(result)
+
+
+def slice_ended(assignment: Assignment, signal: Continue) -> Ended:
+    """The job asks for another slice. One that would only repeat this one is a failed attempt, and says what to do."""
+    problem = stuck(checkpointed=assignment.ticket.checkpointed, slices=assignment.run.slices)
+    if problem is None:
+        return SliceEnded()
+    failure = replace(failure_of(signal, assignment.policies.retry), message=problem)
+    return Cancelled("requested", failure) if assignment.ticket.cancel_seen is not None else Failed(failure)
 
 
 async def _awaited(result: Any) -> Any:

@@ -80,6 +80,7 @@ class Context:
     logger: RunLogger  # puts run, job and tenant on every line
     remaining: Callable[[], float | None]  # seconds until the process's time limit; None where there is none
     effects: JobEffects  # what the methods below call
+    missed: bool = False  # the scheduler came to its fire more than a minute late: an outage, a throttle, a pause
 
     def step(self, name: str, function: Callable[[], Any]) -> Any:
         """Run ``function`` once per run and remember its JSON result (64 KB at most): a later attempt gets it back instead.

@@ -14,6 +14,7 @@ from minutehand.runs.transitions import SKEW
 
 MAX_DELAY = 900 * SECOND  # the longest that SQS holds a message back
 HOLD = 2 * SECOND  # the longest that a worker waits for a run's instant; earlier messages go back
+MAX_SLICES = 10_000  # of one run, which on Lambda are a hundred days
 EARLY = 1 * SECOND  # how much before its instant an exact run's message should arrive, at least
 
 
@@ -160,6 +161,22 @@ def _wait(failure: Failure, attempt: int, retry: Retry, chance: float) -> float:
         case Backoff.FIXED:
             seconds = retry.base
     return min(seconds, retry.cap) * (1 - retry.jitter * chance)
+
+
+def stuck(*, checkpointed: bool, slices: int) -> str | None:
+    """Why a slice that asks to go on in another must not; None: it may.
+
+    A slice spends no attempt, so one that moved nothing would be followed by its like for ever. ``checkpointed``: it recorded a
+    checkpoint; ``slices``: how many of the run have ended before it.
+    """
+    if not checkpointed:
+        return (
+            "the job raised Continue in a slice that recorded no checkpoint, so the next one would begin where it began; "
+            "call ctx.checkpoint(state) before it, or raise RetryAfter(seconds) to try again later"
+        )
+    if slices >= MAX_SLICES:
+        return f"the run has had {MAX_SLICES:,} slices; give the job an end, a deadline, or a schedule of its own"
+    return None
 
 
 def is_permanent(kinds: Collection[str], status: int | None, retry: Retry) -> bool:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from minutehand import Context, Retry, RunState
-from minutehand.errors import Continue
+from minutehand.errors import Continue, Unavailable
 from minutehand.flow.effects import MARGIN
 from minutehand.flow.work import Worker
+from minutehand.runs import decisions
 from minutehand.testing import Crash
 from minutehand.testing.process import Hand
 
@@ -106,6 +107,7 @@ def test_a_job_that_never_ends_is_ended_by_its_deadline() -> None:
     def endless(ctx: Context, payload: Any) -> None:
         world.wait(7)
         count.append(1)
+        ctx.checkpoint(len(count))
         raise Continue
 
     run = world.scheduler.submit("endless")
@@ -114,12 +116,82 @@ def test_a_job_that_never_ends_is_ended_by_its_deadline() -> None:
     assert (found.state, found.reason, len(count)) == (RunState.EXPIRED, "deadline passed", 9)
 
 
+def test_a_slice_without_a_checkpoint_of_its_own_is_a_failed_attempt_and_says_what_to_do() -> None:
+    """It would be followed by its like for ever; the checkpoint of an earlier slice does not count."""
+    world, resumed = World(), []
+
+    @world.jobs.job("stuck", retry=Retry(max_attempts=2, base=1.0))
+    def stuck(ctx: Context, payload: Any) -> None:
+        resumed.append((ctx.attempt, ctx.resume))
+        if ctx.resume is None:
+            ctx.checkpoint("first")
+        raise Continue
+
+    run = world.scheduler.submit("stuck")
+    world.live(120)
+    found = world.scheduler.get_run(run.id)
+    assert (found.state, found.attempt, found.slices, found.error_type) == (RunState.DEAD, 2, 1, "Continue")
+    assert resumed == [(1, None), (1, "first"), (2, "first")]
+    assert all("call ctx.checkpoint(state) before it" in attempt.error for attempt in found.failed_attempts)
+    assert world.memory.entries() == []
+    assert len(world.memory.work) == 0
+
+
+def test_a_checkpoint_that_was_not_recorded_does_not_count() -> None:
+    world = World()
+
+    @world.jobs.job("unheard", retry=Retry(max_attempts=1))
+    def unheard(ctx: Context, payload: Any) -> None:
+        with pytest.raises(Unavailable):
+            ctx.checkpoint(1)
+        raise Continue
+
+    run = world.scheduler.submit("unheard")
+    world.work(world.worker(Faults().at("keep checkpoint", before=fails, times=None)))
+    found = world.scheduler.get_run(run.id)
+    assert (found.state, found.error_type) == (RunState.DEAD, "Continue")
+
+
+def test_a_stuck_slice_whose_cancellation_was_seen_is_cancelled() -> None:
+    world = World()
+    worker = world.worker()
+
+    @world.jobs.job("stuck")
+    def stuck(ctx: Context, payload: Any) -> None:
+        world.scheduler.cancel_run(ctx.run_id)
+        worker.desk.heartbeat.beat(world.clock())
+        raise Continue
+
+    run = world.scheduler.submit("stuck")
+    world.work(worker)
+    found = world.scheduler.get_run(run.id)
+    assert (found.state, found.error_type) == (RunState.CANCELLED, "Continue")
+
+
+def test_a_job_that_only_ever_goes_on_comes_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decisions, "MAX_SLICES", 5)
+    world, count = World(), []
+
+    @world.jobs.job("endless", retry=Retry(max_attempts=1))
+    def endless(ctx: Context, payload: Any) -> None:
+        count.append(1)
+        ctx.checkpoint(None)
+        raise Continue
+
+    run = world.scheduler.submit("endless")
+    world.work()
+    found = world.scheduler.get_run(run.id)
+    assert (found.state, found.slices, len(count)) == (RunState.DEAD, 5, 6)
+    assert "has had 5 slices" in str(found.error)
+
+
 def test_one_that_is_cancelled_between_slices_does_not_go_on() -> None:
     world = World()
 
     @world.jobs.job("sliced")
     def sliced(ctx: Context, payload: Any) -> None:
         world.scheduler.cancel_run(ctx.run_id)
+        ctx.checkpoint("half")
         raise Continue
 
     run = world.scheduler.submit("sliced")

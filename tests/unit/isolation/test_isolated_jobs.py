@@ -115,6 +115,14 @@ def test_a_slice_ends_without_spending_an_attempt(stage: Stage) -> None:
     assert (run.state, run.attempt, run.result) == (RunState.SUCCEEDED, 1, "seen")
 
 
+def test_a_slice_that_moved_nothing_is_a_failed_attempt(stage: Stage) -> None:
+    run = stage.run("slice", "stuck")
+    assert run.state is RunState.CONTINUED
+    stage.work()
+    run = stage.scheduler.get_run(run.id)
+    assert (run.state, run.attempt, run.slices, run.error_type) == (RunState.RETRYING, 1, 1, "Continue")
+
+
 def test_a_fork_that_returns_as_if_it_were_the_job_is_not_heard(stage: Stage, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     run = stage.run("fork", {"to": str(copy)})

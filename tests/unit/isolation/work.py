@@ -214,6 +214,8 @@ def slices(ctx: Context, payload: Any) -> Any:
     if ctx.resume is None:
         ctx.checkpoint("seen")
         raise Continue("enough")
+    if payload == "stuck":
+        raise Continue
     return ctx.resume
 
 

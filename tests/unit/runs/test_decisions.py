@@ -16,6 +16,7 @@ from minutehand.runs.decisions import (
     EARLY,
     HOLD,
     MAX_DELAY,
+    MAX_SLICES,
     Again,
     NeverAgain,
     OnExisting,
@@ -28,6 +29,7 @@ from minutehand.runs.decisions import (
     on_existing,
     on_refused_lease,
     refused_by,
+    stuck,
 )
 from minutehand.runs.transitions import LEASE, SKEW, lease
 from minutehand.store.rows import run_of
@@ -290,3 +292,21 @@ def test_every_state_waits_runs_or_is_over() -> None:
     assert WAITING | TERMINAL | {RunState.RUNNING} == set(RunState)
     assert not WAITING & TERMINAL
     assert [a_run(state=state).is_terminal for state in sorted(TERMINAL)] == [True] * len(TERMINAL)
+
+
+# Slices.
+
+
+@pytest.mark.parametrize(
+    ("checkpointed", "slices", "why"),
+    [
+        (True, 0, None),
+        (True, MAX_SLICES - 1, None),
+        (True, MAX_SLICES, "has had 10,000 slices"),
+        (False, 0, "recorded no checkpoint"),
+        (False, MAX_SLICES, "recorded no checkpoint"),
+    ],
+)
+def test_a_slice_goes_on_if_it_moved_something(*, checkpointed: bool, slices: int, why: str | None) -> None:
+    problem = stuck(checkpointed=checkpointed, slices=slices)
+    assert problem is None if why is None else why in str(problem)
