@@ -19,7 +19,7 @@ from minutehand import errors
 if TYPE_CHECKING:
     from minutehand.client import Scheduler
     from minutehand.declare import schedule
-    from minutehand.jobs import Registry, job, load
+    from minutehand.jobs import Queue, Registry, job, load
     from minutehand.model.job import Context
     from minutehand.model.policies import Delivery, Retry, Start
     from minutehand.model.run import RunState
@@ -33,6 +33,7 @@ __all__ = [
     "DeadRun",
     "Delivery",
     "Page",
+    "Queue",
     "Redriven",
     "Registry",
     "Retry",
@@ -57,6 +58,7 @@ _HOMES = {
     "DeadRun": "views",
     "Delivery": "model.policies",
     "Page": "views",
+    "Queue": "jobs",
     "Redriven": "views",
     "Registry": "jobs",
     "Retry": "model.policies",

@@ -28,6 +28,7 @@ PUBLIC = {
     "DeadRun",
     "Delivery",
     "Page",
+    "Queue",
     "Redriven",
     "Registry",
     "Retry",
