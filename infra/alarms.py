@@ -1,6 +1,8 @@
-"""Five alarms: each says that fires come late, end dead, or do not come at all."""
+"""Five alarms, and two for each declared queue: each says that fires come late, end dead, or do not come at all."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -8,14 +10,16 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from constructs import Construct
+from minutehand.queue.definitions import work_suffix
 
 from .function import NAMESPACE
 from .installation import Installation
-from .queues import Queues
+from .queues import Queues, worker_part
 from .worker import Worker
 
 SILENCE = 3  # minutes without a tick; the look-ahead covers that much
 BEHIND = 120_000  # ms: what the ticker may be behind
+WAITING = 15  # minutes in which a declared queue was never empty
 UNBURIED = 5  # minutes with messages in the dead-letter queue, which the undertaker empties in seconds
 
 _MINUTE = Duration.minutes(1)
@@ -36,6 +40,7 @@ class Alarms(Construct):
         topic: sns.ITopic | None,
         queues: Queues,
         worker: Worker,
+        workers: Mapping[str, Worker],
     ) -> None:
         super().__init__(scope, name)
         self._installation = installation
@@ -62,7 +67,7 @@ class Alarms(Construct):
             self._alarm(
                 "DeadRuns",
                 "dead-runs",
-                "Runs ended dead: out of attempts or refused for good. List them with the command line, then redrive.",
+                "Runs ended dead: out of attempts or refused for good. List them with `minutehand dead list`, then redrive.",
                 self._metric("Dead", "undertaker", "Sum", _FIVE_MINUTES),  # every dead run goes through its hands
                 _OVER,
             ),
@@ -81,7 +86,30 @@ class Alarms(Construct):
                 worker.function.metric_throttles(period=_FIVE_MINUTES, statistic="Sum"),
                 _OVER,
             ),
+            *(self._throttled(queue, found) for queue, found in workers.items()),
+            *(self._waiting(queue.name, queues) for queue in queues.declared),
         ]
+
+    def _throttled(self, queue: str, worker: Worker) -> cloudwatch.Alarm:
+        return self._alarm(
+            f"Throttled-{queue}",
+            f"{worker_part(queue)}-throttled",
+            f"The worker of queue {queue} is throttled: runs wait for concurrency. Raise the account's limit.",
+            worker.function.metric_throttles(period=_FIVE_MINUTES, statistic="Sum"),
+            _OVER,
+        )
+
+    def _waiting(self, queue: str, queues: Queues) -> cloudwatch.Alarm:
+        """A queue that holds to its concurrency is never throttled: what it does not get done shows in what waits."""
+        visible = queues.work_of(queue).metric_approximate_number_of_messages_visible
+        return self._alarm(
+            f"Waiting-{queue}",
+            f"{work_suffix(queue)}-waiting",
+            f"Runs have been waiting in queue {queue} for {WAITING} minutes without a break: it needs more concurrency, or workers.",
+            visible(period=_FIVE_MINUTES, statistic="Minimum"),
+            _OVER,
+            periods=WAITING // 5,
+        )
 
     def _alarm(
         self,

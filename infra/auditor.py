@@ -38,5 +38,5 @@ class Auditor(Construct):
         store.allow(self.function, "agenda", READ, WRITE, BATCH, DELETE)
         store.allow(self.function, "runs", READ, WRITE, PARTIQL, SCAN)
         store.allow_key(self.function)
-        queues.work.grant_send_messages(self.function)
+        queues.allow_send(self.function)
         Clock(self, "Hourly", function=self.function, minute=MINUTE)

@@ -1,4 +1,4 @@
-"""What the four functions have in common: runtime, architecture, role, logs, tracing, environment."""
+"""What all functions have in common: runtime, architecture, role, logs, tracing, environment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ NAMESPACE = "Minutehand"  # of the metrics; their dimension `service` is the fun
 
 
 class Function(lambda_.Function):
-    """One of the four functions, with a role that may write its own logs and traces and nothing else."""
+    """A function of the installation, with a role that may write its own logs and traces and nothing else.
+
+    ``part`` is the handler's folder, ``name`` what it is called after the prefix (default: as its part). With ``role`` it takes
+    that of another function.
+    """
 
     def __init__(
         self,
@@ -28,6 +32,7 @@ class Function(lambda_.Function):
         part: str,
         *,
         installation: Installation,
+        name: str | None = None,
         description: str,
         memory: int,
         timeout: Duration,
@@ -40,8 +45,9 @@ class Function(lambda_.Function):
         recursive_loop: lambda_.RecursiveLoop | None = None,
         max_event_age: Duration | None = None,
         retry_attempts: int | None = None,
+        role: iam.Role | None = None,
     ) -> None:
-        name = installation.name(part)
+        name = installation.name(name or part)
         group = logs.LogGroup(
             scope,
             "Logs",
@@ -60,7 +66,7 @@ class Function(lambda_.Function):
             handler=f"functions/{part}/handler.handler",
             memory_size=memory,
             timeout=timeout,
-            role=_role(scope, group, vpc),
+            role=_role(scope, group, vpc, role),
             log_group=group,
             tracing=lambda_.Tracing.ACTIVE,
             environment={**(environment or {}), **_environment(installation, name)},
@@ -84,8 +90,11 @@ def _environment(installation: Installation, name: str) -> dict[str, str]:
     }
 
 
-def _role(scope: Construct, group: logs.LogGroup, vpc: ec2.IVpc | None) -> iam.Role:
+def _role(scope: Construct, group: logs.LogGroup, vpc: ec2.IVpc | None, shared: iam.Role | None) -> iam.Role:
     """Its own log group only, where AWS's managed policy allows every log group of the account."""
+    if shared is not None:
+        group.grant_write(shared)
+        return shared
     role = iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     group.grant_write(role)
     acknowledge(

@@ -9,6 +9,7 @@ from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from minutehand.errors import InvalidInput
+from minutehand.queue.definitions import WORK
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_SHARDS
 
 from .bundling import AWS, Target
@@ -31,6 +32,13 @@ class Installation:
     def __post_init__(self) -> None:
         if not _PREFIX.fullmatch(self.prefix):
             raise InvalidInput("prefix", self.prefix, "is not a name", "use 1 to 40 of a-z, 0-9 and -, a letter first")
+        if f"-{WORK.suffix}-" in f"{self.prefix}-":
+            raise InvalidInput(
+                "prefix",
+                self.prefix,
+                f"its queues would be mistaken for another's {WORK.suffix} queues",
+                "leave that word out",
+            )
         if not 1 <= self.shards <= 1024:
             raise InvalidInput("shards", self.shards, "is out of range", "use 1 to 1024")
         if self.retention_days < 1:

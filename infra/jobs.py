@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from minutehand.errors import InvalidInput
+from minutehand.errors import InvalidInput, JobError
+from minutehand.local.declared import declared_queues
+from minutehand.model.queue import Queue
 
 _TAKEN = frozenset({"functions", "minutehand"})  # top-level names that the bundle has already
 
@@ -37,6 +39,15 @@ def find_jobs(path: str | Path, requirements: str | Path | None = None) -> JobPa
     if parts[0] in _TAKEN:
         raise InvalidInput("jobs", str(path), f"the bundle has a package {parts[0]!r} of its own", "rename yours")
     return JobPackage(name=".".join(parts), root=root, requirements=_requirements(root, requirements))
+
+
+def declared_by(package: JobPackage) -> tuple[Queue, ...]:
+    """The queues that the package declares. InvalidInput if it has to be imported for that and cannot be."""
+    try:
+        return declared_queues([package.name], within=package.root.parent)
+    except JobError as problem:
+        remedy = "install what it imports, or pass queues=[…] with what it declares"
+        raise InvalidInput("queues", None, f"cannot be read from the package: {problem}", remedy) from problem
 
 
 def _requirements(root: Path, given: str | Path | None) -> Path | None:

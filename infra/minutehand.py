@@ -14,18 +14,19 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sns as sns
 from constructs import Construct
+from minutehand.model.queue import Queue
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_SHARDS
 
 from .alarms import Alarms
 from .auditor import Auditor
 from .bundling import AWS, Target
 from .installation import Installation
-from .jobs import find_jobs
+from .jobs import declared_by, find_jobs
 from .queues import Queues
 from .store import BATCH, DELETE, PARTIQL, PAYLOADS, READ, RESULTS, WRITE, Store
 from .ticker import Ticker
 from .undertaker import Undertaker
-from .worker import Worker, allow_work
+from .worker import Common, Size, Worker, allow_work
 
 MEMORY = 512  # MB of the worker
 TIMEOUT = Duration.minutes(15)  # of the worker: what Lambda allows
@@ -33,7 +34,7 @@ RETENTION = Duration.days(90)
 
 
 class Minutehand(Construct):
-    """Tables, queues, bucket, the four functions, their clocks and alarms.
+    """Tables, queues, bucket, the functions, their clocks and alarms.
 
         jobs = Minutehand(self, "Jobs", jobs="acme/jobs", memory=1024, secrets={"DATABASE": secret})
         table.grant_read_data(jobs.worker)  # what the jobs themselves need
@@ -43,12 +44,16 @@ class Minutehand(Construct):
         jobs: the package whose import registers the jobs, a folder with ``__init__.py`` or a ``.py`` file; relative to the
             working directory. What it requires stands in a ``requirements.txt`` in it or beside it, or in ``requirements``.
         prefix: tables, queues and functions are called ``<prefix>-…``; two installations in one account and region differ in it.
-        memory: MB of the worker.
-        timeout: of the worker, at most 15 minutes. Longer jobs run on ``minutehand worker`` in a container.
-        environment: variables of the worker.
-        secrets: variable → secret; the worker may read it, and finds its ARN in the variable.
-        layers, vpc, vpc_subnets, security_groups: of the worker.
-        max_concurrency: the most workers at once, 2 to 1000; None leaves it to the account's limit.
+        queues: the declared queues, each of which gets an SQS queue and a worker of its own. None: those that the package
+            declares; to know them, a package whose text has ``Queue`` in it is imported (in another process), so what it
+            imports must be installed where this runs. Else give them: ``queues=[Queue("reports", memory=2048)]``.
+        memory: MB of the default queue's worker.
+        timeout: of the default queue's worker, at most 15 minutes. Longer jobs run on ``minutehand worker`` in a container.
+        environment: variables of all workers.
+        secrets: variable → secret; the workers may read it, and find its ARN in the variable.
+        layers, vpc, vpc_subnets, security_groups: of all workers.
+        max_concurrency: the most workers of the default queue at once, 2 to 1000; None leaves it to the account's limit.
+        notice_topics: ARNs of the SNS topics that schedules name in ``on_failure`` and ``on_recovery``.
         shards: of a new agenda, 16 for 1,000 fires a second; it may only grow.
         retention: how long an ended run stays in the ledger, in whole days.
         alarm_topic: where the alarms go; None makes a topic.
@@ -68,6 +73,7 @@ class Minutehand(Construct):
         jobs: str | Path,
         requirements: str | Path | None = None,
         prefix: str = DEFAULT_PREFIX,
+        queues: Sequence[Queue] | None = None,
         memory: int = MEMORY,
         timeout: Duration = TIMEOUT,
         environment: Mapping[str, str] | None = None,
@@ -79,6 +85,7 @@ class Minutehand(Construct):
         max_concurrency: int | None = None,
         shards: int = DEFAULT_SHARDS,
         retention: Duration = RETENTION,
+        notice_topics: Sequence[str] = (),
         alarm_topic: sns.ITopic | None = None,
         encryption_key: kms.IKey | None = None,
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN,
@@ -96,36 +103,58 @@ class Minutehand(Construct):
             target=target,
         )
         self._store = store = Store(self, "Store", installation=installation)
-        self._queues = queues = Queues(self, "Queues", installation=installation)
-        Ticker(self, "Ticker", installation=installation, store=store, queues=queues)
-        Undertaker(self, "Undertaker", installation=installation, store=store, queues=queues)
-        Auditor(self, "Auditor", installation=installation, store=store, queues=queues)
-        self._worker = Worker(
-            self,
-            "Worker",
+        package = find_jobs(jobs, requirements)
+        declared = declared_by(package) if queues is None else queues
+        self._queues = made = Queues(self, "Queues", installation=installation, declared=declared)
+        Ticker(self, "Ticker", installation=installation, store=store, queues=made, notice_topics=notice_topics)
+        Undertaker(self, "Undertaker", installation=installation, store=store, queues=made)
+        Auditor(self, "Auditor", installation=installation, store=store, queues=made)
+        common = Common(
             installation=installation,
             store=store,
-            queues=queues,
-            jobs=find_jobs(jobs, requirements),
-            memory=memory,
-            timeout=timeout,
-            environment=environment,
-            secrets=secrets,
+            queues=made,
+            jobs=package,
+            environment=environment or {},
+            secrets=secrets or {},
             layers=layers,
             vpc=vpc,
             vpc_subnets=vpc_subnets,
             security_groups=security_groups,
-            max_concurrency=max_concurrency,
         )
+        size = Size(memory=memory, timeout=timeout, max_concurrency=max_concurrency)
+        self._worker = Worker(self, "Worker", common=common, size=size, role=None)
+        self._workers = {
+            queue.name: Worker(
+                self,
+                f"Worker-{queue.name}",
+                common=common,
+                size=Size.of(queue),
+                queue=queue.name,
+                role=self._worker.role,
+            )
+            for queue in made.declared
+            if not queue.container
+        }
         self.alarms = Alarms(
-            self, "Alarms", installation=installation, topic=alarm_topic, queues=queues, worker=self._worker
+            self,
+            "Alarms",
+            installation=installation,
+            topic=alarm_topic,
+            queues=made,
+            worker=self._worker,
+            workers=self._workers,
         )
         self.outputs = self._outputs(installation)
 
     @property
     def worker(self) -> lambda_.Function:
-        """The function with the jobs: grant it what they need."""
+        """The function with the jobs: grant it what they need, and the workers of declared queues have it as well."""
         return self._worker.function
+
+    @property
+    def workers(self) -> Mapping[str, lambda_.Function]:
+        """The functions of the declared queues, by queue. They have the role of ``worker``."""
+        return {name: worker.function for name, worker in self._workers.items()}
 
     def grant_scheduling(self, grantee: iam.IGrantable) -> None:
         """Let ``grantee`` do all that the SDK does: create, change and delete schedules, submit, read the ledger."""
@@ -138,7 +167,8 @@ class Minutehand(Construct):
         self._store.allow_objects(grantee, "s3:GetObject", PAYLOADS)
         self._store.allow_objects(grantee, "s3:GetObject", RESULTS)
         self._store.allow_key(grantee)
-        self._queues.work.grant_send_messages(grantee)
+        self._queues.allow_send(grantee)
+        self._queues.allow_list(grantee)
 
     def grant_work(self, grantee: iam.IGrantable) -> None:
         """Let ``grantee``, the role of a container that runs ``minutehand worker``, do what the worker function does."""

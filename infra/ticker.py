@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from aws_cdk import Duration
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from .clock import EVENT_AGE, Clock
@@ -19,7 +22,14 @@ class Ticker(Construct):
     """The function and the clock that calls it."""
 
     def __init__(
-        self, scope: Construct, name: str, *, installation: Installation, store: Store, queues: Queues
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        installation: Installation,
+        store: Store,
+        queues: Queues,
+        notice_topics: Sequence[str] = (),
     ) -> None:
         super().__init__(scope, name)
         self.function = Function(
@@ -37,5 +47,9 @@ class Ticker(Construct):
         store.allow(self.function, "runs", READ, WRITE, PARTIQL)
         store.allow(self.function, "schedules", ("dynamodb:GetItem", "dynamodb:UpdateItem"))
         store.allow_key(self.function)
-        queues.work.grant_send_messages(self.function)
+        queues.allow_send(self.function)
+        if notice_topics:
+            iam.Grant.add_to_principal(
+                grantee=self.function, actions=["sns:Publish"], resource_arns=list(notice_topics)
+            )
         Clock(self, "EveryMinute", function=self.function, minute="*")

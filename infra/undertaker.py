@@ -38,4 +38,4 @@ class Undertaker(Construct):
         )
         store.allow(self.function, "runs", READ, WRITE, PARTIQL)
         store.allow_key(self.function)
-        queues.work.grant_send_messages(self.function)
+        queues.allow_send(self.function)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from aws_cdk import Duration
 from aws_cdk import aws_ec2 as ec2
@@ -12,85 +13,138 @@ from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 from minutehand.errors import InvalidInput
+from minutehand.model.queue import BATCH, Queue
 from minutehand.queue.definitions import WORK
 
 from .function import Function
 from .installation import Installation
 from .jobs import JobPackage
-from .queues import Queues
-from .store import BATCH, PARTIQL, PAYLOADS, READ, RESULTS, WRITE, Store
+from .queues import Queues, worker_part
+from .store import BATCH as BATCH_WRITES
+from .store import PARTIQL, PAYLOADS, READ, RESULTS, WRITE, Store
 
-MESSAGES = 10  # in a batch; SQS gives no more without a window
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """What one worker function is given, and how many of it there may be."""
+
+    memory: int  # MB
+    timeout: Duration  # at most the visibility of its queue
+    batch: int = BATCH  # messages at once
+    max_concurrency: int | None = None  # functions at the same time, 2 to 1000; None: as many as the account lets
+    reach: str = ""  # what its description says of it
+
+    def __post_init__(self) -> None:
+        if self.timeout.to_seconds() > WORK.visibility:
+            raise InvalidInput(
+                "timeout", self.timeout.to_seconds(), "outlasts a message", f"use at most {WORK.visibility} s"
+            )
+
+    @classmethod
+    def of(cls, queue: Queue) -> Size:
+        """As a declared queue says."""
+        batch, functions = queue.functions
+        return cls(
+            memory=queue.memory,
+            timeout=Duration.seconds(queue.timeout),
+            batch=batch,
+            max_concurrency=functions,
+            reach=f" in queue {queue.name}",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Common:
+    """What all worker functions of an installation share, the user's knobs included."""
+
+    installation: Installation
+    store: Store
+    queues: Queues
+    jobs: JobPackage
+    environment: Mapping[str, str]
+    secrets: Mapping[str, secretsmanager.ISecret]
+    layers: Sequence[lambda_.ILayerVersion]
+    vpc: ec2.IVpc | None
+    vpc_subnets: ec2.SubnetSelection | None
+    security_groups: Sequence[ec2.ISecurityGroup] | None
+
+    def variables(self, queue: str | None) -> dict[str, str]:
+        """The environment of the worker of a queue."""
+        own = {} if queue is None else {"MINUTEHAND_WORK_QUEUE": queue}
+        return {
+            **_checked(self.environment),
+            **{variable: secret.secret_arn for variable, secret in self.secrets.items()},
+            "MINUTEHAND_JOBS": self.jobs.name,
+            "MINUTEHAND_BUCKET": self.store.bucket.bucket_name,
+            **own,
+        }
 
 
 class Worker(Construct):
-    """The function on the work queue, with the user's jobs in it."""
+    """The function on one work queue, with the user's jobs in it.
+
+    All workers share the role of the first: they hold the same jobs, so that what is granted to one of them is granted to each.
+    """
 
     def __init__(
         self,
         scope: Construct,
         name: str,
         *,
-        installation: Installation,
-        store: Store,
-        queues: Queues,
-        jobs: JobPackage,
-        memory: int,
-        timeout: Duration,
-        environment: Mapping[str, str] | None,
-        secrets: Mapping[str, secretsmanager.ISecret] | None,
-        layers: Sequence[lambda_.ILayerVersion],
-        vpc: ec2.IVpc | None,
-        vpc_subnets: ec2.SubnetSelection | None,
-        security_groups: Sequence[ec2.ISecurityGroup] | None,
-        max_concurrency: int | None,
+        common: Common,
+        size: Size,
+        queue: str | None = None,
+        role: iam.Role | None,
     ) -> None:
         super().__init__(scope, name)
-        if timeout.to_seconds() > WORK.visibility:
-            raise InvalidInput(
-                "timeout", timeout.to_seconds(), "outlasts a message", f"use at most {WORK.visibility} s"
-            )
         self.function = Function(
             self,
             "worker",
-            installation=installation,
-            description=f"Minutehand: runs the jobs of {jobs.name}",
-            memory=memory,
-            timeout=timeout,
-            jobs=jobs,
-            environment={
-                **_checked(environment or {}),
-                **{variable: secret.secret_arn for variable, secret in (secrets or {}).items()},
-                "MINUTEHAND_JOBS": jobs.name,
-                "MINUTEHAND_BUCKET": store.bucket.bucket_name,
-            },
-            layers=layers,
-            vpc=vpc,
-            vpc_subnets=vpc_subnets,
-            security_groups=security_groups,
+            name=worker_part(queue),
+            installation=common.installation,
+            description=f"Minutehand: runs the jobs of {common.jobs.name}{size.reach}",
+            memory=size.memory,
+            timeout=size.timeout,
+            jobs=common.jobs,
+            environment=common.variables(queue),
+            layers=common.layers,
+            vpc=common.vpc,
+            vpc_subnets=common.vpc_subnets,
+            security_groups=common.security_groups,
             recursive_loop=lambda_.RecursiveLoop.ALLOW,  # it sends a retry to its own queue; attempts are bounded
+            role=role,
         )
         self.function.add_event_source(
             sources.SqsEventSource(
-                queues.work, batch_size=MESSAGES, report_batch_item_failures=True, max_concurrency=max_concurrency
+                common.queues.work_of(queue),
+                batch_size=size.batch,
+                report_batch_item_failures=True,
+                max_concurrency=size.max_concurrency,
             )
         )
-        allow_work(self.function, store, queues)
-        for secret in (secrets or {}).values():
-            secret.grant_read(self.function)
+        self.role = role or self._own_role()
+        if role is None:
+            allow_work(self.function, common.store, common.queues)
+            for secret in common.secrets.values():
+                secret.grant_read(self.function)
+
+    def _own_role(self) -> iam.Role:
+        role = self.function.role
+        assert isinstance(role, iam.Role)
+        return role
 
 
 def allow_work(grantee: iam.IGrantable, store: Store, queues: Queues) -> None:
     """All that a worker does, in the function or in a container: it cannot change a schedule."""
     store.allow(grantee, "runs", READ, WRITE, PARTIQL)
     store.allow(grantee, "revisions", READ)
-    store.allow(grantee, "agenda", ("dynamodb:GetItem",), WRITE, BATCH)
+    store.allow(grantee, "agenda", ("dynamodb:GetItem",), WRITE, BATCH_WRITES)
     store.allow_objects(grantee, "s3:GetObject", PAYLOADS)
     store.allow_objects(grantee, "s3:GetObject", RESULTS)  # its own checkpoints
     store.allow_objects(grantee, "s3:PutObject", RESULTS)
     store.allow_key(grantee)
-    queues.work.grant_consume_messages(grantee)
-    queues.work.grant_send_messages(grantee)
+    queues.allow_receive(grantee)
+    queues.allow_send(grantee)
     queues.dead.grant_send_messages(grantee)
 
 
