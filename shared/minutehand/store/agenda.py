@@ -13,7 +13,7 @@ from minutehand.store import batches
 from minutehand.store.rows import entry_of, entry_row, shard_key, to_item, to_row
 
 CONFIG = {"shard": {"S": "config"}, "entry": {"S": "config"}}
-_LOCK = "lock"  # sorts after every entry, as all that is no entry does
+LOCK = "lock"  # sorts after every entry, as all that is no entry does
 _ASIDE = "quarantined#"
 
 
@@ -54,7 +54,7 @@ class DynamoAgenda:
             self._client.call(
                 "update_item",
                 TableName=self._table,
-                Key=_key(shard, _LOCK),
+                Key=_key(shard, LOCK),
                 UpdateExpression="SET #until = :until, #holder = :holder",
                 ConditionExpression=f"{free} OR {ours}",
                 ExpressionAttributeNames={"#until": "until", "#holder": "holder"},
@@ -73,7 +73,7 @@ class DynamoAgenda:
             self._client.call(
                 "delete_item",
                 TableName=self._table,
-                Key=_key(shard, _LOCK),
+                Key=_key(shard, LOCK),
                 ConditionExpression="#holder = :holder",
                 ExpressionAttributeNames={"#holder": "holder"},
                 ExpressionAttributeValues={":holder": {"S": holder}},
