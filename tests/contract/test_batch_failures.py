@@ -423,7 +423,7 @@ def test_a_throttled_table_makes_fires_late_and_loses_none(cloud: Engine, seed: 
 def test_a_creation_whose_answer_was_lost_is_recognised(cloud: Engine) -> None:
     """By the token that the SDK sends with every try of a transaction; otherwise its own head would refuse it."""
     tokens: list[str] = []
-    connection = cloud.services.schedules._connection  # type: ignore[attr-defined]
+    connection = cloud.services.schedules._control._connection  # type: ignore[attr-defined]
 
     def note(request: Any, **_: object) -> None:
         tokens.append(json.loads(request.body)["ClientRequestToken"])
