@@ -10,8 +10,9 @@ from typing import Any
 from minutehand.errors import InvalidInput
 from minutehand.model.moment import DAY, SECOND, to_ms
 from minutehand.model.names import is_text
+from minutehand.model.payload import json_text, size
 
-MAX_PAYLOAD = 256 * 1024  # bytes of JSON
+MAX_PAYLOAD = 256 * 1024  # bytes of JSON in UTF-8
 MAX_DESCRIPTION = 1_000  # characters
 MAX_TAGS = 50
 MAX_TAG = 200  # characters of a key or value
@@ -21,17 +22,17 @@ FURTHEST = 100 * 365 * DAY  # ms ahead
 def payload_text(payload: Any) -> str:
     """A payload as canonical JSON: keys sorted, so that the same payload is the same text. Raises InvalidInput."""
     try:
-        text = json.dumps(payload, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = json_text(payload, sort_keys=True)
         json.loads(text)
     except (TypeError, ValueError, RecursionError) as problem:
         raise InvalidInput(
             "payload", payload, f"is not JSON ({problem})", "use dicts, lists, text, finite numbers, booleans and None"
         ) from None
-    if len(text) > MAX_PAYLOAD:  # the text is ASCII: characters are bytes
+    if size(text) > MAX_PAYLOAD:
         raise InvalidInput(
             "payload",
             payload,
-            f"has {len(text):,} bytes of JSON",
+            f"has {size(text):,} bytes of JSON",
             f"keep it within {MAX_PAYLOAD:,}, or store it and pass its address",
         )
     return text

@@ -7,6 +7,7 @@ from minutehand.flow.ports import Parcel, Services
 from minutehand.model.letter import DeadLetter, decode_letter
 from minutehand.model.message import decode
 from minutehand.model.moment import MINUTE, SECOND
+from minutehand.model.payload import json_text
 
 from tests.builders import NOON, a_message, a_run
 from tests.contract.conftest import Engine
@@ -28,7 +29,9 @@ def drained(engine: Engine, most: int = 1_000) -> list[int]:
 
 
 def test_a_message_arrives_as_it_was_sent(engine: Engine) -> None:
-    message = a_message(payload='{"text":"\\u00e4 \\u2028 \\ud83d\\ude00"}', trace="Root=1-a;Parent=b;Sampled=1")
+    message = a_message(
+        payload=json_text({"text": "ä \u2028 😀 \x7f \ud83d \uffff", "日本": "本"}), trace="Root=1-a;Parent=b;Sampled=1"
+    )
     assert list(engine.services.work.send([Parcel(message, 0)])) == [True]
     (delivery,) = engine.receive()
     assert decode(delivery.body) == message

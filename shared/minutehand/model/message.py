@@ -8,6 +8,7 @@ from typing import Any
 
 from minutehand.errors import MinutehandError, shorten
 from minutehand.model.names import RunRef, parse_run_id
+from minutehand.model.payload import json_text
 from minutehand.model.policies import Overrides, Start
 
 INLINE_PAYLOAD = (
@@ -45,7 +46,7 @@ class Message:
     unknown_since: int | None = None  # UTC ms at which a worker first did not know the job
     queue: str | None = None  # name of the declared queue that it travels through; None: the default one
     missed: bool = False  # it was claimed more than a minute after its time
-    backfill: str | None = None  # id of the backfill that it belongs to
+    backfill: str | None = None  # id and lane of the backfill that it belongs to
 
     def encode(self) -> str:
         """JSON; fields that say nothing are left out."""
@@ -87,7 +88,7 @@ def decode(text: str) -> Message:
             job=str(body["job"]),
             due=_whole(body["due"]),
             not_before=_whole(body.get("not_before", body["due"])),
-            payload=json.dumps(body["payload"], separators=(",", ":")) if "payload" in body else None,
+            payload=json_text(body["payload"]) if "payload" in body else None,
             payload_ref=body.get("payload_ref"),
             timezone=str(body.get("tz", "UTC")),
             start=Start(body["start"]),

@@ -189,6 +189,8 @@ def _class_names(field_name: str, given: object) -> tuple[str, ...]:
     """Exception classes by name: a policy travels as JSON."""
     listed = given if isinstance(given, (tuple, list, set, frozenset)) else (given,)
     names = [one.__name__ if isinstance(one, type) and issubclass(one, BaseException) else one for one in listed]
+    if isinstance(given, (set, frozenset)):  # in one order, so that the same policy is the same text
+        names.sort(key=str)
     if not all(isinstance(name, str) and name for name in names):
         raise InvalidInput(
             field_name, given, "is not made of exceptions", "use classes, e.g. retry_on=(TimeoutError, OSError)"

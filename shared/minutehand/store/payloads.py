@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from minutehand.aws import Client
 from minutehand.errors import InvalidInput
+from minutehand.model.payload import object_key
 
 PAYLOADS = "payloads"  # what submitters store; workers may read it
 RESULTS = "results"  # what workers store: results and checkpoints; it expires with the ledger
@@ -27,7 +26,7 @@ class BucketPayloads:
         body = text.encode()
         if self._bucket is None:
             raise InvalidInput(what, text, f"has {len(body):,} bytes and there is no bucket", "set MINUTEHAND_BUCKET")
-        key = f"{prefix}/{tenant}/{hashlib.sha256(body).hexdigest()}"
+        key = object_key(prefix, tenant, text)
         self._client.call("put_object", Bucket=self._bucket, Key=key, Body=body, ContentType="application/json")
         return key
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from minutehand.model.letter import DeadLetter, decode_letter, encode_letter
 from minutehand.model.message import SCHEMA, Message, TooNew, Unreadable, decode
 from minutehand.model.names import RunRef, fire_ref, one_off_ref
+from minutehand.model.payload import json_text, size
 from minutehand.model.policies import Backoff, Delivery, Overrides, Retry, Start
 
 NAMES = st.text("abcXYZ019._:@/-", min_size=1, max_size=40)
@@ -43,7 +44,7 @@ MESSAGES = st.builds(
     job=NAMES,
     due=TIMES,
     not_before=TIMES,
-    payload=st.none() | JSON.map(lambda value: json.dumps(value, separators=(",", ":"))),
+    payload=st.none() | JSON.map(json_text),
     payload_ref=st.none() | NAMES,
     timezone=st.sampled_from(["UTC", "Europe/Berlin"]),
     start=st.sampled_from(Start),
@@ -60,7 +61,22 @@ def test_a_message_is_read_as_it_was_sent(message: Message) -> None:
     body = message.encode()
     assert decode(body) == message
     assert json.loads(body)["v"] == SCHEMA
-    body.encode("ascii")
+    body.encode("utf-8")
+
+
+@given(JSON)
+def test_a_payload_is_text_that_tables_and_queues_take(value: Any) -> None:
+    text = json_text(value)
+    assert json.loads(text) == json.loads(json.dumps(value))
+    assert size(text) == len(text.encode("utf-8"))
+    assert not {character for character in text if ord(character) < 0x20 or character in "\ufffe\uffff"}, (
+        "SQS refuses these"
+    )
+
+
+def test_a_payload_has_the_bytes_of_its_letters() -> None:
+    assert size(json_text("ä日😀")) == 2 + 2 + 3 + 4
+    assert json_text("\ud83d") == '"\\ud83d"', "half a letter is none, and said in ASCII"
 
 
 @given(MESSAGES, st.text(), st.none() | JSON)
