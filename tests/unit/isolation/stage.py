@@ -72,12 +72,12 @@ class Stage:
     def work(self) -> list[Outcome]:
         return Hand(worker=self.worker).work()
 
-    def start(self, job: str, payload: Any = None, **options: Any) -> Started:
+    def start(self, job: str, payload: Any = None, *, mark: Path | None = None, **options: Any) -> Started:
         """Submit and run one attempt in a thread of its own; returns when the job has left its mark."""
         run = self.scheduler.submit(job, payload, **options)
         (delivery,) = self.services.work.receive(most=1, wait=0, visibility=HIDDEN)
         (task,) = self.worker.take([delivery])
-        started = Started(run.id, Path(payload["to"]))
+        started = Started(run.id, mark or Path(payload["to"]))
         started.thread = threading.Thread(
             target=lambda: started.outcomes.append(self.worker.process(task)), daemon=True
         )

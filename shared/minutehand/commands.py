@@ -1,0 +1,306 @@
+"""A ready job that runs commands: what the lines of a crontab become.
+
+    # jobs.py
+    from minutehand.commands import command_job
+
+    command = command_job("command")
+
+A command runs in a process group of its own. Whatever ends it before it ends itself ends the group: its timeout, a cancellation and a
+lost lease by SIGTERM and, after a grace, SIGKILL; the death of the worker by the kernel (Linux). What a command leaves running when
+it exits by itself is left alone, as cron leaves it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pwd
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+from minutehand.errors import InvalidInput, Permanent
+from minutehand.jobs import Registry, default_registry
+from minutehand.model.job import Context, JobFunction
+from minutehand.model.policies import Retry, check_seconds
+
+TAIL = 1_500  # characters of its output that a run keeps: they fit an error's message
+LOGGED = 200  # lines of output that are logged: a chatty command must not cost a fortune
+GRACE = 5.0  # seconds from SIGTERM to SIGKILL
+_LAST_WORDS = 1.0  # seconds to read on after the exit: what it left running may hold its output open for ever
+_LOOK = 0.2  # seconds between two looks at its cancellation
+_RESERVE = 10.0  # seconds before a Lambda function ends: to kill the group and record why
+
+
+class CommandFailed(Exception):
+    """A command ended with another exit code than 0, or by a signal. ``code`` says which: "exit 3", "SIGKILL"."""
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class CommandTimeout(CommandFailed, TimeoutError):
+    """A command took longer than it may; its process group was killed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """The payload of a command's run: exactly one of ``command`` and ``argv``, and what differs from the defaults."""
+
+    command: str | None = None  # a line for the shell
+    argv: tuple[str, ...] = ()  # or program and arguments, without a shell
+    shell: str = "/bin/sh"  # which runs the line with -c
+    environment: Mapping[str, str] = field(default_factory=dict)  # beside, or instead of, the worker's own
+    directory: str | None = None  # to start in; None: the user's home, as cron does
+    stdin: str = ""  # what it reads from standard input
+    timeout: float | None = None  # seconds; None: as long as the worker lets it
+    user: str | None = None  # whom it must run as; None: whoever the worker runs as
+
+    @classmethod
+    def of(cls, payload: Any) -> Command:
+        """The command of a payload: such a dict, or a line of shell. Raises InvalidInput."""
+        given = {"command": payload} if isinstance(payload, str) else payload
+        known = [f.name for f in fields(cls)]
+        if not isinstance(given, Mapping) or not set(given) <= set(known):
+            raise InvalidInput("payload", payload, "is not a command", f"use a dict with some of {', '.join(known)}")
+        _check(given)
+        return cls(**{**given, "argv": tuple(given.get("argv") or ())})
+
+    @property
+    def words(self) -> list[str]:
+        """What is executed."""
+        return list(self.argv) if self.argv else [self.shell, "-c", self.command or ""]
+
+
+def command_job(name: str = "command", *, registry: Registry = default_registry, **policies: Any) -> JobFunction:
+    """Register the job that runs commands, under a name and with the policies of ``@job``. Its payload is a ``Command``.
+
+    By default a failed command is not repeated, as with cron, and on worker processes it has a process of its own.
+    """
+    given: dict[str, Any] = {"isolation": "process", "retry": Retry(max_attempts=1), **policies}
+    return registry.job(name, **given)(run_command)
+
+
+def run_command(ctx: Context, payload: Any) -> dict[str, Any]:
+    """Run a command to its end. Returns its exit code, the seconds it took and the end of its output, errors included.
+
+    Raises CommandFailed with the end of its output, CommandTimeout, and Permanent if it cannot be started as asked.
+    """
+    try:
+        command = Command.of(payload)
+    except InvalidInput as problem:
+        raise Permanent(str(problem)) from problem
+    began = time.monotonic()
+    with _Group(command, ctx) as group:
+        code = group.wait(_limit(command, ctx))
+    seconds = round(time.monotonic() - began, 3)
+    if code is None:
+        raise CommandTimeout(_told(f"killed after {seconds:g} s", group.tail), "timeout")
+    if code != 0:
+        word = f"exit {code}" if code > 0 else signal.Signals(-code).name
+        raise CommandFailed(_told(word, group.tail), word)
+    return {"exit_code": 0, "seconds": seconds, "output": group.tail}
+
+
+class _Group:
+    """A command's process group, from its start to its end."""
+
+    def __init__(self, command: Command, ctx: Context) -> None:
+        self._ctx = ctx
+        self._watched, self._held = os.pipe()
+        try:
+            self._process = _start(command, ctx, self._watched)
+        except BaseException:
+            self._close()
+            raise
+        _tie(self._watched, self._process.pid)
+        self._exited, self._output = threading.Event(), bytearray()
+        self._reader = self._thread(self._read)
+        self._thread(self._await_exit)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._exited.is_set():
+            self._kill()
+        self._reader.join(_LAST_WORDS)
+        self._process.wait()
+        _untie(self._watched)
+        self._close()
+
+    @property
+    def tail(self) -> str:
+        """The end of its output."""
+        return bytes(self._output).decode(errors="replace").strip("\n")[-TAIL:]
+
+    def wait(self, limit: float | None) -> int | None:
+        """Its exit code (negative: the signal that ended it), or None if it was killed after ``limit`` seconds."""
+        end = float("inf") if limit is None else time.monotonic() + limit
+        while not self._exited.wait(_LOOK):
+            self._ctx.raise_if_cancelled()
+            if time.monotonic() >= end:
+                self._kill()
+                return None
+        return self._process.wait()
+
+    def _kill(self) -> None:
+        """End the group; what ignores SIGTERM, or outlives the first process, gets SIGKILL."""
+        self._signal(signal.SIGTERM)
+        self._exited.wait(GRACE)
+        self._signal(signal.SIGKILL)
+        self._exited.wait()
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: only the dead are left in it
+            os.killpg(self._process.pid, number)
+
+    def _await_exit(self) -> None:
+        """Dead but not reaped: until the group was signalled nobody else can have its number."""
+        if hasattr(os, "waitid"):
+            os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        else:
+            self._process.wait()
+        self._exited.set()
+
+    def _read(self) -> None:
+        """Keep the end of the output, log its beginning."""
+        assert self._process.stdout is not None
+        with self._process.stdout as pipe:
+            for number, line in enumerate(iter(lambda: pipe.readline(8 * TAIL), b"")):
+                self._output += line
+                del self._output[: -4 * TAIL]
+                if number < LOGGED:
+                    text = line.decode(errors="replace").rstrip("\n")
+                    self._ctx.logger.info("command.output", extra={"line": text[:TAIL]})
+                elif number == LOGGED:
+                    self._ctx.logger.info("command.output_cut", extra={"lines": LOGGED})
+
+    def _thread(self, body: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=body, name=f"command {self._ctx.run_id}", daemon=True)
+        thread.start()
+        return thread
+
+    def _close(self) -> None:
+        os.close(self._watched)
+        os.close(self._held)
+
+
+def _start(command: Command, ctx: Context, lifeline: int) -> subprocess.Popen[bytes]:
+    switch, own = _user(command.user)
+    environment = {**os.environ, **own, **_facts(ctx), **command.environment}
+    with _input(command.stdin) as given:
+        try:
+            return subprocess.Popen(  # noqa: S603 (to run what its owner says is its purpose)
+                command.words,
+                stdin=given,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                cwd=command.directory or environment.get("HOME") or "/",
+                env=environment,
+                start_new_session=True,
+                pass_fds=(lifeline,),
+                **switch,
+            )
+        except (OSError, subprocess.SubprocessError) as problem:
+            raise Permanent(f"the command cannot be started: {problem}") from problem
+
+
+def _tie(pipe: int, group: int) -> None:
+    """Have the kernel kill the group when the other end of the pipe closes, which this process alone holds."""
+    if hasattr(fcntl, "F_SETSIG"):  # Linux
+        fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(pipe, fcntl.F_SETOWN, -group)
+        fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def _untie(pipe: int) -> None:
+    if hasattr(fcntl, "F_SETSIG"):
+        fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) & ~os.O_ASYNC)
+
+
+@contextlib.contextmanager
+def _input(text: str) -> Iterator[Any]:
+    """Standard input: a file, so that nobody has to write while the command reads."""
+    if not text:
+        yield subprocess.DEVNULL
+        return
+    with tempfile.TemporaryFile() as file:
+        file.write(text.encode())
+        file.seek(0)
+        yield file
+
+
+def _user(name: str | None) -> tuple[dict[str, Any], dict[str, str]]:
+    """Arguments of Popen and variables of the user that it must run as. Raises Permanent if this process cannot."""
+    uid = os.geteuid()
+    if name is None:
+        return {}, {}
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        raise Permanent(
+            f"user={name!r}: there is no such user here; create it, or take it out of the payload"
+        ) from None
+    own = {"HOME": entry.pw_dir, "LOGNAME": name, "USER": name}
+    if entry.pw_uid == uid:
+        return {}, own
+    if uid != 0:
+        raise Permanent(
+            f"user={name!r}: this worker runs as user {uid} and cannot change; start it as root or as {name}, "
+            "or take the user out of the payload"
+        )
+    groups = os.getgrouplist(name, entry.pw_gid)
+    return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": groups}, own
+
+
+def _facts(ctx: Context) -> dict[str, str]:
+    """What a command may want to know of its run."""
+    return {
+        "MINUTEHAND_RUN_ID": ctx.run_id,
+        "MINUTEHAND_IDEMPOTENCY_KEY": ctx.idempotency_key,
+        "MINUTEHAND_SCHEDULED_AT": ctx.scheduled_at.isoformat(),
+        "MINUTEHAND_ATTEMPT": str(ctx.attempt),
+    }
+
+
+def _limit(command: Command, ctx: Context) -> float | None:
+    """Seconds that it has: its timeout, or what is left of the Lambda function."""
+    left = ctx.remaining()
+    limits = [command.timeout, None if left is None else max(0.0, left - _RESERVE)]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _told(what: str, tail: str) -> str:
+    """The last line first: where a message is cut, that is what says most."""
+    if not tail:
+        return f"{what}, without any output"
+    before, _, last = tail.rpartition("\n")
+    return f"{what}: {last}" + (f"\nbefore that:\n{before}" if before else "")
+
+
+def _check(given: Mapping[str, Any]) -> None:
+    for name in ("command", "shell", "directory", "stdin", "user"):
+        value = given.get(name)
+        if value is not None and (not isinstance(value, str) or "\0" in value):
+            raise InvalidInput(f"payload.{name}", value, "is not a text", "write it as a text")
+    argv = given.get("argv") or ()
+    if not isinstance(argv, (list, tuple)) or not all(isinstance(word, str) for word in argv):
+        raise InvalidInput("payload.argv", argv, "is not a list of texts", 'write e.g. ["python", "-m", "report"]')
+    if bool(argv) == bool(given.get("command")):
+        raise InvalidInput("payload", dict(given), "has none or both of command and argv", "give exactly one of them")
+    environment = given.get("environment", {})
+    if not isinstance(environment, Mapping) or not all(_is_variable(*pair) for pair in environment.items()):
+        raise InvalidInput("payload.environment", environment, "is not a dict of variables", "use texts on both sides")
+    check_seconds("payload.timeout", given.get("timeout"))
+
+
+def _is_variable(name: object, value: object) -> bool:
+    return isinstance(name, str) and isinstance(value, str) and "=" not in name and "\0" not in name + value
