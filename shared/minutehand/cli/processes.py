@@ -8,16 +8,15 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from pathlib import Path
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from minutehand import logs, processes
+from minutehand.cli.packages import load_jobs
 from minutehand.cli.shell import of
 from minutehand.cli.signals import stop_on_signals
-from minutehand.errors import Misconfigured
-from minutehand.jobs import Registry, default_registry, load
 
 
 def worker(
@@ -25,12 +24,23 @@ def worker(
     jobs: Annotated[
         list[str] | None, typer.Option(help="A package with jobs; may be repeated. Default: MINUTEHAND_JOBS.")
     ] = None,
-    concurrency: Annotated[int, typer.Option(min=1, max=500, help="Runs at the same time, in threads.")] = 10,
+    queue: Annotated[
+        str | None,
+        typer.Option(help="The declared queue to serve. Default: MINUTEHAND_WORK_QUEUE, or the default queue."),
+    ] = None,
+    concurrency: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=1000, help="Runs at the same time, in threads. Default: what the queue declares, or 10."
+        ),
+    ] = None,
     grace: Annotated[float, typer.Option(min=0, help="Seconds to finish after SIGTERM; the rest is released.")] = 10.0,
 ) -> None:
-    """Run jobs: take orders from the work queue by long polling."""
+    """Run jobs: take orders from a work queue by long polling."""
     settings = of(context).settings
-    registry = _load(jobs or ([settings.jobs] if settings.jobs else []))
+    if queue is not None:
+        settings = replace(settings, work_queue=queue)
+    registry = load_jobs(jobs or ([settings.jobs] if settings.jobs else []))
     logs.configure()
     with stop_on_signals() as stop:
         recycle = processes.run_worker(settings, registry, stop=stop, concurrency=concurrency, grace=grace)
@@ -66,15 +76,3 @@ def end_process() -> None:
     """End at once: threads that still execute what was released must not go on beside the worker that has it now."""
     logging.shutdown()
     os._exit(0)
-
-
-def _load(packages: list[str]) -> Registry:
-    """The jobs of some packages, which may lie in the working directory."""
-    if not packages:
-        raise Misconfigured("no jobs; name the package that declares them: --jobs my.package, or MINUTEHAND_JOBS")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    for package in packages:
-        load(package, default_registry)
-    return default_registry

@@ -1,0 +1,51 @@
+"""``minutehand doctor``: what is wrong, and what mends it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from minutehand.cli.exits import Exit
+from minutehand.cli.packages import find_here
+from minutehand.cli.shell import Shell, console, of, print_json
+from minutehand.doctor import Finding, Verdict, examine
+
+_COLOURS = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
+
+
+def run(
+    context: typer.Context,
+    jobs: Annotated[
+        list[str] | None, typer.Option(help="A package whose jobs should be importable here; may be repeated.")
+    ] = None,
+    sample: Annotated[int, typer.Option(min=1, max=1000, help="So many schedules whose chains are looked at.")] = 50,
+) -> None:
+    """Look the installation over from where you are: what is wrong, and what mends it. Writes nothing.
+
+    Configuration, access, tables, queues, bucket, permissions, clock, ticker, chains, backlog, and with --jobs the jobs.
+    The exit code is 1 if something does not work.
+    """
+    shell, seen = of(context), Counter[Verdict]()
+    find_here(jobs or ())
+    for finding in examine(shell.settings, jobs=jobs or (), sample=sample):
+        seen[finding.verdict] += 1
+        _print(shell, finding)
+    if not shell.as_json:
+        shell.say(f"{seen[Verdict.OK]} ok, {seen[Verdict.WARN]} to look at, {seen[Verdict.FAIL]} wrong")
+    if seen[Verdict.FAIL]:
+        raise typer.Exit(Exit.FAILED)
+
+
+def _print(shell: Shell, finding: Finding) -> None:
+    if shell.as_json:
+        print_json(asdict(finding))
+        return
+    colour = _COLOURS[finding.verdict]
+    mark = f"[{colour}]{finding.verdict:<5}[/{colour}] [bold]{finding.check:<14}[/bold]"
+    console.print(mark, end="", soft_wrap=True, highlight=False)
+    shell.say(finding.what)
+    if finding.remedy is not None:
+        shell.say(f"{'':<20}→ {finding.remedy}")

@@ -1,0 +1,76 @@
+"""Whether messages wait: what the queues say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+
+from minutehand.doctor.findings import Finding, ok, warn
+from minutehand.doctor.patient import Patient
+from minutehand.model.moment import from_ms
+
+_FULL = 100_000  # messages in flight: at about 120,000 SQS gives no more, without saying so
+_MANY = 1_000  # messages that wait for a worker
+_OLD = 300.0  # seconds that the oldest waits
+_METRIC = timedelta(minutes=15)
+
+
+def backlog(patient: Patient) -> Iterator[Finding]:
+    """One finding a queue."""
+    for suffix, attributes in patient.queues.items():
+        yield _dead(patient, suffix, attributes) if suffix == "dead" else _work(patient, suffix, attributes)
+
+
+def _dead(patient: Patient, suffix: str, attributes: Mapping[str, str]) -> Finding:
+    name, waiting = patient.settings.queue(suffix), _count(attributes, "ApproximateNumberOfMessages")
+    if not waiting:
+        return ok("backlog", f"{name} is empty")
+    remedy = f"look at the log of the function {patient.settings.prefix}-undertaker, or run `minutehand undertaker`"
+    return warn("backlog", f"{name} holds {waiting} dead letters that nobody records{_age(patient, name)}", remedy)
+
+
+def _work(patient: Patient, suffix: str, attributes: Mapping[str, str]) -> Finding:
+    name = patient.settings.queue(suffix)
+    waiting = _count(attributes, "ApproximateNumberOfMessages")
+    in_flight = _count(attributes, "ApproximateNumberOfMessagesNotVisible")
+    delayed = _count(attributes, "ApproximateNumberOfMessagesDelayed")
+    what = f"{name}: {waiting} wait{_age(patient, name)}, {in_flight} at hand, {delayed} until their time"
+    if in_flight > _FULL:
+        return warn(
+            "backlog",
+            what,
+            "SQS gives no more than about 120,000 at a time: give the workers fewer at once, or more workers",
+        )
+    if waiting and not in_flight:
+        return warn(
+            "backlog",
+            f"{what}; no worker has any",
+            "start a worker: `minutehand worker`, or look at the worker function",
+        )
+    if waiting > _MANY:
+        return warn(
+            "backlog", what, "more workers: raise max_concurrency of the stack, or start further `minutehand worker`"
+        )
+    return ok("backlog", what)
+
+
+def _age(patient: Patient, name: str) -> str:
+    """How long the oldest message waits, if CloudWatch knows."""
+    now = from_ms(patient.clock())
+    answer = patient.probe.call(
+        "cloudwatch",
+        "get_metric_statistics",
+        Namespace="AWS/SQS",
+        MetricName="ApproximateAgeOfOldestMessage",
+        Dimensions=[{"Name": "QueueName", "Value": name}],
+        StartTime=now - _METRIC,
+        EndTime=now,
+        Period=60,
+        Statistics=["Maximum"],
+    )
+    points = sorted(answer.data.get("Datapoints", []), key=lambda point: point["Timestamp"])
+    return f", the oldest for {points[-1]['Maximum']:.0f} s" if points and points[-1]["Maximum"] >= _OLD else ""
+
+
+def _count(attributes: Mapping[str, str], name: str) -> int:
+    return int(attributes.get(name, "0"))

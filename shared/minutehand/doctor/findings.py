@@ -1,0 +1,36 @@
+"""Findings: what one check saw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"  # as it should be
+    WARN = "warn"  # it works, but look at it; or it could not be looked at
+    FAIL = "fail"  # something does not work
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that was looked at."""
+
+    check: str  # which one: configuration, tables, ticker …
+    verdict: Verdict  # how bad it is
+    what: str  # what was seen
+    remedy: str | None = None  # what mends it; None if it is ok
+
+
+def ok(check: str, what: str) -> Finding:
+    return Finding(check=check, verdict=Verdict.OK, what=what)
+
+
+def warn(check: str, what: str, remedy: str) -> Finding:
+    return Finding(check=check, verdict=Verdict.WARN, what=what, remedy=remedy)
+
+
+def fail(check: str, what: str, remedy: str) -> Finding:
+    return Finding(check=check, verdict=Verdict.FAIL, what=what, remedy=remedy)

@@ -1,0 +1,189 @@
+"""What has to be there: configuration, access, tables, queues, bucket."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from minutehand.doctor.findings import Finding, fail, ok, warn
+from minutehand.doctor.patient import Patient
+from minutehand.doctor.probe import NO_CREDENTIALS, NO_REGION, UNREACHABLE, Answer
+from minutehand.queue.definitions import RETENTION
+from minutehand.store.definitions import SCHEDULES, TABLES, Table
+
+_DEPLOYED = "deploy the stack to this account and region, or set MINUTEHAND_PREFIX and AWS_REGION to those of the stack"
+_LOCAL = "start `minutehand local` and use the line that it prints, or correct --endpoint or AWS_ENDPOINT_URL"
+
+
+def configuration(patient: Patient) -> Iterator[Finding]:
+    """What the settings come to."""
+    check, settings = "configuration", patient.settings
+    where = settings.endpoint or "AWS"
+    said = f"prefix {settings.prefix}, tenant {settings.tenant}, at {where}"
+    if settings.endpoint is not None and not settings.endpoint.startswith(("http://", "https://")):
+        yield fail(
+            check, f"{said}: the endpoint is no URL", "set AWS_ENDPOINT_URL to http://HOST:PORT, or unset it for AWS"
+        )
+        return
+    try:
+        region = patient.probe.region
+    except Exception as problem:  # noqa: BLE001 (boto3 has several for a profile or region that it does not know)
+        yield fail(
+            check,
+            f"{said}: {problem}",
+            "set AWS_REGION to the region of the stack, and AWS_PROFILE to a profile that exists",
+        )
+        return
+    yield ok(check, f"{said}, region {region}")
+
+
+def access(patient: Patient) -> Iterator[Finding]:
+    """Whether somebody answers, and as whom we are known."""
+    check = "access"
+    answer = patient.probe.call(
+        "dynamodb", "get_item", TableName=patient.settings.table(SCHEDULES.suffix), Key=no_row(SCHEDULES)
+    )
+    if answer.code == UNREACHABLE:
+        remedy = _LOCAL if patient.settings.endpoint else "check the network, AWS_REGION, and proxies"
+        yield fail(check, f"nobody answers: {answer.text}", remedy)
+    elif answer.code in (NO_CREDENTIALS, NO_REGION):
+        yield fail(
+            check,
+            answer.text,
+            "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; any do for a local cloud",
+        )
+    elif answer.is_nobodys:
+        yield fail(
+            check,
+            f"{answer.code}: {answer.text}",
+            "renew the credentials (e.g. aws sso login), and set this machine's clock",
+        )
+    else:
+        yield _identity(patient)
+
+
+def _identity(patient: Patient) -> Finding:
+    answer = patient.probe.call("sts", "get_caller_identity")
+    if answer.code is None:
+        return ok("access", f"as {answer.data['Arn']}")
+    return ok("access", f"somebody answers; as whom we are known is not told ({answer.code})")
+
+
+def tables(patient: Patient) -> Iterator[Finding]:
+    """Whether the tables are there, with their keys, ready, and with an expiry."""
+    for table in TABLES:
+        yield _table(patient, table)
+
+
+def _table(patient: Patient, table: Table) -> Finding:
+    check, name = "tables", patient.settings.table(table.suffix)
+    answer = patient.probe.call("dynamodb", "get_item", TableName=name, Key=no_row(table))
+    if answer.missing:
+        return fail(check, f"{name} is not there", _DEPLOYED)
+    if answer.code == "ValidationException":
+        return fail(
+            check,
+            f"{name} has other keys than Minutehand's: {answer.text}",
+            "set MINUTEHAND_PREFIX to that of the stack",
+        )
+    if answer.code is not None:
+        return warn(check, f"{name} cannot be read: {answer.code}", grant(answer))
+    patient.tables.add(table.suffix)
+    return _ready(patient, table, name) or ok(check, name)
+
+
+def _ready(patient: Patient, table: Table, name: str) -> Finding | None:
+    """What is the matter with a table that is there, as far as it may be described."""
+    described = patient.probe.call("dynamodb", "describe_table", TableName=name)
+    status = described.data.get("Table", {}).get("TableStatus", "ACTIVE")
+    if status != "ACTIVE":
+        return warn("tables", f"{name} is {status}", "wait until it is ACTIVE")
+    if table.ttl is None:
+        return None
+    expiry = patient.probe.call("dynamodb", "describe_time_to_live", TableName=name)
+    state = expiry.data.get("TimeToLiveDescription", {}).get("TimeToLiveStatus", "ENABLED")
+    if state in ("ENABLED", "ENABLING"):
+        return None
+    return warn("tables", f"{name}: expired rows stay for ever", f"switch its TTL on, for the attribute {table.ttl}")
+
+
+def queues(patient: Patient) -> Iterator[Finding]:
+    """Whether the queues are there: those that every installation has, and the declared ones."""
+    for suffix in ("dead", "work", *_declared(patient)):
+        yield _queue(patient, suffix)
+
+
+def _declared(patient: Patient) -> list[str]:
+    """Suffixes of the declared queues, if they may be listed."""
+    begin = patient.settings.queue("work-")
+    answer = patient.probe.call("sqs", "list_queues", QueueNamePrefix=begin)
+    names = [url.rpartition("/")[2] for url in answer.data.get("QueueUrls", [])]
+    return sorted(name.removeprefix(patient.settings.queue("")) for name in names)
+
+
+def _queue(patient: Patient, suffix: str) -> Finding:
+    check, name = "queues", patient.settings.queue(suffix)
+    found = patient.probe.call("sqs", "get_queue_url", QueueName=name)
+    if found.missing:
+        return fail(check, f"{name} is not there, or you may not see it", _DEPLOYED)
+    if found.code is not None:
+        return _closed(name, suffix, found)
+    answer = patient.probe.call("sqs", "get_queue_attributes", QueueUrl=found.data["QueueUrl"], AttributeNames=["All"])
+    if answer.code is not None:
+        return _closed(name, suffix, answer)
+    patient.queues[suffix] = attributes = answer.data.get("Attributes", {})
+    return _well_made(name, suffix, attributes, dead=patient.settings.queue("dead"))
+
+
+def _closed(name: str, suffix: str, answer: Answer) -> Finding:
+    """Only the functions need the dead-letter queue."""
+    what = f"{name} cannot be looked at: {answer.code}"
+    return (warn if suffix == "dead" else fail)("queues", what, grant(answer))
+
+
+def _well_made(name: str, suffix: str, attributes: dict[str, Any], *, dead: str) -> Finding:
+    """What a queue that somebody else made may lack."""
+    again = "create it as the stack does: `cdk deploy`"
+    if int(attributes.get("MessageRetentionPeriod", RETENTION)) < RETENTION:
+        return warn("queues", f"{name} forgets messages before 14 days are over", again)
+    target = str(json.loads(attributes.get("RedrivePolicy", "{}")).get("deadLetterTargetArn", ""))
+    if suffix != "dead" and not target.endswith(f":{dead}"):
+        return warn("queues", f"{name} sends what nobody can handle to {target or 'no queue'}, not to {dead}", again)
+    return ok("queues", name)
+
+
+def bucket(patient: Patient) -> Iterator[Finding]:
+    """Whether there is a place for what is too large for a message or a row."""
+    check, name = "bucket", patient.settings.bucket
+    if name is None:
+        yield warn(
+            check,
+            "none is set: payloads over 64 KB and large results are refused",
+            "set MINUTEHAND_BUCKET to the stack's output BucketName",
+        )
+        return
+    answer = patient.probe.call("s3", "get_object", Bucket=name, Key="payloads/~doctor")
+    if answer.missing:
+        yield fail(check, f"{name} is not there", "set MINUTEHAND_BUCKET to the stack's output BucketName")
+    elif answer.code in (None, "NoSuchKey"):
+        yield ok(check, name)
+    elif answer.denied:  # S3 says so of a missing key as well to whoever may not list
+        yield ok(check, f"{name} is there; whether you may read from it shows only with a payload that exists")
+    else:
+        yield fail(
+            check, f"{name}: {answer.code}: {answer.text}", "set MINUTEHAND_BUCKET and AWS_REGION to those of the stack"
+        )
+
+
+def grant(answer: Answer) -> str:
+    """The remedy for an action that is refused."""
+    if answer.denied:
+        return f"allow {answer.action}: `grant_scheduling` of the construct gives all that the SDK needs"
+    return f"{answer.text or answer.code}: try again"
+
+
+def no_row(table: Table) -> dict[str, dict[str, str]]:
+    """A key under which no row can be: ``~`` begins no tenant, and nothing is older than the epoch."""
+    last = {"N": "-1"} if table.range_type == "N" else {"S": "~doctor"}
+    return {table.hash_key: {"S": "~doctor"}, table.range_key: last}

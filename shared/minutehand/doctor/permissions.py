@@ -1,0 +1,102 @@
+"""What we may do. Every action that the SDK needs is tried, on rows that are not and conditions that none meets.
+
+A tried write costs a write unit and changes nothing. ``sqs:SendMessage`` and ``s3:PutObject`` cannot be tried without an effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from minutehand.doctor.findings import Finding, fail, ok
+from minutehand.doctor.installation import grant, no_row
+from minutehand.doctor.patient import Patient
+from minutehand.doctor.probe import Answer
+from minutehand.store.definitions import TABLES, Table
+
+_WANTED = {  # what ``grant_scheduling`` gives, by table; a test compares the two
+    "schedules": ("get_item", "batch_get_item", "query", "put_item", "update_item", "transact_write_items"),
+    "revisions": ("get_item", "batch_get_item", "query", "put_item", "update_item", "transact_write_items"),
+    "agenda": (
+        *("get_item", "batch_get_item", "query", "put_item", "update_item", "transact_write_items"),
+        *("delete_item", "batch_write_item"),
+    ),
+    "runs": (
+        *("get_item", "batch_get_item", "query", "put_item", "update_item", "transact_write_items"),
+        "batch_execute_statement",
+    ),
+}
+
+
+def permissions(patient: Patient) -> Iterator[Finding]:
+    """One finding for each refusal, or one for all that is allowed."""
+    tried = refused = 0
+    for table in TABLES:
+        if table.suffix not in patient.tables:
+            continue
+        name = patient.settings.table(table.suffix)
+        for operation in _WANTED[table.suffix]:
+            answer = patient.probe.call("dynamodb", operation, **_ARGUMENTS[operation](name, table))
+            tried += 1
+            if (refusal := _refusal(answer)) is not None:
+                refused += 1
+                yield fail("permissions", f"you may not {refusal.action} on {name}", grant(refusal))
+    if tried and not refused:
+        yield ok(
+            "permissions", f"{tried} actions on the tables tried, none refused; sending and storing cannot be tried"
+        )
+
+
+def _refusal(answer: Answer) -> Answer | None:
+    """The refusal that an answer is, or that stands in it: statements of a batch are answered one by one."""
+    if answer.denied:
+        return answer
+    errors = [one.get("Error", {}) for one in answer.data.get("Responses", []) if isinstance(one, dict)]
+    codes = {str(error.get("Code")) for error in errors}
+    return Answer(action="dynamodb:PartiQLUpdate", code="AccessDenied") if "AccessDenied" in codes else None
+
+
+def _never(table: Table) -> dict[str, Any]:
+    """A condition that no row meets, nor its absence."""
+    names = {"#key": table.hash_key}
+    return {
+        "ConditionExpression": "attribute_exists(#key) AND attribute_not_exists(#key)",
+        "ExpressionAttributeNames": names,
+    }
+
+
+def _query(name: str, table: Table) -> dict[str, Any]:
+    return {
+        "TableName": name,
+        "Limit": 1,
+        "KeyConditionExpression": "#key = :nobody",
+        "ExpressionAttributeNames": {"#key": table.hash_key},
+        "ExpressionAttributeValues": {":nobody": {"S": "~doctor"}},
+    }
+
+
+def _condition_check(name: str, table: Table) -> dict[str, Any]:
+    return {"TransactItems": [{"ConditionCheck": {"TableName": name, "Key": no_row(table), **_never(table)}}]}
+
+
+def _statement(name: str, table: Table) -> dict[str, Any]:
+    where = f"\"{table.hash_key}\" = '~doctor' AND \"{table.range_key}\" = '~doctor' AND \"state\" = 'NONE'"
+    return {"Statements": [{"Statement": f'UPDATE "{name}" SET "reason" = \'\' WHERE {where}'}]}  # noqa: S608 (no row has this key)
+
+
+_ARGUMENTS: Mapping[str, Callable[[str, Table], dict[str, Any]]] = {
+    "get_item": lambda name, table: {"TableName": name, "Key": no_row(table)},
+    "batch_get_item": lambda name, table: {"RequestItems": {name: {"Keys": [no_row(table)]}}},
+    "query": _query,
+    "put_item": lambda name, table: {"TableName": name, "Item": no_row(table), **_never(table)},
+    "update_item": lambda name, table: {
+        "TableName": name,
+        "Key": no_row(table),
+        "UpdateExpression": "REMOVE nothing",
+        **_never(table),
+    },
+    "transact_write_items": _condition_check,
+    "batch_execute_statement": _statement,
+    "delete_item": lambda name, table: {"TableName": name, "Key": no_row(table), **_never(table)},
+    "batch_write_item": lambda name, table: {"RequestItems": {name: [{"DeleteRequest": {"Key": no_row(table)}}]}},
+}

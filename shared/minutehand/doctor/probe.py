@@ -1,0 +1,123 @@
+"""Raw calls to AWS, each of them harmless, whose errors are answers; and what their ``Date`` headers say of the clock here."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
+
+from minutehand.flow.ports import Clock
+from minutehand.model.moment import SECOND, to_ms
+from minutehand.settings import Settings
+
+_PATIENT = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 2})
+_DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"})
+_STRANGER = frozenset(
+    {
+        "AuthFailure",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InvalidAccessKeyId",
+        "InvalidClientTokenId",
+        "InvalidSignatureException",
+        "RequestTimeTooSkewed",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+    }
+)
+_MISSING = frozenset(
+    {
+        "404",
+        "AWS.SimpleQueueService.NonExistentQueue",
+        "NoSuchBucket",
+        "QueueDoesNotExist",
+        "ResourceNotFoundException",
+    }
+)
+_ACTION = re.compile(r"perform: ([\w-]+:\w+)")
+UNREACHABLE, NO_CREDENTIALS, NO_REGION = "Unreachable", "NoCredentials", "NoRegion"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What came back."""
+
+    action: str  # as IAM calls it: dynamodb:GetItem
+    data: dict[str, Any] = field(default_factory=dict)  # of a success
+    code: str | None = None  # of an error; None: it went well
+    text: str = ""  # of an error
+
+    @property
+    def denied(self) -> bool:
+        """Whether the caller may not do this."""
+        return self.code in _DENIED
+
+    @property
+    def missing(self) -> bool:
+        """Whether there is no such table, queue or bucket."""
+        return self.code in _MISSING
+
+    @property
+    def is_nobodys(self) -> bool:
+        """Whether nobody answered, or nobody whom AWS knows asked."""
+        return self.code in (UNREACHABLE, NO_CREDENTIALS, NO_REGION) or self.code in _STRANGER
+
+
+@dataclass(kw_only=True)
+class Probe:
+    """Calls with the credentials and the endpoint that everything else uses."""
+
+    settings: Settings
+    clock: Clock  # UTC ms
+    skews: list[tuple[int, int]] = field(
+        default_factory=list
+    )  # ms: by how much the clock here is ahead, at least and at most
+    _clients: dict[str, Any] = field(default_factory=dict)
+
+    def call(self, service: str, operation: str, /, **arguments: Any) -> Answer:
+        """One call; never raises for what AWS or the way to it has against it."""
+        action = f"{service}:{operation}"
+        before = self.clock()
+        try:
+            client = self._client(service)
+            action = f"{service}:{client.meta.method_to_api_mapping[operation]}"
+            data: dict[str, Any] = getattr(client, operation)(**arguments)
+        except ClientError as problem:
+            response: Any = problem.response
+            self._note_date(before, response)
+            error = response.get("Error", {})
+            code, text = str(error.get("Code", "")), str(error.get("Message", ""))
+            named = _ACTION.search(text)
+            return Answer(action=named[1] if named else action, code=code, text=text)
+        except NoCredentialsError as problem:
+            return Answer(action=action, code=NO_CREDENTIALS, text=str(problem))
+        except (NoRegionError, ValueError) as problem:
+            return Answer(action=action, code=NO_REGION, text=str(problem))
+        except BotoCoreError as problem:
+            return Answer(action=action, code=UNREACHABLE, text=str(problem))
+        self._note_date(before, data)
+        return Answer(action=action, data=data)
+
+    @property
+    def region(self) -> str:
+        """The region that is asked, from wherever boto3 has it."""
+        return str(self._client("dynamodb").meta.region_name)
+
+    def _client(self, service: str) -> Any:
+        if service not in self._clients:
+            where = {"endpoint_url": self.settings.endpoint, "region_name": self.settings.region}
+            self._clients[service] = boto3.session.Session().client(service, config=_PATIENT, **where)
+        return self._clients[service]
+
+    def _note_date(self, before: int, response: dict[str, Any]) -> None:
+        """The answer was written between the two looks at the clock here, within the second that its ``Date`` names."""
+        date = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+        if date is None:
+            return
+        theirs = to_ms(parsedate_to_datetime(date), "Date")
+        self.skews.append((before - theirs - SECOND, self.clock() - theirs))

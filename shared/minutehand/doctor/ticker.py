@@ -1,0 +1,145 @@
+"""Whether it ticks. What is due is the evidence: a tick leaves nothing behind that is due within the next minute.
+
+A tick handles every chain that is due within the look-ahead of 180 s, and ticks are 119 s apart at the most. So a chain's entry that is
+still there at its time has seen no tick for 180 s, however often ticks write nothing; no tick has to leave a trace of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from minutehand.doctor.findings import Finding, fail, ok, warn
+from minutehand.doctor.patient import Patient
+from minutehand.errors import MinutehandError
+from minutehand.flow.steps import LOOKAHEAD
+from minutehand.model.entry import Entry, EntryKind, parse_entry_key
+from minutehand.model.moment import MINUTE, SECOND, from_ms
+from minutehand.model.schedule import ScheduleState
+from minutehand.store.agenda import CONFIG, LOCK
+from minutehand.store.rows import shard_key
+
+_LATE = 2 * MINUTE  # behind: what the alarm of the stack rings at
+_SILENT = 150 * SECOND  # since the last tick of a shard: they are 119 s apart at the most
+_READ = 50  # entries of each shard
+_METRIC = timedelta(minutes=10)  # of the metric that the function writes
+
+
+@dataclass(kw_only=True)
+class _Agenda:
+    """What is due in all shards."""
+
+    waiting: list[Entry] = field(
+        default_factory=list
+    )  # chains that a tick should have taken, oldest first in each shard
+    failing: list[Entry] = field(default_factory=list)  # entries whose handling failed
+    locked: int = 0  # shards that a ticker works on
+
+
+def ticker(patient: Patient) -> Iterator[Finding]:
+    """Whether ticks come, and whether they get on."""
+    if "agenda" not in patient.tables:
+        return
+    table = patient.settings.table("agenda")
+    config = patient.probe.call("dynamodb", "get_item", TableName=table, Key=CONFIG).data.get("Item")
+    if config is None:
+        yield warn(
+            "ticker", "the agenda was never used: neither a schedule nor a ticker has been here", _remedy(patient)
+        )
+        return
+    patient.shards = int(config["shards"]["N"])
+    try:
+        seen = _look(patient)
+    except MinutehandError as problem:
+        yield warn("ticker", f"the agenda cannot be read: {problem}", "see permissions")
+        return
+    yield _verdict(patient, seen)
+    if seen.failing:
+        names = ", ".join(sorted({entry.id for entry in seen.failing})[:5])
+        what = f"{len(seen.failing)} entries of the agenda fail and are tried again: {names}"
+        yield warn("ticker", what, "see `entry.failed` in the ticker's log; after ten failures they are put aside")
+
+
+def _remedy(patient: Patient) -> str:
+    return (
+        f"look at the log and the schedule of the function {patient.settings.prefix}-ticker, or run `minutehand ticker`"
+    )
+
+
+def _look(patient: Patient) -> _Agenda:
+    seen, table, now = _Agenda(), patient.settings.table("agenda"), patient.clock()
+    for shard in range(patient.shards):
+        page = patient.services.agenda.due(shard, upto=now + LOOKAHEAD, after=None, limit=_READ)
+        seen.failing += [entry for entry in page.entries if entry.failures]
+        seen.waiting += [e for e in page.entries if e.kind is EntryKind.CHAIN and not e.failures]
+        key = {"shard": {"S": shard_key(shard)}, "entry": {"S": LOCK}}
+        lock = patient.probe.call("dynamodb", "get_item", TableName=table, Key=key).data.get("Item")
+        seen.locked += lock is not None and int(lock["until"]["N"]) > now
+    return seen
+
+
+def _verdict(patient: Patient, seen: _Agenda) -> Finding:
+    now = patient.clock()
+    oldest = min(seen.waiting, key=lambda entry: entry.due, default=None)
+    if oldest is None:
+        return ok("ticker", f"nothing is late, nothing waits{_signs(patient, seen)}")
+    behind, silent = now - oldest.due, now + LOOKAHEAD - oldest.due
+    what = f"{oldest.id} was due at {from_ms(oldest.due):%Y-%m-%d %H:%M:%SZ} and nobody has come for it"
+    if behind > _LATE:
+        return fail("ticker", f"it is {behind // SECOND} s behind: {what}", _remedy(patient))
+    if silent > _SILENT:
+        return warn("ticker", f"no tick for {silent // SECOND} s at least: {what}", _remedy(patient))
+    return ok("ticker", f"nothing is late{_signs(patient, seen)}")
+
+
+def _signs(patient: Patient, seen: _Agenda) -> str:
+    """What else shows that it lives: a lock that is held, the metric of the function."""
+    if seen.locked:
+        return f"; a ticker is at work on {seen.locked} of {patient.shards} shards"
+    now = from_ms(patient.clock())
+    answer = patient.probe.call(
+        "cloudwatch",
+        "get_metric_statistics",
+        Namespace="Minutehand",
+        MetricName="Ticks",
+        Dimensions=[{"Name": "service", "Value": f"{patient.settings.prefix}-ticker"}],
+        StartTime=now - _METRIC,
+        EndTime=now,
+        Period=60,
+        Statistics=["Sum"],
+    )
+    latest = max((point["Timestamp"] for point in answer.data.get("Datapoints", [])), default=None)
+    return "" if latest is None else f"; the function's last tick was in the minute of {latest:%H:%M}Z"
+
+
+def quarantined(patient: Patient) -> Iterator[Finding]:
+    """Entries that were put aside after ten failures: their schedules stand still."""
+    if not patient.shards:
+        return
+    try:
+        keys = [key for shard in range(patient.shards) for key in patient.services.agenda.quarantined(shard)]
+        live = [key for key in keys if _stands_still(patient, key)]
+    except MinutehandError as problem:
+        yield warn("quarantined", f"the agenda cannot be read: {problem}", "see permissions")
+        return
+    if not live:
+        moot = f", {len(keys)} of former revisions aside" if keys else ""
+        yield ok("quarantined", f"no entry of a present revision was put aside{moot}")
+        return
+    names = ", ".join(sorted({key.split("#", 2)[2] for key in live})[:10])
+    remedy = (
+        "see `entry.quarantined` in the ticker's log, mend the cause, then pause and resume each: that arms it anew"
+    )
+    yield fail("quarantined", f"{len(live)} entries failed ten times and were put aside: {names}", remedy)
+
+
+def _stands_still(patient: Patient, key: str) -> bool:
+    """Whether something still waits for an entry; a chain's is moot once its schedule has another revision, or has ended."""
+    _, kind, identity = parse_entry_key(key)
+    if kind is not EntryKind.CHAIN:
+        return True
+    owner, _, number = identity.rpartition("#")
+    tenant, _, name = owner.partition("/")
+    head = patient.services.schedules.head(tenant, name)
+    return head is not None and head.state is ScheduleState.ACTIVE and head.revision == int(number)

@@ -1,0 +1,31 @@
+"""Whether the clock here is right: every answer of AWS carries the time at which it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from minutehand.doctor.findings import Finding, fail, ok, warn
+from minutehand.doctor.patient import Patient
+from minutehand.model.moment import SECOND
+from minutehand.runs.transitions import SKEW
+
+NOTICEABLE = 2 * SECOND  # what starts are early or late by is seen
+
+_REMEDY = "synchronise this machine's clock (NTP, chrony); beyond 10 s workers here may start runs early, late or twice"
+
+
+def clock(patient: Patient) -> Iterator[Finding]:
+    """How far the clock here is from AWS's: all answers together bound it on both sides."""
+    skews = patient.probe.skews
+    if not skews:
+        yield warn("clock", "nothing that answered said what time it is", "compare the clock with another one")
+        return
+    least, most = sorted((max(low for low, _ in skews), min(high for _, high in skews)))
+    surely = least if least > 0 else min(0, most)
+    what = f"this machine is {abs(surely) / SECOND:.1f} s {'ahead of' if surely > 0 else 'behind'} AWS"
+    if abs(surely) > SKEW:
+        yield fail("clock", what, _REMEDY)
+    elif abs(surely) > NOTICEABLE:
+        yield warn("clock", what, _REMEDY)
+    else:
+        yield ok("clock", f"within {max(abs(least), abs(most)) / SECOND:.1f} s of AWS's")
