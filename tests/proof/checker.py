@@ -1,0 +1,148 @@
+"""The checker: decides from what owners were told and what jobs saw whether the promises of the design held.
+
+It knows no protocol: revisions and their intervals, starts, effects and outcomes go in; the pure time engine is the oracle.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from minutehand.model.entry import EntryKind
+from minutehand.model.names import fire_ref, parse_run_id
+from minutehand.model.run import Run, RunState
+from minutehand.model.schedule import ClosedBy, Revision, ScheduleState
+from minutehand.schedule import fires, timetable
+from minutehand.testing import Memory
+
+STOPPED = (ClosedBy.PAUSED, ClosedBy.DELETED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """A job's code began."""
+
+    run_id: str
+    attempt: int
+    at: int  # UTC ms
+    process: str  # whose
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stop:
+    """A pause, delete or cancellation had returned: nothing that it names may start any more."""
+
+    what: str  # "tenant/name" of a schedule with ``revision``, or a run's id
+    at: int  # UTC ms
+    revision: int | None = None  # the last one that it stopped
+
+
+@dataclass(kw_only=True)
+class Observed:
+    """All that an outsider saw of a history."""
+
+    starts: list[Start] = field(default_factory=list)
+    effects: Counter[str] = field(default_factory=Counter)  # by idempotency key and step
+    stops: list[Stop] = field(default_factory=list)
+    submitted: dict[str, int] = field(default_factory=dict)  # accepted run ids → UTC ms at which they are due
+    excused: set[str] = field(default_factory=set)  # runs whose worker crashed, stalled or gave them back
+    once: set[str] = field(default_factory=set)  # jobs delivered at most once
+    keyed: set[str] = field(default_factory=set)  # effects that must not repeat, whatever happens
+
+
+def violations(seen: Observed, memory: Memory, upto: int) -> list[str]:
+    """What does not hold. Everything due up to then (UTC ms) must have been dealt with."""
+    runs = {str(run.ref): run for run in memory.runs()}
+    return [
+        *_lost(seen, memory, runs, upto),
+        *_lost_submissions(seen, runs, upto),
+        *_doubles(seen, runs),
+        *_after_stop(seen, runs),
+        *_stuck(runs.values(), upto),
+        *_dead_chains(memory),
+        *_effects(seen),
+    ]
+
+
+def _lost(seen: Observed, memory: Memory, runs: dict[str, Run], upto: int) -> Iterator[str]:
+    """1 and 5. Every fire of an active interval started, or its run says by whose will it did not."""
+    started = {start.run_id for start in seen.starts}
+    for head in memory.heads():
+        revisions = memory.revisions(head.owner)
+        gaps = [run for run in runs.values() if run.ref.owner == head.owner and run.skipped]
+        for place, revision in enumerate(revisions):
+            stopped = any(later.closed_by in STOPPED for later in revisions[place:])
+            for fire in fires_of(revision, upto):
+                ref = str(fire_ref(head.owner, fire))
+                run = runs.get(ref)
+                if ref in started or (run is not None and run.is_terminal and run.state is not RunState.SUPERSEDED):
+                    continue
+                if (stopped and run is None) or any(gap.due <= fire <= (gap.skipped_until or 0) for gap in gaps):
+                    continue
+                yield f"lost: {ref}, a fire of revision {revision.number}, is {run.state if run else 'nowhere'}"
+
+
+def fires_of(revision: Revision, upto: int) -> Iterator[int]:
+    """The fires of a revision's interval, by the pure engine."""
+    end = revision.bound(upto)
+    table = timetable(revision.definition.rule, anchor=revision.counts_from, key=revision.owner)
+    return iter(fires(table, revision.active_from, end))
+
+
+def _lost_submissions(seen: Observed, runs: dict[str, Run], upto: int) -> Iterator[str]:
+    for run_id, due in seen.submitted.items():
+        if due <= upto and run_id not in runs:
+            yield f"lost: {run_id} was accepted and is nowhere"
+
+
+def _doubles(seen: Observed, runs: dict[str, Run]) -> Iterator[str]:
+    """2. An attempt starts once; at most once means once; a fire has one run."""
+    attempts = Counter((start.run_id, start.attempt) for start in seen.starts)
+    times: dict[str, int] = defaultdict(int)
+    for (run_id, attempt), count in attempts.items():
+        times[run_id] += count
+        slices = runs[run_id].slices if run_id in runs else 0
+        if count > 1 + slices and run_id not in seen.excused:
+            yield f"double: attempt {attempt} of {run_id} started {count} times"
+    for run_id, count in times.items():
+        if count > 1 and run_id in runs and runs[run_id].job in seen.once:
+            yield f"double: {run_id}, delivered at most once, started {count} times"
+
+
+def _after_stop(seen: Observed, runs: dict[str, Run]) -> Iterator[str]:
+    """4. Of a schedule first attempts only: what was under way may be repeated or retried. Of a cancelled run, all."""
+    for stop in seen.stops:
+        for start in seen.starts:
+            of_run = stop.revision is None and start.run_id == stop.what
+            run = runs.get(start.run_id)
+            of_schedule = (
+                stop.revision is not None
+                and run is not None
+                and parse_run_id(start.run_id).owner == stop.what
+                and run.revision <= stop.revision
+                and start.attempt == 1
+            )
+            if (of_run or of_schedule) and start.at > stop.at:
+                yield f"after stop: {start.run_id} started {start.at - stop.at} ms after {stop.what} was stopped"
+
+
+def _stuck(runs: Iterable[Run], upto: int) -> Iterator[str]:
+    """6. Every accepted run ends."""
+    for run in runs:
+        if run.due <= upto and not run.is_terminal:
+            yield f"stuck: {run.ref} is {run.state} ({run.reason})"
+
+
+def _dead_chains(memory: Memory) -> Iterator[str]:
+    """Every active schedule goes on, and nothing else does."""
+    waiting = {entry.id for entry in memory.entries() if entry.kind is EntryKind.CHAIN}
+    for head in memory.heads():
+        if head.state is ScheduleState.ACTIVE and f"{head.owner}#{head.revision}" not in waiting:
+            yield f"chain dead: {head.owner}#{head.revision}"
+
+
+def _effects(seen: Observed) -> Iterator[str]:
+    for effect in seen.keyed:
+        if seen.effects[effect] > 1:
+            yield f"effect twice: {effect} happened {seen.effects[effect]} times"

@@ -1,0 +1,38 @@
+"""Whatever a process is doing when it dies, the others bring it to its end."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.proof.crash_points import Scenario, pairs, singles
+from tests.proof.scenarios import SCENARIOS
+
+PAIRS = 12  # of each scenario in `make test`
+ALL_PAIRS = int(os.environ.get("PAIRS", "400"))  # of each scenario in `make proof`
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_every_single_crash_point(scenario: Scenario) -> None:
+    points = list(singles(scenario))
+    assert len(points) >= 8
+    assert [text for point in points for text in scenario.verdict(point)] == []
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_without_a_crash_everything_holds(scenario: Scenario) -> None:
+    assert scenario.verdict(()) == []
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_some_pairs_of_crash_points(scenario: Scenario) -> None:
+    assert [text for pair in pairs(scenario, PAIRS) for text in scenario.verdict(pair)] == []
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_many_pairs_of_crash_points(scenario: Scenario) -> None:
+    chosen = pairs(scenario, ALL_PAIRS)
+    print(f"{scenario.name}: {len(chosen)} pairs")  # noqa: T201 (a figure to report)
+    assert [text for pair in chosen for text in scenario.verdict(pair)] == []
