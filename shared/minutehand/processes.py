@@ -30,11 +30,15 @@ from minutehand.model.job import Context
 from minutehand.model.message import Message
 from minutehand.model.moment import SECOND
 from minutehand.model.policies import Isolation
+from minutehand.model.queue import DEFAULT_QUEUE, declared_name
 from minutehand.runs.transitions import HEARTBEAT
+from minutehand.sdk.queues import check_declared
 from minutehand.services import connect, system_clock
 from minutehand.settings import Settings
 
 log = logging.getLogger(__name__)
+
+CONCURRENCY = 10  # runs of a worker at the same time, where nobody says
 
 _POLL = 5.0  # seconds of a long poll: also the longest that stopping waits for one
 _PAUSE = 1.0  # seconds after a service was unavailable
@@ -116,26 +120,36 @@ def _connected(where: Settings | Services) -> Services:
 
 
 def run_worker(
-    settings: Settings, jobs: Jobs, *, stop: threading.Event, concurrency: int = 10, grace: float = 10.0
+    settings: Settings, jobs: Registry, *, stop: threading.Event, concurrency: int | None = None, grace: float = 10.0
 ) -> bool:
     """Work until ``stop``; then finish what can be finished within ``grace`` seconds and release the rest.
 
+    Orders come from ``settings.work_queue``; ``concurrency`` is by default what that queue declares, or CONCURRENCY. InvalidInput
+    for a queue that neither the jobs declare nor the cloud has.
     Runs execute in threads. A thread cannot be killed: when this returns, end the process, so that a released run's thread ends
     too. True: it stopped by itself because a job's thread had to be abandoned; start another process.
     """
-    process = WorkerProcess(connect(settings), jobs, concurrency=concurrency)
+    services = connect(settings)
+    queue = declared_name(settings.work_queue)
+    if queue is not None:
+        check_declared(queue, jobs, services.work)
+    declared = jobs.find_queue(queue)
+    most = concurrency or (None if declared is None else declared.concurrency) or CONCURRENCY
+    process = WorkerProcess(services, jobs, concurrency=most, queue=queue)
     process.run(stop=stop, grace=grace)
     return process.must_recycle
 
 
 class WorkerProcess:
-    """A worker that polls: at most ``concurrency`` messages at hand.
+    """A worker that polls: at most ``concurrency`` messages at hand, from the queue that ``services`` take orders from.
 
     Raises JobError for a job with ``isolation="process"`` that a process of its own could not import.
     """
 
-    def __init__(self, services: Services, jobs: Jobs, *, concurrency: int = 10) -> None:
-        self._services = services
+    def __init__(
+        self, services: Services, jobs: Jobs, *, concurrency: int = CONCURRENCY, queue: str | None = None
+    ) -> None:
+        self._services, self._queue = services, queue or DEFAULT_QUEUE
         self._heartbeat = Heartbeat(services)
         self._eraser = Eraser(services.work)
         self._stopping = threading.Event()
@@ -166,7 +180,8 @@ class WorkerProcess:
         beating.start()
         polling.start()
         threading.Thread(target=self._recycle, args=(stop,), name="recycle", daemon=True).start()
-        log.info("worker.started", extra={"worker": self._worker.desk.name, "concurrency": self._concurrency})
+        started = {"worker": self._worker.desk.name, "concurrency": self._concurrency, "queue": self._queue}
+        log.info("worker.started", extra=started)
         stop.wait()
         self._stopping.set()
         unfinished = self._finish(grace)

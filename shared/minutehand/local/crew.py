@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -12,6 +12,7 @@ from typing import Self
 from minutehand.errors import Unavailable
 from minutehand.local.events import Follower
 from minutehand.local.process import Child, inherited
+from minutehand.model.queue import Queue
 from minutehand.settings import Settings
 
 CRASHES = 3  # of one process within CRASH_WINDOW: then something is wrong that a restart does not mend
@@ -102,10 +103,18 @@ class Crew:
             raise Unavailable(f"{name} ends again and again; its log {log} ends:\n{tail}")
 
 
-def roles(*, tickers: int = 1, workers: int = 2, jobs: Sequence[str], concurrency: int = 10) -> list[Role]:
-    """The usual crew: so many tickers and workers, and one undertaker."""
+def roles(
+    *,
+    tickers: int = 1,
+    workers: int = 2,
+    jobs: Sequence[str],
+    concurrency: int = 10,
+    queues: Iterable[Queue] = (),
+) -> list[Role]:
+    """The usual crew: so many tickers and workers, a worker for each declared queue, and one undertaker."""
     known = tuple(argument for package in jobs for argument in ("--jobs", package))
     return [
+        *(Role(f"worker@{queue.name}", ("worker", *known, "--queue", queue.name)) for queue in queues),
         *(Role(f"worker-{n + 1}", ("worker", *known, "--concurrency", str(concurrency))) for n in range(workers)),
         *(Role(f"ticker-{n + 1}", ("ticker",)) for n in range(tickers)),
         Role("undertaker", ("undertaker",)),

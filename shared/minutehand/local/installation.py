@@ -14,6 +14,7 @@ from pathlib import Path
 from minutehand.errors import Unavailable
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.crew import Crew, roles
+from minutehand.local.declared import declared_queues
 from minutehand.local.events import Follower
 from minutehand.local.process import changed_environ
 from minutehand.local.provision import provision
@@ -64,7 +65,9 @@ def installation(
     tenant: str = DEFAULT_TENANT,
     prefix: str = DEFAULT_PREFIX,
 ) -> Iterator[Installation]:
-    """Start one; it ends with the block. ``data`` keeps its state for the next, else its folder goes unless it failed.
+    """Start one, with the queues that ``jobs`` declare; it ends with the block.
+
+    ``data`` keeps its state for the next, else its folder goes unless it failed.
 
     Within the block this process's own AWS clients talk to the local cloud, too.
     """
@@ -75,8 +78,9 @@ def installation(
     ):
         bucket = f"{prefix}-payloads".lower()
         settings = Settings(prefix=prefix, tenant=tenant, endpoint=cloud.endpoint, region=cloud.region, bucket=bucket)
-        provision(settings)
-        parts = roles(tickers=tickers, workers=workers, jobs=jobs)
+        queues = declared_queues(jobs)
+        provision(settings, queues=queues)
+        parts = roles(tickers=tickers, workers=workers, jobs=jobs, queues=queues)
         crew = Crew(parts, settings, cloud.environment, folder)
         follower = crew.follow()
         with crew:

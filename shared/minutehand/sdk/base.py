@@ -8,18 +8,19 @@ from enum import Enum
 from typing import Any
 
 from minutehand.arguments import payload_text
-from minutehand.errors import InvalidInput, NotFound
+from minutehand.errors import NotFound
 from minutehand.flow.ports import Clock, Services
 from minutehand.jobs import Registry, default_registry, load
 from minutehand.model.message import INLINE_PAYLOAD
 from minutehand.model.names import check_name, check_tenant, parse_run_id
-from minutehand.model.payload import size
 from minutehand.model.options import Options, changed
+from minutehand.model.payload import size
 from minutehand.model.policies import Overrides, Start
 from minutehand.model.queue import DEFAULT_QUEUE, check_queue, declared_name
 from minutehand.model.run import Run
 from minutehand.model.schedule import Definition
 from minutehand.schedule import Rule
+from minutehand.sdk.queues import check_declared
 from minutehand.services import connect, system_clock
 from minutehand.settings import Settings, from_environment
 
@@ -96,20 +97,9 @@ class Base:
         if asked is None and known is not None:
             asked = known.queue
         name = None if asked is None else declared_name(check_queue(asked))
-        if name is not None and self._jobs.find_queue(name) is None:
-            self._must_exist(name)
+        if name is not None:
+            check_declared(name, self._jobs, self._services.work)
         return name
-
-    def _must_exist(self, name: str) -> None:
-        there = self._services.work.names()
-        if name not in there:
-            known = sorted({*there, *(queue.name for queue in self._jobs.queues())})
-            raise InvalidInput(
-                "queue",
-                name,
-                "is not declared",
-                f"known queues: {', '.join((DEFAULT_QUEUE, *known))}; declare it beside its jobs, Queue({name!r}), and deploy",
-            )
 
     def _options(self, job: str, given: Mapping[str, Any]) -> Options:
         """The options of a new schedule, with what its job and its queue say where it says nothing."""
