@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from minutehand.aws import Backoff, Client
+from minutehand.aws import Backoff, Client, new_session
 from minutehand.flow.ports import Services
 from minutehand.model.moment import DAY
 from minutehand.model.queue import declared_name
@@ -19,9 +19,10 @@ from minutehand.store.schedules import DynamoSchedules
 
 
 def connect(settings: Settings, *, backoff: Backoff | None = None) -> Services:
-    """The services of one stack. Clients are made here, once a process; no call is made yet."""
+    """The services of one stack. Clients are made here, once a process, but for the bucket's; no call is made yet."""
     backoff = backoff or Backoff()
-    dynamodb, sqs = Client("dynamodb", settings), Client("sqs", settings)
+    session = new_session()
+    dynamodb, sqs = Client("dynamodb", settings, session), Client("sqs", settings, session)
     retention = settings.retention_days * DAY
     return Services(
         schedules=DynamoSchedules(dynamodb, settings, backoff=backoff),
@@ -33,7 +34,7 @@ def connect(settings: Settings, *, backoff: Backoff | None = None) -> Services:
         dead=SqsDeadQueue(sqs, settings.queue("dead")),
         dead_index=DynamoDeadIndex(dynamodb, settings.table("runs"), backoff=backoff),
         records=DynamoRecords(dynamodb, settings.table("runs")),
-        payloads=BucketPayloads(Client("s3", settings), settings.bucket),
+        payloads=BucketPayloads(lambda: Client("s3", settings, session), settings.bucket),
         retention=retention,
     )
 

@@ -61,7 +61,7 @@ class Transport:
         self._operations = meta.method_to_api_mapping
         self._session = session
         self._http = URLLib3Session(
-            verify=session._session.get_config_variable("ca_bundle") or True,  # noqa: SLF001 (boto3 has no other way to its configuration)
+            verify=session.get_config_variable("ca_bundle") or True,
             proxies=get_environ_proxies(meta.endpoint_url),
             timeout=(_CONNECT, _READ),
             max_pool_connections=_CONNECTIONS,

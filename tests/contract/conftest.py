@@ -91,7 +91,7 @@ def _shared_session() -> botocore.session.Session:
 def _wired(name: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Engine:
     """Over boto3; its clients take 0.1 s to make, so they are shared."""
 
-    def client(service: str, of: Settings) -> Client:
+    def client(service: str, of: Settings, session: object = None) -> Client:
         return _shared_client(service, of.endpoint, of.region)
 
     monkeypatch.setattr(wiring, "Client", client)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+
 from minutehand.aws import Client
 from minutehand.errors import InvalidInput
 from minutehand.model.payload import object_key
@@ -11,10 +14,22 @@ RESULTS = "results"  # what workers store: results and checkpoints; it expires w
 
 
 class BucketPayloads:
-    """Payloads in S3. Without a bucket every large payload is refused at the door."""
+    """Payloads in S3. Without a bucket every large payload is refused at the door.
 
-    def __init__(self, client: Client, bucket: str | None) -> None:
-        self._client, self._bucket = client, bucket
+    ``connect`` makes the client when it is first needed: most processes never see a large payload.
+    """
+
+    def __init__(self, connect: Callable[[], Client], bucket: str | None) -> None:
+        self._connect, self._bucket = connect, bucket
+        self._made: Client | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def _client(self) -> Client:
+        with self._lock:
+            if self._made is None:
+                self._made = self._connect()
+            return self._made
 
     def put(self, tenant: str, text: str) -> str:
         return self._put(PAYLOADS, "payload", tenant, text)
