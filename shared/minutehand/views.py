@@ -30,6 +30,11 @@ class Schedule:
     description: str = ""  # free text
     tags: Mapping[str, str]  # free words
     note: str | None = None  # why it was paused
+    resume_at: datetime | None = None  # UTC: when its pause ends by itself
+    managed_by: str | None = None  # the package or file that it is declared in
+    failing: int = 0  # how many runs in a row failed for good, as of the last that did; 0 after a success
+    failed_at: datetime | None = None  # UTC: the last of these
+    failed_run: str | None = None  # its id
     revision: int  # number of the current revision
     version: int  # raised by every change
     created_at: datetime  # UTC
@@ -81,6 +86,9 @@ class Run:
     slices: int = 0  # slices that ended at a checkpoint
     cancel_requested: bool = False  # its owner asked for its cancellation
     replay_of: str | None = None  # id of the run that this one repeats
+    missed: bool = False  # the scheduler came to its fire more than a minute late
+    skipped: int | None = None  # the row of a gap only: how many missed fires were passed over, from ``due`` on
+    skipped_until: datetime | None = None  # the row of a gap only: UTC, the last of them
     steps: Mapping[str, Any] = field(default_factory=dict)  # recorded results by name; get_run only
     failed_attempts: Sequence[FailedAttempt] = ()  # oldest first; get_run only
 
@@ -150,6 +158,11 @@ def schedule_view(
         description=head.description,
         tags=dict(head.tags),
         note=head.note,
+        resume_at=None if head.resume_at is None else from_ms(head.resume_at),
+        managed_by=head.managed_by,
+        failing=head.failing,
+        failed_at=None if head.failed_at is None else from_ms(head.failed_at),
+        failed_run=head.failed_run,
         revision=head.revision,
         version=head.version,
         created_at=from_ms(head.created_at),
@@ -188,6 +201,9 @@ def run_view(
         slices=run.slices,
         cancel_requested=run.cancel_requested,
         replay_of=run.replay_of,
+        missed=run.missed,
+        skipped=run.skipped,
+        skipped_until=None if run.skipped_until is None else from_ms(run.skipped_until),
         steps={name: json.loads(text) for name, text in beside.steps.items()},
         failed_attempts=[_attempt_view(attempt) for attempt in beside.attempts],
     )

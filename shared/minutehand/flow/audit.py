@@ -11,21 +11,25 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.flow.claim import Order, materialise
+from minutehand.flow.gaps import record
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.publish import order_of, publish
+from minutehand.flow.steps import timetable_of
 from minutehand.flow.tidy import FAR, tidy
 from minutehand.model.entry import Entry, EntryKind
-from minutehand.model.moment import HOUR, MINUTE
+from minutehand.model.moment import HOUR, MINUTE, SECOND
 from minutehand.model.names import RunRef, fire_ref
+from minutehand.model.options import CatchUp
 from minutehand.model.run import WAITING, Run, RunState
 from minutehand.model.schedule import Head, Revision, ScheduleState
-from minutehand.schedule import fires, timetable
+from minutehand.runs.gaps import covers
+from minutehand.schedule import fires
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +38,7 @@ WINDOW = 2 * HOUR  # how far back fires are recomputed: twice the auditor's peri
 SEGMENTS = 24 * 7  # parts of the ledger, one an hour: every run is looked at once a week, within the queue's 14 days
 _MOST = 2_000  # fires of one schedule that are recomputed
 _PAGE = 500
+_LOOK_BACK = 200  # rows among which the gap is looked for that reaches into the recent past: almost always the first
 
 
 @dataclass(kw_only=True)
@@ -42,7 +47,7 @@ class AuditReport:
 
     schedules: int = 0  # ACTIVE heads looked at
     rearmed: int = 0  # of these, without a chain: armed again
-    unclaimed: int = 0  # fires of the recent past without a run: claimed now
+    unclaimed: int = 0  # fires of the recent past without a run: claimed now, or passed over as their policy has it
     moved: int = (
         0  # runs at instants that are no fires any more, since the rules of their time zone changed: only reported
     )
@@ -124,7 +129,8 @@ def _rearm(head: Head, services: Services, clock: Clock) -> bool:
     revision = _open_revision(head, services)
     if now is None or now.version != head.version or revision is None:
         return False  # it moved on while we looked
-    last = next((r.due for r in services.ledger.latest(head.owner, upto=FAR) if r.revision == revision.number), 0)
+    runs = services.ledger.latest(head.owner, upto=FAR)
+    last = next((run.due for run in runs if run.revision == revision.number and _of_chain(run)), 0)
     entry = _entry_after(revision, max(last, revision.active_from))
     if entry is None:
         return services.schedules.complete(head.tenant, head.name, revision=head.revision, now=clock())
@@ -132,6 +138,20 @@ def _rearm(head: Head, services: Services, clock: Clock) -> bool:
         raise Unavailable(f"the entry of {head.owner} was not accepted")
     log.error("audit.rearmed", extra={"tenant": head.tenant, "schedule": head.name, "entry": entry.key})
     return True
+
+
+def _of_chain(run: Run) -> bool:
+    """Whether a chain came to its fire: not a trigger's, a gap's or a backfill's, which say nothing about the fires before it."""
+    return run.ref.is_fire and run.backfill is None
+
+
+def _reached(revision: Revision, services: Services) -> int:
+    """How far its chain has been, going by what it left: runs of its own fires, and rows of gaps (UTC ms)."""
+    for run in services.ledger.latest(revision.owner, upto=FAR):
+        by_chain = run.ref.is_fire and run.backfill is None and run.state is not RunState.SKIPPED
+        if run.revision == revision.number and (by_chain or run.skipped_until is not None):
+            return run.skipped_until or run.due
+    return 0
 
 
 def _open_revision(head: Head, services: Services) -> Revision | None:
@@ -146,8 +166,7 @@ def _open_revision(head: Head, services: Services) -> Revision | None:
 
 
 def _entry_after(revision: Revision, after: int) -> Entry | None:
-    table = timetable(revision.definition.rule, anchor=revision.counts_from, key=revision.owner)
-    due = table.next(after)
+    due = timetable_of(revision).next(after)
     if due is None:
         return None
     return Entry(shard=revision.shard, due=due, kind=EntryKind.CHAIN, id=revision.id, after=after)
@@ -166,7 +185,7 @@ def _runs_of(head: Head, services: Services, clock: Clock, window: int, report: 
         after, upto = max(revision.active_from, now - window), now - GRACE
         runs = {run.ref: run for run in services.ledger.window(head.owner, after=after, upto=upto)}
         due = _recomputed(revision, after, upto)
-        report.unclaimed += _claim_missing(revision, due, runs.keys(), services, clock)
+        report.unclaimed += _claim_missing(revision, due, after, runs, services, clock)
         report.moved += _moved(revision, due, runs.values())
         for run in runs.values():
             report.resent += is_stuck(run, now) and _resend(run, services, clock)
@@ -177,15 +196,15 @@ def _runs_of(head: Head, services: Services, clock: Clock, window: int, report: 
 
 def _recomputed(revision: Revision, after: int, upto: int) -> list[int]:
     """The fires in ``(after, upto]``, as the time engine has them today."""
-    table = timetable(revision.definition.rule, anchor=revision.counts_from, key=revision.owner)
-    return list(islice(fires(table, after, upto), _MOST))
+    return list(islice(fires(timetable_of(revision), after, upto), _MOST))
 
 
 def _moved(revision: Revision, due: Sequence[int], runs: Iterable[Run]) -> int:
     """Runs at instants that are no fires any more: the rules of a time zone changed after they were claimed."""
     until = due[-1] if len(due) == _MOST else None
     known = set(due)
-    of_it = (run for run in runs if run.revision == revision.number and (until is None or run.due <= until))
+    chained = (run for run in runs if run.revision == revision.number and _of_chain(run))
+    of_it = (run for run in chained if until is None or run.due <= until)
     moved = [run for run in of_it if run.due not in known]
     for run in moved:
         log.warning("audit.moved", extra={"run_id": str(run.ref)})
@@ -193,12 +212,27 @@ def _moved(revision: Revision, due: Sequence[int], runs: Iterable[Run]) -> int:
 
 
 def _claim_missing(
-    revision: Revision, due: Sequence[int], present: Collection[RunRef], services: Services, clock: Clock
+    revision: Revision, due: Sequence[int], after: int, runs: Mapping[RunRef, Run], services: Services, clock: Clock
 ) -> int:
-    missing = [Order(revision, fire) for fire in due if fire_ref(revision.owner, fire) not in present]
-    if missing and _is_waiting_in_agenda(revision, missing[0].fire, services):
+    """Deal with fires that neither have a run nor lie in a gap: as late as they are, their policy decides."""
+    missing = [fire for fire in due if fire_ref(revision.owner, fire) not in runs]
+    gaps = [run for run in runs.values() if run.skipped_until is not None]
+    gaps += _gap_before(revision, after, services) if missing else []
+    missing = [fire for fire in missing if not any(covers(gap, fire) for gap in gaps)]
+    if not missing or _is_waiting_in_agenda(revision, missing[0], services):
         return 0  # the ticker is behind, and will come to them
-    return materialise(missing, services, clock).claimed if missing else 0
+    options, now = revision.definition.options, clock()
+    youngest = now - options.catch_up_window * SECOND if options.catch_up is CatchUp.ALL else now
+    passed = [fire for fire in missing if fire < youngest]
+    recorded = record(revision, passed, after, services, clock).skipped if passed else 0
+    late = [Order(revision, fire) for fire in missing[len(passed) :]]
+    return recorded + (materialise(late, services, clock).claimed if late else 0)
+
+
+def _gap_before(revision: Revision, upto: int, services: Services) -> list[Run]:
+    """The last gap that begins at or before an instant (UTC ms); it may reach beyond."""
+    rows = islice(services.ledger.latest(revision.owner, upto=upto), _LOOK_BACK)
+    return [run for run in rows if run.skipped_until is not None and run.revision == revision.number][:1]
 
 
 def _is_waiting_in_agenda(revision: Revision, fire: int, services: Services) -> bool:

@@ -57,6 +57,8 @@ class Materialised:
     taken_over: int = 0  # runs taken over from an older revision
     sent: int = 0  # messages accepted, in all
     lag: int = 0  # ms from a fire's time to the acceptance of its message: the largest, 0 if all were ahead
+    fresh: set[RunRef] = field(default_factory=set)  # claimed or taken over now
+    missed: set[RunRef] = field(default_factory=set)  # of these, more than a minute after their time
 
 
 def materialise(orders: Sequence[Order], services: Services, clock: Clock, *, trace: str | None = None) -> Materialised:
@@ -70,11 +72,13 @@ def materialise(orders: Sequence[Order], services: Services, clock: Clock, *, tr
         claimed = services.ledger.claim([runs[ref] for ref in pending])
         to_send += [ref for ref in pending if ref in claimed.created]  # in order of time
         result.claimed += len(claimed.created)
+        result.fresh |= claimed.created
         _pass_over(claimed.unreadable, result)
-        takers = _sort_existing(claimed.existing, by_ref, result, to_send)
+        takers = _sort_existing(claimed.existing, by_ref, runs, result, to_send)
         pending = _take_over(takers, by_ref, services, now, result, to_send) if takers else []
         if not pending:
             break
+    result.missed = {ref for ref in result.fresh if runs[ref].missed}
     messages = [fire_message(runs[ref], by_ref[ref].revision, trace) for ref in to_send]
     answers = publish(messages, services.work, clock)
     finished = clock()
@@ -94,13 +98,18 @@ def _pass_over(unreadable: frozenset[RunRef], result: Materialised) -> None:
 
 
 def _sort_existing(
-    existing: Mapping[RunRef, Run], by_ref: dict[RunRef, Order], result: Materialised, to_send: list[RunRef]
+    existing: Mapping[RunRef, Run],
+    by_ref: dict[RunRef, Order],
+    runs: dict[RunRef, Run],
+    result: Materialised,
+    to_send: list[RunRef],
 ) -> dict[RunRef, bool]:
     """Decide on every claim whose run is there; the refs to take over, and whether they are still QUEUED."""
     takers = {}
     for ref, run in existing.items():
         match on_existing(run, by_ref[ref].revision.number):
             case OnExisting.SEND:
+                runs[ref] = run
                 to_send.append(ref)
                 result.resent += 1
             case OnExisting.TAKE_OVER:
@@ -128,4 +137,5 @@ def _take_over(
     taken = [ref for ref in refs if answers.get(ref) is True]
     to_send += taken
     result.taken_over += len(taken)
+    result.fresh |= set(taken)
     return [ref for ref in refs if answers.get(ref) is False]

@@ -1,7 +1,7 @@
-"""Handle agenda entries: chains are materialised and leave their next entry, runs are sent, watches looked at.
+"""Handle the agenda entries of chains: their fires are materialised and they leave their next entry.
 
-The order of the writes is the protocol: claims, messages, the next entry, and only then the handled one goes. An entry of which
-anything was not answered stays as it is; handling it again is harmless.
+The order of the writes is the protocol: claims, messages, the row of what was passed over, the next entry, and only then the
+handled one goes. An entry of which anything was not answered stays as it is; handling it again is harmless.
 """
 
 from __future__ import annotations
@@ -11,18 +11,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from minutehand.errors import Unavailable
-from minutehand.flow.claim import Order, materialise
-from minutehand.flow.handled import Handled
+from minutehand.flow.claim import Materialised, Order, materialise
+from minutehand.flow.gaps import Recorded, record
+from minutehand.flow.handled import Handled, Miss
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.steps import REACH, Step, plan_step
 from minutehand.flow.sweep import sweep_beyond
 from minutehand.model.entry import Entry
-from minutehand.model.moment import STAMP_DIGITS
+from minutehand.model.moment import STAMP_DIGITS, from_ms
+from minutehand.model.names import fire_ref
+from minutehand.model.run import MISSED
 from minutehand.model.schedule import Revision
+from minutehand.runs.transitions import SKEW
 
 log = logging.getLogger(__name__)
 
 _FIRES_AT_ONCE = 2_000  # claimed and sent in one go: bounds memory, fills batches
+_PASSED_A_FIRE = 50  # fires that are passed over take the memory of one that is claimed
+_LATE = MISSED - 2 * SKEW  # after so long the clock of another ticker may say that a fire was missed
 
 
 def handle(
@@ -34,7 +40,7 @@ def handle(
     fires = 0
     for link in _plan(entries, services, clock, reach, result):
         group.append(link)
-        fires += len(link.step.fires)
+        fires += len(link.step.fires) + len(link.step.passed) // _PASSED_A_FIRE
         if fires >= _FIRES_AT_ONCE:
             _follow(group, services, clock, trace, result)
             group, fires = [], 0
@@ -50,6 +56,10 @@ class _Link:
     entry: Entry
     revision: Revision
     step: Step
+
+    @property
+    def orders(self) -> list[Order]:
+        return [Order(self.revision, fire) for fire in self.step.fires]
 
 
 def _plan(entries: Sequence[Entry], services: Services, clock: Clock, reach: int, result: Handled) -> Iterable[_Link]:
@@ -96,17 +106,52 @@ def revision_key(entry: Entry) -> tuple[str, int]:
 
 
 def _follow(links: Sequence[_Link], services: Services, clock: Clock, trace: str | None, result: Handled) -> None:
-    """Claim and send the fires of planned links, then let their chains move on."""
-    orders = {link.entry.key: [Order(link.revision, fire) for fire in link.step.fires] for link in links}
-    made = materialise([order for part in orders.values() for order in part], services, clock, trace=trace)
-    result.claimed += made.claimed
-    result.taken_over += made.taken_over
-    result.sent += made.sent
-    result.resent += made.resent
-    result.lag = max(result.lag, made.lag)
-    finished = [link for link in links if all(order.ref in made.done for order in orders[link.entry.key])]
+    """Claim and send the fires of planned links, record what they pass over, then let their chains move on."""
+    made = materialise([order for link in links for order in link.orders], services, clock, trace=trace)
+    result.made(made)
+    finished = [link for link in links if all(order.ref in made.done for order in link.orders)]
     result.left += len(links) - len(finished)
-    _advance(finished, services, clock, result)
+    gaps = _gaps(finished, made, services, clock, result)
+    again = [Order(link.revision, fire) for link, gap in gaps for fire in gap.waiting]
+    if again:
+        sent = materialise(again, services, clock, trace=trace)
+        result.made(sent)
+        kept = [
+            (link, gap) for link, gap in gaps if all(fire_ref(link.revision.owner, f) in sent.done for f in gap.waiting)
+        ]
+        result.left += len(gaps) - len(kept)
+        gaps = kept
+    _advance([link for link, _ in gaps], services, clock, result)
+
+
+def _gaps(
+    links: Sequence[_Link], made: Materialised, services: Services, clock: Clock, result: Handled
+) -> list[tuple[_Link, Recorded]]:
+    """Record what each link passes over, and look whether another ticker has passed over what it claimed late."""
+    done, now = [], clock()
+    for link in links:
+        step, fresh = link.step, [order for order in link.orders if order.ref in made.fresh]
+        recorded = Recorded()
+        try:
+            if step.passed or any(now - order.fire > _LATE for order in fresh):
+                recorded = record(link.revision, step.passed, link.entry.after, services, clock)
+        except Exception as problem:  # noqa: BLE001 (whatever is among this schedule's rows: its own failure)
+            result.failed_at(link.entry, problem)
+            continue
+        late = [order.fire for order in fresh if order.ref in made.missed]
+        if late or recorded.skipped:
+            _say_missed(link, late, recorded, result)
+        done.append((link, recorded))
+    return done
+
+
+def _say_missed(link: _Link, late: Sequence[int], recorded: Recorded, result: Handled) -> None:
+    revision, step = link.revision, link.step
+    miss = Miss(tenant=revision.tenant, schedule=revision.name, late=len(late), skipped=max(recorded.skipped, 0))
+    result.missing(miss)
+    times = [*step.passed[:1], *step.passed[-1:], *late[:1], *late[-1:]]
+    span = {"first": from_ms(min(times)).isoformat(), "last": from_ms(max(times)).isoformat()} if times else {}
+    log.warning("schedule.missed", extra=vars(miss) | {"policy": str(revision.definition.options.catch_up)} | span)
 
 
 def _advance(links: Sequence[_Link], services: Services, clock: Clock, result: Handled) -> None:

@@ -6,8 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from minutehand.errors import Unavailable
+from minutehand.flow.claim import Materialised
 from minutehand.flow.ports import Services
 from minutehand.model.entry import Entry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Miss:
+    """What became of the missed fires of one schedule."""
+
+    tenant: str  # whose
+    schedule: str  # its name
+    late: int  # fires that are run late
+    skipped: int  # fires that its policy passed over
 
 
 @dataclass(kw_only=True)
@@ -22,12 +33,15 @@ class Handled:
     resent: int = 0  # of these, for runs that were there already
     lost: int = 0  # at-most-once runs declared LOST
     completed: int = 0  # schedules without a further fire
+    missed: int = 0  # fires claimed more than a minute late
+    skipped: int = 0  # missed fires that their schedules' policies passed over
     left: int = 0  # entries left for later because something was not answered
     failed: int = 0  # entries that failed for a reason of their own
     quarantined: int = 0  # of these, moved aside
     cut: int = 0  # chains with more due than one step takes
     lag: int = 0  # ms from a fire's time to the acceptance of its message: the largest
     failures: list[tuple[Entry, Exception]] = field(default_factory=list)  # of entries, for the caller to count on them
+    misses: list[Miss] = field(default_factory=list)  # schedules with missed fires
 
     def add(self, other: Handled) -> None:
         for name, value in vars(other).items():
@@ -40,6 +54,20 @@ class Handled:
             self.left += 1
         else:
             self.failures.append((entry, problem))
+
+    def made(self, made: Materialised) -> None:
+        """Fires were claimed and sent."""
+        self.claimed += made.claimed
+        self.taken_over += made.taken_over
+        self.sent += made.sent
+        self.resent += made.resent
+        self.lag = max(self.lag, made.lag)
+
+    def missing(self, miss: Miss) -> None:
+        """A schedule had missed fires."""
+        self.missed += miss.late
+        self.skipped += miss.skipped
+        self.misses.append(miss)
 
     def remove(self, entries: Sequence[Entry], services: Services) -> None:
         """All of these is done: they go."""

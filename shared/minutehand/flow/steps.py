@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.moment import SECOND
+from minutehand.model.options import CatchUp, Options
+from minutehand.model.run import MISSED
 from minutehand.model.schedule import Revision
 from minutehand.schedule import Timetable, timetable
 
@@ -15,12 +17,14 @@ SHARED = 10  # fires that a step going beyond the look-ahead has at most: they s
 # Such a step ends where a window of the wall clock does, so that chains of one revision that parted meet again.
 WINDOWS = (600 * SECOND, 300 * SECOND, 120 * SECOND, 60 * SECOND)
 LARGEST = 100  # fires of one step at most: a backlog is worked off in pieces
+LARGEST_GAP = 100_000  # missed fires that one step passes over at most: counting them takes 0.2 s
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
     """One step of a chain."""
 
+    passed: tuple[int, ...]  # UTC ms of missed fires, earlier than the others, that the policy passes over
     fires: tuple[int, ...]  # UTC ms, to claim
     following: Entry | None  # the next entry to leave; None: this revision has no further fire
     exhausted: bool  # the expression itself has no further fire, so the schedule is complete
@@ -30,10 +34,16 @@ class Step:
 def plan_step(revision: Revision, *, after: int, now: int, oldest: int, reach: int = REACH) -> Step:
     """The fires of a revision in ``(after, now + LOOKAHEAD]``, or a few more within ``reach`` ms: see ``_further``.
 
-    ``oldest`` (UTC ms) bounds the past: rows older than the ledger's retention may have expired and must not be claimed again.
+    Those among them that were missed are passed over as the revision's policy has it. ``oldest`` (UTC ms) bounds the past: rows
+    older than the ledger's retention may have expired and must not be claimed again.
     """
-    table = timetable(revision.definition.rule, anchor=revision.counts_from, key=revision.owner)
+    table = timetable_of(revision)
     floor = max(after, revision.active_from, oldest)
+    passed, fire = _passed(table, floor, revision.bound(now), now, revision.definition.options)
+    if len(passed) == LARGEST_GAP:
+        following = _following(revision, fire, passed[-1])
+        return Step(passed=tuple(passed), fires=(), following=following, exhausted=fire is None, cut=fire is not None)
+    floor = passed[-1] if passed else floor
     near = revision.bound(now + LOOKAHEAD)
     fires, fire = _collect(table, floor, near, LARGEST)
     cut = fire is not None and fire <= near
@@ -44,7 +54,28 @@ def plan_step(revision: Revision, *, after: int, now: int, oldest: int, reach: i
                 fires, fire = fires + more, beyond
                 break
     reached = max(floor, fires[-1] if fires else floor, floor if cut else near)
-    return Step(fires=tuple(fires), following=_following(revision, fire, reached), exhausted=fire is None, cut=cut)
+    following = _following(revision, fire, reached)
+    return Step(passed=tuple(passed), fires=tuple(fires), following=following, exhausted=fire is None, cut=cut)
+
+
+def _passed(table: Timetable, after: int, upto: int, now: int, options: Options) -> tuple[list[int], int | None]:
+    """The fires in ``(after, upto]`` that the policy passes over, always the earliest; and the fire that follows, if any.
+
+    A fire is missed if it is claimed more than a minute late. Within the window all missed ones are run, or the last, or none.
+    """
+    missed = now - MISSED
+    too_old = min(missed, now - int(options.catch_up_window * SECOND))
+    before = too_old if options.catch_up is CatchUp.ALL else missed
+    passed, fire = _collect(table, after, min(upto, before - 1), LARGEST_GAP)
+    all_seen = fire is None or fire > upto or fire >= before
+    if options.catch_up is CatchUp.LATEST and all_seen and passed and passed[-1] >= too_old:
+        fire = passed.pop()
+    return passed, fire
+
+
+def timetable_of(revision: Revision) -> Timetable:
+    """The fires of a revision, whatever its interval."""
+    return timetable(revision.definition.rule, anchor=revision.counts_from, key=revision.owner)
 
 
 def _collect(table: Timetable, after: int, upto: int, most: int) -> tuple[list[int], int | None]:
@@ -70,8 +101,7 @@ def _further(near: int, fire: int, limit: int) -> list[int]:
 
 def first_entry(revision: Revision) -> Entry | None:
     """The entry that arming a revision leaves, or None if it never fires."""
-    table = timetable(revision.definition.rule, anchor=revision.counts_from, key=revision.owner)
-    return _following(revision, table.next(revision.active_from), revision.active_from)
+    return _following(revision, timetable_of(revision).next(revision.active_from), revision.active_from)
 
 
 def _following(revision: Revision, fire: int | None, after: int) -> Entry | None:

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from minutehand.model.moment import SECOND
 from minutehand.model.names import RunRef
+
+MISSED = 60 * SECOND  # a fire that is claimed longer after its time was missed: the scheduler was behind
 
 
 class RunState(StrEnum):
@@ -76,18 +79,25 @@ class Run:
     scheduled_at: int | None = None  # replay only: UTC ms at which the repeated run was due
     timezone: str | None = None  # replay only: of that run's schedule
     buried_at: int | None = None  # UTC ms at which the undertaker recorded it
-    payload: str | None = None  # one-off only: JSON text
-    payload_ref: str | None = None  # one-off only: key in the bucket
+    payload: str | None = None  # its own, of a one-off, a trigger or a backfill: JSON text
+    payload_ref: str | None = None  # the same: key in the bucket
+    payload_beside: bool = False  # its own payload lies beside its row; a single read brings it
     overrides: str | None = None  # one-off only: its policies as JSON text
     queue: str | None = None  # one-off only: name of the declared queue that it goes to; None: the default one
     skipped: int | None = None  # a gap only: how many fires it stands for
     skipped_until: int | None = None  # a gap only: UTC ms of the last of them; ``due`` is the first
-    backfill: str | None = None  # id of the backfill that it belongs to
-    defined_by: int | None = None  # number of the revision whose definition it has, where that is not ``revision``
+    backfill: str | None = None  # id and lane of the backfill that it belongs to, see runs/backfill
+    defined_by: int | None = None  # number of the revision whose definition it has, where that may not be ``revision``
 
     @property
     def is_terminal(self) -> bool:
         return self.state in TERMINAL
+
+    @property
+    def missed(self) -> bool:
+        """Whether the scheduler came to its fire too late; a backfill's are late on purpose."""
+        of_chain = (self.ref.is_fire or self.skipped_until is not None) and self.backfill is None
+        return of_chain and self.created_at - self.due > MISSED
 
     @property
     def lateness(self) -> int | None:

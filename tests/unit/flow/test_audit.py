@@ -53,12 +53,62 @@ def test_what_is_right_is_left_alone() -> None:
 
 def test_a_ticker_that_is_behind_is_not_overtaken() -> None:
     world = minutely()
-    world.wait(3_600)
+    world.wait(1_500)
     world.work()
     quiet(world)
     assert max(world.fires()) == 180
     world.live(600)
-    assert sorted(world.began())[:61] == list(range(60, 3_661, 60))
+    assert sorted(world.began())[:35] == list(range(60, 2_101, 60))
+
+
+@pytest.mark.parametrize("policy", ["all", "latest", "none"])
+@pytest.mark.parametrize("hours", [1, 5])
+def test_what_was_passed_over_is_not_missing(policy: str, hours: int) -> None:
+    """Also where the gap begins long before what the auditor recomputes."""
+    world = World()
+    world.scheduler.create_schedule("s", "note", "* * * * *", catch_up=policy)
+    world.wait(hours * 3_600)
+    world.work()
+    world.live(1_200)
+    world.tick()
+    quiet(world)
+    before = len(world.memory.runs(OWNER))
+    world.wait(2_400)
+    world.tick()
+    world.live(600)
+    quiet(world)
+    assert sum(run.skipped or 0 for run in world.memory.runs(OWNER)) + len(world.began()) >= hours * 60
+    assert len(world.memory.runs(OWNER)) > before
+
+
+@pytest.mark.parametrize(("policy", "claimed", "skipped"), [("all", 1, 1), ("latest", 0, 2), ("none", 0, 2)])
+def test_a_lost_run_is_made_good_as_its_policy_has_it(policy: str, claimed: int, skipped: int) -> None:
+    world = World()
+    world.scheduler.create_schedule("s", "note", "* * * * *", catch_up=policy)
+    world.live(3_600)
+    world.tick()
+    lost = [world.run(second).ref for second in (600, 3_000)]
+    for ref in lost:
+        world.memory._content.runs.delete(*ref)
+    assert world.audit().unclaimed == 2
+    assert sum(run.skipped or 0 for run in world.memory.runs(OWNER)) == skipped
+    started = len(world.started)
+    world.work()
+    assert [start.run_id for start in world.started[started:]] == [str(ref) for ref in lost[2 - claimed :]]
+    quiet(world)
+
+
+def test_a_lost_chain_goes_on_behind_its_gap() -> None:
+    world = World()
+    world.scheduler.create_schedule("s", "note", "* * * * *", catch_up="none")
+    world.wait(7_200)
+    world.tick()
+    world.scheduler.skip_next("s")
+    world.services.agenda.remove(world.memory.entries())
+    assert world.audit().rearmed == 1
+    world.live(1_200)
+    assert len([run for run in world.memory.runs(OWNER) if run.skipped]) == 1
+    assert world.began()[-1] == 8_400
 
 
 def test_a_chain_on_its_way_is_not_a_missing_one() -> None:

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.flow.steps import LARGEST, LOOKAHEAD, REACH, SHARED, first_entry, plan_step
+from minutehand.flow.steps import LARGEST, LARGEST_GAP, LOOKAHEAD, REACH, SHARED, first_entry, plan_step
 from minutehand.model.moment import DAY, MINUTE, SECOND
+from minutehand.model.options import CatchUp, Options
 from minutehand.model.schedule import ClosedBy, Revision
 
 from tests.builders import NOON, a_definition, a_revision
@@ -18,8 +19,9 @@ periods = st.sampled_from(PERIODS)
 times = st.integers(NOON, NOON + DAY)
 
 
-def every(seconds: int) -> Revision:
-    return a_revision(definition=a_definition(f"rate({seconds} seconds)"))
+def every(seconds: int, catch_up: CatchUp = CatchUp.ALL, window: float = 1800.0) -> Revision:
+    options = Options(catch_up=catch_up, catch_up_window=window)
+    return a_revision(definition=a_definition(f"rate({seconds} seconds)", options=options))
 
 
 def next_due(revision: Revision, after: int, seconds: int) -> int:
@@ -32,11 +34,12 @@ def test_a_step_takes_all_that_is_due_and_leaves_the_next(period: int, after: in
     revision, now = every(period), after - ahead
     step = plan_step(revision, after=after, now=now, oldest=0)
     first = next_due(revision, after, period)
-    assert list(step.fires) == [first + i * period * SECOND for i in range(len(step.fires))], "without a gap"
+    dealt_with = [*step.passed, *step.fires]
+    assert dealt_with == [first + i * period * SECOND for i in range(len(dealt_with))], "without a gap"
     assert len(step.fires) <= LARGEST
     assert not step.exhausted
     assert step.following is not None
-    assert step.following.due == next_due(revision, step.fires[-1] if step.fires else after, period), "nor one behind"
+    assert step.following.due == next_due(revision, dealt_with[-1] if dealt_with else after, period), "nor one behind"
     assert step.following.due == next_due(revision, step.following.after, period)
     assert step.cut == (step.following.due <= now + LOOKAHEAD)
     assert len(step.fires) == LARGEST or not step.cut
@@ -96,7 +99,7 @@ def test_the_end_of_a_revision_ends_its_chain() -> None:
 
 
 def test_the_end_of_an_expression_exhausts_it() -> None:
-    revision = a_revision(definition=a_definition("at(2026-12-24T18:00:00)"))
+    revision = a_revision(definition=a_definition("at(2036-12-24T18:00:00)"))
     entry = first_entry(revision)
     assert entry is not None
     step = plan_step(revision, after=NOON, now=entry.due, oldest=0)
@@ -117,3 +120,55 @@ def test_a_revision_that_never_fires_has_no_first_entry() -> None:
 def test_what_is_older_than_the_retention_is_passed_over(oldest: int) -> None:
     step = plan_step(every(60), after=NOON, now=NOON + 20 * MINUTE, oldest=oldest)
     assert step.fires[0] == (oldest // MINUTE + 1) * MINUTE
+
+
+# Missed fires.
+
+
+@given(
+    period=periods,
+    after=times,
+    behind=st.integers(0, 2 * 3_600 * SECOND),
+    catch_up=st.sampled_from(CatchUp),
+    window=st.sampled_from([0.0, 30.0, 60.0, 61.0, 600.0, 1800.0, 7200.0]),
+)
+def test_what_is_passed_over_is_what_the_policy_says(
+    period: int, after: int, behind: int, catch_up: CatchUp, window: float
+) -> None:
+    revision, now = every(period, catch_up, window), after + behind
+    step = plan_step(revision, after=after, now=now, oldest=0)
+    due = range(next_due(revision, after, period), now + 1, period * SECOND)
+    missed = [fire for fire in due if now - fire > 60 * SECOND]
+    young = [fire for fire in missed if now - fire <= window * SECOND]
+    run_late = {CatchUp.ALL: young, CatchUp.LATEST: [f for f in young if f == missed[-1]], CatchUp.NONE: []}[catch_up]
+    assert list(step.passed) == [fire for fire in missed if fire not in run_late]
+    started = [fire for fire in step.fires if fire <= now]
+    expected = run_late + [fire for fire in due if fire not in missed]
+    assert started == expected[: len(started)]
+    assert len(started) == min(len(expected), LARGEST)
+
+
+def test_a_very_long_gap_is_passed_over_in_pieces() -> None:
+    revision = every(1, CatchUp.LATEST)
+    now = revision.active_from + (LARGEST_GAP + 10) * SECOND + MINUTE
+    step = plan_step(revision, after=revision.active_from, now=now, oldest=0)
+    assert (len(step.passed), step.fires, step.cut) == (LARGEST_GAP, (), True)
+    assert step.following is not None
+    assert step.following.after == step.passed[-1]
+    rest = plan_step(revision, after=step.following.after, now=now, oldest=0)
+    assert len(rest.passed) == 8, "the last missed one is run"
+    assert rest.fires[0] == now - MINUTE - SECOND
+
+
+def test_a_gap_that_ends_at_the_bound_exactly_still_leaves_the_latest() -> None:
+    revision = every(1, CatchUp.LATEST)
+    now = revision.active_from + LARGEST_GAP * SECOND + MINUTE + 1
+    step = plan_step(revision, after=revision.active_from, now=now, oldest=0)
+    assert len(step.passed) == LARGEST_GAP - 1
+    assert step.fires[0] == now - MINUTE - 1
+
+
+def test_what_was_missed_before_the_end_of_a_revision_is_still_its_own() -> None:
+    revision = replace(every(60, CatchUp.LATEST), active_until=NOON + 150 * SECOND, closed_by=ClosedBy.REPLACED)
+    step = plan_step(revision, after=NOON, now=NOON + 20 * MINUTE, oldest=0)
+    assert (step.passed, step.fires, step.following) == ((NOON + MINUTE,), (NOON + 2 * MINUTE,), None)

@@ -17,10 +17,15 @@ from tests.builders import an_entry
 from tests.unit.flow.world import NOON, OWNER, Faults, World, crash, fails
 
 
-def far(world: World, name: str = "s", expression: str = "* * * * *", job: str = "note") -> None:
+DAY = 86_400.0  # seconds
+
+
+def far(
+    world: World, name: str = "s", expression: str = "* * * * *", job: str = "note", window: float = 1800.0
+) -> None:
     """A schedule of which nothing is claimed yet: it was created, and its creator died."""
     with pytest.raises(Crash):
-        world.owner(Faults().at("arm", after=crash)).create_schedule(name, job, expression)
+        world.owner(Faults().at("arm", after=crash)).create_schedule(name, job, expression, catch_up_window=window)
 
 
 # Steps.
@@ -84,7 +89,7 @@ def test_an_idle_tick_makes_one_query_a_shard() -> None:
 
 def test_a_backlog_is_worked_off_within_the_tick_piece_by_piece() -> None:
     world = World()
-    far(world)
+    far(world, window=DAY)
     world.wait(6 * 3600)
     report = world.tick()
     assert world.fires() == list(range(60, 6 * 3600 + 181, 60))
@@ -95,7 +100,7 @@ def test_a_backlog_is_worked_off_within_the_tick_piece_by_piece() -> None:
 
 def test_a_backlog_older_than_the_retention_is_not_claimed_again() -> None:
     world = World(retention=2 * HOUR)
-    far(world, expression="0 * * * *")
+    far(world, expression="0 * * * *", window=DAY)
     world.wait(5 * 3600)
     world.tick()
     assert world.fires()[0] == 4 * 3600, "rows of what is older may have expired; claiming it would run it twice"
@@ -345,7 +350,7 @@ def test_a_bad_entry_costs_each_tick_one_try() -> None:
     """Even while the tick pages through its shard again and again for a backlog."""
     world = World()
     far(world, "bad")
-    far(world, "backlog")
+    far(world, "backlog", window=DAY)
     world.memory.put_revision("acme/bad", 1, ValueError("of a later release"))
     world.wait(6 * 3600)
     assert world.tick().handled.cut == 3

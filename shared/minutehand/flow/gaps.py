@@ -1,0 +1,61 @@
+"""Gaps: record what a catch-up policy passes over, one row for all missed fires in a row.
+
+Look, write, look again, until the rows say what they should (``runs.gaps`` decides). Who claims a fire late looks as well, after its
+claim. So where two tickers disagree about a fire, because their clocks differ or one stalled, the one whose write came later sees
+both and corrects the count. A crash leaves the chain's entry: handled again, the row is found and, if the gap has grown, grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from minutehand.errors import Unavailable
+from minutehand.flow.ports import Clock, Services
+from minutehand.flow.steps import timetable_of
+from minutehand.model.run import Run, RunState
+from minutehand.model.schedule import Revision
+from minutehand.runs.gaps import Correct, Put, on_gap
+from minutehand.schedule import fires
+
+_ROUNDS = 10  # writes until the rows are left to the next tick: others keep moving them
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What recording found and did."""
+
+    skipped: int = 0  # fires that rows stand for now and did not before
+    waiting: tuple[int, ...] = ()  # of those to pass over: claimed already, and perhaps never sent (UTC ms)
+
+
+def record(revision: Revision, passed: Sequence[int], after: int, services: Services, clock: Clock) -> Recorded:
+    """Bring the rows of a revision's gaps later than ``after`` (UTC ms) in line with ``passed``. Raises Unavailable."""
+    table = timetable_of(revision)
+    skipped = 0
+    for _ in range(_ROUNDS):
+        now = clock()
+        rows = list(services.ledger.window(revision.owner, after=max(after, revision.active_from), upto=now))
+        write = on_gap(revision, passed, rows, lambda low, high: list(fires(table, low, high)), now)
+        if write is None:
+            return Recorded(skipped, _waiting(passed, rows))
+        skipped += _write(write, services)
+    raise Unavailable(f"the gap of {revision.owner!r} could not be recorded: others keep changing it")
+
+
+def _write(write: Put | Correct, services: Services) -> int:
+    """Carry it out; fires that a row stands for by this. Nought if somebody else was faster: look again."""
+    if isinstance(write, Correct):
+        return write.more if services.ledger.move(write.gap.ref, write.transition).applied else 0
+    claimed = services.ledger.claim([write.gap])
+    if write.gap.ref in claimed.created:
+        return write.gap.skipped or 0
+    if write.gap.ref in claimed.existing:
+        return 0
+    raise Unavailable(f"run {write.gap.ref}: the row of a gap was not accepted")
+
+
+def _waiting(passed: Sequence[int], rows: Sequence[Run]) -> tuple[int, ...]:
+    claimed = [run.due for run in rows if run.ref.is_fire and run.state is RunState.QUEUED]
+    known = set(passed) if claimed else set()
+    return tuple(due for due in claimed if due in known)
