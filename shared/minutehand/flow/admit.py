@@ -6,6 +6,7 @@ import logging
 from dataclasses import replace
 
 from minutehand.errors import Unavailable
+from minutehand.flow.backfill_stop import stopped
 from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
 from minutehand.flow.outcome import Outcome
@@ -14,7 +15,7 @@ from minutehand.model.message import Message
 from minutehand.model.moment import MINUTE, SECOND
 from minutehand.model.policies import Policies
 from minutehand.model.run import Failure, RunState
-from minutehand.model.schedule import Revision
+from minutehand.model.schedule import ClosedBy, Revision, ScheduleState
 from minutehand.runs.decisions import HOLD, Refusal, is_past_deadline, refused_by
 from minutehand.runs.transitions import SKEW, expire, give_up, refuse
 
@@ -63,6 +64,8 @@ def taken_back(desk: Desk, ticket: Ticket, message: Message, revisions: Revision
     """Whether its schedule's owner took the run back before it ever started; None: go on."""
     if message.revision == 0:
         return None
+    if not message.run.is_fire:
+        return _deleted(desk, ticket, message)
     key = (message.run.owner, message.revision)
     revision = revisions.found.get(key)
     if revision is None:
@@ -70,7 +73,24 @@ def taken_back(desk: Desk, ticket: Ticket, message: Message, revisions: Revision
             log.error("revision.missing", extra={"run_id": str(message.run), "revision": message.revision})
         return desk.kept(ticket, "revision_unread", message, after=_LATER)
     refusal = refused_by(revision, message.due) or _refused_later(desk, revision, message.due)
+    if refusal is None and message.backfill is not None:
+        return stopped(desk, ticket, message)
     return None if refusal is None else _refuse(desk, ticket, message, refusal)
+
+
+def _deleted(desk: Desk, ticket: Ticket, message: Message) -> Outcome | None:
+    """A run that was triggered by hand is its owner's act: only a full stop takes it back, and that sweeps.
+
+    What a sweep may have missed, because the trigger was on its way, came after a pause, but must not come after a deletion.
+    """
+    owner, schedules = message.run.owner, desk.services.schedules
+    head = schedules.head(message.run.tenant, owner.partition("/")[2])
+    if head is not None and head.state is not ScheduleState.DELETED:
+        return None
+    last = None if head is None else schedules.revisions([(owner, head.revision)]).found.get((owner, head.revision))
+    if last is not None and last.closed_by is ClosedBy.DRAINED:
+        return None
+    return _refuse(desk, ticket, message, Refusal(RunState.CANCELLED, str(ClosedBy.DELETED)))
 
 
 def _refused_later(desk: Desk, revision: Revision, due: int) -> Refusal | None:

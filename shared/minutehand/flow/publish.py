@@ -26,22 +26,25 @@ def publish(messages: Sequence[Message], work: WorkQueue, clock: Clock) -> list[
 
 
 def fire_message(run: Run, revision: Revision, trace: str | None = None) -> Message:
-    """The order for a run of a schedule."""
+    """The order for a run of a schedule, as ``revision`` defines it."""
     definition = revision.definition
+    own = run.payload is not None or run.payload_ref is not None  # a trigger's or a backfill's
     return Message(
         run=run.ref,
-        revision=revision.number,
+        revision=run.revision,
         job=definition.job,
         due=run.due,
         not_before=run.not_before,
-        payload=definition.payload,
-        payload_ref=definition.payload_ref,
+        payload=run.payload if own else definition.payload,
+        payload_ref=run.payload_ref if own else definition.payload_ref,
         timezone=definition.rule.timezone,
         start=definition.overrides.start or Start.PROMPT,
         overrides=definition.overrides,
         fence=run.fence,
         trace=trace,
         queue=definition.options.queue,
+        missed=run.missed,
+        backfill=run.backfill,
     )
 
 
@@ -65,14 +68,17 @@ def one_off_message(run: Run, trace: str | None = None) -> Message:
 
 
 def order_of(run: Run, services: Services, trace: str | None = None) -> Message | None:
-    """The order to run a run that is in the ledger; None if its revision is gone. Raises Unavailable."""
+    """The order to run a run that is in the ledger; None if its revision or payload is gone. Raises Unavailable."""
     if run.ref.is_one_off:
         return one_off_message(run, trace)
-    key = (run.ref.owner, run.revision)
+    whole = services.ledger.read(run.ref) if run.payload_beside and run.payload is None else run
+    if whole is None or (whole.payload_beside and whole.payload is None):
+        return None
+    key = (run.ref.owner, run.defined_by or run.revision)
     answer = services.schedules.revisions([key])
     if key in answer.broken:
         raise answer.broken[key]
     if key in answer.unanswered:
         raise Unavailable(f"revision {key[0]}#{key[1]} could not be read; it is tried again at the next tick")
     revision = answer.found.get(key)
-    return None if revision is None else fire_message(run, revision, trace)
+    return None if revision is None else fire_message(whole, revision, trace)

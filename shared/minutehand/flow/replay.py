@@ -57,7 +57,11 @@ def plan(original: Run, ref: RunRef, services: Services, now: int, *, payload: S
     if original.ref.is_one_off:
         return _with_payload(again)
     definition = _definition(original, services)
-    text, key = payload or (definition.payload, definition.payload_ref)
+    own = original.payload_beside or text is not None or key is not None  # a trigger's or a backfill's
+    if own:
+        _with_payload(again)
+    else:
+        text, key = definition.payload, definition.payload_ref
     return replace(
         again,
         payload=text,
@@ -77,7 +81,7 @@ def _with_payload(again: Run) -> Run:
 
 def _definition(original: Run, services: Services) -> Definition:
     """What the run's revision says."""
-    key = (original.ref.owner, original.revision)
+    key = (original.ref.owner, original.defined_by or original.revision)
     answer = services.schedules.revisions([key])
     name = f"run_id={str(original.ref)!r}: revision {key[1]} of {key[0]!r}"
     if key in answer.unanswered:

@@ -222,7 +222,7 @@ def _lost(assignment: Assignment) -> Outcome:
 
 def _outcome(assignment: Assignment, state: RunState | None, why: str, *, gone: bool) -> Outcome:
     run = assignment.run
-    first = run.attempt == 1 and run.slices == 0
+    first = run.attempt == 1 and run.slices == 0 and run.backfill is None  # what is filled in is late on purpose
     return Outcome(
         gone=gone,
         action="settled",

@@ -1,4 +1,4 @@
-"""Submit: a one-off run, now or later.
+"""Submit: a run that no chain brings, now or later: a one-off, or a schedule's triggered by hand.
 
 The agenda entry goes first, then the run, then the message: dying between any two leaves something that the ticker finishes or drops.
 """
@@ -9,7 +9,7 @@ import logging
 
 from minutehand.errors import AlreadyExists, MinutehandError, Unavailable
 from minutehand.flow.ports import Clock, Services
-from minutehand.flow.publish import one_off_message, publish
+from minutehand.flow.publish import order_of, publish
 from minutehand.flow.steps import LOOKAHEAD
 from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.moment import MINUTE
@@ -22,7 +22,7 @@ ORPHAN_PATIENCE = 10 * MINUTE  # how long an entry waits for the run that its su
 
 
 def submit(run: Run, services: Services, clock: Clock, *, same_time: bool = True, trace: str | None = None) -> Run:
-    """Accept a one-off; the run in the ledger: this one, or the one that its key already has.
+    """Accept a run; the one in the ledger: this one, or the one that its key already has.
 
     Raises AlreadyExists if that one has another content, or with ``same_time`` another due time; Unavailable.
     """
@@ -72,7 +72,8 @@ def _same_or_raise(existing: Run, run: Run, *, same_time: bool) -> None:
 def _send_now(run: Run, entry: Entry, services: Services, clock: Clock, trace: str | None) -> None:
     """Send at once what is due before the next tick; if that fails, the entry is still there for the ticker."""
     try:
-        if publish([one_off_message(run, trace)], services.work, clock)[0]:
+        message = order_of(run, services, trace)
+        if message is not None and publish([message], services.work, clock)[0]:
             services.agenda.remove([entry])
     except MinutehandError as problem:
         log.warning("submit.left_to_tick", extra={"run_id": str(run.ref), "error": str(problem)})

@@ -21,7 +21,10 @@ _ROUNDS = 5  # times that unanswered writes are asked for again before the calle
 
 
 def sweep(closed: Revision, services: Services, clock: Clock) -> int:
-    """Refuse the unstarted runs of revisions up to ``closed`` that it no longer allows; how many. Raises Unavailable."""
+    """Refuse the unstarted runs of revisions up to ``closed`` that it no longer allows; how many. Raises Unavailable.
+
+    A run that was triggered by hand is no fire's: an update leaves it alone, a full stop takes it back like all others.
+    """
     beyond_only = closed.closed_by in (ClosedBy.REPLACED, ClosedBy.DRAINED)
     return _sweep(closed, services, clock, after=closed.active_until if beyond_only else None)
 
@@ -38,7 +41,8 @@ def _sweep(closed: Revision, services: Services, clock: Clock, *, after: int | N
     runs = services.ledger.never_leased(closed.owner, after=after)
     refused = 0
     while batch := list(islice(runs, _BATCH)):
-        refused += _refuse([run for run in batch if run.revision <= closed.number], closed, services, clock)
+        stopped = [run for run in batch if run.revision <= closed.number and (after is None or run.ref.is_fire)]
+        refused += _refuse(stopped, closed, services, clock)
     return refused
 
 

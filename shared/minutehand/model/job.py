@@ -81,6 +81,7 @@ class Context:
     remaining: Callable[[], float | None]  # seconds until the process's time limit; None where there is none
     effects: JobEffects  # what the methods below call
     missed: bool = False  # the scheduler came to its fire more than a minute late: an outage, a throttle, a pause
+    backfill: str | None = None  # id of the backfill that it belongs to
 
     def step(self, name: str, function: Callable[[], Any]) -> Any:
         """Run ``function`` once per run and remember its JSON result (64 KB at most): a later attempt gets it back instead.

@@ -1,0 +1,71 @@
+"""Stop a backfill: take back what it has waiting, here and, of what is still on its way, at the workers.
+
+Its state is written first. A lane notes its fire before it claims the run, and a lane moves only when that run has ended: so every
+run that was claimed before is found at its lane and taken back, and the message of every run that is claimed after was sent after,
+so that its worker reads the new state. When the owner's call returns, nothing of the backfill starts any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from minutehand.errors import Unavailable
+from minutehand.flow.backfill_records import lanes_of, read_backfill
+from minutehand.flow.desk import Desk
+from minutehand.flow.heartbeat import Ticket
+from minutehand.flow.outcome import Outcome
+from minutehand.flow.ports import Clock, Services
+from minutehand.model.message import Message
+from minutehand.model.names import RunRef
+from minutehand.model.run import WAITING, RunState
+from minutehand.runs.backfill import Backfill, BackfillState, fire_of, parse_tag, tag_of
+from minutehand.runs.transitions import Transition, cancel, refuse
+
+_ROUNDS = 5  # times that a run may move between being seen and being taken back
+REASONS = {BackfillState.PAUSED: "backfill paused", BackfillState.CANCELLED: "backfill cancelled"}
+
+
+def take_back(backfill: Backfill, services: Services, clock: Clock) -> None:
+    """Take back the runs that a stopped backfill has waiting; those that run go on. Raises Unavailable: call again to finish."""
+    for lane in lanes_of(backfill, services):
+        if lane.is_open:
+            _take_back(fire_of(backfill, lane), tag_of(backfill.id, lane.number), backfill.state, services, clock)
+
+
+def _take_back(ref: RunRef, tag: str, state: BackfillState, services: Services, clock: Clock) -> None:
+    for _ in range(_ROUNDS):
+        try:
+            run = services.ledger.read(ref)
+        except (ValueError, KeyError, TypeError):  # a row that this release cannot read is none that it claimed
+            return
+        if run is None or run.backfill != tag or run.state not in WAITING:
+            return
+        now = clock()
+        moves = _moves(state, run.revision, now, now + services.retention)
+        if any(services.ledger.move(ref, move).applied for move in moves):
+            return
+        if run.state is not RunState.QUEUED and state is BackfillState.PAUSED:
+            return  # it had started: it goes on to its end
+    raise Unavailable(f"run {ref} changed {_ROUNDS} times meanwhile; call again to finish")
+
+
+def stopped(desk: Desk, ticket: Ticket, message: Message) -> Outcome | None:
+    """Whether the backfill that a message is of was stopped; None: go on, or the run has started."""
+    backfill, _ = parse_tag(message.backfill or "")
+    kept = read_backfill(message.run.owner, backfill, desk.services)
+    if kept is None or kept.backfill.state not in REASONS:
+        return None
+    now, state = desk.clock(), kept.backfill.state
+    for move in _moves(state, message.revision, now, desk.expires(now)):
+        if desk.services.ledger.move(message.run, move).applied:
+            desk.delete(ticket)
+            why = REASONS[state]
+            return Outcome(gone=True, action="refused", why=why, state=RunState.CANCELLED, message=message)
+    return None
+
+
+def _moves(state: BackfillState, revision: int, now: int, expires: int) -> Iterator[Transition]:
+    """What takes a waiting run back. Another backfill may have one that never started; one between two attempts is over for good."""
+    yield refuse(to=RunState.CANCELLED, revision=revision, now=now, expires=expires, reason=REASONS[state])
+    if state is BackfillState.CANCELLED:
+        yield cancel(now=now, expires=expires)

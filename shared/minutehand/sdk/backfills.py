@@ -1,0 +1,242 @@
+"""The SDK's runs out of turn: trigger now, and backfill."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from minutehand import views
+from minutehand.arguments import checked_limit, payload_text
+from minutehand.errors import InvalidInput
+from minutehand.flow import backfill as filling
+from minutehand.flow import trigger as triggering
+from minutehand.flow.backfill_records import backfills_of, lanes_of
+from minutehand.flow.ports import Services
+from minutehand.model.moment import from_ms, stamp, to_ms
+from minutehand.model.names import check_name, schedule_owner
+from minutehand.model.payload import size
+from minutehand.model.policies import word
+from minutehand.runs.backfill import (
+    MOST_LANES,
+    ROW_PAYLOAD,
+    BackfillOrder,
+    BackfillState,
+    Lane,
+    backfill_id,
+)
+from minutehand.runs.backfill import Backfill as Kept
+from minutehand.sdk.base import UNSET, Base
+from minutehand.views import Page, Run
+
+_READS = 20  # queries that one page of a backfill's runs takes at the most; it may be short for that
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backfill:
+    """A backfill as its owner sees it, with its progress."""
+
+    id: str | None  # pass it to get_backfill, pause_backfill …; None for a dry run
+    tenant: str  # whose
+    schedule: str  # name of the schedule
+    state: BackfillState  # PLANNED (dry run), RUNNING, PAUSED, CANCELLED or DONE
+    reason: str | None  # why it is in this state
+    start: datetime  # UTC, inclusive
+    end: datetime  # UTC, exclusive
+    order: BackfillOrder  # which fires come first
+    concurrency: int  # runs of it at the same time, at the most
+    total: int  # fires in the interval
+    there: int | None = None  # dry run only: how many of them have a run, and would be skipped
+    under_way: int = 0  # runs that wait or run now
+    done: int = 0  # runs that ended
+    failed: int = 0  # of these, without success
+    skipped: int = 0  # fires passed over, because they had a run
+    first: datetime | None  # UTC: the first fire; None if there is none
+    last: datetime | None  # UTC: the last fire
+    created_at: datetime  # UTC
+    ended_at: datetime | None  # UTC
+
+    @property
+    def progress(self) -> float:
+        """How much of it is dealt with, 0 to 1."""
+        return (self.done + self.skipped) / self.total if self.total else 1.0
+
+
+class Backfills(Base):
+    """What a tenant's schedules do out of turn."""
+
+    def trigger(self, name: str, *, payload: Any = UNSET, idempotency_key: str | None = None) -> Run:
+        """Run a schedule now, whatever its expression says, with its own ``payload`` or that of the schedule.
+
+        The run has an id of its own and collides with no fire. A paused or completed schedule can be triggered; a pause or delete
+        that comes later takes the run back unless it has started. With an ``idempotency_key`` a second call returns the same run,
+        for as long as the ledger keeps it. Raises InvalidInput, NotFound, AlreadyExists (the key has another payload), Unavailable.
+        """
+        check_name(name)
+        key = None if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
+        own = (None, None) if payload is UNSET else self._stored(payload)
+        wish = triggering.Wish(token=uuid.uuid4().hex, key=key, payload=own)
+        return views.run_view(triggering.trigger(self.tenant, name, wish, self._services, self._clock))
+
+    def backfill(
+        self,
+        name: str,
+        start: datetime,
+        end: datetime,
+        *,
+        order: str = "oldest",
+        concurrency: int = 10,
+        payload: Any = UNSET,
+        current: bool = False,
+        allow_repeat: bool = False,
+        dry_run: bool = True,
+    ) -> Backfill:
+        """Run the fires in ``[start, end)`` (aware, past) that have no run yet; at most ``concurrency`` (1 to 100) at a time.
+
+        With ``dry_run``, the default, nothing is written: ``total`` fires are due, ``there`` of them have a run. Otherwise it goes on
+        by itself, on the side of the workers; ``get_backfill`` tells how far it is.
+        Each revision's own definition is used for its own time, that of a paused one for the pause; with ``current=True`` the present
+        one for all of it, also before there was a schedule. ``payload`` replaces theirs. ``order`` is "oldest" or "newest".
+        What is older than the ledger remembers (its retention) may have run already: it is refused without ``allow_repeat=True``.
+        Raises InvalidInput, NotFound, Unavailable.
+        """
+        wish = filling.Wish(
+            start=_instant(start, "start"),
+            end=_instant(end, "end"),
+            order=word(BackfillOrder, "order", order),
+            concurrency=_lanes(concurrency),
+            payload=(None, None) if payload is UNSET else self._row_payload(payload, store=not dry_run),
+            current=_flag("current", current),
+            allow_repeat=_flag("allow_repeat", allow_repeat),
+        )
+        self._check_interval(wish, start, end)
+        identity = f"{stamp(self._clock())}-{uuid.uuid4().hex[:8]}"
+        planned = filling.plan(self.tenant, check_name(name), wish, identity, self._services, self._clock)
+        if _flag("dry_run", dry_run):
+            return _view(planned.backfill, [], there=filling.count_there(planned))
+        return _shown(filling.start(planned), self._services)
+
+    def _check_interval(self, wish: filling.Wish, start: datetime, end: datetime) -> None:
+        if wish.start >= wish.end:
+            raise InvalidInput("end", str(end), f"is not later than start={start}", "give an end after the start")
+        if wish.end > self._clock():
+            raise InvalidInput(
+                "end", str(end), "is still to come", "give now or earlier: from then on the schedule fires by itself"
+            )
+
+    def _row_payload(self, payload: Any, *, store: bool) -> tuple[str | None, str | None]:
+        """A payload as every run's row has it: its text if that is small, or its key in the bucket."""
+        text = payload_text(payload)
+        if size(text) <= ROW_PAYLOAD or not store:
+            return text, None
+        return None, self._services.payloads.put(self.tenant, text)
+
+    def get_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002 (the word that it has everywhere else)
+        """A backfill and how far it is. Raises NotFound; it is forgotten when the retention has passed since its end."""
+        return _shown(filling.find(_owner(self.tenant, name), _identity(id), self._services).backfill, self._services)
+
+    def list_backfills(self, name: str) -> Sequence[Backfill]:
+        """The backfills of a schedule, oldest first; those of a deleted one too. Reads all of them and their lanes, in one query."""
+        return [_view(backfill, lanes) for backfill, lanes in backfills_of(_owner(self.tenant, name), self._services)]
+
+    def pause_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002
+        """Hold a backfill. When this returns, no run of it starts; those that had started go on, with their retries.
+
+        Raises NotFound, Conflict (it has ended), Unavailable (then call again to finish).
+        """
+        return _shown(
+            filling.pause(_owner(self.tenant, name), _identity(id), self._services, self._clock), self._services
+        )
+
+    def resume_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002
+        """Let a paused backfill go on. Raises NotFound, Conflict (it has ended), Unavailable."""
+        return _shown(
+            filling.resume(_owner(self.tenant, name), _identity(id), self._services, self._clock), self._services
+        )
+
+    def cancel_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002
+        """End a backfill. When this returns, nothing of it starts any more: neither a run nor the next attempt of one.
+
+        Attempts that are running go on; one that has ended stays as it is. Raises NotFound, Unavailable (then call again to finish).
+        """
+        return _shown(
+            filling.cancel(_owner(self.tenant, name), _identity(id), self._services, self._clock), self._services
+        )
+
+    def backfill_runs(self, name: str, id: str, *, limit: int = 100, cursor: str | None = None) -> Page:  # noqa: A002
+        """The runs that a backfill made, in order of time. Reads all runs of the interval: a page may be short, and not the last."""
+        backfill = filling.find(_owner(self.tenant, name), _identity(id), self._services).backfill
+        found: list[Run] = []
+        for _ in range(_READS):
+            page = self._services.ledger.page(
+                backfill.owner,
+                after=backfill.start - 1,
+                upto=backfill.end - 1,
+                limit=checked_limit(limit) - len(found),
+                cursor=cursor,
+                newest_first=False,
+            )
+            found += [views.run_view(run) for run in page.items if backfill_id(run.backfill) == backfill.id]
+            cursor = page.cursor
+            if cursor is None or len(found) == limit:
+                break
+        return Page(items=found, cursor=cursor)
+
+
+def _owner(tenant: str, name: str) -> str:
+    return schedule_owner(tenant, check_name(name))
+
+
+def _shown(backfill: Kept, services: Services) -> Backfill:
+    """As it is now."""
+    fresh = filling.find(backfill.owner, backfill.id, services).backfill
+    return _view(fresh, lanes_of(fresh, services))
+
+
+def _view(backfill: Kept, lanes: Sequence[Lane], *, there: int | None = None) -> Backfill:
+    """The public form of a backfill; ``there``: of a dry run."""
+    planned = there is not None
+    return Backfill(
+        id=None if planned else backfill.id,
+        tenant=backfill.tenant,
+        schedule=backfill.name,
+        state=BackfillState.PLANNED if planned else backfill.state,
+        reason=backfill.reason,
+        start=from_ms(backfill.start),
+        end=from_ms(backfill.end),
+        order=backfill.order,
+        concurrency=backfill.concurrency,
+        total=backfill.total,
+        there=there,
+        under_way=sum(lane.is_open for lane in lanes),
+        done=sum(lane.done for lane in lanes),
+        failed=sum(lane.failed for lane in lanes),
+        skipped=sum(lane.skipped for lane in lanes),
+        first=None if backfill.first is None else from_ms(backfill.first),
+        last=None if backfill.last is None else from_ms(backfill.last),
+        created_at=from_ms(backfill.created_at),
+        ended_at=None if backfill.ended_at is None else from_ms(backfill.ended_at),
+    )
+
+
+def _instant(moment: datetime, field: str) -> int:
+    """A bound of the interval (UTC ms), rounded up: fires are at whole milliseconds."""
+    return to_ms(moment, field) + (moment.microsecond % 1_000 > 0)
+
+
+def _lanes(concurrency: object) -> int:
+    if type(concurrency) is not int or not 1 <= concurrency <= MOST_LANES:
+        raise InvalidInput("concurrency", concurrency, "is out of range", f"use a whole number from 1 to {MOST_LANES}")
+    return concurrency
+
+
+def _flag(field: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidInput(field, value, "is neither True nor False", "use True or False")
+    return value
+
+
+def _identity(given: object) -> str:
+    return check_name(given, "id")
