@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 
 from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
+from aws_xray_sdk.core.patcher import NO_DOUBLE_PATCH
 from minutehand.flow.ports import Services
 from minutehand.model.message import Message
 from minutehand.services import connect
 from minutehand.settings import from_environment
 
 logger = Logger()
-tracer = Tracer()
+tracer = Tracer(patch_modules=("botocore",))  # all that it knows would be imported for it
 metrics = Metrics()
 
 
@@ -24,6 +26,11 @@ def services() -> Services:
     """The services of this stack: clients are made at the first invocation and kept."""
     _share_format()
     return connect(from_environment())
+
+
+def trace_libraries() -> None:
+    """Trace the calls of the HTTP and database libraries that are in use by now: jobs have imported theirs."""
+    tracer.patch([name for name in NO_DOUBLE_PATCH if name in sys.modules])
 
 
 def _share_format() -> None:

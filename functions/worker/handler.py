@@ -22,7 +22,7 @@ from minutehand.model.policies import Policies
 from minutehand.model.run import RunState
 from minutehand.settings import from_environment
 
-from functions.observe import around_run, by_dimensions, count, logger, metrics, services, tracer
+from functions.observe import around_run, by_dimensions, count, logger, metrics, services, trace_libraries, tracer
 from functions.worker.batch import Batch
 
 end_process = os._exit
@@ -80,7 +80,9 @@ def _jobs() -> Registry:
     package = from_environment().jobs
     if package is None:
         raise Misconfigured("MINUTEHAND_JOBS is not set; set it to the package whose jobs this worker runs")
-    return load(package)
+    registry = load(package)
+    trace_libraries()
+    return registry
 
 
 def _report(outcomes: Iterable[Outcome]) -> None:
@@ -113,6 +115,7 @@ def _counts(outcomes: Iterable[Outcome]) -> dict[str, float]:
         RunState.CANCELLED: "Cancelled",
         RunState.DEAD: "Failed",
         RunState.LOST: "Lost",
+        RunState.SHADOWED: "Shadowed",
     }
     others = {"postponed": "Postponed", "kept": "Kept"}
     for outcome in outcomes:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 
-from croniter import croniter
-
 from minutehand.errors import ExpressionError
 from minutehand.schedule.expressions import Expression
 from minutehand.schedule.pattern import CronPattern
@@ -20,6 +18,8 @@ _EXTENSIONS = re.compile(r"\b(H|L|LW|WL|[0-9]+W|\w+L|L-[0-9]+)\b", re.IGNORECASE
 
 def check_portable(rule: Rule) -> None:
     """Refuse a plain five-field expression that croniter cannot read: two independent readers must agree on it."""
+    from croniter import croniter  # noqa: PLC0415 (only who makes a schedule needs it; a function's start need not wait for it)
+
     for expression in rule.plan.expressions:
         if _is_plain(expression) and not croniter.is_valid(expression.text):
             raise ExpressionError(
