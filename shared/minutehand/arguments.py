@@ -82,8 +82,15 @@ def checked_tags(tags: object) -> dict[str, str]:
     return dict(tags)
 
 
-def checked_limit(limit: object, most: int = 1_000) -> int:
+def checked_limit(limit: object, most: int = 1_000, field: str = "limit") -> int:
     """A page size."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= most:
-        raise InvalidInput("limit", limit, "is out of range", f"use a whole number from 1 to {most:,}")
+        raise InvalidInput(field, limit, "is out of range", f"use a whole number from 1 to {most:,}")
     return limit
+
+
+def checked_revision(number: object) -> int | None:
+    """The number of a revision that a caller saw, if one is given."""
+    if number is None or (isinstance(number, int) and not isinstance(number, bool) and number >= 1):
+        return number
+    raise InvalidInput("expected_revision", number, "is not the number of a revision", "pass Schedule.revision")

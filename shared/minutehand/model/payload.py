@@ -25,3 +25,9 @@ def size(text: str) -> int:
 def object_key(prefix: str, tenant: str, text: str) -> str:
     """Where a text lies in the bucket: by its content, so that it is stored once a tenant."""
     return f"{prefix}/{tenant}/{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def is_object_of(key: str, tenant: str, text: str) -> bool:
+    """Whether the object behind a key is this text."""
+    prefix, _, _ = key.partition("/")
+    return key == object_key(prefix, tenant, text)

@@ -1,0 +1,119 @@
+"""Which schedules of a tenant: conditions on heads, and the walk over all of them in order of name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from minutehand.arguments import MAX_TAG
+from minutehand.errors import InvalidInput
+from minutehand.flow.ports import Services
+from minutehand.model.names import check_name, is_text
+from minutehand.model.schedule import Head, ScheduleState
+
+TagWish = tuple[str, str] | str  # key and value, or a key with any value
+CHUNK = 250  # heads of one query of a listing that passes some over
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filter:
+    """All of these must hold; None asks for nothing."""
+
+    prefix: str = ""  # the name begins so
+    state: ScheduleState | None = None  # None: any but DELETED
+    job: str | None = None
+    tag: TagWish | None = None
+    failing: bool | None = None  # whether the last run to end failed for good
+    managed_by: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return self == Filter()
+
+    @property
+    def is_rare(self) -> bool:
+        """Whether it passes over more than deleted ones."""
+        return any(value is not None for value in (self.state, self.job, self.tag, self.failing, self.managed_by))
+
+    def takes(self, head: Head) -> bool:
+        """Whether a head meets it; the prefix is the query's part."""
+        return (
+            (head.state is self.state if self.state else head.state is not ScheduleState.DELETED)
+            and self.job in (None, head.job)
+            and self._takes_tags(head)
+            and self.failing in (None, head.failing > 0)
+            and self.managed_by in (None, head.managed_by)
+        )
+
+    def _takes_tags(self, head: Head) -> bool:
+        if self.tag is None:
+            return True
+        if isinstance(self.tag, str):
+            return self.tag in head.tags
+        key, value = self.tag
+        return head.tags.get(key) == value
+
+
+def checked_filter(
+    *,
+    prefix: object = "",
+    state: object = None,
+    job: object = None,
+    tag: object = None,
+    failing: object = None,
+    managed_by: object = None,
+) -> Filter:
+    """A filter from what a user gives. Raises InvalidInput."""
+    if failing is not None and not isinstance(failing, bool):
+        raise InvalidInput("failing", failing, "is neither True nor False", "use True, False, or leave it out")
+    return Filter(
+        prefix="" if prefix == "" else check_name(prefix, "prefix"),
+        state=None if state is None else _state(state),
+        job=None if job is None else check_name(job, "job"),
+        tag=None if tag is None else _tag(tag),
+        failing=failing,
+        managed_by=None if managed_by is None else check_name(managed_by, "managed_by"),
+    )
+
+
+def checked_cursor(cursor: object, wanted: Filter) -> str | None:
+    """A cursor is the name of the last schedule that was looked at. Raises InvalidInput."""
+    if cursor is None:
+        return None
+    name = check_name(cursor, "cursor")
+    if not name.startswith(wanted.prefix):
+        raise InvalidInput("cursor", cursor, "is not of this listing", "pass the cursor of the page before")
+    return name
+
+
+def walk(tenant: str, wanted: Filter, services: Services, *, cursor: str | None, chunk: int) -> Iterator[Walked]:
+    """Heads in order of name, a query at a time: those that the filter takes, and how far it looked. Raises Unavailable."""
+    while True:
+        page = services.schedules.page(tenant, prefix=wanted.prefix, limit=chunk, cursor=cursor)
+        cursor = page.cursor
+        yield Walked([head for head in page.items if wanted.takes(head)], cursor)
+        if cursor is None:
+            return
+
+
+@dataclass(frozen=True)
+class Walked:
+    """One query's answer."""
+
+    heads: list[Head]  # that the filter takes
+    cursor: str | None  # the last name that was looked at; None at the end
+
+
+def _state(state: Any) -> ScheduleState:
+    try:
+        return ScheduleState(state)
+    except ValueError:
+        raise InvalidInput("state", state, "is not known", f"use one of {', '.join(ScheduleState)}") from None
+
+
+def _tag(tag: object) -> TagWish:
+    parts = (tag,) if isinstance(tag, str) else tag
+    if not isinstance(parts, (tuple, list)) or len(parts) not in (1, 2) or not all(is_text(p, MAX_TAG) for p in parts):
+        raise InvalidInput("tag", tag, "is not a tag", 'use ("key", "value"), or "key" for any value')
+    return (parts[0], parts[1]) if len(parts) == 2 else parts[0]

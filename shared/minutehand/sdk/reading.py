@@ -1,0 +1,195 @@
+"""The SDK's reads of schedules: get, list, describe, preview."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from difflib import get_close_matches
+from itertools import islice, pairwise
+from typing import Any
+
+from minutehand import views
+from minutehand.arguments import checked_limit
+from minutehand.errors import NotFound
+from minutehand.flow import chain
+from minutehand.flow.chain import Health
+from minutehand.flow.create import read_revision
+from minutehand.model.moment import from_ms
+from minutehand.model.names import check_name
+from minutehand.model.schedule import Definition as Stored
+from minutehand.model.schedule import Head, Revision, ScheduleState
+from minutehand.schedule import fires, timetable, zone
+from minutehand.sdk.answers import ChainOf, Definition, Description, RevisionOf
+from minutehand.sdk.base import Base
+from minutehand.sdk.filters import CHUNK, TagWish, checked_cursor, checked_filter, walk
+from minutehand.views import Page, Schedule
+
+LOOKED_AT = 2_000  # heads that one call of list_schedules reads at the most: about 1 MB
+MOST_FIRES = 1_000  # that preview shows
+_UPCOMING = 5  # next fires that get_schedule shows
+_DESCRIBED = 10  # next fires and last runs that describe_schedule shows
+_REVISIONS = 20  # of a description
+_READ = 25  # heads that are read at once at least: many deleted ones in a row must not cost a query each
+_NEIGHBOURS = 200  # names that one that is not there is compared with
+_AGES = 10**13  # ms: as far as fires are looked for
+_REMEDIES = {
+    Health.MISSING: "no further fire would be claimed: `minutehand audit` puts the entry back, as the auditor does every hour",
+    Health.QUARANTINED: "handling its entry failed ten times: see the ticker's log, then update, or pause and resume it",
+    Health.UNKNOWN: "too many entries are due before it to look through: the ticker is behind, see `minutehand doctor`",
+}
+
+
+class Reading(Base):
+    """Schedules of one tenant, looked at."""
+
+    def get_schedule(self, name: str) -> Schedule:
+        """A schedule with its payload, last fire and next fires. Raises NotFound."""
+        head = self._head(name)
+        return self._shown(head, read_revision(self._services, head))
+
+    def _shown(self, head: Head, revision: Revision) -> Schedule:
+        return views.schedule_view(
+            head,
+            revision,
+            payload=self._payload_of(revision.definition),
+            last_fired=self._last_fired(head),
+            upcoming=self._upcoming(head, revision, _UPCOMING),
+        )
+
+    def _payload_of(self, definition: Stored) -> str | None:
+        ref = definition.payload_ref
+        return definition.payload if ref is None else self._services.payloads.get(ref)
+
+    def _head(self, name: str) -> Head:
+        head = self._services.schedules.head(self.tenant, check_name(name))
+        if head is None or head.state is ScheduleState.DELETED:
+            raise self._no_schedule(name)
+        return head
+
+    def _no_schedule(self, name: str) -> NotFound:
+        """The error for a name that is not there, with its neighbours."""
+        page = self._services.schedules.page(self.tenant, prefix=name[:1], limit=_NEIGHBOURS, cursor=None)
+        names = [head.name for head in page.items if head.state is not ScheduleState.DELETED]
+        near = [repr(other) for other in get_close_matches(name, names)]
+        remedy = f"did you mean {' or '.join(near)}?" if near else "list_schedules() shows those it has"
+        return NotFound(f"name={name!r}: tenant {self.tenant!r} has no schedule of that name; {remedy}")
+
+    def _last_fired(self, head: Head) -> int | None:
+        runs = self._services.ledger.latest(head.owner, upto=self._clock())
+        return next((run.due for run in runs if run.started_at is not None), None)
+
+    def _upcoming(self, head: Head, revision: Revision, count: int) -> list[int]:
+        if revision.active_until is not None or head.state in (ScheduleState.PAUSED, ScheduleState.DELETED):
+            return []
+        table = timetable(revision.definition.rule, anchor=revision.counts_from, key=revision.owner)
+        now = max(self._clock(), revision.active_from)
+        return list(islice(fires(table, now, now + _AGES), count))
+
+    def preview(self, name: str, count: int = 10) -> Sequence[datetime]:
+        """The next ``count`` (1 to 1000) fires of a schedule, in its zone; none unless it is ACTIVE. Raises InvalidInput, NotFound."""
+        head = self._head(name)
+        upcoming = self._upcoming(head, read_revision(self._services, head), checked_limit(count, MOST_FIRES, "count"))
+        return [from_ms(fire, zone(head.timezone)) for fire in upcoming]
+
+    def list_schedules(
+        self,
+        *,
+        prefix: str = "",
+        state: str | None = None,
+        job: str | None = None,
+        tag: TagWish | None = None,
+        failing: bool | None = None,
+        managed_by: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page:
+        """Schedules in order of name that meet all conditions; deleted ones only with ``state="DELETED"``.
+
+        ``tag`` is ``("key", "value")``, or ``"key"`` for any value; ``failing``: whether the last run to end failed for good;
+        ``managed_by``: the package or file that declares it.
+        A prefix narrows what is read; all else is looked for in what is read, which is what it costs: about half a KB a schedule.
+        One call reads 2,000 at the most, so a page may be short, even empty, and still have a ``cursor``: only None is the end.
+        Raises InvalidInput, Unavailable.
+        """
+        wanted = checked_filter(prefix=prefix, state=state, job=job, tag=tag, failing=failing, managed_by=managed_by)
+        position = checked_cursor(cursor, wanted)
+        chunk = max(checked_limit(limit), CHUNK if wanted.is_rare else _READ)
+        heads: list[Head] = []
+        for calls, part in enumerate(walk(self.tenant, wanted, self._services, cursor=position, chunk=chunk), 1):
+            heads += part.heads
+            if len(heads) > limit:
+                return _page(heads[:limit], heads[limit - 1].name)
+            if len(heads) == limit or calls * chunk >= LOOKED_AT:
+                return _page(heads, part.cursor)
+        return _page(heads, None)
+
+    def describe_schedule(self, name: str) -> Description:
+        """All that is known of a schedule: definition, history, next fires, last runs, and whether its chain is there.
+
+        Who made a change is not known, what and when is. Costs a handful of reads. Raises InvalidInput, NotFound, Unavailable.
+        """
+        head = self._head(name)
+        revision = read_revision(self._services, head)
+        now, local = self._clock(), zone(head.timezone)
+        shown = self._shown(head, revision)
+        definition = revision.definition
+        history = list(islice(self._services.schedules.history(head.owner), _REVISIONS + 1))
+        found = chain.look(head, revision, self._services, self._clock)
+        return Description(
+            schedule=shown,
+            definition=Definition(
+                job=definition.job,
+                rule=definition.rule,
+                payload=shown.payload,
+                policies=definition.overrides.as_dict(),
+                options=definition.options.as_dict(),
+            ),
+            revisions=_revisions(history),
+            next_fires=[from_ms(fire, local) for fire in self._upcoming(head, revision, _DESCRIBED)],
+            last_runs=[
+                views.run_view(run) for run in islice(self._services.ledger.latest(head.owner, upto=now), _DESCRIBED)
+            ],
+            chain=ChainOf(
+                state=str(found.health),
+                due=None if found.due is None else from_ms(found.due),
+                remedy=_REMEDIES.get(found.health),
+            ),
+        )
+
+
+def _page(heads: Sequence[Head], cursor: str | None) -> Page:
+    return Page(items=[views.schedule_view(head) for head in heads], cursor=cursor)
+
+
+def _revisions(history: Sequence[Revision]) -> list[RevisionOf]:
+    """The newest first; each with what differs from the one before, which may be beyond the last that is shown."""
+    pairs = [*pairwise(history), *((one, None) for one in history[-1:])]
+    return [
+        RevisionOf(
+            number=one.number,
+            active_from=from_ms(one.active_from),
+            active_until=None if one.active_until is None else from_ms(one.active_until),
+            closed_by=None if one.closed_by is None else str(one.closed_by),
+            changed=[] if before is None else _changed(before.definition, one.definition),
+        )
+        for one, before in pairs[:_REVISIONS]
+    ]
+
+
+def _changed(before: Stored, after: Stored) -> list[str]:
+    """Names of the fields that differ, as create_schedule and Rule call them."""
+    old, new = _flat(before), _flat(after)
+    return [name for name in dict.fromkeys((*new, *old)) if old.get(name) != new.get(name)]
+
+
+def _flat(definition: Stored) -> dict[str, Any]:
+    worked_out = ("seed", "last")
+    rule = {name: value for name, value in definition.rule.as_dict().items() if name not in worked_out}
+    text = definition.payload_ref or definition.payload
+    return {
+        "job": definition.job,
+        **rule,
+        "payload": text,
+        **definition.overrides.as_dict(),
+        **definition.options.as_dict(),
+    }
