@@ -63,6 +63,16 @@ def count(**values: float) -> None:
             metrics.add_metric(name=name, unit=MetricUnit.Count, value=value)
 
 
+def count_named(names: Mapping[str, str], **values: float) -> None:
+    """Counts of one of very many things, in a line of its own that names it beside them: as a dimension each would be billed."""
+    own = EphemeralMetrics()
+    for name, word in names.items():
+        own.add_metadata(key=name, value=word)
+    for name, value in values.items():
+        own.add_metric(name=name, unit=MetricUnit.Count, value=value)
+    own.flush_metrics()
+
+
 def milliseconds(name: str, value: float) -> None:
     """A duration of this invocation."""
     metrics.add_metric(name=name, unit=MetricUnit.Milliseconds, value=value)

@@ -10,7 +10,7 @@ from minutehand.model.moment import SECOND
 from minutehand.services import system_clock
 from minutehand.settings import trace_header
 
-from functions.observe import count, logger, metrics, milliseconds, services, tracer
+from functions.observe import count, count_named, logger, metrics, milliseconds, services, tracer
 
 _MARGIN = 5 * SECOND  # of the function's time that is kept for ending cleanly
 
@@ -32,5 +32,7 @@ def _report(report: TickReport) -> dict[str, int]:
     count(Ticks=1, Claimed=done.claimed, Sent=done.sent, Resent=done.resent, TakenOver=done.taken_over)
     count(Quarantined=done.quarantined, EntriesLeft=done.left, EntriesFailed=done.failed, Lost=done.lost)
     count(ShardsUnavailable=report.unavailable, ShardsLocked=report.locked, OutOfTime=report.stopped)
+    for miss in done.misses:
+        count_named({"tenant": miss.tenant, "schedule": miss.schedule}, Missed=miss.late, Skipped=miss.skipped)
     logger.info("tick.done", claimed=done.claimed, sent=done.sent, behind_ms=report.behind, left=done.left)
     return {"claimed": done.claimed, "sent": done.sent, "left": done.left}

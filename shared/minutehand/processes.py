@@ -79,7 +79,7 @@ def run_ticker(
 
 def log_tick(report: TickReport) -> None:
     """One line a tick: this one speaks even when it did nothing, because its absence is the alarm."""
-    counts = {name: value for name, value in vars(report.handled).items() if value and name != "failures"}
+    counts = {name: value for name, value in vars(report.handled).items() if value and not isinstance(value, list)}
     places = {"shards": report.shards, "locked": report.locked, "unavailable": report.unavailable}
     log.info("tick.done", extra={"behind_ms": report.behind, "stopped": report.stopped} | places | counts)
 

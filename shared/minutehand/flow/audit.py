@@ -129,9 +129,7 @@ def _rearm(head: Head, services: Services, clock: Clock) -> bool:
     revision = _open_revision(head, services)
     if now is None or now.version != head.version or revision is None:
         return False  # it moved on while we looked
-    runs = services.ledger.latest(head.owner, upto=FAR)
-    last = next((run.due for run in runs if run.revision == revision.number and _of_chain(run)), 0)
-    entry = _entry_after(revision, max(last, revision.active_from))
+    entry = _entry_after(revision, max(_reached(revision, services), revision.active_from))
     if entry is None:
         return services.schedules.complete(head.tenant, head.name, revision=head.revision, now=clock())
     if entry.key not in services.agenda.put([entry]):
@@ -148,8 +146,8 @@ def _of_chain(run: Run) -> bool:
 def _reached(revision: Revision, services: Services) -> int:
     """How far its chain has been, going by what it left: runs of its own fires, and rows of gaps (UTC ms)."""
     for run in services.ledger.latest(revision.owner, upto=FAR):
-        by_chain = run.ref.is_fire and run.backfill is None and run.state is not RunState.SKIPPED
-        if run.revision == revision.number and (by_chain or run.skipped_until is not None):
+        left_by_it = run.skipped_until is not None or (_of_chain(run) and run.state is not RunState.SKIPPED)
+        if run.revision == revision.number and left_by_it:
             return run.skipped_until or run.due
     return 0
 

@@ -21,7 +21,7 @@ from minutehand.runs.transitions import LEASE, SKEW, cancel_waiting, exhaust, le
 log = logging.getLogger(__name__)
 
 _TRIES = 3  # leases tried on a row that others keep moving
-_AGAIN = 5 * SECOND  # then the message comes back
+AGAIN = 5 * SECOND  # then the message comes back
 
 
 def take_lease(desk: Desk, ticket: Ticket, message: Message, body: str, policies: Policies) -> Run | Outcome:
@@ -51,10 +51,10 @@ def take_lease(desk: Desk, ticket: Ticket, message: Message, body: str, policies
             if watch is not None and desk.clock() > watch.due - 2 * SKEW:  # we stalled; the ticker may have dropped it
                 _watch(desk, message, token)
             return moved.run
-        outcome = _refused(desk, ticket, message, body, policies, moved.run, now)
+        outcome = after_refusal(desk, ticket, message, body, policies, moved.run, now)
         if outcome is not None:
             return outcome
-    return desk.kept(ticket, "contended", message, after=_AGAIN)
+    return desk.kept(ticket, "contended", message, after=AGAIN)
 
 
 def _watch(desk: Desk, message: Message, token: str) -> Entry:
@@ -68,7 +68,7 @@ def _watch(desk: Desk, message: Message, token: str) -> Entry:
     return entry
 
 
-def _refused(
+def after_refusal(
     desk: Desk, ticket: Ticket, message: Message, body: str, policies: Policies, run: Run | None, now: int
 ) -> Outcome | None:
     """Carry out what a refused lease means; None: try again."""

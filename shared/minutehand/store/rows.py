@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from minutehand.model.entry import Entry, EntryKind, parse_entry_key
+from minutehand.model.moment import SECOND
 from minutehand.model.names import RunRef
 from minutehand.model.run import Attempt, Beside, Failure, Run, RunState
 from minutehand.runs.clauses import Value
@@ -65,6 +66,12 @@ def run_row(run: Run) -> dict[str, Value]:
     return {name: value for name, value in row.items() if value or (name in _ALWAYS and value is not None)}
 
 
+def claim_row(run: Run, retention: int) -> dict[str, Value]:
+    """A run as it is claimed. One that is passed over is claimed in its end; it is kept for the retention (ms) from its fire on."""
+    ends = {"ttl": (max(run.due, run.ended_at or 0) + retention) // SECOND} if run.is_terminal else {}
+    return run_row(run) | ends
+
+
 def run_of(row: Mapping[str, Any]) -> Run:
     """A run from its row; attributes of a later release are passed over."""
     known = {name: row[name] for name in (*_NUMBERS, *_TEXTS, "buried_at", "slices") if name in row}
@@ -79,6 +86,7 @@ def run_of(row: Mapping[str, Any]) -> Run:
         progress=row["progress"] / 1_000 if "progress" in row else None,
         cancel_requested=bool(row.get("cancel_requested", False)),
         unstarted=bool(row.get("unstarted", False)),
+        payload_beside=bool(row.get("payload_beside", False)),
         **known,
     )
 

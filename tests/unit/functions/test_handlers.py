@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -82,3 +82,20 @@ def test_the_ticker_and_the_auditor_need_nothing_of_their_event(monkeypatch: pyt
     event = json.loads((EVENTS / "scheduler.json").read_text())
     assert invoke("ticker", event) == {"claimed": 0, "sent": 0, "left": 0}
     assert invoke("auditor", event)["schedules"] == 0
+
+
+def test_the_ticker_names_the_schedules_whose_fires_were_missed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack = Stack(monkeypatch)
+    stack.registry.job("note")(lambda ctx, payload: None)
+    earlier = datetime.now(UTC) - timedelta(minutes=20)
+    then = Scheduler("acme", jobs=stack.registry, services=stack.services, clock=ManualClock(earlier))
+    then.create_schedule("s", "note", "rate(1 minute)", catch_up="latest")
+    capsys.readouterr()
+    invoke("ticker", json.loads((EVENTS / "scheduler.json").read_text()))
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+    (line,) = [line for line in lines if "Missed" in line]
+    assert (line["tenant"], line["schedule"], line["Missed"]) == ("acme", "s", [1.0])
+    assert line["Skipped"][0] >= 14
+    assert line["_aws"]["CloudWatchMetrics"][0]["Dimensions"] == [["service"]]
