@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from minutehand.model.dead import DeadRun
 from minutehand.model.entry import Entry
+from minutehand.model.freeze import Freeze
 from minutehand.model.letter import DeadLetter
 from minutehand.model.message import Message
 from minutehand.model.names import RunRef
@@ -32,6 +33,8 @@ class Revisions:
     found: Mapping[RevisionKey, Revision] = field(default_factory=dict)
     unanswered: frozenset[RevisionKey] = frozenset()
     broken: Mapping[RevisionKey, Exception] = field(default_factory=dict)  # items that cannot be read as a revision
+    frozen: Mapping[str, Freeze] = field(default_factory=dict)  # by tenant, where freeze_key() was among the keys
+    read_at: int = 0  # UTC ms, by the clock of whoever read them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +44,14 @@ class Claimed:
     created: frozenset[RunRef] = frozenset()
     existing: Mapping[RunRef, Run] = field(default_factory=dict)
     unreadable: frozenset[RunRef] = frozenset()  # there already, as a row that this release cannot read as a run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Looked:
+    """Answer to a look at runs: a ref that is neither found nor unanswered has no row."""
+
+    found: Mapping[RunRef, Run] = field(default_factory=dict)
+    unanswered: frozenset[RunRef] = frozenset()  # or there as a row that this release cannot read as a run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +86,10 @@ class Schedules(Protocol):
         """The head, read strongly; a deleted one too."""
 
     def revisions(self, keys: Iterable[RevisionKey]) -> Revisions:
-        """Revisions, read strongly in batches."""
+        """Revisions, read strongly in batches; and with them the freezes of the tenants whose ``freeze_key`` is among the keys."""
+
+    def freeze(self, freeze: Freeze) -> None:
+        """Put a tenant's freeze, instead of one that is there; one that has ended is none. Raises Unavailable."""
 
     def arm(
         self,
@@ -134,6 +148,9 @@ class Ledger(Protocol):
 
     def read(self, ref: RunRef) -> Run | None:
         """One run, read strongly, its payload included."""
+
+    def look(self, refs: Sequence[RunRef]) -> Looked:
+        """Many runs, read strongly in batches, without the payloads that lie beside them."""
 
     def never_leased(self, owner: str, *, after: int | None, upto: int | None = None) -> Iterator[Run]:
         """QUEUED runs of a schedule with fires in ``(after, upto]`` (UTC ms; None: unbounded), read strongly."""

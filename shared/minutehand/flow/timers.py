@@ -14,6 +14,7 @@ from minutehand.flow.handle import handle
 from minutehand.flow.handled import Handled
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.publish import order_of, publish
+from minutehand.flow.slot import look_at
 from minutehand.flow.steps import LOOKAHEAD, REACH
 from minutehand.flow.submit import ORPHAN_PATIENCE
 from minutehand.model.entry import Entry, EntryKind
@@ -98,4 +99,5 @@ def put_again(entry: Entry, due: int, services: Services) -> bool:
 KINDS: dict[EntryKind, Kind] = {
     EntryKind.RUN: _run,
     EntryKind.WATCH: _watch,
+    EntryKind.SLOT: look_at,
 }

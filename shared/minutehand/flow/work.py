@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -14,13 +14,16 @@ from minutehand.flow.admit import expired, hold, taken_back, unknown_job
 from minutehand.flow.assignment import Assignment, Ended, Failed
 from minutehand.flow.desk import Desk
 from minutehand.flow.effects import Effects
+from minutehand.flow.freeze import frozen
 from minutehand.flow.heartbeat import HIDDEN, Ticket
 from minutehand.flow.lease import take_lease
 from minutehand.flow.outcome import Outcome
+from minutehand.flow.overlap import give_way, take_turn
 from minutehand.flow.perform import perform
 from minutehand.flow.ports import Delivery, Revisions
 from minutehand.flow.settle import settle
 from minutehand.flow.turns import Turns
+from minutehand.model.freeze import freeze_key
 from minutehand.model.job import Context, Job, RunLogger
 from minutehand.model.letter import DeadLetter
 from minutehand.model.message import Message, TooNew, Unreadable, decode
@@ -29,6 +32,7 @@ from minutehand.model.names import RunRef
 from minutehand.model.policies import Delivery as DeliveryPolicy
 from minutehand.model.policies import Policies
 from minutehand.model.run import Run
+from minutehand.model.schedule import Revision
 from minutehand.runs.transitions import LEASE
 from minutehand.schedule import zone
 
@@ -55,6 +59,12 @@ class Task:
     problem: Unreadable | None = None
     revisions: Revisions = field(default_factory=Revisions)  # of the whole batch
 
+    @property
+    def revision(self) -> Revision | None:
+        """The revision that its message is of, if there is one and it was read."""
+        message = self.message
+        return None if message is None else self.revisions.found.get((message.run.owner, message.revision))
+
 
 Execute = Callable[[Assignment, Context, str | None], Ended]
 Around = Callable[
@@ -76,21 +86,26 @@ class Worker:
     def take(self, deliveries: Sequence[Delivery]) -> list[Task]:
         """Take a batch in hand: keep it hidden, decode it, read the revisions of all its runs at once."""
         decoded = [(delivery, *_decode(delivery)) for delivery in deliveries]
-        keys = {(m.run.owner, m.revision) for _, m, _ in decoded if m is not None and m.revision}
+        messages = [m for _, m, _ in decoded if m is not None]
         tasks = []
         tickets = [Ticket(d.receipt, m.run if m else RunRef("", "")) for d, m, _ in decoded]
         self.desk.heartbeat.take(tickets)
-        revisions = self._revisions(keys)
+        revisions = self._revisions(messages)
         for ticket, (delivery, message, problem) in zip(tickets, decoded, strict=True):
             tasks.append(Task(delivery=delivery, ticket=ticket, message=message, problem=problem, revisions=revisions))
         return tasks
 
-    def _revisions(self, keys: set[tuple[str, int]]) -> Revisions:
+    def _revisions(self, messages: Sequence[Message]) -> Revisions:
+        """The revisions of runs of schedules, and the freezes of all tenants, in one batch."""
+        keys = {(m.run.owner, m.revision) for m in messages if m.revision} | {
+            freeze_key(m.run.tenant) for m in messages
+        }
         try:
-            return self.desk.services.schedules.revisions(keys) if keys else Revisions()
+            read = self.desk.services.schedules.revisions(keys) if keys else Revisions()
         except MinutehandError as problem:  # whatever it is, the messages must not stay hidden for it
             log.error("work.revisions_unread", extra={"error": str(problem)})
-            return Revisions(unanswered=frozenset(keys))
+            read = Revisions(unanswered=frozenset(keys))
+        return replace(read, read_at=self.desk.clock())
 
     def process(self, task: Task) -> Outcome:
         """One message from start to end. Whatever goes wrong stays its own: the message comes back."""
@@ -98,7 +113,10 @@ class Worker:
             with self.turns.of(task.delivery.receives) as may_run:
                 if not may_run:
                     return self.desk.kept(task.ticket, "other_suspect_runs", task.message, after=_SOON)
-                return self._process(task)
+                outcome = self._process(task)
+                if task.message is not None:
+                    give_way(self.desk, task.message, task.revision, outcome)
+                return outcome
         except Unavailable as problem:
             log.warning("work.unavailable", extra={"run_id": str(task.ticket.ref), "error": str(problem)})
             return self._keep(task, "unavailable", _SOON)
@@ -123,15 +141,22 @@ class Worker:
         job = self.jobs.get(message.job)
         if job is None:
             return unknown_job(desk, task.ticket, message, task.delivery.body)
-        early = hold(desk, task.ticket, message)
-        if early is not None:
-            return early
         policies = job.policies.overridden(message.overrides)
-        late = expired(desk, task.ticket, message, policies)
-        if late is not None:
-            return late
+        kept_back = self._not_now(task, message, policies)
+        if kept_back is not None:
+            return kept_back
         payload = desk.services.payloads.get(message.payload_ref) if message.payload_ref else message.payload
         return self._run(task, message, job, policies, payload)
+
+    def _not_now(self, task: Task, message: Message, policies: Policies) -> Outcome | None:
+        """What keeps a run from its lease now: its time, its deadline, a freeze, others of its schedule. None: nothing."""
+        desk, ticket = self.desk, task.ticket
+        return (
+            hold(desk, ticket, message)
+            or expired(desk, ticket, message, policies)
+            or frozen(desk, ticket, message, task.revisions)
+            or take_turn(desk, ticket, message, task.revision, policies)
+        )
 
     def _run(self, task: Task, message: Message, job: Job, policies: Policies, payload: str | None) -> Outcome:
         body = task.delivery.body

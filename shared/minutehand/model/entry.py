@@ -19,6 +19,7 @@ class EntryKind(StrEnum):
     RESUME = "resume"  # end a pause that has an end
     BACKFILL = "backfill"  # see to a backfill: what its workers left, and its end
     NOTICE = "notice"  # tell an owner of an incident, or of its end
+    SLOT = "slot"  # let runs that wait for others of their schedule move up
     EXPECT = "expect"  # look whether a schedule had a success in time
 
 

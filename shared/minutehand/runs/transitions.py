@@ -152,6 +152,28 @@ def refuse(*, to: RunState, revision: int, now: int, expires: int, reason: str) 
     )
 
 
+def line_up(*, revision: int, reason: str) -> Transition:
+    """A run for which its schedule has no room now waits in turn; ``reason`` says for whom."""
+    return Transition(
+        name="line_up",
+        to=None,
+        guard=every(never_leased(), same_revision(revision)),
+        changes={"reason": reason},
+        already=every(never_leased(), Compare("reason", "=", reason)),
+    )
+
+
+def pass_over(*, to: RunState, revision: int, now: int, expires: int, reason: str) -> Transition:
+    """A run that never started is SKIPPED, or CANCELLED in favour of a later one, by its schedule's overlap policy."""
+    return Transition(
+        name="pass_over",
+        to=to,
+        guard=every(never_leased(), same_revision(revision)),
+        changes=_ended(to, now, expires, reason),
+        already=every(Compare("state", "=", to), Compare("reason", "=", reason)),
+    )
+
+
 def give_up(*, revision: int, now: int, expires: int, reason: str, failure: Failure) -> Transition:
     """A waiting run is DEAD without a further attempt: no worker knows its job."""
     return Transition(
@@ -321,6 +343,17 @@ def request_cancel() -> Transition:
         guard=Compare("state", "=", RunState.RUNNING),
         changes={"cancel_requested": True},
         already=every(Compare("state", "=", RunState.RUNNING), Compare("cancel_requested", "=", True)),
+    )
+
+
+def terminate(*, revision: int, now: int, expires: int, reason: str) -> Transition:
+    """A run that has not ended is CANCELLED by its schedule's overlap policy, whoever holds it: that worker's writes are refused."""
+    return Transition(
+        name="terminate",
+        to=RunState.CANCELLED,
+        guard=every(same_revision(revision), OneOf("state", (*UNBEGUN, "RUNNING"))),
+        changes=_ended(RunState.CANCELLED, now, expires, reason),
+        already=every(Compare("state", "=", RunState.CANCELLED), Compare("reason", "=", reason)),
     )
 
 

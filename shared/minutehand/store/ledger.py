@@ -12,7 +12,7 @@ from typing import Any
 
 from minutehand.aws import Backoff, Client, ConditionFailed, TransactionRefused
 from minutehand.errors import InvalidInput, Unavailable
-from minutehand.flow.ports import BesideKind, Claimed, Moved, Page
+from minutehand.flow.ports import BesideKind, Claimed, Looked, Moved, Page
 from minutehand.model.moment import DAY, SECOND, stamp
 from minutehand.model.names import RunRef
 from minutehand.model.run import WAITING, Attempt, Beside, Run, RunState
@@ -92,7 +92,7 @@ class DynamoLedger:
         unknown = [_key(ref) for ref in duplicates if ref not in present]
         if unknown:
             items, _ = batches.get(self._client, self._backoff, self._table, unknown)
-            present |= {RunRef(item["owner"]["S"], item["key"]["S"]): item for item in items}
+            present |= {_ref(item): item for item in items}
         return present
 
     def submit(self, run: Run) -> Run | None:
@@ -181,6 +181,14 @@ class DynamoLedger:
     def _get(self, ref: RunRef) -> dict[str, Any] | None:
         answer = self._client.call("get_item", TableName=self._table, Key=_key(ref), ConsistentRead=True)
         return to_row(answer["Item"]) if "Item" in answer else None
+
+    def look(self, refs: Sequence[RunRef]) -> Looked:
+        items, unread = batches.get(
+            self._client, self._backoff, self._table, [_key(ref) for ref in dict.fromkeys(refs)]
+        )
+        rows = {_ref(item): to_row(item) for item in items}
+        found = {run.ref: run for run in _readable(rows.values())}
+        return Looked(found=found, unanswered=frozenset(rows.keys() - found.keys()) | {_ref(key) for key in unread})
 
     def never_leased(self, owner: str, *, after: int | None, upto: int | None = None) -> Iterator[Run]:
         return self._query(owner, after=after, upto=upto, only=RunState.QUEUED)
@@ -347,6 +355,10 @@ def _readable(rows: Iterable[Mapping[str, Any]]) -> Iterator[Run]:
 
 def _key(ref: RunRef) -> Item:
     return {"owner": {"S": ref.owner}, "key": {"S": ref.key}}
+
+
+def _ref(item: Item) -> RunRef:
+    return RunRef(item["owner"]["S"], item["key"]["S"])
 
 
 def _encode_cursor(row: Mapping[str, Any]) -> str:

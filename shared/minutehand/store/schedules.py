@@ -15,13 +15,15 @@ from minutehand.aws import Backoff, Client, ConditionFailed
 from minutehand.errors import MinutehandError
 from minutehand.flow.ports import Page, Record, RevisionKey, Revisions
 from minutehand.model.entry import Entry
+from minutehand.model.freeze import Freeze, is_freeze
 from minutehand.model.options import Options
 from minutehand.model.policies import Overrides
 from minutehand.model.schedule import ClosedBy, Definition, Head, Revision, ScheduleState
 from minutehand.schedule.rule import from_json
 from minutehand.settings import Settings
 from minutehand.store import batches
-from minutehand.store.rows import to_row
+from minutehand.store.freezes import freeze_of, freeze_row
+from minutehand.store.rows import to_item, to_row
 
 if TYPE_CHECKING:
     from minutehand.store.control import Control
@@ -59,15 +61,20 @@ class DynamoSchedules:
         wanted = [{"owner": {"S": owner}, "number": {"N": str(number)}} for owner, number in set(keys)]
         items, unread = batches.get(self._client, self._backoff, self._revisions_table, wanted)
         found: dict[RevisionKey, Revision] = {}
+        frozen: dict[str, Freeze] = {}
         broken: dict[RevisionKey, Exception] = {}
         for item in items:
             key = _revision_key(item)
             try:
-                found[key] = _revision(to_row(item))
+                if is_freeze(key):
+                    freeze = freeze_of(to_row(item))
+                    frozen[freeze.tenant] = freeze
+                else:
+                    found[key] = _revision(to_row(item))
             except _UNREADABLE as problem:  # one bad item stops no other
                 broken[key] = problem
         unanswered = frozenset(_revision_key(key) for key in unread)
-        return Revisions(found=found, broken=broken, unanswered=unanswered)
+        return Revisions(found=found, broken=broken, unanswered=unanswered, frozen=frozen)
 
     def history(self, owner: str) -> Iterator[Revision]:
         request = _query(self._revisions_table, "owner", owner) | {"ScanIndexForward": False, "Limit": _HISTORY}
@@ -108,6 +115,9 @@ class DynamoSchedules:
             request = request | {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
 
     # Changes.
+
+    def freeze(self, freeze: Freeze) -> None:
+        self._client.call("put_item", TableName=self._revisions_table, Item=to_item(freeze_row(freeze)))
 
     def arm(
         self,

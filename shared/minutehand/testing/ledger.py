@@ -10,7 +10,7 @@ from itertools import islice
 from zlib import crc32
 
 from minutehand.errors import InvalidInput
-from minutehand.flow.ports import BesideKind, Claimed, Moved, Page
+from minutehand.flow.ports import BesideKind, Claimed, Looked, Moved, Page
 from minutehand.model.moment import DAY, SECOND, stamp
 from minutehand.model.names import RunRef
 from minutehand.model.run import WAITING, Attempt, Beside, Run, RunState
@@ -23,6 +23,7 @@ from minutehand.testing.tables import Row, Table
 INLINE_PAYLOAD = 400  # bytes, as in ``store.ledger``
 PAGE = 200  # rows of one query: DynamoDB's megabyte holds some 2,000, but small pages find more interleavings
 STATEMENTS = 25
+READS = 100
 _FIRST, _LAST = stamp(0), stamp(10**15 - 1)
 _ASIDE = "\x7f"  # after all rows of an instant: those aside of its fire as well
 _RETRY_SPAN = 14 * DAY
@@ -133,6 +134,21 @@ class MemoryLedger:
 
     def _get(self, ref: RunRef, verb: str) -> Row | None:
         return self._calls.one("GetItem", Detail(place="runs", verb=verb, items=(ref,)), lambda: self._rows.get(*ref))
+
+    def look(self, refs: Sequence[RunRef]) -> Looked:
+        wanted = list(dict.fromkeys(refs))
+        detail = Detail(place="runs", verb="look", items=tuple(wanted))
+        answers = self._calls.many(
+            "BatchGetItem", detail, lambda i: self._rows.get(*wanted[i]), batches=by_count(READS)
+        )
+        unanswered = {ref for i, ref in enumerate(wanted) if i not in answers}
+        found: dict[RunRef, Run] = {}
+        for i, row in answers.items():
+            try:
+                found |= {} if row is None else {wanted[i]: run_of(row)}
+            except (ValueError, KeyError, TypeError):
+                unanswered.add(wanted[i])
+        return Looked(found=found, unanswered=frozenset(unanswered))
 
     def never_leased(self, owner: str, *, after: int | None, upto: int | None = None) -> Iterator[Run]:
         for row in self._between(owner, after, upto, "never_leased"):

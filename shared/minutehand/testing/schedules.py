@@ -9,6 +9,7 @@ from typing import Any
 
 from minutehand.flow.ports import Page, Record, RevisionKey, Revisions
 from minutehand.model.entry import Entry
+from minutehand.model.freeze import Freeze, freeze_key
 from minutehand.model.schedule import ClosedBy, Head, Revision, ScheduleState
 from minutehand.testing.agenda import AgendaState
 from minutehand.testing.calls import Calls, Detail, by_count
@@ -24,7 +25,9 @@ class ScheduleTables:
     """What the processes share."""
 
     heads: Table[str, Head] = field(default_factory=Table)
-    revisions: Table[int, Any] = field(default_factory=Table)  # Revision; an Exception is an item that cannot be read
+    revisions: Table[int, Any] = field(
+        default_factory=Table
+    )  # Revision, Freeze; an Exception is an item that cannot be read
 
 
 class MemorySchedules:
@@ -48,6 +51,7 @@ class MemorySchedules:
         return Revisions(
             found={wanted[i]: item for i, item in answers.items() if isinstance(item, Revision)},
             broken={wanted[i]: item for i, item in answers.items() if isinstance(item, Exception)},
+            frozen={item.tenant: item for item in answers.values() if isinstance(item, Freeze)},
             unanswered=frozenset(key for i, key in enumerate(wanted) if i not in answers),
         )
 
@@ -77,6 +81,11 @@ class MemorySchedules:
             "Scan", Detail(place="schedules", verb="all_heads"), lambda: [head for _, _, head in self._tables.heads]
         )
         return iter(everything)
+
+    def freeze(self, freeze: Freeze) -> None:
+        key = freeze_key(freeze.tenant)
+        detail = Detail(place="revisions", verb="freeze", items=(key,))
+        self._calls.one("PutItem", detail, lambda: self._tables.revisions.put(*key, freeze))
 
     # Transactions.
 

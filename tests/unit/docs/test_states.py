@@ -43,6 +43,7 @@ CHOICES: dict[str, list[dict[str, Any]]] = {
     "take_over": [{"queued": True}, {"queued": False}],
     "refuse": [{"to": RunState.SUPERSEDED}, {"to": RunState.CANCELLED}],
     "skip": [{"queued": True}, {"queued": False}],
+    "pass_over": [{"to": RunState.SKIPPED}, {"to": RunState.CANCELLED}],
     "lease": [{"steal": True}, {"steal": False}],
 }
 

@@ -52,7 +52,7 @@ def dies(world: World, verb: str = "succeed", **moment: Any) -> None:
 def test_a_run_takes_one_lease_one_settlement_and_one_deletion() -> None:
     world, faults = submitted(), Faults()
     (outcome,) = world.work(world.worker(faults))
-    assert [verb for verb in faults.verbs() if verb != "receive"] == ["lease", "succeed", "erase"]
+    assert [verb for verb in faults.verbs() if verb != "receive"] == ["revisions", "lease", "succeed", "erase"]
     assert (outcome.gone, outcome.action, outcome.state, outcome.attempt) == (True, "settled", RunState.SUCCEEDED, 1)
     assert outcome.start_lag == 0
     assert len(world.memory.work) == 0

@@ -87,6 +87,12 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
         ),
         "recount": (build(t.recount, skipped=9, until=NOW, seen_skipped=7, seen_until=NOON + MINUTE), {"gap"}),
         "shadow": (build(t.shadow, revision=2, **end), {"queued"}),
+        "line up": (build(t.line_up, revision=2, reason="waits"), {"queued", "queued, cancel asked"}),
+        "pass over": (
+            build(t.pass_over, to=RunState.SKIPPED, revision=2, reason="overlap", **end),
+            {"queued", "queued, cancel asked"},
+        ),
+        "terminate": (build(t.terminate, revision=2, reason="overlap", **end), WAITING | HELD),
         "give up": (build(t.give_up, revision=2, reason="unknown job", failure=BOOM, **end), WAITING),
         "lease": (build(t.lease, steal=True, **lease), (WAITING | ABANDONED) - ASKED),
         "lease, no steal": (build(t.lease, steal=False, **lease), WAITING - ASKED),

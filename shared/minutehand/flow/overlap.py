@@ -1,0 +1,230 @@
+"""Overlap: before its lease, a run of an exclusive schedule asks for its turn; when it has ended, the next one moves up.
+
+    read the slot ─► who of it has ended? ─► decide ─► write the slot ─► lease
+
+A run takes its lease only after it was written into the slot as a holder, and stays one until its row says that it has ended. Only
+the settle under its fence says so: a holder whose worker vanished holds on until it is run again, and a duplicate or a worker that
+died between slot and lease comes back and is the holder already. Nothing is counted, so nothing can be counted wrongly.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import islice
+
+from minutehand.errors import Conflict, MinutehandError, NotFound, Unavailable
+from minutehand.flow.cancel import cancel_run
+from minutehand.flow.desk import Desk
+from minutehand.flow.heartbeat import Ticket
+from minutehand.flow.outcome import Outcome
+from minutehand.flow.slot import (
+    TRIES,
+    Held,
+    advance,
+    ended,
+    look_after,
+    newcomers,
+    pruned,
+    read_slot,
+    send_for,
+    write_slot,
+)
+from minutehand.model.message import Message
+from minutehand.model.moment import SECOND
+from minutehand.model.options import Options, Overlap
+from minutehand.model.policies import Policies
+from minutehand.model.run import TERMINAL, RunState
+from minutehand.model.schedule import Revision
+from minutehand.runs.overlap import Decision, Pair, Slot, Turn, Waiter, decide, forced_to_wait, governed, ref_of
+from minutehand.runs.transitions import Transition, line_up, pass_over, terminate
+
+log = logging.getLogger(__name__)
+
+_EARLIER = 50  # runs among which a new policy looks for those that go already
+_JITTER = 0.05  # seconds of a pause between tries, times their number, at the most
+_CONTENDED = 2 * SECOND  # before a run asks again for a slot that others kept writing
+
+
+class _Next(Enum):
+    GO = "go"
+    ASK = "ask again"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asking:
+    """A run that asks for its turn."""
+
+    desk: Desk
+    ticket: Ticket
+    message: Message
+    options: Options
+    me: Waiter
+
+    @property
+    def owner(self) -> str:
+        return self.message.run.owner
+
+    def pause(self, again: int) -> None:
+        """Before try number ``again``: whoever else writes this slot gets a chance."""
+        _pause(self.desk, again)
+
+
+def take_turn(
+    desk: Desk, ticket: Ticket, message: Message, revision: Revision | None, policies: Policies
+) -> Outcome | None:
+    """Ask for the turn of a run; None: it may take its lease. Costs nothing where runs of the schedule may overlap."""
+    if revision is None or not revision.definition.options.is_exclusive:
+        return None
+    until = None if policies.deadline is None else message.due + int(policies.deadline * SECOND)
+    me = Waiter(message.backfill is not None, _pair(message), until)
+    asking = _Asking(desk=desk, ticket=ticket, message=message, options=revision.definition.options, me=me)
+    for again in range(TRIES):
+        if again:
+            asking.pause(again)
+        answer = _ask(asking)
+        if answer is _Next.GO:
+            return None
+        if isinstance(answer, Outcome):
+            return answer
+    log.warning("overlap.contended", extra={"run_id": str(message.run)})
+    until = desk.clock() + _CONTENDED
+    if desk.postpone(ticket, message, until):
+        return Outcome(gone=True, action="postponed", why="contended", message=message)
+    return desk.kept(ticket, "contended", message, after=_CONTENDED)
+
+
+def _pair(message: Message) -> Pair:
+    return Pair(message.run.key, message.revision)
+
+
+def _pause(desk: Desk, again: int) -> None:
+    desk.wait(desk.random.random() * _JITTER * again)
+
+
+def _ask(asking: _Asking) -> Outcome | _Next:
+    """One try."""
+    held = read_slot(asking.owner, asking.desk.services)
+    decision = decide(_prepared(asking, held.slot), asking.me, asking.options)
+    match decision.turn:
+        case Turn.GO:
+            return _Next.GO if _write(asking, held, decision) else _Next.ASK
+        case Turn.WAIT:
+            return _wait(asking, held, decision)
+        case Turn.SKIP:
+            return _skip(asking, held, decision)
+        case Turn.CANCEL:
+            return _wait(asking, held, decision) if _all_asked(asking, decision) else _Next.ASK
+        case Turn.TERMINATE:
+            _terminate(asking, decision.others)
+            return _Next.ASK
+
+
+def _prepared(asking: _Asking, slot: Slot) -> Slot:
+    """The slot under this run's policy, without what has ended, as far as the decision rests on it."""
+    services, owner, me = asking.desk.services, asking.owner, asking.me
+    if slot.holds(me.pair):
+        return slot
+    if slot.revision < asking.message.revision:
+        earlier = services.ledger.latest(owner, upto=asking.desk.clock())
+        slot = governed(slot, asking.message.revision, asking.options, islice(earlier, _EARLIER))
+    slot = pruned(owner, slot, services)
+    most = 1 if asking.options.overlap is Overlap.BUFFER_ONE else asking.options.buffer
+    if not slot.room and len(slot.waiting) >= most:  # the line is full, unless some of it has been taken back
+        slot = slot.without(ended(owner, [waiter.pair for waiter in slot.waiting], services))
+    return slot
+
+
+def _write(asking: _Asking, held: Held, decision: Decision) -> bool:
+    """Write what was decided, and send for the others who moved up by it. False: somebody else was faster."""
+    services = asking.desk.services
+    if not write_slot(held, decision.slot, services):
+        return False
+    others = [pair for pair in newcomers(held.slot, decision.slot) if pair != asking.me.pair]
+    try:
+        send_for(asking.owner, others, services, asking.desk.clock)
+    except Unavailable as problem:  # then the ticker does
+        log.warning("overlap.not_sent", extra={"owner": asking.owner, "error": str(problem)})
+    return True
+
+
+def _wait(asking: _Asking, held: Held, decision: Decision) -> Outcome | _Next:
+    """Into the line; the message goes, because whoever moves a run up sends it a new one."""
+    desk, message = asking.desk, asking.message
+    if not _write(asking, held, decision):
+        return _Next.ASK
+    desk.services.ledger.move(message.run, line_up(revision=message.revision, reason=decision.reason))
+    look_after(asking.owner, asking.me.pair, desk.services, desk.clock())
+    desk.delete(asking.ticket)
+    return Outcome(gone=True, action="postponed", why="overlap", message=message)
+
+
+def _skip(asking: _Asking, held: Held, decision: Decision) -> Outcome | _Next:
+    desk, message = asking.desk, asking.message
+    moved = desk.services.ledger.move(
+        message.run, _passed_over(desk, asking.me.pair, RunState.SKIPPED, decision.reason)
+    )
+    if not moved.applied:
+        if asking.me.pair.is_over(moved.run):
+            return _Next.GO  # ended or taken over: the refused lease says which
+        return _wait(asking, held, forced_to_wait(decision.slot, asking.me))
+    _write(asking, held, decision)
+    desk.delete(asking.ticket)
+    log.info("run.skipped", extra={"run_id": str(message.run), "job": message.job, "reason": decision.reason})
+    return Outcome(gone=True, action="refused", why="overlap", state=RunState.SKIPPED, message=message)
+
+
+def _passed_over(desk: Desk, pair: Pair, to: RunState, reason: str) -> Transition:
+    now = desk.clock()
+    return pass_over(to=to, revision=pair.revision, now=now, expires=desk.expires(now), reason=reason)
+
+
+def _all_asked(asking: _Asking, decision: Decision) -> bool:
+    """Ask the holders to end and take the place of those in the line; False if the slot is another one by that."""
+    desk, owner = asking.desk, asking.owner
+    reason = f"overlap: the later run {asking.me.pair.key} is in its place"
+    for pair in decision.replaced:
+        moved = desk.services.ledger.move(ref_of(owner, pair), _passed_over(desk, pair, RunState.CANCELLED, reason))
+        if not (moved.applied or pair.is_over(moved.run)):
+            return False  # it has moved up meanwhile
+    over = [pair for pair in decision.others if _ended_by_asking(asking, pair)]  # all of them are asked
+    return not over
+
+
+def _ended_by_asking(asking: _Asking, pair: Pair) -> bool:
+    """Ask a holder to end; whether it has ended by that, because no worker had it."""
+    try:
+        return cancel_run(ref_of(asking.owner, pair), asking.desk.services, asking.desk.clock).is_terminal
+    except (NotFound, Conflict):
+        return True
+
+
+def _terminate(asking: _Asking, others: Sequence[Pair]) -> None:
+    """The holders have ended from now on: their workers' heartbeats and settles are refused."""
+    desk = asking.desk
+    reason = f"overlap: the later run {asking.me.pair.key} is in its place"
+    for pair in others:
+        now = desk.clock()
+        ending = terminate(revision=pair.revision, now=now, expires=desk.expires(now), reason=reason)
+        if desk.services.ledger.move(ref_of(asking.owner, pair), ending).applied:
+            log.warning("run.terminated", extra={"run_id": str(ref_of(asking.owner, pair)), "reason": reason})
+
+
+def give_way(desk: Desk, message: Message, revision: Revision | None, outcome: Outcome) -> None:
+    """A run has ended at this worker: whoever waits for it moves up at once. If this fails, the ticker sees to it."""
+    if revision is None or not revision.definition.options.is_exclusive:
+        return
+    if outcome.state not in TERMINAL and outcome.why != "ended":
+        return
+    try:
+        advance(
+            message.run.owner,
+            desk.services,
+            desk.clock,
+            gone=[_pair(message)],
+            pause=lambda again: _pause(desk, again),
+        )
+    except MinutehandError as problem:
+        log.warning("overlap.not_moved_up", extra={"run_id": str(message.run), "error": str(problem)})
