@@ -14,13 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from minutehand.model.moment import SECOND
-from minutehand.model.run import Failure, RunState
+from minutehand.model.run import Failure, Run, RunState
 from minutehand.runs.clauses import Absent, Clause, Compare, OneOf, Value, either, every
 
 LEASE = 60 * SECOND  # how long a worker may be silent before its run is given to another
 HEARTBEAT = 20 * SECOND  # LEASE - HEARTBEAT > SKEW + the pause of a process that we tolerate
 SKEW = 10 * SECOND  # how far clocks may differ before a lease is stolen too early
 
+# What the row of a fire has only if a backfill claimed it.
+OF_BACKFILL = ("backfill", "defined_by", "payload", "payload_ref")
 UNBEGUN = ("QUEUED", "RETRYING", "CONTINUED")  # the states that a lease starts from, beside an abandoned one
 ERROR_TEXT = (
     240  # characters of an error kept in the run's own row, which must stay under 1 KB; the attempt's row has more
@@ -136,8 +138,28 @@ def take_over(*, revision: int, job: str, not_before: int, now: int, queued: boo
             "ended_at": None,
             "ttl": None,
             "unstarted": None,
+            **dict.fromkeys(OF_BACKFILL),
         },
         already=every(same_revision(revision), never_leased()),
+    )
+
+
+def revive(*, claim: Run) -> Transition:
+    """A fire whose run was refused before it ever started is claimed by a backfill, under the schedule's current revision."""
+    return Transition(
+        name="revive",
+        to=RunState.QUEUED,
+        guard=every(Compare("rev", "<=", claim.revision), Compare("unstarted", "=", True)),
+        changes={
+            "state": RunState.QUEUED,
+            "rev": claim.revision,
+            "job": claim.job,
+            "not_before": claim.not_before,
+            "created_at": claim.created_at,
+            **{name: getattr(claim, name) for name in OF_BACKFILL},
+            **dict.fromkeys(("reason", "ended_at", "ttl", "unstarted")),
+        },
+        already=every(same_revision(claim.revision), never_leased(), Compare("backfill", "=", claim.backfill or "")),
     )
 
 
@@ -220,7 +242,7 @@ def shadow(*, revision: int, now: int, expires: int) -> Transition:
         to=RunState.SHADOWED,
         guard=every(same_revision(revision), due(now), not_cancelled(), never_leased()),
         changes=_ended(RunState.SHADOWED, now, expires, "shadow") | {"started_at": now},
-        already=Compare("state", "=", RunState.SHADOWED),
+        already=every(Compare("state", "=", RunState.SHADOWED), Compare("started_at", "=", now)),
     )
 
 
