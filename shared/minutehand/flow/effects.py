@@ -12,6 +12,7 @@ from typing import Any
 
 from minutehand.errors import Continue, InvalidInput, LeaseLost, RunCancelled, Unavailable
 from minutehand.flow.assignment import Assignment
+from minutehand.flow.in_flight import InFlight
 from minutehand.flow.ports import BesideKind
 from minutehand.model.message import INLINE_PAYLOAD
 from minutehand.model.names import check_name, is_text
@@ -30,23 +31,35 @@ class Effects:
     def __init__(self, assignment: Assignment, remaining: Callable[[], float | None]) -> None:
         self._assignment, self._remaining = assignment, remaining
         self._lock = threading.RLock()
+        self._in_flight = InFlight()
         self._beside: Beside | None = None
         self._steps: dict[str, str] = {}
 
     # Steps.
 
     def step(self, name: str, function: Callable[[], Any]) -> Any:
-        """Run ``function`` unless this run has recorded the step; its result, from now or from then."""
+        """Run ``function`` unless this run has recorded the step; its result, from now or from then.
+
+        Another thread or task that is at the same step is waited for.
+        """
         check_name(name, "step")
         self.raise_if_cancelled()
         if inspect.iscoroutinefunction(function):
             return self._step_async(name, function)
-        known = self._recorded(name)
-        return self._record(name, _plain(name, function())) if known is None else json.loads(known)
+        while True:
+            with self._in_flight.turn(name) as mine:
+                if mine:
+                    known = self._recorded(name)
+                    return self._record(name, _plain(name, function())) if known is None else json.loads(known)
+            self.raise_if_cancelled()
 
     async def _step_async(self, name: str, function: Callable[[], Any]) -> Any:
-        known = self._recorded(name)
-        return self._record(name, await function()) if known is None else json.loads(known)
+        while True:
+            async with self._in_flight.turn_async(name) as mine:
+                if mine:
+                    known = self._recorded(name)
+                    return self._record(name, await function()) if known is None else json.loads(known)
+            self.raise_if_cancelled()
 
     def _recorded(self, name: str) -> str | None:
         with self._lock:

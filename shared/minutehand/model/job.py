@@ -89,6 +89,8 @@ class Context:
         An ``async`` function is awaited: ``await ctx.step("charge", charge)``. A step whose process dies between its effect and
         its record runs again; ``idempotency_key`` closes that gap where the effect happens. Raises LeaseLost if another worker
         has the run, RunCancelled if its owner cancelled it, InvalidInput for a result that is not JSON.
+
+        Threads and tasks that come to the same step at once take turns: one runs it, the others get its result.
         """
         return self.effects.step(name, function)
 
