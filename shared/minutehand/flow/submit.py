@@ -62,7 +62,10 @@ def _put(entry: Entry, services: Services) -> None:
 
 def _same_or_raise(existing: Run, run: Run, *, same_time: bool) -> None:
     """The same key must mean the same order."""
-    for field in ("job", "payload", "payload_ref", "overrides", "queue"):
+    asked = (
+        ("job", "payload", "payload_ref", "overrides", "queue") if run.ref.is_one_off else ("payload", "payload_ref")
+    )
+    for field in asked:
         if getattr(existing, field) != getattr(run, field):
             raise AlreadyExists(f"idempotency_key: run {run.ref} exists with another {field}; use another key")
     if same_time and existing.due != run.due:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from minutehand.flow.backfill_piece import piece
 from minutehand.flow.handle import handle
 from minutehand.flow.handled import Handled
 from minutehand.flow.ports import Clock, Services
@@ -99,5 +100,6 @@ def put_again(entry: Entry, due: int, services: Services) -> bool:
 KINDS: dict[EntryKind, Kind] = {
     EntryKind.RUN: _run,
     EntryKind.WATCH: _watch,
+    EntryKind.BACKFILL: piece,
     EntryKind.SLOT: look_at,
 }

@@ -12,6 +12,7 @@ from typing import Protocol
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.flow.admit import expired, hold, taken_back, unknown_job
 from minutehand.flow.assignment import Assignment, Ended, Failed
+from minutehand.flow.backfill_lanes import move_on
 from minutehand.flow.desk import Desk
 from minutehand.flow.effects import Effects
 from minutehand.flow.freeze import frozen
@@ -22,6 +23,7 @@ from minutehand.flow.overlap import give_way, take_turn
 from minutehand.flow.perform import perform
 from minutehand.flow.ports import Delivery, Revisions
 from minutehand.flow.settle import settle
+from minutehand.flow.shadow import shadowed
 from minutehand.flow.turns import Turns
 from minutehand.model.freeze import freeze_key
 from minutehand.model.job import Context, Job, RunLogger
@@ -33,6 +35,7 @@ from minutehand.model.policies import Delivery as DeliveryPolicy
 from minutehand.model.policies import Policies
 from minutehand.model.run import Run
 from minutehand.model.schedule import Revision
+from minutehand.runs.backfill import backfill_id, unhurried
 from minutehand.runs.transitions import LEASE
 from minutehand.schedule import zone
 
@@ -116,7 +119,8 @@ class Worker:
                 outcome = self._process(task)
                 if task.message is not None:
                     give_way(self.desk, task.message, task.revision, outcome)
-                return outcome
+            move_on(outcome, self.desk.services, self.desk.clock)
+            return outcome
         except Unavailable as problem:
             log.warning("work.unavailable", extra={"run_id": str(task.ticket.ref), "error": str(problem)})
             return self._keep(task, "unavailable", _SOON)
@@ -142,6 +146,8 @@ class Worker:
         if job is None:
             return unknown_job(desk, task.ticket, message, task.delivery.body)
         policies = job.policies.overridden(message.overrides)
+        if message.backfill is not None:
+            policies = unhurried(policies)
         kept_back = self._not_now(task, message, policies)
         if kept_back is not None:
             return kept_back
@@ -155,6 +161,7 @@ class Worker:
             hold(desk, ticket, message)
             or expired(desk, ticket, message, policies)
             or frozen(desk, ticket, message, task.revisions)
+            or shadowed(desk, ticket, message, task.delivery.body, task.revision, policies)
             or take_turn(desk, ticket, message, task.revision, policies)
         )
 
@@ -227,6 +234,8 @@ def context_of(assignment: Assignment, remaining: Callable[[], float | None]) ->
         logger=RunLogger(logging.getLogger(f"minutehand.job.{assignment.job.name}"), ids),
         remaining=remaining,
         effects=Effects(assignment, remaining),
+        missed=message.missed,
+        backfill=backfill_id(message.backfill),
     )
 
 

@@ -15,7 +15,7 @@ from minutehand.runs.clauses import Row, holds
 from minutehand.runs.transitions import LEASE, SKEW, Transition
 
 from docs import generate
-from tests.builders import BOOM, NOON
+from tests.builders import BOOM, NOON, a_run
 from tests.unit.docs.pages import page
 
 Arrow = tuple[str, str, str]  # from, to, transition
@@ -23,6 +23,7 @@ RUNS = page("docs/explanation/runs.md")
 
 GIVEN: dict[str, Any] = {
     "revision": 2,
+    "claim": a_run(revision=2, backfill="b~0"),
     "job": "report",
     "now": NOON,
     "not_before": NOON,
@@ -106,5 +107,5 @@ def test_every_state_is_in_the_drawing() -> None:
 
 def test_nothing_leads_out_of_a_terminal_state_but_what_the_page_admits() -> None:
     out = {(source, name) for source, target, name in drawn() if source in TERMINAL}
-    refused = {(state, name) for state in ("SUPERSEDED", "CANCELLED") for name in ("take_over", "skip")}
+    refused = {(state, name) for state in ("SUPERSEDED", "CANCELLED") for name in ("take_over", "skip", "revive")}
     assert out == refused | {("DEAD", "bury"), ("SKIPPED", "recount")}

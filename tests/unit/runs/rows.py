@@ -10,11 +10,13 @@ from minutehand.model.run import RunState
 from minutehand.runs import transitions as t
 from minutehand.runs.transitions import LEASE, SKEW, Transition
 
-from tests.builders import BOOM, NOON, OWNER
+from tests.builders import BOOM, NOON, OWNER, a_run
 
 Row = dict[str, Any]
 NOW = NOON + 10 * MINUTE
 EXPIRES = NOW + 90 * DAY
+
+A_CLAIM = a_run(revision=3, not_before=NOW, backfill="b~0", defined_by=1, payload='{"n":1}')  # a backfill's
 
 _BASE: Row = {
     "owner": OWNER,
@@ -73,6 +75,7 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
     return {
         "take over queued": (build(t.take_over, queued=True, **over), {"queued", "queued, cancel asked"}),
         "take over refused": (build(t.take_over, queued=False, **over), {"paused", "superseded"}),
+        "revive": (build(t.revive, claim=A_CLAIM), {"paused", "superseded"}),
         "refuse": (
             build(t.refuse, to=RunState.CANCELLED, revision=2, reason="paused", **end),
             {"queued", "queued, cancel asked"},
