@@ -27,6 +27,7 @@ class Settings:
     work_queue: str | None = (
         None  # MINUTEHAND_WORK_QUEUE: the declared queue that a worker serves; None: the default one
     )
+    logs: str | None = None  # MINUTEHAND_LOGS: the folder that processes here log to; None: CloudWatch Logs has them
     retention_days: int = 90  # MINUTEHAND_RETENTION_DAYS: how long an ended run stays in the ledger
     shards: int = DEFAULT_SHARDS  # MINUTEHAND_SHARDS: of a new agenda; it may only grow
 
@@ -60,6 +61,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         "bucket": given.get("MINUTEHAND_BUCKET"),
         "jobs": given.get("MINUTEHAND_JOBS"),
         "work_queue": given.get("MINUTEHAND_WORK_QUEUE"),
+        "logs": given.get("MINUTEHAND_LOGS"),
     }
     numbers = {name: _number(given, f"MINUTEHAND_{name.upper()}") for name in ("retention_days", "shards")}
     return Settings(**{k: v for k, v in {**texts, **numbers}.items() if v is not None})  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from minutehand.cli.schedules import Payload
-from minutehand.cli.shell import console, of, print_json, read_moment, read_payload
+from minutehand.cli.shell import DryRun, Yes, console, of, print_json, read_moment, read_payload
 from minutehand.cli.signals import stop_on_signals
 
 app = typer.Typer(help="Runs that failed for good.", no_args_is_help=True)
@@ -18,7 +18,6 @@ Schedule = Annotated[str | None, typer.Option(help="Of this schedule only.")]
 ErrorType = Annotated[str | None, typer.Option(help="With this exception only, e.g. TimeoutError.")]
 Since = Annotated[str | None, typer.Option(help="Dead since, e.g. 2026-12-24T18:00:00Z. Default: for 24 hours.")]
 Until = Annotated[str | None, typer.Option(help="Dead at this moment already.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 
 _COLUMNS = ("ended_at", "job", "error_type", "error", "reason", "attempts", "id")
 _COLUMNS_REDRIVEN = ("ended_at", "job", "error_type", "id", "redriven_as")
@@ -33,6 +32,7 @@ def list_(
     until: Until = None,
     error_type: ErrorType = None,
     limit: Annotated[int, typer.Option(help="At most so many.")] = 100,
+    cursor: Annotated[str | None, typer.Option(help="Go on after an earlier list.")] = None,
     *,
     include_redriven: Annotated[bool, typer.Option("--include-redriven", help="Also what was repeated.")] = False,
 ) -> None:
@@ -48,11 +48,11 @@ def list_(
             error_type=error_type,
             include_redriven=include_redriven,
             limit=limit,
+            cursor=cursor,
         )
     )
     of(context).list(page.items, (*_COLUMNS, "redriven_as") if include_redriven else _COLUMNS)
-    if page.cursor is not None and not of(context).as_json:
-        console.print(f"[dim]the newest {limit}; there are more: raise --limit or narrow the filter")
+    of(context).more(page)
 
 
 @app.command()
@@ -109,13 +109,20 @@ def purge(
     error_type: ErrorType = None,
     *,
     dry_run: DryRun = False,
+    yes: Yes = False,
 ) -> None:
     """Take dead runs off the list; the runs themselves stay in the ledger."""
-    count = (
-        of(context)
-        .scheduler()
-        .purge(job=job, schedule=schedule, until=read_moment(until, "until"), error_type=error_type, dry_run=dry_run)
-    )
+    scheduler = of(context).scheduler()
+    which: dict[str, Any] = {
+        "job": job,
+        "schedule": schedule,
+        "until": read_moment(until, "until"),
+        "error_type": error_type,
+    }
+    count = scheduler.purge(**which, dry_run=True)
+    if count and not dry_run:
+        of(context).confirm(f"Take {count} runs off the list of dead runs", yes=yes)
+        count = scheduler.purge(**which)
     if of(context).as_json:
         print_json({"count": count, "dry_run": dry_run})
     else:

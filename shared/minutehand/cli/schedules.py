@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from minutehand.cli.shell import Name, console, of, read_payload
+from minutehand.cli.shell import Name, Yes, of, read_payload
 from minutehand.errors import InvalidInput
 from minutehand.model.policies import Retry
 
@@ -97,8 +97,7 @@ def list_(
     scheduler = of(context).scheduler()
     page = scheduler.list_schedules(prefix=prefix, state=state, limit=limit)
     of(context).list(page.items, ("name", "state", "job", "expression", "timezone"))
-    if page.cursor is not None and not of(context).as_json:
-        console.print(f"[dim]the first {limit}; there are more: raise --limit or narrow --prefix")
+    of(context).more(page)
 
 
 @app.command()
@@ -120,8 +119,9 @@ def resume(context: typer.Context, name: Name) -> None:
 
 
 @app.command()
-def delete(context: typer.Context, name: Name, *, drain: Drain = False) -> None:
+def delete(context: typer.Context, name: Name, *, drain: Drain = False, yes: Yes = False) -> None:
     """Delete a schedule; its past runs stay in the ledger."""
+    of(context).confirm(f"Delete schedule {name}", yes=yes)
     of(context).scheduler().delete_schedule(name, drain=drain)
 
 

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -17,11 +16,13 @@ from minutehand.cli.exits import NotConfirmed
 from minutehand.cli.output import print_json, read_moment, read_payload, text_of, values
 from minutehand.client import Scheduler
 from minutehand.settings import Settings
+from minutehand.views import Page
 
 __all__ = [
     "Advance",
     "DryRun",
     "Name",
+    "RunId",
     "Shell",
     "Yes",
     "aside",
@@ -30,7 +31,6 @@ __all__ = [
     "print_json",
     "read_moment",
     "read_payload",
-    "since_and_until",
 ]
 
 console = Console()  # what was asked for
@@ -38,6 +38,7 @@ aside = Console(stderr=True)  # what is said about it: questions, progress, warn
 
 Advance = Callable[[int], None]  # how much is done by now
 Name = Annotated[str, typer.Argument(help="Name of the schedule.")]
+RunId = Annotated[str, typer.Argument(help="As submit and list print it.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 
@@ -77,6 +78,11 @@ class Shell:
         for row in (heading, *rows):
             line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             self.say(line, style="bold" if row is heading else None)
+
+    def more(self, page: Page) -> None:
+        """Say that a list goes on, and how to see the rest."""
+        if page.cursor is not None:
+            self.remark(f"there are more: --cursor '{page.cursor}', or raise --limit")
 
     def say(self, text: str, *, style: str | None = None) -> None:
         """One line for people, as it is."""
@@ -118,12 +124,6 @@ def of(context: typer.Context) -> Shell:
     shell = context.obj
     assert isinstance(shell, Shell)
     return shell
-
-
-def since_and_until(after: datetime | None, before: datetime | None) -> str:
-    """A span in words."""
-    words = (f"after {text_of(after)}" if after else "", f"up to {text_of(before)}" if before else "")
-    return " ".join(word for word in words if word) or "at any time"
 
 
 def _is_nothing(value: object) -> bool:

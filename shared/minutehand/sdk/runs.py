@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -101,19 +102,32 @@ class Runs(Base):
         """
         return views.run_view(cancelling.cancel_run(self._read(run_id).ref, self._services, self._clock))
 
-    def cancel_runs(self, name: str, *, between: tuple[datetime, datetime], dry_run: bool = False) -> int:
+    def cancel_runs(
+        self,
+        name: str,
+        *,
+        between: tuple[datetime, datetime],
+        dry_run: bool = False,
+        on_progress: Callable[[int], None] | None = None,
+        stop: threading.Event | None = None,
+    ) -> int:
         """Cancel the runs of a schedule that have not ended, with fires in ``(between[0], between[1]]``; how many.
 
-        Fires that are not claimed yet are not touched: pause the schedule first if it should stop as well.
+        Fires that are not claimed yet are not touched: pause the schedule first if it should stop as well. ``on_progress`` is told
+        after each how many there are by now; ``stop`` ends it early, and the same call goes on.
         """
         owner = schedule_owner(self.tenant, check_name(name))
         after, upto = (to_ms(moment, "between") for moment in between)
         count = 0
         for run in self._services.ledger.window(owner, after=after, upto=upto):
+            if stop is not None and stop.is_set():
+                break
             if not run.is_terminal:
                 count += 1
                 if not dry_run:
                     cancelling.cancel_run(run.ref, self._services, self._clock)
+                if on_progress is not None:
+                    on_progress(count)
         return count
 
     def retry_run(self, run_id: str) -> Run:

@@ -75,7 +75,7 @@ class TestSchedules:
         for name in ("a-1", "a-2", "b-1"):
             say("schedules", "create", name, "j", "rate(1 hour)")
         assert [line["name"] for line in told(say, "schedules", "list", "--prefix", "a-")] == ["a-1", "a-2"]
-        assert "there are more" in say("schedules", "list", "--limit", "2")[1]
+        assert "there are more" in say("schedules", "list", "--limit", "2")[2]
         assert len(told(say, "schedules", "list", "--limit", "2")) == 2
 
     def test_its_life(self, say: Say) -> None:
@@ -88,7 +88,7 @@ class TestSchedules:
         assert told(say, "schedules", "get", "nightly")[0]["payload"] == [2]
         told(say, "schedules", "update", "nightly", "--payload", "null")
         assert told(say, "schedules", "get", "nightly")[0]["payload"] is None
-        assert say("schedules", "delete", "nightly")[0] == 0
+        assert say("schedules", "delete", "nightly", "--yes")[0] == 0
         assert told(say, "schedules", "list") == []
 
 
@@ -112,10 +112,10 @@ class TestRuns:
         assert [run["due"] for run in oldest] == sorted(run["due"] for run in oldest)
         after = told(say, "runs", "list", "often", "--oldest-first", "--upcoming", "--after", oldest[0]["due"])
         assert after[0]["id"] == oldest[1]["id"]
-        code, out, _ = say("runs", "list", "often", "--limit", "2", "--upcoming")
+        code, out, err = say("runs", "list", "often", "--limit", "2", "--upcoming")
         assert code == 0
         assert "QUEUED" in out
-        assert "there are more" in out
+        assert "there are more" in err
 
 
 class TestPreview:

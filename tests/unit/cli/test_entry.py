@@ -1,0 +1,185 @@
+"""What every command has in common: exit codes, errors for programs, confirmation, colours, completion."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from minutehand import errors
+from minutehand.cli.app import app
+from minutehand.cli.exits import Exit, code_of, code_of_run
+from minutehand.cli.shell import Shell
+from minutehand.errors import AlreadyExists, Conflict, LeaseLost, Misconfigured, NotFinished, NotFound, Unavailable
+from minutehand.model.run import TERMINAL, RunState
+from minutehand.settings import Settings
+
+from tests.unit.cli.scene import Say, environment
+
+CREATE = ("schedules", "create", "s", "j", "rate(1 hour)")
+
+
+def all_commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    children = getattr(command, "commands", None)
+    if children is None:
+        yield path, command
+    for name, child in (children or {}).items():
+        yield from all_commands(child, (*path, name))
+
+
+COMMANDS = dict(all_commands(typer.main.get_command(app)))
+
+
+class TestExitCodes:
+    @pytest.mark.parametrize(
+        ("problem", "code"),
+        [
+            (NotFound("x"), 3),
+            (Conflict("x"), 4),
+            (AlreadyExists("x"), 4),
+            (Unavailable("x"), 5),
+            (Misconfigured("x"), 6),
+            (NotFinished("x"), 7),
+            (LeaseLost("x"), 1),
+            (errors.InvalidInput("f", 1, "p", "r"), 1),
+        ],
+    )
+    def test_errors_tell_apart(self, problem: errors.MinutehandError, code: int) -> None:
+        assert code_of(problem) == code
+
+    def test_every_end_of_a_run_has_its_own(self) -> None:
+        codes = {state: code_of_run(state) for state in TERMINAL}
+        assert codes[RunState.SUCCEEDED] == 0
+        assert len(set(codes.values())) == len(TERMINAL)
+
+    @pytest.mark.cloud
+    def test_as_one_types(self, said: Say) -> None:
+        assert said("schedules").code == 2
+        assert said("schedules", "creat").code == 2
+        assert said("schedules", "get", "s").code == 3
+        assert said(*CREATE).code == 0
+        assert said(*CREATE).code == 4
+
+
+class TestJson:
+    @pytest.mark.cloud
+    @pytest.mark.parametrize("words", [("--json", "schedules", "get", "s"), ("schedules", "get", "s", "--json")])
+    def test_before_and_behind_a_command(self, said: Say, words: tuple[str, ...]) -> None:
+        said(*CREATE)
+        assert said(*words).json[0]["name"] == "s"
+
+    @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+    def test_every_command_takes_it(self, path: tuple[str, ...]) -> None:
+        assert "--json" in {name for parameter in COMMANDS[path].params for name in parameter.opts}
+
+    @pytest.mark.cloud
+    def test_errors_too(self, said: Say) -> None:
+        missing = said("--json", "schedules", "get", "s")
+        assert (missing.out, missing.problem["error"], missing.problem["exit_code"]) == ("", "NotFound", 3)
+        bad = said("schedules", "create", "s", "j", "61 * * * *", "--json").problem
+        assert (bad["error"], bad["field"], bad["exit_code"]) == ("ExpressionError", "expression", 1)
+        assert bad["remedy"]
+        assert "position" in bad
+        usage = said("--json", "schedules", "create")
+        assert (usage.problem["error"], usage.code) == ("Usage", 2)
+
+    def test_a_bad_setting_is_an_error_like_any_other(
+        self, said_of_nothing: Say, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("MINUTEHAND_SHARDS", "many")
+        assert said_of_nothing("--json", "schedules", "list").problem["exit_code"] == 6
+
+
+@pytest.fixture
+def said_of_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
+    """Commands where there is no cloud."""
+    from tests.unit.cli.scene import speaker
+
+    return speaker(Settings(endpoint="http://127.0.0.1:1", region="us-east-1"), monkeypatch, capsys)
+
+
+@pytest.mark.cloud
+class TestConfirmation:
+    def test_without_a_terminal_it_takes_a_yes(self, said: Say) -> None:
+        said(*CREATE)
+        refused = said("schedules", "delete", "s")
+        assert refused.code == Exit.NOT_CONFIRMED
+        assert "--yes" in refused.err
+        assert said("schedules", "get", "s").code == 0
+        assert said("--json", "schedules", "delete", "s").problem["error"] == "NotConfirmed"
+        assert said("schedules", "delete", "s", "--yes").code == 0
+        assert said("schedules", "get", "s").code == 3
+
+    @pytest.mark.parametrize(("answer", "code", "left"), [("n\n", 8, 0), ("\n", 8, 0), ("y\n", 0, 3)])
+    def test_at_a_terminal_it_asks(
+        self, said: Say, local_settings: Settings, answer: str, code: int, left: int
+    ) -> None:
+        said(*CREATE)
+        ours, theirs = pty.openpty()
+        asked = subprocess.Popen(
+            [sys.executable, "-m", "minutehand", "schedules", "delete", "s"],
+            env={**os.environ, **environment(local_settings), "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdin=theirs,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        os.write(ours, answer.encode())
+        _, err = asked.communicate(timeout=60)
+        assert asked.returncode == code, err
+        assert "Delete" in err
+        assert said("schedules", "get", "s").code == left
+        os.close(ours)
+        os.close(theirs)
+
+
+class TestLooks:
+    @pytest.mark.cloud
+    def test_nothing_is_cut_or_wrapped(self, said: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "40")
+        name, words = "n" * 150, "long " * 60
+        assert said("schedules", "create", name, "j", "rate(1 hour)", "--description", words).code == 0
+        assert f"description  {words.strip()}" in re.sub(
+            " +", "  ", said("schedules", "get", name).out.replace("long  ", "long ")
+        ) or (words.strip() in said("schedules", "get", name).out)
+        assert name in said("schedules", "list").out
+
+    @pytest.mark.parametrize(("no_colour", "coloured"), [("1", False), ("", True)])
+    def test_no_color(self, tmp_path: Path, no_colour: str, coloured: bool) -> None:
+        """Against a terminal: a pipe has no colours anyway."""
+        environ = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "TERM": "xterm-256color",
+            "NO_COLOR": no_colour,
+        }
+        environ |= {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_REGION": "us-east-1"}
+        ours, theirs = pty.openpty()
+        subprocess.run([sys.executable, "-m", "minutehand", "doctor"], env=environ, stdout=theirs, check=False)
+        shown = os.read(ours, 100_000).decode()
+        os.close(ours)
+        os.close(theirs)
+        assert "nobody answers" in shown
+        assert bool(re.search(r"\x1b\[[0-9;]*3[1-7]m", shown)) is coloured
+
+    def test_progress_is_for_those_who_watch(self, capsys: pytest.CaptureFixture[str]) -> None:
+        with Shell(Settings()).progress("working", 10) as advance:
+            advance(5)
+        assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_shell_completes_commands(shell: str) -> None:
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "_MINUTEHAND_COMPLETE": f"complete_{shell}"}
+    environ |= {"COMP_WORDS": "minutehand sched", "COMP_CWORD": "1"}
+    environ |= {"_TYPER_COMPLETE_ARGS": "minutehand sched", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    asked = subprocess.run(
+        [sys.executable, "-m", "minutehand"], env=environ, capture_output=True, text=True, check=False
+    )
+    assert "schedules" in asked.stdout
