@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import tempfile
 import threading
@@ -22,7 +23,7 @@ from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT, Settings
 
 _READY = 30.0  # seconds for the workers to be ready; 1 to 3 are usual
 _LOOK = 0.05  # seconds between looks at their logs
-_SHELL_NEEDS = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")
+_SHELL_NEEDS = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_DEFAULT_REGION")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +40,8 @@ class Installation:
     def exports(self) -> str:
         """The shell command after which another terminal reaches it."""
         variables = {name: self.environment[name] for name in _SHELL_NEEDS}
-        variables["MINUTEHAND_BUCKET"] = str(self.settings.bucket)
-        return "export " + " ".join(f"{name}={value}" for name, value in variables.items())
+        variables |= {"MINUTEHAND_BUCKET": str(self.settings.bucket), "MINUTEHAND_LOGS": str(self.folder)}
+        return "export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
 
     def wait_until_ready(self, stop: threading.Event) -> None:
         """Return when every worker says that it takes orders; Unavailable if one does not."""
