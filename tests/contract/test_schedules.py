@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from minutehand.flow.ports import Services
+from minutehand.flow.ports import Record, Services
 from minutehand.model.moment import MINUTE
 from minutehand.model.policies import Delivery, Overrides, Retry, Start
 from minutehand.model.schedule import ClosedBy, Head, Revision, ScheduleState
@@ -158,6 +158,30 @@ def test_a_head_may_move_alone(services: Services) -> None:
     gone = a_head(2, state=ScheduleState.DELETED)
     assert services.schedules.close(gone, expected=1, revision=None)
     assert services.schedules.head("acme", "report") == gone, "a deleted head stays"
+
+
+# Client tokens.
+
+
+def a_token(version: int = 1, **body: object) -> Record:
+    return Record(owner="acme/~token", key="~token~t", version=version, body=body, expires=T0)
+
+
+def test_a_token_stands_and_falls_with_its_transaction(services: Services) -> None:
+    head, first = armed(services)
+    lost = services.schedules.close(a_head(3), expected=2, revision=None, token=a_token())
+    assert not lost
+    assert services.records.read("acme/~token", "~token~t") is None
+    paused = a_head(2, state=ScheduleState.PAUSED)
+    assert services.schedules.close(paused, expected=1, revision=closed(first), token=a_token(said="ä"))
+    assert services.records.read("acme/~token", "~token~t") == a_token(said="ä")
+    again = {"expected": 2, "previous": None, "revision": a_revision(2), "entry": None}
+    assert not services.schedules.arm(a_head(3, revision=2), **again, token=a_token())  # type: ignore[arg-type]
+    assert services.schedules.head("acme", "report") == paused, "the token was another call's"
+    assert revision_of(services, 2) is None
+    assert services.schedules.arm(a_head(3, revision=2), **again, token=a_token(2))  # type: ignore[arg-type]
+    assert services.records.read("acme/~token", "~token~t") == a_token(2), "one that is over is replaced"
+    assert head.version == 1
 
 
 # Complete.

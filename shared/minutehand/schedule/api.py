@@ -70,7 +70,7 @@ def pin(rule: Rule, *, anchor: int, key: str | None, seed: str | None = None) ->
     _check_near(rule, first, anchor)
     if rule.max_fires is None or rule.last is not None:
         return pinned
-    return replace(pinned, last=rule.plan.final(anchor, key))
+    return replace(pinned, last=pinned.plan.final(anchor, key))
 
 
 def _check_near(rule: Rule, due: int | None, now: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from enum import Enum
 from typing import Any
 
@@ -18,11 +19,13 @@ from minutehand.model.payload import size
 from minutehand.model.policies import Overrides, Start
 from minutehand.model.queue import DEFAULT_QUEUE, check_queue, declared_name
 from minutehand.model.run import Run
-from minutehand.model.schedule import Definition
+from minutehand.model.schedule import Definition, ScheduleState
 from minutehand.schedule import Rule
 from minutehand.sdk.queues import check_declared
 from minutehand.services import connect, system_clock
 from minutehand.settings import Settings, from_environment
+
+_NEIGHBOURS = 200  # names that one that is not there is compared with
 
 
 class Unset(Enum):
@@ -70,6 +73,14 @@ class Base:
         if run is None:
             raise NotFound(f"run_id={run_id!r}: tenant {self.tenant!r} has no such run, or its retention is over")
         return run
+
+    def _no_schedule(self, name: str) -> NotFound:
+        """The error for a schedule that is not there, with its neighbours."""
+        page = self._services.schedules.page(self.tenant, prefix=name[:1], limit=_NEIGHBOURS, cursor=None)
+        names = [head.name for head in page.items if head.state is not ScheduleState.DELETED]
+        near = [repr(other) for other in get_close_matches(name, names)]
+        remedy = f"did you mean {' or '.join(near)}?" if near else "list_schedules() shows those it has"
+        return NotFound(f"name={name!r}: tenant {self.tenant!r} has no schedule of that name; {remedy}")
 
     def _job_name(self, job: str) -> str:
         check_name(job, "job")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from difflib import get_close_matches
 from itertools import islice, pairwise
 from typing import Any
 
 from minutehand import views
 from minutehand.arguments import checked_limit
-from minutehand.errors import NotFound
 from minutehand.flow import chain
 from minutehand.flow.chain import Health
 from minutehand.flow.create import read_revision
@@ -30,7 +28,6 @@ _UPCOMING = 5  # next fires that get_schedule shows
 _DESCRIBED = 10  # next fires and last runs that describe_schedule shows
 _REVISIONS = 20  # of a description
 _READ = 25  # heads that are read at once at least: many deleted ones in a row must not cost a query each
-_NEIGHBOURS = 200  # names that one that is not there is compared with
 _AGES = 10**13  # ms: as far as fires are looked for
 _REMEDIES = {
     Health.MISSING: "no further fire would be claimed: `minutehand audit` puts the entry back, as the auditor does every hour",
@@ -65,14 +62,6 @@ class Reading(Base):
         if head is None or head.state is ScheduleState.DELETED:
             raise self._no_schedule(name)
         return head
-
-    def _no_schedule(self, name: str) -> NotFound:
-        """The error for a name that is not there, with its neighbours."""
-        page = self._services.schedules.page(self.tenant, prefix=name[:1], limit=_NEIGHBOURS, cursor=None)
-        names = [head.name for head in page.items if head.state is not ScheduleState.DELETED]
-        near = [repr(other) for other in get_close_matches(name, names)]
-        remedy = f"did you mean {' or '.join(near)}?" if near else "list_schedules() shows those it has"
-        return NotFound(f"name={name!r}: tenant {self.tenant!r} has no schedule of that name; {remedy}")
 
     def _last_fired(self, head: Head) -> int | None:
         runs = self._services.ledger.latest(head.owner, upto=self._clock())

@@ -144,7 +144,10 @@ class Runs(Base):
         cursor: str | None = None,
         newest_first: bool = False,
     ) -> Page:
-        """Runs of a schedule with fires in ``(after, before]``, in order of time. Runs of a deleted schedule too."""
+        """Runs of a schedule with fires in ``(after, before]``, in order of time. Runs of a deleted schedule too.
+
+        Raises InvalidInput, NotFound (there never was a schedule of that name), Unavailable.
+        """
         page = self._services.ledger.page(
             schedule_owner(self.tenant, check_name(name)),
             after=None if after is None else to_ms(after, "after"),
@@ -153,4 +156,6 @@ class Runs(Base):
             cursor=cursor,
             newest_first=newest_first,
         )
+        if not page.items and self._services.schedules.head(self.tenant, name) is None:
+            raise self._no_schedule(name)
         return Page(items=[views.run_view(run) for run in page.items], cursor=page.cursor)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from minutehand import RunState, ScheduleState
 from minutehand.errors import NotFound
 
-from tests.unit.flow.world import START, Faults, World, at
+from tests.builders import a_head
+from tests.unit.flow.world import NOON, START, Faults, World, at
 
 
 def named(world: World, *names: str) -> None:
@@ -67,6 +69,67 @@ def test_a_cut_page_goes_on_where_it_was_cut() -> None:
     for name in names[:10]:
         world.scheduler.delete_schedule(name)
     assert listed(world, limit=7) == [names[i : i + 7] for i in range(10, 40, 7)]
+
+
+def labelled(world: World) -> None:
+    """Five schedules that differ in all that can be asked for."""
+    create = world.scheduler.upsert_schedule
+    create("a", "note", "0 18 * * *", tags={"team": "x", "env": "prod"}, managed_by="acme.jobs")
+    create("b", "once", "0 18 * * *", tags={"team": "y"}, managed_by="acme.jobs")
+    create("c", "bad", "0 18 * * *", tags={"team": "x"})
+    create("d", "note", "0 18 * * *", managed_by="other")
+    create("e", "note", "0 18 * * *", tags={"team": ""})
+    world.scheduler.pause_schedule("d")
+    for name, failing in (("c", 3), ("d", 1)):
+        head = world.services.schedules.head("acme", name)
+        assert head is not None
+        world.memory.put_head(replace(head, failing=failing, failed_at=NOON, failed_run=f"acme/{name}#1"))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"),
+    [
+        ({}, "abcde"),
+        ({"job": "note"}, "ade"),
+        ({"tag": ("team", "x")}, "ac"),
+        ({"tag": ("team", "")}, "e"),
+        ({"tag": "team"}, "abce"),
+        ({"tag": ["env"]}, "a"),
+        ({"failing": True}, "cd"),
+        ({"failing": False}, "abe"),
+        ({"managed_by": "acme.jobs"}, "ab"),
+        ({"job": "note", "state": "ACTIVE", "tag": "team", "failing": False}, "ae"),
+        ({"job": "nowhere"}, ""),
+    ],
+)
+def test_a_listing_may_be_of_those_that_meet_conditions(wanted: dict[str, object], names: str) -> None:
+    world = World()
+    labelled(world)
+    assert listed(world, **wanted) == [list(names)]
+    assert [name for page in listed(world, limit=1, **wanted) for name in page] == list(names)
+
+
+def test_a_failing_one_says_since_when_and_where_to_look() -> None:
+    world = World()
+    labelled(world)
+    (first, _) = world.scheduler.list_schedules(failing=True).items
+    assert (first.failing, first.failed_at, first.failed_run) == (3, START, "acme/c#1")
+
+
+def test_one_call_reads_no_more_than_so_many() -> None:
+    """A filter that hardly anything meets: pages come back short, and each goes on where the last one ended."""
+    world, faults = World(), Faults()
+    for number in range(4_400):
+        world.memory.put_head(a_head(name=f"s{number:04d}", job="rare" if number in (7, 4_321) else "note"))
+    owner, pages, cursor = world.owner(faults), [], None
+    while True:
+        page = owner.list_schedules(job="rare", cursor=cursor)
+        pages.append([schedule.name for schedule in page.items])
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert pages == [["s0007"], [], ["s4321"]]
+    assert faults.count("Query") == 4_400 // 250 + 1
 
 
 # Schedules.
@@ -143,6 +206,17 @@ def test_a_large_payload_is_shown_whole() -> None:
     assert world.scheduler.get_schedule("s").payload == "x" * 100_000
     run = world.scheduler.submit("note", "y" * 100_000)
     assert world.scheduler.get_run(run.id).payload == "y" * 100_000
+
+
+def test_a_name_that_is_not_there_is_told_with_its_neighbours() -> None:
+    world = World()
+    named(world, "daily-report", "daily-reports", "weekly", "daily-gone")
+    world.scheduler.delete_schedule("daily-gone")
+    for look in (world.scheduler.get_schedule, world.scheduler.describe_schedule, world.scheduler.list_runs):
+        with pytest.raises(NotFound, match=r"'daily-reprot'.*did you mean 'daily-report' or 'daily-reports'\?"):
+            look("daily-reprot")
+        with pytest.raises(NotFound, match="list_schedules"):
+            look("x")
 
 
 # Runs.
