@@ -1,4 +1,4 @@
-"""Deploy the stack to an embedded cloud with the real CDK command line, and see all four deployed functions do their work.
+"""Deploy the stack to an embedded cloud with the real CDK command line, and see all deployed functions do their work.
 
 ``make deploy-local`` runs it. It needs no account, no Docker and no port of its own, and leaves nothing behind.
 """
@@ -26,6 +26,7 @@ from minutehand.local.process import inherited
 
 from .app import STACK
 from .node import wheel_node
+from .queues import worker_part
 
 ROOT = Path(__file__).parents[1]
 CDK = ROOT / ".node" / "node_modules" / "aws-cdk" / "bin" / "cdk"  # where `make setup` puts it
@@ -39,6 +40,8 @@ ASSEMBLY = "cdk.out"
 _LOOK = 0.5  # seconds between looks at the ledger, which has no events
 _SCHEDULE = "every-10-seconds"
 _LATER = "later"
+_QUEUE = "reports"  # that the example declares
+_LANE = worker_part(_QUEUE)
 
 
 @dataclass(kw_only=True)
@@ -87,10 +90,16 @@ def prove(deployment: Deployment, *, patience: float = PATIENCE) -> Iterator[str
     scheduler.create_schedule(_SCHEDULE, "starter.hello", "rate(10 seconds)", payload={"to": "deploy-local"})
     scheduler.create_schedule(_LATER, "starter.hello", f"at({datetime.now(UTC) + BEYOND:%Y-%m-%dT%H:%M:%S})")
     doomed = scheduler.submit("starter.doomed").id
+    report = scheduler.submit("starter.report", {"upto": 100}, queue=_QUEUE).id
 
     _wait_for("the worker", patience, lambda: _count(deployment.runs(), RunState.SUCCEEDED) >= RUNS)
     late = max((run.lateness or timedelta()).total_seconds() for run in deployment.runs())
     yield f"worker: {RUNS} runs of a schedule succeeded, at most {late:.1f} s late"
+
+    _wait_for("the worker of the queue", patience, lambda: scheduler.get_run(report).ended_at is not None)
+    if (result := scheduler.get_run(report).result) != {"sum": 5050} or not _logged(deployment, _LANE, "counted"):
+        raise TimeoutError(f"the report came to {result}, not 5050, or {_LANE} did not run it")
+    yield f"{_LANE}: ran what was sent to queue {_QUEUE}, one of {scheduler.queues()}"
 
     _wait_for("the undertaker", patience, lambda: _logged(deployment, "undertaker", "run.dead"))
     if (state := scheduler.get_run(doomed).state) is not RunState.DEAD:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-from minutehand import Context, Retry, job
+from minutehand import Context, Queue, Retry, job
+
+Queue("reports", concurrency=2, memory=1024)  # a queue, and a worker of this size, for what is large
 
 
 @job("starter.hello")
@@ -18,3 +20,11 @@ def hello(ctx: Context, payload: dict[str, Any]) -> None:
 def doomed(ctx: Context, payload: Any) -> None:  # noqa: ARG001 — a job takes both
     """Fail for good, to see where dead runs go."""
     raise RuntimeError("this job always fails")
+
+
+@job("starter.report", queue="reports")
+def report(ctx: Context, payload: dict[str, Any]) -> dict[str, int]:
+    """Count to a number, away from the small jobs; the result is kept with the run."""
+    numbers = range(1, payload.get("upto", 1_000) + 1)
+    ctx.logger.info("counted", extra={"upto": len(numbers)})
+    return {"sum": sum(numbers)}
