@@ -32,7 +32,7 @@ class ManualClock:
         """Move on. Raises InvalidInput for a length of time below zero."""
         if by < timedelta(0):
             raise InvalidInput("by", by, "is negative", "a clock moves forward; make a new one to start earlier")
-        self._ms += by // timedelta(milliseconds=1)
+        self.reach(self._ms + by // timedelta(milliseconds=1))
 
     def move_to(self, at: datetime) -> None:
         """Move on to a moment (aware); one that has passed already leaves the clock as it is."""

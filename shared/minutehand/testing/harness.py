@@ -1,7 +1,8 @@
 """Test your own jobs and schedules: a whole Minutehand in memory, whose time passes when you say so.
 
 Everything that runs in production runs here, from the schedule's expression to the retry: only tables, queues and the clock are
-replaced. Jobs run in the thread that calls ``advance``, each at the very instant at which it would start.
+replaced. Jobs run in the thread that calls ``advance``, each at the very instant at which it would start. A job that puts
+``harness.clock`` forward takes so long, and its heartbeats happen meanwhile: it sees its cancellation, and others its progress.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from minutehand.flow.tick import tick
 from minutehand.jobs import Registry, default_registry, load
 from minutehand.model.message import Unreadable, decode
 from minutehand.model.moment import MINUTE, SECOND, to_ms
+from minutehand.testing.beats import BeatingClock
 from minutehand.testing.clock import ManualClock
 from minutehand.testing.memory import Memory
 from minutehand.testing.process import Hand, bury_all, make_worker
@@ -50,12 +52,14 @@ class Harness:
         self, jobs: Registry | str | None = None, *, at: datetime, tenant: str = "default", seed: int = 0
     ) -> None:
         known = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs
-        self.clock = ManualClock(at)
+        self._beating = BeatingClock(at)
+        self.clock: ManualClock = self._beating
         queues = [queue.name for queue in known.queues()]
         self.memory = Memory(self.clock, shards=1, queues=queues)
         self._services = self.memory.connect()
         self.scheduler = Scheduler(tenant, jobs=known, services=self._services, clock=self.clock)
         self._hands = [self._hand(queue, known, random.Random(seed)) for queue in (None, *queues)]
+        self._beating.heartbeats += [hand.worker.desk.heartbeat for hand in self._hands]
         self._target = self.clock()
         self._ticked = self.clock() - MINUTE
 
@@ -81,6 +85,10 @@ class Harness:
                     return [self.run(run_id) for run_id in touched]
                 self.clock.reach(upcoming)
         raise RuntimeError(f"{_MOST:,} steps did not reach {at.isoformat()}: does a job submit itself for ever?")
+
+    def heartbeat(self) -> None:
+        """The worker's heartbeat, now and not only every 20 s: the running job's progress is written, its cancellation seen."""
+        self._beating.beat()
 
     def run(self, run_id: str) -> Run:
         """A run by its id, whatever its tenant."""

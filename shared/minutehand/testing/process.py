@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from minutehand.errors import MinutehandError
-from minutehand.flow.assignment import Abandoned, Assignment, Ended, Failed
+from minutehand.flow.assignment import Abandoned, Assignment, Cancelled, Ended, Failed
 from minutehand.flow.bury import bury_one
 from minutehand.flow.desk import Desk
 from minutehand.flow.erase import Eraser
@@ -58,7 +58,7 @@ def in_this_thread(assignment: Assignment, context: Context, payload: str | None
     limit = limit_of(assignment, timeout_at, clock)
     if assignment.ticket.lost:
         return Abandoned()
-    return limit if isinstance(limit, Failed) else ended
+    return limit if isinstance(limit, (Failed, Cancelled)) else ended
 
 
 @dataclass(frozen=True, kw_only=True)

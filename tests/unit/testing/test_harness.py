@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import doctest
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import ModuleType
+from typing import Any
 
 import pytest
-from minutehand import Context, Registry, Retry, RunState, ScheduleState
+from minutehand import Context, Registry, Retry, Run, RunState, ScheduleState
 from minutehand.errors import InvalidInput
 from minutehand.testing import Harness, clock, harness
 
@@ -152,3 +155,97 @@ def test_a_job_that_submits_itself_for_ever_is_told_so(log: Log, monkeypatch: py
     log.harness.scheduler.submit("again")
     with pytest.raises(RuntimeError, match="submit itself for ever"):
         log.harness.advance()
+
+
+# Jobs that take their time.
+
+
+@dataclass
+class Copying:
+    """A job of five parts, twenty-five seconds each, and what happens after so many of them."""
+
+    options: dict[str, Any] = field(default_factory=dict)
+    after: dict[int, Callable[[], object]] = field(default_factory=dict)
+    done: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        registry = Registry()
+        registry.job("copy", **self.options)(self._copy)
+        self.harness = Harness(registry, at=START)
+        self.submitted = self.harness.scheduler.submit("copy")
+
+    def _copy(self, ctx: Context, payload: object) -> str:
+        for part in range(1, 6):
+            ctx.raise_if_cancelled()
+            self.harness.clock.advance(timedelta(seconds=25))
+            self.done.append(part)
+            ctx.progress(part / 5, f"part {part}")
+            self.after.get(part, int)()
+        return "copied"
+
+    @property
+    def run(self) -> Run:
+        return self.harness.scheduler.get_run(self.submitted.id)
+
+    def cancel(self) -> None:
+        self.harness.scheduler.cancel_run(self.submitted.id)
+
+
+def test_a_long_job_keeps_its_lease_and_is_one_attempt() -> None:
+    copying = Copying()
+    (run,) = copying.harness.advance()
+    assert (run.state, run.attempt, run.result) == (RunState.SUCCEEDED, 1, "copied")
+    assert copying.harness.clock.now() == START + timedelta(seconds=125)
+
+
+def test_a_job_sees_its_cancellation_at_the_next_heartbeat() -> None:
+    copying = Copying()
+    copying.after[2] = copying.cancel  # at 50 s; the beat at 60 s falls into the third part
+    (run,) = copying.harness.advance()
+    assert (run.state, run.reason, copying.done) == (RunState.CANCELLED, "requested", [1, 2, 3])
+
+
+def test_others_see_its_progress_as_of_the_last_heartbeat() -> None:
+    copying, seen = Copying(), list[tuple[float | None, str | None]]()
+    copying.after[3] = lambda: seen.append((copying.run.progress, copying.run.stage))
+    copying.harness.advance()
+    assert seen == [(0.4, "part 2")], "the beat at 60 s; the third part ended at 75 s"
+
+
+def test_a_heartbeat_may_be_asked_for() -> None:
+    copying, seen = Copying(), list[float | None]()
+
+    def look() -> None:
+        copying.cancel()
+        copying.harness.heartbeat()
+        seen.append(copying.run.progress)
+
+    copying.after[1] = look
+    copying.harness.advance()
+    assert (seen, copying.done, copying.run.state) == ([0.2], [1], RunState.CANCELLED)
+
+
+def test_a_job_that_swallows_its_cancellation_is_cancelled_all_the_same() -> None:
+    registry = Registry()
+
+    @registry.job("deaf", cancel_grace=30)
+    def deaf(ctx: Context, payload: object) -> str:
+        own.scheduler.cancel_run(ctx.run_id)
+        own.clock.advance(timedelta(seconds=51))
+        assert ctx.cancelled
+        return "done anyway"
+
+    own = Harness(registry, at=START)
+    own.scheduler.submit("deaf")
+    (run,) = own.advance()
+    assert (run.state, run.result) == (RunState.CANCELLED, None)
+    assert run.reason == "did not end within 30 s of its cancellation"
+
+
+def test_what_waits_beside_a_long_job_is_not_taken_twice() -> None:
+    """Messages at hand are kept hidden while another one's job runs."""
+    copying = Copying()
+    others = [copying.harness.scheduler.submit("copy") for _ in range(3)]
+    copying.harness.advance()
+    assert [copying.harness.run(one.id).attempt for one in others] == [1, 1, 1]
+    assert copying.done == [1, 2, 3, 4, 5] * 4
