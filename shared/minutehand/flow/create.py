@@ -32,6 +32,7 @@ class Wish:
     description: str | None = None
     tags: Mapping[str, str] | None = None
     managed_by: str | None = None
+    paused: bool = False  # a new schedule begins its life at rest: nothing of it starts before it is resumed
     seed: str | None = None  # random text for a rule with jitter that has none yet
 
 
@@ -184,7 +185,7 @@ def _plan(
         labelled = _labelled(wish, kept)
         return _Plan(head=kept if labelled == kept else replace(labelled, version=kept.version + 1, updated_at=now))
     t0 = now if previous is None else max(now, previous.active_from, previous.active_until or 0)
-    stays_paused = kept is not None and kept.state is ScheduleState.PAUSED and not resuming
+    stays_paused = wish.paused if kept is None else kept.state is ScheduleState.PAUSED and not resuming
     owner = schedule_owner(tenant, name)
     same_rule = present is not None and not resuming and definition.rule == present.rule
     anchor = previous.counts_from if previous is not None and same_rule else None
@@ -202,7 +203,7 @@ def _plan(
         active_from=t0,
         anchor=anchor,  # a rate keeps its phase while its rule stays: who updates twice a day still has a daily fire
         active_until=t0 if stays_paused else None,
-        closed_by=_still_closed_by(previous) if stays_paused else None,
+        closed_by=_still_closed_by(previous if kept is not None else None) if stays_paused else None,
         failing=previous.failing if previous is not None and kept is not None else 0,
     )
     closed = None

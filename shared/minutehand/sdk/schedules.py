@@ -61,7 +61,7 @@ class Schedules(Base):
         given = {"delivery": delivery, "start": start, "retry": retry, "timeout": timeout, "deadline": deadline}
         asked = self._asked(name, job, expression, timezone, payload, description, tags, given, options)
         token = token_of(client_token, self.tenant, "create_schedule", name, asked=asked)
-        head = creating.create(self.tenant, name, _wish(asked), self._services, self._clock, token=token)
+        head = creating.create(self.tenant, name, wish_of(asked), self._services, self._clock, token=token)
         return views.schedule_view(head)
 
     def upsert_schedule(
@@ -95,7 +95,7 @@ class Schedules(Base):
         expected = checked_revision(expected_revision)
         token = token_of(client_token, self.tenant, "upsert_schedule", name, asked=asked, expected=expected)
         done = creating.upsert(
-            self.tenant, name, _wish(asked), self._services, self._clock, expected=expected, token=token
+            self.tenant, name, wish_of(asked), self._services, self._clock, expected=expected, token=token
         )
         return Upserted(schedule=views.schedule_view(done.head), change=str(done.change))
 
@@ -257,7 +257,8 @@ class Schedules(Base):
         return token_of(client_token, self.tenant, act, name, said=said)
 
 
-def _wish(asked: Asked) -> creating.Wish:
+def wish_of(asked: Asked) -> creating.Wish:
+    """What creating and updating take: a whole definition."""
     return creating.Wish(
         definition=asked.define,
         description=asked.description,

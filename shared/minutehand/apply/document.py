@@ -1,0 +1,154 @@
+"""Files of declarations: YAML (or JSON) to declarations and back.
+
+    managed_by: acme.reports          # who owns what is declared here; apply touches nothing else
+    schedules:
+      nightly:
+        job: reports.nightly
+        expression: "30 2 * * *"
+        timezone: Europe/Berlin
+
+A file may hold several documents, one for each owner. One without ``managed_by`` is about schedules that nobody manages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from minutehand.apply.nodes import Node, read_documents, scalar
+from minutehand.apply.words import ALL, read_words
+from minutehand.errors import ExpressionError, InvalidInput
+from minutehand.model.declaration import Declaration
+from minutehand.model.names import check_name
+
+KEYS = ("managed_by", "schedules")
+SCHEMA = "schedules.schema.json"  # beside this module
+_ANYTHING = ("payload",)  # words under which anything may stand
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_STEPS = re.compile(r"[^.\[\]]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """One document of a file."""
+
+    declarations: tuple[Declaration, ...]
+    managed_by: str | None = None
+    words: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # the schedules' words by name, to write
+
+
+def read(text: str, source: str) -> list[Document]:
+    """The documents of a file. Raises InvalidInput with file, line, field, value and remedy."""
+    found = [_document(node) for node in read_documents(text, source)]
+    if not found:
+        raise InvalidInput(source, "", "has no document", "write managed_by and schedules; see the how-to page")
+    owners = [document.managed_by for document in found]
+    for owner in owners:
+        if owners.count(owner) > 1:
+            raise InvalidInput(source, owner, "has two documents of one owner", "put its schedules into one")
+    places: dict[str | None, str] = {}
+    for declared in (one for document in found for one in document.declarations):
+        if declared.name in places:
+            remedy = "declare each schedule in one document"
+            raise InvalidInput(declared.place, declared.name, f"is declared in {places[declared.name]} too", remedy)
+        places[declared.name] = declared.place
+    return found
+
+
+def _document(top: Node) -> Document:
+    if not isinstance(top.value, dict) or top.get("schedules") is None:
+        raise InvalidInput(top.place, "", "declares no schedules", "write 'schedules:' and names below it")
+    unknown = next((name for name in top.value if name not in KEYS), None)
+    if unknown is not None:
+        raise InvalidInput(top.value[unknown].place, unknown, "is not known here", f"use {' and '.join(KEYS)}")
+    schedules = top.value["schedules"]
+    if not isinstance(schedules.value, dict):
+        raise InvalidInput(schedules.place, "", "is not a mapping of names", "write 'name:' and its words below it")
+    owner = top.get("managed_by")
+    return Document(
+        managed_by=None if owner is None else check_name(owner.plain(strict=False), f"{owner.place}: managed_by"),
+        declarations=tuple(_declared(name, node) for name, node in schedules.value.items()),
+    )
+
+
+def _declared(name: str, node: Node) -> Declaration:
+    if not isinstance(node.value, dict):
+        raise InvalidInput(f"{node.place}: {node.path}", "", "has no words", f"write some of {', '.join(ALL)} below it")
+    try:
+        words = {word: below.plain(strict=word in _ANYTHING) for word, below in node.value.items()}
+        return read_words(name, words, node.place)
+    except ExpressionError as error:
+        field_ = _where(node, error.field)
+        raise ExpressionError(field_, error.value, error.problem, error.remedy, position=error.position) from None
+    except InvalidInput as error:
+        raise InvalidInput(_where(node, error.field), error.value, error.problem, error.remedy) from None
+
+
+def _where(node: Node, said: str) -> str:
+    """File, line and path of the word that an error is about, as far down as there is a node for it."""
+    path = said.removeprefix(node.path).lstrip(".")
+    found = node
+    for step in _STEPS.findall(path):
+        below = found.value.get(step) if isinstance(found.value, dict) else None
+        below = found.value[int(step)] if isinstance(found.value, list) and step.isdigit() else below
+        if below is None:
+            break
+        found = below
+    return f"{found.place}: {node.path}.{path}".rstrip(".")
+
+
+# Writing.
+
+
+class _Writer(_DUMPER):  # type: ignore[misc]
+    """YAML that this and every other reader takes for the same."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (the base's)
+        return True
+
+
+class Quoted(str):
+    """A text that is better seen in quotes."""
+
+    __slots__ = ()
+
+
+def _represent(writer: Any, text: str) -> Any:
+    plain_is_text = type(scalar(text)) is str and not isinstance(text, Quoted)
+    style = "|" if "\n" in text else None if plain_is_text else '"'
+    return writer.represent_scalar("tag:yaml.org,2002:str", str(text), style=style)
+
+
+_Writer.add_representer(str, _represent)
+_Writer.add_representer(Quoted, _represent)
+
+
+def write(documents: Iterable[Document], *, comment: str = "") -> str:
+    """The text of some documents, by their ``words``; ``comment`` stands at the top."""
+    top = "".join(f"# {line}".rstrip() + "\n" for line in comment.splitlines())
+    bodies = [
+        {
+            **({} if document.managed_by is None else {"managed_by": document.managed_by}),
+            "schedules": {name: _shown(words) for name, words in document.words.items()},
+        }
+        for document in documents
+    ]
+    text = yaml.dump_all(
+        bodies, Dumper=_Writer, sort_keys=False, allow_unicode=True, width=1_000, default_flow_style=False
+    )
+    return f"{top}# yaml-language-server: $schema={SCHEMA}\n{text}"
+
+
+def _shown(words: Mapping[str, Any]) -> dict[str, Any]:
+    """The words with enumerations as texts and expressions in quotes: whoever edits one may need them."""
+    shown = {word: str(value) if isinstance(value, str) else value for word, value in words.items()}
+    expression = words["expression"]
+    several = isinstance(expression, list)
+    shown["expression"] = [Quoted(text) for text in expression] if several else Quoted(expression)
+    if "retry" in shown:
+        shown["retry"] = {name: str(v) if isinstance(v, str) else v for name, v in words["retry"].items()}
+    return shown

@@ -1,0 +1,141 @@
+"""YAML text as values that know their lines, without YAML's surprises.
+
+A plain scalar is what JSON takes it for: a number, ``true``, ``false``, ``null``; everything else is text. What other readers of YAML
+take for something else (``on``, ``010``, ``2026-01-01``, ``12:30``) is text as well where text is asked for, and refused where anything
+may stand: nobody can tell what was meant. No tags, no objects, bounded in size, depth and number.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from minutehand.errors import InvalidInput
+
+LARGEST = 16 * 1024 * 1024  # characters of a file
+_MOST = 2_000_000  # values in a file: aliases can make many of few
+_DEEPEST = 60  # levels
+_TAGS = ("str", "map", "seq")  # that a value may have; what has none has one of these here
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,29})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?")
+_WORDS = {"true": True, "false": False, "null": None, "": None}
+_AMBIGUOUS = re.compile(
+    r"~|=|<<|y|n|yes|no|on|off|true|false|null"  # in other spellings, since true, false and null are words already
+    r"|[+-]?[0-9][0-9_]*|0[xXoObB][0-9a-fA-F_]+"  # octal, signed, with underscores
+    r"|[+-]?([0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)([eE][+-]?[0-9]+)?|[+-]?\.(inf|nan)"
+    r"|[+-]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?"  # to the base of sixty
+    r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ].*)?",
+    re.IGNORECASE,
+)
+_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # it takes every scalar for text
+_QUOTE = "put a text that begins with one of * & @ % ` ! or has ': ' or ' #' in it into quotes, e.g. '*/5 * * * *'"
+
+
+class Ambiguous(str):
+    """A plain scalar that readers of YAML disagree about."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Node:
+    """A value and where it stands. Within lists and dicts are nodes again."""
+
+    value: Any  # dict of text to Node, list of Node, text, int, float, bool or None
+    line: int  # the first is 1
+    place: str  # "file.yaml:12"
+    path: str = ""  # from the top of its document: "spec.jobTemplate", "items[0].name"
+
+    def get(self, *names: str) -> Node | None:
+        """The node below, name by name; None if it, or what leads there, is missing or null."""
+        found: Node | None = self
+        for name in names:
+            below = found.value.get(name) if found is not None and isinstance(found.value, dict) else None
+            found = below if below is not None and below.value is not None else None
+        return found
+
+    def leaves(self) -> Iterator[Node]:
+        """Everything below that is neither a list nor a dict with something in it, in order."""
+        below = self.value.values() if isinstance(self.value, dict) else self.value
+        if not isinstance(self.value, (dict, list)) or not self.value:
+            yield self
+            return
+        for node in below:
+            yield from node.leaves()
+
+    def plain(self, *, strict: bool = True) -> Any:
+        """The value as JSON has it. Raises InvalidInput for what is ambiguous; not ``strict``, that is text."""
+        if isinstance(self.value, dict):
+            return {name: node.plain(strict=strict) for name, node in self.value.items()}
+        if isinstance(self.value, list):
+            return [node.plain(strict=strict) for node in self.value]
+        if isinstance(self.value, Ambiguous):
+            if strict:
+                remedy = f"write '{self.value}' for the text, or the number, true, false or null that you mean"
+                raise InvalidInput(self.path, str(self.value), "is read differently by readers of YAML", remedy)
+            return str(self.value)
+        return self.value
+
+
+def read_documents(text: str, source: str) -> list[Node]:
+    """The documents of a YAML (or JSON) text; ``source`` is the file's name, for errors. Raises InvalidInput."""
+    if len(text) > LARGEST:
+        raise InvalidInput(source, f"{len(text):,} characters", "is too large", f"split it: {LARGEST:,} at the most")
+    try:
+        composed = list(yaml.compose_all(text, Loader=_LOADER))
+    except yaml.MarkedYAMLError as problem:
+        line = problem.problem_mark.line if problem.problem_mark else 0
+        at = text.splitlines()[line].strip() if line < text.count("\n") + 1 and text.strip() else ""
+        raise InvalidInput(f"{source}:{line + 1}", at, f"is not YAML ({problem.problem})", _QUOTE) from None
+    except (yaml.YAMLError, RecursionError) as problem:
+        raise InvalidInput(source, "", f"is not YAML ({problem})", "check its encoding and characters") from None
+    reader = _Reader(source)
+    return [reader.node(one, "", 0) for one in composed if one is not None]
+
+
+class _Reader:
+    def __init__(self, source: str) -> None:
+        self._source, self._count = source, 0
+
+    def node(self, given: yaml.Node, path: str, depth: int) -> Node:
+        line = given.start_mark.line + 1
+        place = f"{self._source}:{line}"
+        self._count += 1
+        if self._count > _MOST or depth > _DEEPEST:
+            raise InvalidInput(place, path, "is too large or too deep", "write it without aliases, or split the file")
+        if given.tag.removeprefix("tag:yaml.org,2002:") not in _TAGS:
+            raise InvalidInput(place, given.tag, "is a tag, which nothing here needs", "take it out")
+        return Node(self._value(given, path, depth + 1), line, place, path)
+
+    def _value(self, given: yaml.Node, path: str, depth: int) -> Any:
+        if isinstance(given, yaml.ScalarNode):
+            return scalar(given.value) if given.style in (None, "") else given.value
+        if isinstance(given, yaml.SequenceNode):
+            return [self.node(one, f"{path}[{number}]", depth) for number, one in enumerate(given.value)]
+        return self._mapping(given, path, depth)
+
+    def _mapping(self, given: yaml.Node, path: str, depth: int) -> dict[str, Node]:
+        found: dict[str, Node] = {}
+        for key, value in given.value:
+            name = key.value
+            place = f"{self._source}:{key.start_mark.line + 1}"
+            if not isinstance(name, str):
+                raise InvalidInput(place, path, "has a key that is no text", "use texts as keys")
+            if name in found or name == "<<":
+                problem = "stands here twice" if name in found else "is not understood"
+                raise InvalidInput(place, name, problem, "write each key once, and in full")
+            found[name] = self.node(value, f"{path}.{name}" if path else name, depth)
+        return found
+
+
+def scalar(text: str) -> Any:
+    """What a plain scalar is."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _NUMBER.fullmatch(text):
+        return json.loads(text)
+    return Ambiguous(text) if _AMBIGUOUS.fullmatch(text) else text

@@ -1,0 +1,112 @@
+"""What applying declarations would change: one decision for each schedule, made before anything is written.
+
+A schedule is owned by the package or file that ``managed_by`` of its head names. Nothing else is ever touched: what bears a declared
+name and belongs to somebody else is reported as FOREIGN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from minutehand.model.declaration import Declaration
+
+
+class Act(StrEnum):
+    """What is to be done with a schedule."""
+
+    CREATE = "create"  # it is declared and not there
+    UPDATE = "update"  # it differs from what is declared
+    UNCHANGED = "unchanged"  # it is as declared: nothing is written
+    PRUNE = "prune"  # it is owned and no longer declared
+    FOREIGN = "not owned"  # it is declared, and somebody else's
+    REFUSED = "refused"  # it cannot be: its job is not registered, its queue not there …
+
+
+@dataclass(frozen=True, kw_only=True)
+class Present:
+    """A schedule as it is."""
+
+    words: Mapping[str, Any]  # what it says
+    managed_by: str | None  # whose it is
+    revision: int  # its number, to notice who comes between
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One schedule's line of the diff."""
+
+    name: str  # of the schedule
+    act: Act  # what is to be done
+    fields: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)  # word: (as it is, as it shall be)
+    why: str = ""  # of FOREIGN and REFUSED
+    revision: int | None = None  # that was looked at; None: there was none
+    declaration: Declaration | None = None  # None for PRUNE
+    job: str = ""  # name of the job
+    adopts: bool = False  # whether it takes an unmanaged schedule over
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """All of the diff."""
+
+    managed_by: str | None  # in whose name
+    changes: Sequence[Change]  # by name
+
+    def of(self, *acts: Act) -> Iterator[Change]:
+        """The changes of some kinds."""
+        return (change for change in self.changes if change.act in acts)
+
+    def count(self, act: Act) -> int:
+        """How many of a kind."""
+        return sum(1 for _ in self.of(act))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """A schedule as it shall be."""
+
+    declaration: Declaration
+    words: Mapping[str, Any]  # what it shall say
+    job: str
+
+
+def judge(name: str, wanted: Wanted, present: Present | None, *, managed_by: str | None, adopt: bool) -> Change:
+    """What becomes of a declared schedule."""
+    common: dict[str, Any] = {"name": name, "declaration": wanted.declaration, "job": wanted.job}
+    if present is None:
+        new = {word: (None, value) for word, value in wanted.words.items()}
+        return Change(act=Act.CREATE, fields=new, **common)
+    common["revision"] = present.revision
+    adopts = present.managed_by is None and managed_by is not None
+    if present.managed_by != managed_by and not (adopts and adopt):
+        return Change(act=Act.FOREIGN, why=_whose(present.managed_by, adopts=adopts), **common)
+    differs = _difference(present.words, wanted.words)
+    act = Act.UPDATE if differs or adopts else Act.UNCHANGED
+    return Change(act=act, fields=differs, adopts=adopts, **common)
+
+
+def _difference(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """The words that differ. Whether it is paused is its owner's business unless it is declared."""
+    names = [*wanted, *(word for word in present if word not in wanted and word != "paused")]
+    pairs = {word: (present.get(word), wanted.get(word)) for word in names}
+    if pairs.get("paused") == (None, False):
+        del pairs["paused"]
+    return {w: pair for w, pair in pairs.items() if not (_same(*pair) if w == "payload" else pair[0] == pair[1])}
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two payloads are the same JSON: 1 is neither true nor 1.0 there."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return type(one) is type(other) and bool(one == other)
+
+
+def _whose(owner: str | None, *, adopts: bool) -> str:
+    if adopts:
+        return "nobody manages it; --adopt takes it over"
+    return f"it is managed by {owner}" if owner else "nobody manages it"

@@ -1,0 +1,145 @@
+"""The words of a declaration: what a file says of a schedule, and what a diff compares.
+
+    job, expression, timezone, rule: {window …}, payload, description, tags, paused, delivery, start, retry: {…}, timeout, deadline,
+    and the options queue, catch_up, overlap …
+
+What has its default is left out, so that equal declarations have equal words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
+
+from minutehand.declare import declaration
+from minutehand.errors import ExpressionError, InvalidInput
+from minutehand.model.declaration import Declaration
+from minutehand.model.moment import from_ms
+from minutehand.model.options import Options
+from minutehand.model.policies import Overrides, Retry
+from minutehand.model.schedule import Definition
+from minutehand.schedule import Rule
+
+DATES = ("start", "end")  # words of a rule that are moments
+RULE = tuple(
+    f.name for f in fields(Rule) if f.init and f.name not in ("expression", "timezone", "also", "seed", "last")
+)
+RETRY = tuple(f.name for f in fields(Retry))
+OPTIONS = tuple(f.name for f in fields(Options))
+OVERRIDES = tuple(f.name for f in fields(Overrides))
+ABOUT = ("job", "expression", "timezone", "rule", "payload", "description", "tags", "paused")
+ALL = (*ABOUT, *OVERRIDES, *OPTIONS)
+
+
+def words_of(
+    definition: Definition,
+    payload: Any,
+    *,
+    description: str = "",
+    tags: Mapping[str, str] | None = None,
+    paused: bool | None = None,
+) -> dict[str, Any]:
+    """What a definition says, in the order of ALL."""
+    rule = definition.rule.as_dict()
+    texts = [definition.rule.expression, *definition.rule.also]
+    rest = {name: _plain(name, rule[name]) for name in RULE if name in rule}
+    found = {
+        "job": definition.job,
+        "expression": texts if len(texts) > 1 else texts[0],
+        "timezone": rule.get("timezone", "UTC"),
+        "rule": rest or None,
+        "payload": payload,
+        "description": description or None,
+        "tags": dict(sorted((tags or {}).items())) or None,
+        "paused": paused,
+        **definition.overrides.as_dict(),
+        **definition.options.as_dict(),
+    }
+    return {name: found[name] for name in ALL if found.get(name) is not None}
+
+
+def read_words(name: str, words: Mapping[str, Any], place: str) -> Declaration:
+    """The declaration that some words make. Raises InvalidInput with the path to the word: ``rule.window``."""
+    _known("", words, ALL)
+    for needed in ("job", "expression"):
+        if words.get(needed) is None:
+            raise InvalidInput(needed, None, "is missing", "every schedule has a job and an expression")
+    given = {word: words[word] for word in (*ABOUT[4:], *OVERRIDES, *OPTIONS) if word in words}
+    if given.get("retry") is not None:
+        with _below("retry"):
+            given["retry"] = Retry(**_known("retry", given["retry"], RETRY))
+    return declaration(
+        place=place, name=name, job=_text("job", words["job"]), expression=_rule(words), **_without_nulls(given)
+    )
+
+
+def _rule(words: Mapping[str, Any]) -> Rule:
+    expression, timezone = words["expression"], words.get("timezone")
+    with _below("rule"):
+        rest = dict(_known("rule", words.get("rule") or {}, RULE))
+        rest |= {name: _moment(name, rest[name]) for name in DATES if rest.get(name) is not None}
+    first, *also = expression if isinstance(expression, list) and expression else [expression]
+    plain = Rule(expression=first, timezone="UTC" if timezone is None else timezone, also=tuple(also))
+    with _below("rule"):
+        return plain if not rest else Rule.from_dict({**plain.as_dict(), **_rule_values(rest)})
+
+
+def _rule_values(rest: Mapping[str, Any]) -> dict[str, Any]:
+    """As ``Rule.from_dict`` takes them."""
+    return {
+        name: int(value.timestamp() * 1000) if isinstance(value, datetime) else value
+        for name, value in rest.items()
+        if value is not None
+    }
+
+
+def _moment(name: str, value: object) -> datetime:
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise InvalidInput(name, value, "is not a moment with its offset", "write e.g. 2026-12-24T18:00:00Z")
+    return moment
+
+
+def _plain(name: str, value: Any) -> Any:
+    if name not in DATES:
+        return value
+    return from_ms(value).isoformat(timespec="milliseconds" if value % 1000 else "seconds").replace("+00:00", "Z")
+
+
+def _known(path: str, words: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
+    if not isinstance(words, Mapping):
+        raise InvalidInput("", words, "is not a mapping", f"write some of {', '.join(names)} below it")
+    for word in words:
+        if word not in names:
+            field = word if path else str(word)
+            raise InvalidInput(field, words[word], "is not known here", f"use some of {', '.join(names)}")
+    return words
+
+
+def _text(field: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(field, value, "is not a text", "write its name")
+    return value
+
+
+def _without_nulls(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {word: value for word, value in given.items() if value is not None or word == "payload"}
+
+
+@contextmanager
+def _below(path: str) -> Iterator[None]:
+    """Refusals from within are about words below ``path``."""
+    try:
+        yield
+    except ExpressionError as error:
+        field = f"{path}.{error.field}"
+        raise ExpressionError(field, error.value, error.problem, error.remedy, position=error.position) from None
+    except InvalidInput as error:
+        field = f"{path}.{error.field}".removesuffix(".")
+        raise InvalidInput(field, error.value, error.problem, error.remedy) from None

@@ -1,0 +1,235 @@
+"""Schedules as declared in code or in a file: compare them with what there is, bring them about, write down what there is.
+
+Comparing reads everything once and writes nothing, so what is as declared costs no write. Each difference is then one transaction of
+its own, bound to the revision that was looked at: somebody who came between is a failure of that one schedule, reported by name, and
+the same call again goes on from wherever a crash left it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from minutehand.apply.plan import Act, Change, Plan, Present, Wanted, judge
+from minutehand.apply.words import words_of
+from minutehand.declare import job_of
+from minutehand.errors import InvalidInput, JobError, MinutehandError, Unavailable
+from minutehand.flow import create as creating
+from minutehand.model.declaration import Declaration
+from minutehand.model.names import check_name
+from minutehand.model.schedule import Definition, Head, Revision, ScheduleState, settled
+from minutehand.sdk.schedules import Schedules, wish_of
+from minutehand.sdk.wishes import Asked, Payload, Stored
+
+_BATCH = 100  # revisions that are read at once
+_PAGE = 1_000  # heads of one query
+
+
+@dataclass(frozen=True, kw_only=True)
+class CarriedOut:
+    """What was done of a plan."""
+
+    done: int = 0  # schedules created, updated or deleted
+    failed: Mapping[str, str] = field(default_factory=dict)  # schedules by name that could not be, and why
+
+
+@dataclass(frozen=True, kw_only=True)
+class _There:
+    """A schedule that exists."""
+
+    head: Head
+    definition: Definition
+
+    @property
+    def is_paused(self) -> bool:
+        return self.head.state is ScheduleState.PAUSED
+
+
+class _Compared(Payload):
+    """A payload that is only compared, and stored nowhere."""
+
+    def beside(self, present: Definition | None) -> Stored:
+        """As the present definition has it, if it has it; else itself."""
+        if present is not None and self._is_that_of(present):
+            return present.payload, present.payload_ref
+        return self.text, None
+
+
+class Declared(Schedules):
+    """What packages and files declare."""
+
+    def compare_declared(
+        self, declarations: Iterable[Declaration], *, managed_by: str | None = None, adopt: bool = False
+    ) -> Plan:
+        """What would change if these were brought about in the name of ``managed_by``. Reads all schedules, writes nothing.
+
+        What is there and managed by somebody else is left alone; what nobody manages too, unless ``adopt``. A declaration that
+        cannot be (its job is not registered, its queue not there) is REFUSED and does not stop the others.
+        Raises InvalidInput, Unavailable.
+        """
+        owner = None if managed_by is None else check_name(managed_by, "managed_by")
+        there = {one.head.name: one for one in self._all()}
+        changes: dict[str, Change] = {}
+        for declared in declarations:
+            change = self._compared(declared, there, owner, adopt=adopt)
+            if change.name in changes:
+                why = (
+                    f"{declared.place} declares it, and {_place(changes[change.name])} too; give each a name of its own"
+                )
+                change = Change(name=change.name, act=Act.REFUSED, why=why, declaration=declared)
+            changes[change.name] = change
+        for name, one in there.items():
+            if owner is not None and one.head.managed_by == owner and name not in changes:
+                job, revision = one.definition.job, one.head.revision
+                changes[name] = Change(name=name, act=Act.PRUNE, job=job, revision=revision)
+        return Plan(managed_by=owner, changes=[changes[name] for name in sorted(changes)])
+
+    def carry_out(
+        self, plan: Plan, *, prune: bool = False, on_change: Callable[[Change], None] = lambda change: None
+    ) -> CarriedOut:
+        """Create and update what a plan says, and delete what is no longer declared with ``prune``.
+
+        ``on_change`` is called before each. One that fails does not stop the others; the same again goes on.
+        """
+        done, failed = 0, dict[str, str]()
+        for change in plan.of(Act.CREATE, Act.UPDATE, *([Act.PRUNE] if prune else [])):
+            on_change(change)
+            try:
+                self._carry_out(change, plan.managed_by)
+                done += 1
+            except MinutehandError as problem:
+                failed[change.name] = str(problem)
+        return CarriedOut(done=done, failed=failed)
+
+    def export_declared(self, *, prefix: str = "") -> Mapping[str | None, Mapping[str, Mapping[str, Any]]]:
+        """What there is as words of declarations, by owner (None: nobody) and name, for ``minutehand.apply.document``.
+
+        Reads all schedules whose names begin with ``prefix``. Raises InvalidInput, Unavailable.
+        """
+        if prefix:
+            check_name(prefix, "prefix")
+        found: dict[str | None, dict[str, Mapping[str, Any]]] = {}
+        for one in self._all(prefix):
+            known = self._jobs.get(one.definition.job)
+            words = dict(self._words(one, self._payload(one.definition)))
+            if "queue" not in words and known is not None and known.queue is not None:
+                words["queue"] = "default"  # its job would say otherwise
+            found.setdefault(one.head.managed_by, {})[one.head.name] = words
+        return dict(sorted(found.items(), key=lambda pair: pair[0] or ""))
+
+    # Comparing.
+
+    def _compared(
+        self, declared: Declaration, there: Mapping[str, _There], owner: str | None, *, adopt: bool
+    ) -> Change:
+        name = declared.name or declared.place
+        try:
+            job = job_of(declared, self._jobs)
+            name = declared.name or job
+            payload = _Compared(json.loads(declared.payload), self.tenant, self._services.payloads)
+            asked = replace(self._whole(name, job, declared, owner), payload=payload)
+        except (InvalidInput, JobError) as problem:
+            return Change(name=name, act=Act.REFUSED, why=str(problem), declaration=declared)
+        one = there.get(name)
+        present = None if one is None else one.definition
+        wanted = settled(asked.define(present), present)
+        words = words_of(
+            wanted,
+            json.loads(declared.payload),
+            description=declared.description,
+            tags=declared.tags,
+            paused=declared.paused,
+        )
+        return judge(
+            name,
+            Wanted(declaration=declared, words=words, job=job),
+            None if one is None else self._present(one, wanted, declared),
+            managed_by=owner,
+            adopt=adopt,
+        )
+
+    def _present(self, one: _There, wanted: Definition, declared: Declaration) -> Present:
+        """A schedule beside what it shall be: a payload that is the same need not be fetched to be known."""
+        same = (one.definition.payload, one.definition.payload_ref) == (wanted.payload, wanted.payload_ref)
+        payload = json.loads(declared.payload) if same else self._payload(one.definition)
+        return Present(words=self._words(one, payload), managed_by=one.head.managed_by, revision=one.head.revision)
+
+    def _words(self, one: _There, payload: Any) -> dict[str, Any]:
+        head = one.head
+        paused = one.is_paused or None
+        return words_of(one.definition, payload, description=head.description, tags=head.tags, paused=paused)
+
+    def _payload(self, definition: Definition) -> Any:
+        ref = definition.payload_ref
+        return json.loads((definition.payload if ref is None else self._services.payloads.get(ref)) or "null")
+
+    def _whole(self, name: str, job: str, declared: Declaration, owner: str | None) -> Asked:
+        return self._asked(
+            name,
+            job,
+            declared.rule,
+            None,
+            json.loads(declared.payload),
+            declared.description,
+            declared.tags,
+            vars(declared.overrides),
+            declared.options.as_dict(),  # type: ignore[arg-type]  # they are the words of options
+            owner,
+        )
+
+    # Reading.
+
+    def _all(self, prefix: str = "") -> Iterator[_There]:
+        """Every schedule that was not deleted, in order of name."""
+        heads = (head for head in self._heads(prefix) if head.state is not ScheduleState.DELETED)
+        while batch := list(islice(heads, _BATCH)):
+            revisions = self._revisions(batch)
+            yield from (
+                _There(head=head, definition=one.definition) for head, one in zip(batch, revisions, strict=True)
+            )
+
+    def _heads(self, prefix: str) -> Iterator[Head]:
+        cursor = None
+        while True:
+            page = self._services.schedules.page(self.tenant, prefix=prefix, limit=_PAGE, cursor=cursor)
+            yield from page.items
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    def _revisions(self, heads: list[Head]) -> list[Revision]:
+        answer = self._services.schedules.revisions([(head.owner, head.revision) for head in heads])
+        missing = [head.name for head in heads if (head.owner, head.revision) not in answer.found]
+        if missing:
+            raise Unavailable(
+                f"the revisions of {', '.join(missing[:5])} could not be read; try again, or run the auditor"
+            )
+        return [answer.found[head.owner, head.revision] for head in heads]
+
+    # Writing.
+
+    def _carry_out(self, change: Change, owner: str | None) -> None:
+        if change.declaration is None:
+            self.delete_schedule(change.name, expected_revision=change.revision)
+            return
+        wish = self._wish(change, change.declaration, owner)
+        if change.revision is None:
+            creating.create(self.tenant, change.name, wish, self._services, self._clock)
+            return
+        rests = change.fields.get("paused")
+        if rests == (None, True):  # first: nothing of what comes now shall start
+            self.pause_schedule(change.name, note=f"paused by {owner or 'apply'}", expected_revision=change.revision)
+        done = creating.upsert(self.tenant, change.name, wish, self._services, self._clock, expected=change.revision)
+        if rests == (True, False):
+            self.resume_schedule(change.name, expected_revision=done.head.revision)
+
+    def _wish(self, change: Change, declared: Declaration, owner: str | None) -> creating.Wish:
+        asked = self._whole(change.name, change.job, declared, owner)
+        return replace(wish_of(asked), paused=declared.paused is True)
+
+
+def _place(change: Change) -> str:
+    return "it" if change.declaration is None else change.declaration.place
