@@ -68,7 +68,9 @@ def walk(backfill: Backfill, table_of: TableOf, *, index: int, fire: int) -> Ite
         for due in found:
             index += 1
             yield index, due
-        fire = stretch.after if newest else stretch.upto
+        fire = (
+            stretch.after + 1 if newest else stretch.upto
+        )  # an older stretch ends with the instant that this one begins after
 
 
 def _beyond(stretch: Stretch, fire: int, *, newest: bool) -> Stretch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from minutehand.model.moment import DAY, MINUTE, SECOND
 from minutehand.model.run import RunState
 from minutehand.testing import Crash
 
+from tests.unit.backfill.scene import At
 from tests.unit.flow.world import NOON, Faults, World, at, crash
 
 SIZES = {"small": 1, "beside its row": 2_000, "in the bucket": INLINE_PAYLOAD}
@@ -164,25 +166,6 @@ def calls_of_a_trigger(**options: Any) -> int:
     return len(faults.calls)
 
 
-class At(Faults):
-    """Something happens before or after the n-th call."""
-
-    def __init__(self, number: int, what: Any, *, before: bool) -> None:
-        super().__init__()
-        self.number, self.what, self.before = number, what, before
-
-    def before_call(self, operation: str, detail: Any) -> Any:
-        answer = super().before_call(operation, detail)
-        if self.before and len(self.calls) == self.number:
-            self.what()
-        return answer
-
-    def after_call(self, operation: str, detail: Any) -> None:
-        super().after_call(operation, detail)
-        if not self.before and len(self.calls) == self.number:
-            self.what()
-
-
 @pytest.mark.parametrize("paused", [False, True])
 @pytest.mark.parametrize("before", [True, False])
 def test_nothing_starts_after_a_delete_had_returned_wherever_it_met_the_trigger(*, paused: bool, before: bool) -> None:
@@ -190,7 +173,7 @@ def test_nothing_starts_after_a_delete_had_returned_wherever_it_met_the_trigger(
         scene = Scene()
         if paused:
             scene.scheduler.pause_schedule("s")
-        hook = At(number, lambda scene=scene: scene.scheduler.delete_schedule("s"), before=before)
+        hook = At(number, partial(scene.scheduler.delete_schedule, "s"), before=before)
         try:
             scene.owner(hook).trigger("s", payload="hand")
         except NotFound:
