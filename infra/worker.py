@@ -138,7 +138,7 @@ def allow_work(grantee: iam.IGrantable, store: Store, queues: Queues) -> None:
     """All that a worker does, in the function or in a container: it cannot change a schedule."""
     store.allow(grantee, "runs", READ, WRITE, PARTIQL)
     store.allow(grantee, "revisions", READ)
-    store.allow(grantee, "schedules", ("dynamodb:GetItem",))  # whether one that was triggered or backfilled is still there
+    store.allow(grantee, "schedules", ("dynamodb:GetItem",))  # is one that was triggered or backfilled still there
     store.allow(grantee, "agenda", ("dynamodb:GetItem",), WRITE, BATCH_WRITES)
     store.allow_objects(grantee, "s3:GetObject", PAYLOADS)
     store.allow_objects(grantee, "s3:GetObject", RESULTS)  # its own checkpoints
