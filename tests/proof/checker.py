@@ -27,6 +27,7 @@ class Start:
     attempt: int
     at: int  # UTC ms
     process: str  # whose
+    payload: object = None  # what the job was given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +49,7 @@ class Observed:
     submitted: dict[str, int] = field(default_factory=dict)  # accepted run ids → UTC ms at which they are due
     excused: set[str] = field(default_factory=set)  # runs whose worker crashed, stalled or gave them back
     once: set[str] = field(default_factory=set)  # jobs delivered at most once
+    skew: int = 0  # ms by which clocks may differ
     keyed: set[str] = field(default_factory=set)  # effects that must not repeat, whatever happens
 
 
@@ -58,8 +60,12 @@ def violations(seen: Observed, memory: Memory, upto: int) -> list[str]:
         *_lost(seen, memory, runs, upto),
         *_lost_submissions(seen, runs, upto),
         *_doubles(seen, runs),
+        *_hurried(seen, memory, runs),
+        *_too_many(seen, runs),
+        *_taken_back(runs.values()),
         *_after_stop(seen, runs),
         *_stuck(runs.values(), upto),
+        *_unburied(runs.values(), upto),
         *_dead_chains(memory),
         *_effects(seen),
     ]
@@ -110,6 +116,33 @@ def _doubles(seen: Observed, runs: dict[str, Run]) -> Iterator[str]:
             yield f"double: {run_id}, delivered at most once, started {count} times"
 
 
+def _hurried(seen: Observed, memory: Memory, runs: dict[str, Run]) -> Iterator[str]:
+    """A first attempt starts at its time at the earliest, a further one when the failed one before it said."""
+    ledger = memory.connect().ledger
+    for start in seen.starts:
+        run = runs.get(start.run_id)
+        if run is None:
+            continue
+        before = {attempt.number: attempt.next_attempt_at for attempt in ledger.attempts(run.ref)}
+        earliest = run.due if start.attempt == 1 else before.get(start.attempt - 1)
+        if earliest is not None and start.at < earliest - seen.skew and not run.replay_of:
+            yield f"early: attempt {start.attempt} of {start.run_id} started {earliest - start.at} ms before its time"
+
+
+def _too_many(seen: Observed, runs: dict[str, Run]) -> Iterator[str]:
+    for start in seen.starts:
+        run = runs.get(start.run_id)
+        if run is not None and start.attempt > run.max_attempts > 0:
+            yield f"too many: {start.run_id} started attempt {start.attempt} of {run.max_attempts}"
+
+
+def _taken_back(runs: Iterable[Run]) -> Iterator[str]:
+    """A change of the schedule takes back only what has not started."""
+    for run in runs:
+        if run.started_at is not None and run.reason in (*map(str, ClosedBy), "replaced"):
+            yield f"taken back: {run.ref} had started and is {run.state} ({run.reason})"
+
+
 def _after_stop(seen: Observed, runs: dict[str, Run]) -> Iterator[str]:
     """4. Of a schedule first attempts only: what was under way may be repeated or retried. Of a cancelled run, all."""
     for stop in seen.stops:
@@ -132,6 +165,13 @@ def _stuck(runs: Iterable[Run], upto: int) -> Iterator[str]:
     for run in runs:
         if run.due <= upto and not run.is_terminal:
             yield f"stuck: {run.ref} is {run.state} ({run.reason})"
+
+
+def _unburied(runs: Iterable[Run], upto: int) -> Iterator[str]:
+    """Who is dead is in the undertaker's books."""
+    for run in runs:
+        if run.due <= upto and run.state is RunState.DEAD and run.buried_at is None:
+            yield f"unburied: {run.ref} is DEAD ({run.reason}) and nobody was told"
 
 
 def _dead_chains(memory: Memory) -> Iterator[str]:

@@ -77,9 +77,14 @@ class Scene:
         self.world.during = self._note
         self.during: Callable[[Context], None] = lambda ctx: None
         self.at_hand: list[str] = []
+        self.told: object = None  # the payload of an update that has returned
+        self.told_at = 0  # UTC ms
 
     def _note(self, ctx: Context) -> None:
-        self.seen.starts.append(Start(run_id=ctx.run_id, attempt=ctx.attempt, at=self.world.clock(), process="worker"))
+        began = self.world.started[-1]
+        self.seen.starts.append(
+            Start(run_id=began.run_id, attempt=began.attempt, at=began.at, process="worker", payload=began.payload)
+        )
         self.at_hand.append(ctx.run_id)
         self.during(ctx)
 
@@ -98,7 +103,6 @@ class Scene:
             raise
 
     def undertake(self) -> None:
-
         bury_all(self.world.process(self.plan), self.world.clock)
 
     def audit(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from minutehand import Context, Retry
 from minutehand.errors import Continue
+from minutehand.testing import Crash
 
 from tests.proof.checker import Stop
 from tests.proof.crash_points import Scenario, Scene
@@ -15,9 +16,9 @@ from tests.unit.flow.world import OWNER, at
 Step = Callable[[Scene], object]
 
 
-def create(expression: str = "rate(20 seconds)", job: str = "note", name: str = "s") -> Step:
+def create(expression: str = "rate(20 seconds)", job: str = "note", name: str = "s", payload: object = None) -> Step:
     def step(scene: Scene) -> None:
-        scene.owner().create_schedule(name, job, expression)
+        scene.owner().create_schedule(name, job, expression, payload=payload)
 
     return step
 
@@ -59,6 +60,77 @@ def delete(scene: Scene) -> None:
 
 def update(expression: str) -> Step:
     return lambda scene: scene.owner().update_schedule("s", expression=expression)
+
+
+def tell(payload: object) -> Step:
+    """The owner changes what the job is given, from now on."""
+
+    def step(scene: Scene) -> None:
+        scene.told_at = scene.world.clock()
+        scene.owner().update_schedule("s", payload=payload)
+        scene.told = payload
+
+    return step
+
+
+def what_was_told_holds(scene: Scene) -> list[str]:
+    """Once an update has returned, later fires have its payload."""
+    starts = [s for s in scene.seen.starts if int(s.run_id.rpartition("#")[2]) > scene.told_at]
+    return [
+        f"stale: {s.run_id} was given {s.payload}" for s in starts if scene.told is not None and s.payload != scene.told
+    ]
+
+
+def deadly_job(scene: Scene) -> None:
+    """A job that kills its worker, as long as the scenario lasts."""
+
+    @scene.world.jobs.job("deadly", retry=Retry(max_attempts=2, base=1.0, jitter=0.0))
+    def deadly(ctx: Context, payload: object) -> None:
+        scene.world.note(ctx, payload)
+        if not scene.plan.off:
+            raise Crash
+
+
+def delivered_twice(scene: Scene) -> None:
+    """SQS delivers at least once."""
+    for stored in list(scene.world.memory.work):
+        scene.world.memory.work.put(stored.body)
+
+
+def while_it_runs(action: Step) -> Step:
+    """The next job that runs is interrupted by this, once."""
+
+    def step(scene: Scene) -> None:
+        def interrupt(ctx: Context) -> None:
+            scene.during = lambda ctx: None
+            scene.process(action)
+
+        scene.during = interrupt
+
+    return step
+
+
+def stalled_job(scene: Scene) -> None:
+    """A job whose first worker is silent for longer than a lease, while another takes the run over, and which then fails."""
+
+    @scene.world.jobs.job("stalled", retry=Retry(max_attempts=5, base=1.0))
+    def stalled(ctx: Context, payload: object) -> str:
+        scene.world.note(ctx, payload)
+        scene.seen.excused.add(ctx.run_id)
+        if ctx.attempt == 1 and not scene.plan.off:
+            scene.world.wait(90)
+            scene.process(work)
+            raise RuntimeError("too late")
+        return "fresh"
+
+
+def the_fresh_result_stays(scene: Scene) -> list[str]:
+    """A stale worker's write is refused: the run ends as its last lease ended it."""
+    return [
+        f"stale write: {run.ref} is {run.state} after fence {run.fence} with {run.result}"
+        for run in scene.world.memory.runs()
+        if run.result != '"fresh"' or run.attempt > len(scene.plan.crashed) + 2
+    ]
 
 
 def thirty_schedules(scene: Scene) -> None:
@@ -154,5 +226,18 @@ SCENARIOS = (
         died_twice_at_most,
     ),
     Scenario("dense chain", [create("rate(7 seconds)"), wait(60), tick, wait(60), tick, work, wait(120), tick, work]),
+    Scenario(
+        "another payload",
+        [create(payload="old"), wait(61), tick, tell("new"), tick, wait(30), work, wait(60), work],
+        what_was_told_holds,
+    ),
+    Scenario("a job that kills its worker", [deadly_job, submit("deadly"), work, wait(80), work, wait(80), work]),
+    Scenario("two deliveries of a failing run", [submit("bad"), delivered_twice, work, work]),
+    Scenario("two deliveries, at most once", [submit("once"), delivered_twice, work, wait(80), work]),
+    Scenario("pause under a job", [create(), wait(25), while_it_runs(pause), work, wait(30), work]),
+    Scenario(
+        "update under a job", [create(), wait(25), while_it_runs(update("rate(30 seconds)")), work, wait(40), work]
+    ),
+    Scenario("a worker that stalls", [stalled_job, submit("stalled"), work, wait(30), work], the_fresh_result_stays),
     Scenario("last fire", [create(f"at({at(40).isoformat()[:19]})"), wait(10), tick, wait(31), work, tick]),
 )

@@ -100,6 +100,7 @@ class Start:
     run_id: str
     attempt: int
     at: int  # UTC ms
+    payload: object = None
 
 
 @dataclass
@@ -124,7 +125,7 @@ class World:
         self.during: Callable[[Context], None] = lambda ctx: None  # what happens while a job runs
 
     def note(self, ctx: Context, payload: object) -> None:
-        self.started.append(Start(ctx.run_id, ctx.attempt, self.clock()))
+        self.started.append(Start(ctx.run_id, ctx.attempt, self.clock(), payload))
         self.during(ctx)
 
     def _bad(self, ctx: Context, payload: object) -> None:

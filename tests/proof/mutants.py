@@ -1,0 +1,334 @@
+"""Mutants: deliberate breakages of the protocol, each of which the proof must notice.
+
+python -m tests.proof.mutants [NAME …] [--workers 2]
+
+Each is applied to a copy of the tree and the proof is run against it until something fails. A mutant that survives is a missing test.
+The last line is ``mutants=… killed=…``; the exit code is 1 if any survived, 2 if one does not apply any more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = "shared/minutehand"
+COPIED = ("shared", "tests", "functions", "infra", "examples", "pyproject.toml")
+PROOF = ("tests/proof", "tests/unit/flow/test_interleaving.py")
+CONTRACT = ("tests/contract/test_batch_failures.py",)  # what the drivers make of AWS's answers
+PATIENCE = 600  # seconds for one mutant
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One breakage: in a file, this text becomes that."""
+
+    name: str
+    file: str  # below the package
+    old: str
+    new: str
+    killers: Sequence[str] = PROOF
+
+
+_LEASE = "guard=every(same_revision(revision), due(now), not_cancelled(), attempts_left(max_attempts), startable)"
+
+MUTANTS = (
+    # The lease: drop any one clause.
+    Mutant("lease of any revision", "runs/transitions.py", _LEASE, _LEASE.replace("same_revision(revision), ", "")),
+    Mutant("lease before its time", "runs/transitions.py", _LEASE, _LEASE.replace("due(now), ", "")),
+    Mutant("lease of a cancelled run", "runs/transitions.py", _LEASE, _LEASE.replace("not_cancelled(), ", "")),
+    Mutant(
+        "lease beyond the last attempt",
+        "runs/transitions.py",
+        _LEASE,
+        _LEASE.replace("attempts_left(max_attempts), ", ""),
+    ),
+    Mutant("lease of what has ended", "runs/transitions.py", _LEASE, _LEASE.replace(", startable", "")),
+    Mutant(
+        "lease under a live lease",
+        "runs/transitions.py",
+        "either(ready(), abandoned(now)) if steal",
+        'either(ready(), Compare("state", "=", RunState.RUNNING)) if steal',
+    ),
+    Mutant(
+        "at most once is stolen",
+        "runs/transitions.py",
+        "startable = either(ready(), abandoned(now)) if steal else ready()",
+        "startable = either(ready(), abandoned(now))",
+    ),
+    Mutant("nothing is stolen", "runs/transitions.py", "either(ready(), abandoned(now)) if steal", "ready() if steal"),
+    Mutant("a fence that does not grow", "runs/transitions.py", '"fence": Plus(1),', '"fence": Plus(0),'),
+    # Settling.
+    Mutant(
+        "settle without the fence",
+        "runs/transitions.py",
+        "return Transition(name=name, to=to, guard=held(fence), changes=changes, already=already)",
+        'return Transition(name=name, to=to, guard=Absent("ttl"), changes=changes, already=already)',
+    ),
+    Mutant(
+        "delete the message before settling",
+        "flow/settle.py",
+        """    desk, ticket = assignment.desk, assignment.ticket
+    moved = _move(assignment, transition)
+    if moved is None:
+        return desk.kept(ticket, "unavailable", assignment.message, after=10 * SECOND)
+    ticket.fence = None
+    if not moved.applied:
+        return _lost(assignment)
+    desk.delete(ticket)""",
+        """    desk, ticket = assignment.desk, assignment.ticket
+    desk.delete(ticket)
+    desk.eraser.flush()
+    moved = _move(assignment, transition)
+    if moved is None:
+        return desk.kept(ticket, "unavailable", assignment.message, after=10 * SECOND)
+    ticket.fence = None
+    if not moved.applied:
+        return _lost(assignment)""",
+    ),
+    Mutant(
+        "no order for the next attempt",
+        "flow/settle.py",
+        "gone = desk.postpone(ticket, order, at)",
+        "gone = not desk.delete(ticket)",
+    ),
+    Mutant(
+        "dead without a verdict",
+        "flow/settle.py",
+        "    desk.bury(assignment.body, assignment.fence, reason, failure)\n",
+        "",
+    ),
+    # Refusing and taking over.
+    Mutant(
+        "supersede a run that was leased",
+        "runs/transitions.py",
+        'guard=every(never_leased(), Compare("rev", "<=", revision)),',
+        'guard=every(OneOf("state", (*UNBEGUN, "RUNNING")), Compare("rev", "<=", revision)),',
+    ),
+    Mutant(
+        "take over what runs",
+        "runs/transitions.py",
+        'never_leased() if queued else Compare("unstarted", "=", True)),\n        changes={',
+        'Compare("fence", ">=", 0)),\n        changes={',
+    ),
+    Mutant(
+        "take nothing over",
+        "runs/decisions.py",
+        "return OnExisting.TAKE_OVER if run.revision < revision and revivable else OnExisting.LEAVE",
+        "return OnExisting.LEAVE",
+    ),
+    Mutant(
+        "send nothing again",
+        "runs/decisions.py",
+        "return OnExisting.SEND if run.state is RunState.QUEUED else OnExisting.LEAVE",
+        "return OnExisting.LEAVE",
+    ),
+    Mutant("cancel only in word", "runs/transitions.py", 'changes={"cancel_requested": True},', "changes={},"),
+    Mutant(
+        "no sweep after an update", "flow/create.py", "        sweep(plan.closed, services, clock)\n", "        pass\n"
+    ),
+    Mutant("no sweep after a pause", "flow/close.py", "            sweep(closed, services, clock)\n", ""),
+    Mutant(
+        "a closed revision starts what is beyond it",
+        "runs/decisions.py",
+        'return Refusal(RunState.SUPERSEDED, "replaced") if beyond else None',
+        "return None",
+    ),
+    Mutant(
+        "arm without the transaction",
+        "flow/create.py",
+        "revision=plan.revision, entry=plan.entry\n        ):",
+        "revision=plan.revision, entry=None\n        ):\n            services.agenda.put([plan.entry] if plan.entry else [])",
+    ),
+    # The chain.
+    Mutant(
+        "delete before the next entry is put",
+        "flow/handle.py",
+        "    accepted = services.agenda.put(nexts) if nexts else frozenset()",
+        "    result.remove([link.entry for link in links], services)\n"
+        "    accepted = services.agenda.put(nexts) if nexts else frozenset()",
+    ),
+    Mutant(
+        "delete although the next was not accepted",
+        "flow/handle.py",
+        "(following.key not in accepted or following.key == link.entry.key)",
+        "following.key == link.entry.key",
+    ),
+    Mutant(
+        "delete before its messages are accepted",
+        "flow/handle.py",
+        "finished = [link for link in links if all(order.ref in made.done for order in orders[link.entry.key])]",
+        "finished = list(links)",
+    ),
+    Mutant("done although not accepted", "flow/claim.py", "        if accepted:\n", "        if accepted or True:\n"),
+    Mutant(
+        "the next entry forgets a fire",
+        "flow/steps.py",
+        "kind=EntryKind.CHAIN, id=revision.id, after=after)",
+        "kind=EntryKind.CHAIN, id=revision.id, after=fire)",
+    ),
+    Mutant(
+        "a step beyond its revision",
+        "flow/steps.py",
+        "near = revision.bound(now + LOOKAHEAD)",
+        "near = now + LOOKAHEAD",
+    ),
+    Mutant(
+        "a chain beyond its revision",
+        "flow/steps.py",
+        "if fire is None or (revision.active_until is not None and fire > revision.active_until):",
+        "if fire is None or revision.active_until is not None:",
+    ),
+    # Workers.
+    Mutant(
+        "no watch", "flow/lease.py", "watch = _watch(desk, message, token) if at_most_once else None", "watch = None"
+    ),
+    Mutant(
+        "drop a message whose run is leased",
+        "flow/lease.py",
+        "            desk.hide(ticket, answer.until + SECOND)\n",
+        "            desk.delete(ticket)\n",
+    ),
+    Mutant(
+        "no heartbeat for the lease",
+        "flow/heartbeat.py",
+        "        for ticket in self.leased():\n            self._renew(ticket, now)\n",
+        "",
+    ),
+    Mutant(
+        "at most once, message last",
+        "flow/work.py",
+        "        if policies.delivery is DeliveryPolicy.AT_MOST_ONCE:\n            self._delete_before(task.ticket)\n",
+        "",
+    ),
+    # Submissions.
+    Mutant("a run without an entry", "flow/submit.py", "    _put(entry, services)\n    existing", "    existing"),
+    Mutant(
+        "the entry goes although nothing was sent",
+        "flow/submit.py",
+        "if message is not None and publish([message], services.work, clock)[0]:",
+        "if message is not None and publish([message], services.work, clock):",
+    ),
+    Mutant(
+        "a timer that goes unsent",
+        "flow/timers.py",
+        "    sent = publish([message], services.work, clock)[0]\n    result.sent += sent\n    return sent\n",
+        "    result.sent += publish([message], services.work, clock)[0]\n    return True\n",
+    ),
+    # What the drivers make of a batch's answer.
+    Mutant(
+        "ignore DuplicateItem",
+        "store/batches.py",
+        "answers[index] = Answered(refused=True, item",
+        "answers[index] = Answered(item",
+        CONTRACT,
+    ),
+    Mutant(
+        "ignore UnprocessedItems",
+        "store/batches.py",
+        "return set(requests) - unprocessed",
+        "return set(requests)",
+        CONTRACT,
+    ),
+    Mutant(
+        "ignore UnprocessedKeys",
+        "store/batches.py",
+        'answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])',
+        "[]",
+        CONTRACT,
+    ),
+    Mutant(
+        "ignore Failed",
+        "queue/sqs.py",
+        'return [int(success["Id"]) for success in answer.get("Successful", [])]',
+        'return [int(entry["Id"]) for entry in entries]',
+        CONTRACT,
+    ),
+)
+
+
+class Tree:
+    """A copy of the project in which one mutant at a time lives."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        for name in COPIED:
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, place / name, ignore=shutil.ignore_patterns("__pycache__"))
+            elif source.exists():
+                shutil.copy(source, place / name)
+
+    def kill(self, mutant: Mutant) -> tuple[bool, str]:
+        """Whether the proof notices it, and what did."""
+        path = self.place / PACKAGE / mutant.file
+        original = path.read_text()
+        path.write_text(original.replace(mutant.old, mutant.new))
+        try:
+            return self._prove(mutant.killers)
+        finally:
+            path.write_text(original)
+
+    def _prove(self, killers: Sequence[str]) -> tuple[bool, str]:
+        paths = os.pathsep.join([str(self.place / "shared"), str(self.place)])
+        environment = os.environ | {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *killers]
+        try:
+            done = subprocess.run(
+                command, cwd=self.place, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return True, f"did not end in {PATIENCE} s"
+        failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED tests", "ERROR tests"))]
+        if done.returncode not in (0, 1):
+            return False, f"pytest itself ended with {done.returncode}: {(done.stdout + done.stderr)[-300:]}"
+        return done.returncode == 1, failed[0][:160] if failed else ""
+
+
+def stale(mutants: Sequence[Mutant]) -> list[str]:
+    """Mutants whose text is not in the code exactly once any more."""
+    return [m.name for m in mutants if (ROOT / PACKAGE / m.file).read_text().count(m.old) != 1]
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="mutants")
+    parser.add_argument("names", nargs="*", help="only these")
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args(arguments)
+    chosen = [mutant for mutant in MUTANTS if not given.names or mutant.name in given.names]
+    if not chosen or stale(chosen):
+        print(f"these do not apply any more: {stale(chosen) or given.names}; bring them up to the code")  # noqa: T201 (its report)
+        return 2
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        trees: SimpleQueue[Tree] = SimpleQueue()
+        for number in range(given.workers):
+            trees.put(Tree(Path(folder) / str(number)))
+        with ThreadPoolExecutor(given.workers) as pool:
+            killed = list(pool.map(lambda mutant: _one(mutant, trees), chosen))
+    print(f"mutants={len(chosen)} killed={sum(killed)}")  # noqa: T201 (its report)
+    return 0 if all(killed) else 1
+
+
+def _one(mutant: Mutant, trees: SimpleQueue[Tree]) -> bool:
+    tree, started = trees.get(), time.monotonic()
+    try:
+        killed, by = tree.kill(mutant)
+    finally:
+        trees.put(tree)
+    took = time.monotonic() - started
+    print(f"{'killed  ' if killed else 'SURVIVED'} {took:5.0f} s  {mutant.name}  {by}", flush=True)  # noqa: T201 (its report)
+    return killed
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
