@@ -16,6 +16,7 @@ MAX_PAYLOAD = 256 * 1024  # bytes of JSON in UTF-8
 MAX_DESCRIPTION = 1_000  # characters
 MAX_TAGS = 50
 MAX_TAG = 200  # characters of a key or value
+MAX_RATE = 1_000.0  # of anything, a second
 FURTHEST = 100 * 365 * DAY  # ms ahead
 
 
@@ -94,3 +95,10 @@ def checked_revision(number: object) -> int | None:
     if number is None or (isinstance(number, int) and not isinstance(number, bool) and number >= 1):
         return number
     raise InvalidInput("expected_revision", number, "is not the number of a revision", "pass Schedule.revision")
+
+
+def checked_rate(rate: object, what: str) -> float:
+    """So many of ``what`` a second."""
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate <= MAX_RATE:
+        raise InvalidInput("rate", rate, f"is not a number of {what} a second", f"use a number up to {MAX_RATE:,.0f}")
+    return float(rate)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from minutehand.sdk.backfills import Backfills
+from minutehand.sdk.bulk import Bulk
 from minutehand.sdk.dead import DeadLetters
 from minutehand.sdk.declared import Declared
 from minutehand.sdk.freeze import Freezes
@@ -10,7 +11,7 @@ from minutehand.sdk.reading import Reading
 from minutehand.sdk.runs import Runs
 
 
-class Scheduler(Declared, Reading, Runs, Backfills, DeadLetters, Freezes):
+class Scheduler(Declared, Bulk, Reading, Runs, Backfills, DeadLetters, Freezes):
     """One tenant's schedules and runs.
 
     ``settings`` (default: from the environment) say where the tables and queues are; ``endpoint`` and ``prefix`` override two

@@ -8,23 +8,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from minutehand.errors import AlreadyExists, Conflict, MinutehandError, NotFound, Unavailable
 from minutehand.flow.dead import Wanted, cursor_after, dead_runs, key_before
+from minutehand.flow.pace import Pace, Waiter
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.replay import Stored, plan, replay
 from minutehand.model.dead import DeadRun, dead_run
-from minutehand.model.moment import SECOND
 from minutehand.model.names import RunRef, one_off_ref
 from minutehand.model.run import Run, RunState
-
-
-class Waiter(Protocol):
-    """What a ``threading.Event`` can do."""
-
-    def wait(self, timeout: float) -> bool:
-        """Wait that many seconds; True, at once, when told to stop."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,29 +57,14 @@ def redrive_all(tenant: str, wanted: Wanted, how: Redriving, *, limit: int | Non
 
     A replay that dies meanwhile is newer than all that is still to be looked at, so the same call does not redrive it.
     """
-    done, last, pace = Redriven(), None, _Pace(how)
+    done, last, pace = Redriven(), None, Pace(how.rate, how.clock, how.stop)
     for dead in dead_runs(tenant, wanted, how.services, before=key_before(cursor, tenant)):
-        if last is not None and (done.looked_at == limit or not pace.go_on()):
+        if last is not None and (done.looked_at == limit or not pace.go_on(wait=not how.dry_run)):
             done.cursor = cursor_after(last)
             break
         _redrive_listed(dead, how, done)
         last = dead
     return done
-
-
-class _Pace:
-    """So many runs a second, evenly; what was slow is not caught up with."""
-
-    def __init__(self, how: Redriving) -> None:
-        self._how, self._gap = how, SECOND / how.rate
-        self._turn = how.clock() + self._gap
-
-    def go_on(self) -> bool:
-        """Wait for the next turn; False when told to stop. A dry run waits for nothing."""
-        left = 0.0 if self._how.dry_run else max(self._turn - self._how.clock(), 0.0)
-        stopped = self._how.stop.wait(left / SECOND)
-        self._turn = max(self._turn, self._how.clock()) + self._gap
-        return not stopped
 
 
 def _redrive_listed(dead: DeadRun, how: Redriving, done: Redriven) -> None:

@@ -8,12 +8,13 @@ from datetime import datetime
 from typing import Any
 
 from minutehand import views
-from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_text, payload_text
+from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_rate, checked_text, payload_text
 from minutehand.errors import InvalidInput
 from minutehand.flow import dead as listing
 from minutehand.flow import redrive as redriving
 from minutehand.flow.dead import Wanted
-from minutehand.flow.redrive import Redriving, Waiter
+from minutehand.flow.pace import Waiter
+from minutehand.flow.redrive import Redriving
 from minutehand.flow.replay import Stored, replay
 from minutehand.model.moment import DAY, to_ms
 from minutehand.model.names import check_name, one_off_ref
@@ -21,7 +22,6 @@ from minutehand.sdk.base import UNSET, Base
 from minutehand.views import Page, Redriven, Run
 
 LATELY = DAY  # how far back is looked where nothing else is said
-MAX_RATE = 1_000.0  # runs a second
 
 
 class DeadLetters(Base):
@@ -91,7 +91,7 @@ class DeadLetters(Base):
             clock=self._clock,
             payload=self._replacement(payload, dry_run=dry_run),
             dry_run=dry_run,
-            rate=_checked_rate(rate),
+            rate=checked_rate(rate, "runs"),
             stop=threading.Event() if stop is None else stop,
         )
         if run_id is not None:
@@ -167,10 +167,3 @@ def _must_say_which(field: str, given: tuple[object, ...]) -> None:
     if all(value is None for value in given):
         remedy = f"say which runs: {field}, job, schedule or error_type"
         raise InvalidInput(field, None, "is missing, and so is every other condition", remedy)
-
-
-def _checked_rate(rate: object) -> float:
-    """Runs a second."""
-    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate <= MAX_RATE:
-        raise InvalidInput("rate", rate, "is not a number of runs a second", f"use a number up to {MAX_RATE:,.0f}")
-    return float(rate)

@@ -1,0 +1,196 @@
+"""The SDK's bulk operations: one act on every schedule that a filter finds, several at a time, in order of name.
+
+What is done is each schedule's own call, so a crash leaves some done and some not, none half. The cursor is the last name up to which
+every act has ended: going on from it repeats nothing, and misses nothing but what was created behind it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from minutehand.arguments import MAX_DESCRIPTION, MAX_TAGS, checked_rate, checked_tags, checked_text, payload_text
+from minutehand.errors import InvalidInput, MinutehandError, Unavailable
+from minutehand.flow.pace import Pace, Waiter
+from minutehand.flow.retag import Tags, retag, retagged
+from minutehand.model.names import check_name
+from minutehand.model.schedule import Head
+from minutehand.sdk.answers import BulkProgress, BulkResult
+from minutehand.sdk.backfills import Backfills
+from minutehand.sdk.base import UNSET, Unset
+from minutehand.sdk.filters import CHUNK, Filter, TagWish, checked_cursor, checked_filter, walk
+from minutehand.sdk.schedules import Schedules
+
+AT_ONCE = 8  # acts under way at the same time: each waits for the tables most of its time
+_WINDOW = 4 * AT_ONCE  # acts handed out before the first of them is waited for
+Act = Callable[[Head], object]
+OnProgress = Callable[[BulkProgress], object]
+
+# Which arguments an action takes.
+ACTIONS: Mapping[str, tuple[str, ...]] = {
+    "pause": ("note", "drain"),
+    "resume": (),
+    "delete": ("drain",),
+    "retag": ("tags",),
+    "trigger": ("payload", "client_token"),
+}
+
+
+class Bulk(Schedules, Backfills):
+    """Many schedules of one tenant at once."""
+
+    def bulk(
+        self,
+        action: str,
+        *,
+        prefix: str = "",
+        state: str | None = None,
+        job: str | None = None,
+        tag: TagWish | None = None,
+        failing: bool | None = None,
+        managed_by: str | None = None,
+        note: str | None = None,
+        drain: bool = False,
+        tags: Tags | None = None,
+        payload: Any = UNSET,
+        client_token: str | None = None,
+        dry_run: bool = False,
+        rate: float = 500.0,
+        on_progress: OnProgress | None = None,
+        cursor: str | None = None,
+        stop: Waiter | None = None,
+    ) -> BulkResult:
+        """Pause, resume, delete, retag or trigger every schedule that meets all conditions (those of ``list_schedules``).
+
+        At least one condition must be given. ``note`` and ``drain`` are those of pause_schedule, ``drain`` of delete_schedule too;
+        ``tags`` are set, or removed where None; ``payload`` is what triggered runs are given instead of each schedule's own, and
+        with a ``client_token`` a second call triggers none twice.
+        At most ``rate`` schedules a second, eight at the same time. One that fails stops no other: ``failed`` says why, by name.
+        ``on_progress`` is called after each, in order of name. ``stop`` (a ``threading.Event``) ends it early; pass ``cursor`` to go
+        on, that of the result or, after a crash, that of the last progress. A ``dry_run`` writes nothing.
+        Raises InvalidInput, and Unavailable (the listing failed; the message has the cursor).
+        """
+        wanted = checked_filter(prefix=prefix, state=state, job=job, tag=tag, failing=failing, managed_by=managed_by)
+        if wanted.is_empty:
+            remedy = "say which schedules: prefix, state, job, tag, failing or managed_by"
+            raise InvalidInput("prefix", prefix, "is empty, and there is no other condition", remedy)
+        given = {"note": note, "drain": drain, "tags": tags, "payload": payload, "client_token": client_token}
+        act = self._act(action, given)
+        work = _Work(action=action, act=_look if dry_run else act, dry_run=dry_run, on_progress=on_progress)
+        waiter = threading.Event() if stop is None else stop
+        pace = Pace(checked_rate(rate, "schedules"), self._clock, waiter)
+        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="bulk") as pool:
+            ended_at = self._hand_out(wanted, checked_cursor(cursor, wanted), work, pace, pool)
+        return work.result(ended_at)
+
+    def _hand_out(
+        self, wanted: Filter, position: str | None, work: _Work, pace: Pace, pool: ThreadPoolExecutor
+    ) -> str | None:
+        """All of them, or until told to stop, but one at least; where it ended, None at the end."""
+        begun = False
+        try:
+            for part in walk(self.tenant, wanted, self._services, cursor=position, chunk=CHUNK):
+                for head in part.heads:
+                    if begun and not pace.go_on(wait=not work.dry_run):
+                        return work.settle_all()
+                    begun = True
+                    work.begin(head, pool)
+                if part.cursor is not None and pace.is_stopped():
+                    work.settle_all()
+                    return part.cursor
+        except Unavailable as problem:
+            reached = work.settle_all() or position
+            raise Unavailable(
+                f"{len(work.done)} schedules are done; go on with cursor={reached!r}: {problem}"
+            ) from problem
+        work.settle_all()
+        return None
+
+    def _act(self, action: str, given: Mapping[str, Any]) -> Act:
+        """What is done to each. Raises InvalidInput, also for an argument of another action."""
+        if action not in ACTIONS:
+            raise InvalidInput("action", action, "is not known", f"use one of {', '.join(ACTIONS)}")
+        for name, value in given.items():
+            if name not in ACTIONS[action] and value not in (None, False, UNSET):
+                takers = [repr(other) for other in ACTIONS if name in ACTIONS[other]]
+                raise InvalidInput(
+                    name, value, f"is nothing that {action!r} takes", f"it is for {' and '.join(takers)}"
+                )
+        acts: dict[str, Callable[..., Act]] = {
+            "pause": self._pausing,
+            "resume": lambda **_: lambda head: self.resume_schedule(head.name),
+            "delete": lambda drain, **_: lambda head: self.delete_schedule(head.name, drain=drain),
+            "retag": self._retagging,
+            "trigger": self._triggering,
+        }
+        return acts[action](**given)
+
+    def _pausing(self, note: str | None, *, drain: bool, **_: Any) -> Act:
+        text = None if note is None else checked_text("note", note, MAX_DESCRIPTION)
+        return lambda head: self.pause_schedule(head.name, note=text, drain=drain)
+
+    def _retagging(self, tags: Tags | None, **_: Any) -> Act:
+        if not tags:
+            raise InvalidInput("tags", tags, "says no tag", 'use {"key": "value"}, or {"key": None} to remove one')
+        checked_tags({key: "" if value is None else value for key, value in tags.items()})
+
+        def act(head: Head) -> object:
+            if len(retagged(head.tags, tags)) > MAX_TAGS:
+                raise InvalidInput("tags", dict(tags), "are too many beside those it has", f"a schedule has {MAX_TAGS}")
+            return retag(head, tags, self._services, self._clock)
+
+        return act
+
+    def _triggering(self, payload: Any | Unset, client_token: str | None, **_: Any) -> Act:
+        key = None if client_token is None else check_name(client_token, "client_token")
+        if payload is not UNSET:
+            payload_text(payload)  # refused before the first is triggered
+        return lambda head: self.trigger(head.name, payload=payload, idempotency_key=key)
+
+
+def _look(head: Head) -> None:
+    """A dry run does nothing to a schedule."""
+
+
+@dataclass(kw_only=True)
+class _Work:
+    """Acts under way, and what has come of the others."""
+
+    action: str
+    act: Act
+    dry_run: bool
+    on_progress: OnProgress | None
+    done: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    reached: str | None = None  # the last name up to which every act has ended
+    pending: deque[tuple[str, Future[object]]] = field(default_factory=deque)
+
+    def begin(self, head: Head, pool: ThreadPoolExecutor) -> None:
+        self.pending.append((head.name, pool.submit(self.act, head)))
+        if len(self.pending) >= _WINDOW:
+            self._settle()
+
+    def settle_all(self) -> str | None:
+        """Wait for all that is under way; the last name that was begun."""
+        while self.pending:
+            self._settle()
+        return self.reached
+
+    def _settle(self) -> None:
+        """The oldest: what has come of it."""
+        name, future = self.pending.popleft()
+        try:
+            future.result()
+            self.done.append(name)
+        except MinutehandError as problem:  # of this schedule alone
+            self.failed[name] = str(problem)
+        self.reached = name
+        if self.on_progress is not None:
+            self.on_progress(BulkProgress(done=len(self.done), failed=len(self.failed), cursor=name))
+
+    def result(self, cursor: str | None) -> BulkResult:
+        return BulkResult(action=self.action, done=self.done, failed=self.failed, dry_run=self.dry_run, cursor=cursor)
