@@ -1,0 +1,158 @@
+"""Random histories of backfills beside live fires: owners, tickers and workers that crash, stall and race, judged from outside.
+
+Everything that ``tests.unit.flow`` promises of a history holds here as well. A failing seed is printed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+import pytest
+from minutehand import Scheduler
+from minutehand.errors import MinutehandError
+from minutehand.flow.backfill_records import backfills_of
+from minutehand.model.moment import SECOND, from_ms
+from minutehand.model.names import RunRef, fire_ref, schedule_owner
+from minutehand.model.run import Run
+from minutehand.model.schedule import ScheduleState
+from minutehand.runs.backfill import Backfill, BackfillState, Lane, backfill_id
+from minutehand.schedule import fires, timetable
+from minutehand.testing import Detail
+
+from tests.unit.flow.histories import Faults, Process
+from tests.unit.flow.test_interleaving import CALM, ROUGH, WILD, History
+
+NAMES = ("a", "b")
+ACTS = ("start", "start", "start", "pause", "resume", "cancel")
+
+
+class Filling(History):
+    """A history whose owners backfill as well, and what was seen of that."""
+
+    def __init__(self, seed: int, faults: Faults) -> None:
+        super().__init__(seed, faults)
+        self.seen.stage.observer = self._look
+        self.crowded: set[str] = set()  # backfills that had too much under way
+        self.stops: list[tuple[str, int]] = []  # id, and the UTC ms at which a cancellation had returned
+        self.begun: defaultdict[str, list[tuple[RunRef, int]]] = defaultdict(list)  # id → first leases, UTC ms
+
+    # What they do.
+
+    def _owner(self, process: Process) -> None:
+        if self.dice.random() < 0.5:
+            super()._owner(process)
+            return
+        owner = Scheduler("acme", jobs=self.jobs, services=process.services, clock=process.clock)
+        try:
+            self._fill(self.dice.choice(ACTS), owner, process, self.dice.choice(NAMES))
+        except MinutehandError:
+            self.stage.count("refused acts")
+
+    def _fill(self, act: str, owner: Scheduler, process: Process, name: str) -> None:
+        self.stage.count(f"{act} backfill")
+        if act == "start":
+            until = process.clock() - self.dice.choice([0, 60, 300]) * SECOND
+            start = from_ms(until - self.dice.choice([60, 200, 600]) * SECOND)
+            order = self.dice.choice(["oldest", "newest"])
+            current, lanes = self.dice.random() < 0.7, self.dice.choice([2, 3, 5])
+            owner.backfill(name, start, from_ms(until), order=order, concurrency=lanes, current=current, dry_run=False)
+            return
+        known = [found.id for found in owner.list_backfills(name) if found.ended_at is None]
+        if known:
+            chosen = self.dice.choice(known)
+            getattr(owner, f"{act}_backfill")(name, chosen)
+            if act == "cancel":
+                self.stops.append((str(chosen), self.stage.now))
+
+    # What is seen.
+
+    def _look(self, process: Process, detail: Detail) -> None:
+        self.seen.look(process, detail)
+        if detail.verb == "lease":
+            row = self.stage.memory.row(RunRef(*detail.items[0]))  # type: ignore[misc]
+            if row is not None and row.get("backfill") and row["fence"] == 1:
+                begun = self.begun[str(backfill_id(row["backfill"]))]
+                if row["state"] == "RUNNING" and RunRef(row["owner"], row["key"]) not in {ref for ref, _ in begun}:
+                    begun.append((RunRef(row["owner"], row["key"]), self.stage.now))
+        elif detail.verb in ("claim", "revive"):
+            self._count()
+
+    def _count(self) -> None:
+        going = Counter(backfill_id(run.backfill) for run in self.stage.memory.runs() if not run.is_terminal)
+        for backfill, _ in self.kept():
+            if going[backfill.id] > backfill.concurrency:
+                self.crowded.add(backfill.id)
+
+    def kept(self) -> Iterator[tuple[Backfill, list[Lane]]]:
+        unseen = self.stage.memory.connect()
+        for name in NAMES:
+            yield from backfills_of(schedule_owner("acme", name), unseen)
+
+    # What must hold.
+
+    def violations(self) -> list[str]:
+        runs = {run.ref: run for run in self.stage.memory.runs()}
+        found = [f"crowded: {backfill}" for backfill in self.crowded]
+        found += [
+            f"after stop: {ref} of {backfill} at +{at - stop} ms"
+            for backfill, stop in self.stops
+            for ref, at in self.begun[backfill]
+            if at > stop
+        ]
+        for backfill, lanes in self.kept():
+            self.stage.count(f"backfills {backfill.state}")
+            found += self._unfinished(backfill, lanes, runs)
+        return found
+
+    def _unfinished(self, backfill: Backfill, lanes: list[Lane], runs: dict[RunRef, Run]) -> Iterator[str]:
+        head = next(head for head in self.stage.memory.heads() if head.owner == backfill.owner)
+        if backfill.state is BackfillState.RUNNING and head.state is not ScheduleState.PAUSED:
+            yield f"not over: {backfill.id} {lanes}"
+        if backfill.state is not BackfillState.DONE:
+            return
+        counted = sum(lane.done + lane.skipped for lane in lanes)
+        if counted != backfill.total:
+            yield f"counted {counted} of {backfill.total}: {backfill.id}"
+        for part in backfill.stretches:
+            (revision,) = (r for r in self.stage.memory.revisions(backfill.owner) if r.number == part.revision)
+            table = timetable(revision.definition.rule, anchor=part.anchor, key=backfill.owner)
+            for fire in fires(table, part.after, part.upto):
+                if fire_ref(backfill.owner, fire) not in runs:
+                    yield f"passed over: {fire} of {backfill.id}"
+
+
+def history(seed: int, faults: Faults) -> tuple[list[str], Filling]:
+    made = Filling(seed, faults)
+    return made.run() + made.violations(), made
+
+
+def many(seeds: range, faults: Faults) -> Counter[str]:
+    totals: Counter[str] = Counter()
+    for seed in seeds:
+        try:
+            found, made = history(seed, faults)
+        except BaseException:
+            print(f"seed={seed} faults={faults}")  # noqa: T201 (what a failing history is repeated with)
+            raise
+        assert found == [], f"seed={seed} faults={faults}"
+        totals.update(made.stage.counts)
+        totals.update(filled=sum(len(begun) for begun in made.begun.values()))
+    return totals
+
+
+@pytest.mark.parametrize(("name", "faults"), [("calm", CALM), ("rough", ROUGH), ("wild", WILD)])
+def test_no_history_with_backfills_breaks_a_promise(name: str, faults: Faults) -> None:
+    totals = many(range(6), faults)
+    print(name, dict(totals))  # noqa: T201 (what a failing history is repeated with)
+    assert totals["filled"] > 20
+    assert totals["backfills DONE"] > 0
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(("name", "faults"), [("calm", CALM), ("rough", ROUGH), ("wild", WILD)])
+def test_no_history_of_many_with_backfills_breaks_a_promise(name: str, faults: Faults) -> None:
+    first = int(os.environ.get("SEED", "1000"))
+    totals = many(range(first, first + int(os.environ.get("HISTORIES", "200"))), faults)
+    print(name, dict(totals))  # noqa: T201 (what a failing history is repeated with)
