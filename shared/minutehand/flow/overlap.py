@@ -38,7 +38,18 @@ from minutehand.model.options import Options, Overlap
 from minutehand.model.policies import Policies
 from minutehand.model.run import TERMINAL, RunState
 from minutehand.model.schedule import Revision
-from minutehand.runs.overlap import Decision, Pair, Slot, Turn, Waiter, decide, forced_to_wait, governed, ref_of
+from minutehand.runs.overlap import (
+    Decision,
+    Pair,
+    Slot,
+    Turn,
+    Waiter,
+    decide,
+    forced_to_wait,
+    governed,
+    in_its_place,
+    ref_of,
+)
 from minutehand.runs.transitions import Transition, line_up, pass_over, terminate
 
 log = logging.getLogger(__name__)
@@ -184,7 +195,7 @@ def _passed_over(desk: Desk, pair: Pair, to: RunState, reason: str) -> Transitio
 def _all_asked(asking: _Asking, decision: Decision) -> bool:
     """Ask the holders to end and take the place of those in the line; False if the slot is another one by that."""
     desk, owner = asking.desk, asking.owner
-    reason = f"overlap: the later run {asking.me.pair.key} is in its place"
+    reason = f"overlap: {in_its_place(asking.me.pair)}"
     for pair in decision.replaced:
         moved = desk.services.ledger.move(ref_of(owner, pair), _passed_over(desk, pair, RunState.CANCELLED, reason))
         if not (moved.applied or pair.is_over(moved.run)):
@@ -204,7 +215,7 @@ def _ended_by_asking(asking: _Asking, pair: Pair) -> bool:
 def _terminate(asking: _Asking, others: Sequence[Pair]) -> None:
     """The holders have ended from now on: their workers' heartbeats and settles are refused."""
     desk = asking.desk
-    reason = f"overlap: the later run {asking.me.pair.key} is in its place"
+    reason = f"overlap: {in_its_place(asking.me.pair)}"
     for pair in others:
         now = desk.clock()
         ending = terminate(revision=pair.revision, now=now, expires=desk.expires(now), reason=reason)
@@ -216,8 +227,8 @@ def give_way(desk: Desk, message: Message, revision: Revision | None, outcome: O
     """A run has ended at this worker: whoever waits for it moves up at once. If this fails, the ticker sees to it."""
     if revision is None or not revision.definition.options.is_exclusive:
         return
-    if outcome.state not in TERMINAL and outcome.why != "ended":
-        return
+    if outcome.why != "ended" and (outcome.state not in TERMINAL or outcome.state is RunState.SKIPPED):
+        return  # it goes on, or it never was in anybody's way
     try:
         advance(
             message.run.owner,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from minutehand.model.moment import STAMP_DIGITS, from_ms
 from minutehand.model.names import RunRef
 from minutehand.model.options import Options, Overlap
 from minutehand.model.run import TERMINAL, Run, RunState
@@ -170,11 +171,11 @@ def _why_not(moved: Slot, me: Pair, front: Sequence[Pair], options: Options) -> 
         case Overlap.SKIP:
             return f"{_named(moved)} still goes"
         case Overlap.BUFFER_ONE if front:
-            return f"{_named(moved)} still goes, and run {front[0].key} waits already"
+            return f"{_named(moved)} still goes, and {_run_of(front[0])} waits already"
         case Overlap.ALLOW | Overlap.BUFFER_ALL if len(front) >= options.buffer:
             return f"{_named(moved)} still goes, and {len(front)} runs wait already"
         case Overlap.CANCEL_OTHER | Overlap.TERMINATE_OTHER if later:
-            return f"the later run {later[0].key} is in its place"
+            return in_its_place(later[0])
     return None
 
 
@@ -183,8 +184,18 @@ def _wait(slot: Slot) -> Decision:
 
 
 def _named(slot: Slot) -> str:
-    first, more = slot.holders[0].key, len(slot.holders) - 1
-    return f"run {first}" if not more else f"run {first} and {more} more"
+    first, more = _run_of(slot.holders[0]), len(slot.holders) - 1
+    return first if not more else f"{first} and {more} more"
+
+
+def _run_of(pair: Pair) -> str:
+    """In words, for the rows of other runs."""
+    return f"the run of {from_ms(int(pair.key[:STAMP_DIGITS])):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def in_its_place(later: Pair) -> str:
+    """Why a run ends, or never starts, for a later one."""
+    return f"{_run_of(later)}, a later one, is in its place"
 
 
 def waits_in_turn(run: Run) -> bool:

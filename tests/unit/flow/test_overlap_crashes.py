@@ -1,0 +1,91 @@
+"""Every call of two workers and a ticker that meet at a slot, with the process that makes it dying before or after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from minutehand import Context, Rule
+from minutehand.model.entry import EntryKind
+from minutehand.model.run import RunState
+from minutehand.testing import Detail
+
+from tests.proof.crash_points import Plan, Scenario, Scene, pairs, singles
+from tests.unit.flow.world import OWNER
+
+POLICIES = ["skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other"]
+Step = Callable[[Scene], object]
+
+
+def create(policy: str) -> Step:
+    """Three fires, ten seconds apart; nobody works before the second is due. All calls are looked at from then on."""
+
+    def step(scene: Scene) -> None:
+        rule = Rule(expression="rate(10 seconds)", max_fires=3)
+        scene.world.scheduler.create_schedule("s", "note", rule, overlap=policy)
+        scene.during = lambda ctx: first_takes_its_time(scene, ctx)
+        watch(scene)
+        scene.world.wait(10)
+
+    return step
+
+
+def watch(scene: Scene) -> None:
+    """After each call: at no time do two runs hold a lease."""
+    after = scene.plan.after_call
+
+    def look(operation: str, detail: Detail) -> None:
+        going = [run for run in scene.world.memory.runs(OWNER) if run.state is RunState.RUNNING]
+        if len(going) > 1:
+            overlaps.append(f"{detail.verb}: {[run.ref.key for run in going]}")
+        after(operation, detail)
+
+    overlaps: list[str] = []
+    vars(scene)["overlaps"] = overlaps
+    vars(scene.plan)["after_call"] = look
+
+
+def first_takes_its_time(scene: Scene, ctx: Context) -> None:
+    """While the first run is under way, the second and the third become due, and other workers take them."""
+    if ctx.attempt == 1 and len(scene.seen.starts) == 1:
+        for _ in range(2):
+            scene.world.wait(10)
+            scene.process(work)
+        scene.process(Scene.tick)
+
+
+def work(scene: Scene) -> None:
+    """A worker; what others have at hand is not its business."""
+    others = scene.at_hand
+    try:
+        scene.work()
+    finally:
+        scene.at_hand = others
+
+
+def nothing_overlapped(scene: Scene) -> list[str]:
+    entries = scene.world.entries(EntryKind.SLOT)
+    left = [f"left behind: {entry.key}" for entry in entries]
+    return [*vars(scene)["overlaps"], *left]
+
+
+SCENARIOS = [Scenario(policy, [create(policy), work, Scene.tick, work], nothing_overlapped) for policy in POLICIES]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_every_single_crash(scenario: Scenario) -> None:
+    points = list(singles(scenario))
+    assert len(points) > 30
+    assert [text for point in points for text in scenario.verdict(point)] == []
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_pairs_of_crashes(scenario: Scenario) -> None:
+    assert [text for pair in pairs(scenario, 40) for text in scenario.verdict(pair)] == []
+
+
+def test_the_watch_sees_an_overlap() -> None:
+    """As it would be without a policy."""
+    scene = Scenario("allow", [create("allow"), work]).play()
+    assert vars(scene)["overlaps"]
+    assert isinstance(scene.plan, Plan)
