@@ -13,10 +13,10 @@ _WRITES = {"PutItem", "UpdateItem", "DeleteItem"}
 class Meter:
     """Counts over the clients of some services. ``writes`` are items written; those of a transaction count double, as billed."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, *more: Any) -> None:
         self.calls: Counter[str] = Counter()
         self.writes = 0
-        for client in clients_of(services):
+        for client in (*clients_of(services), *more):
             client.meta.events.register("provide-client-params.*", self._count)
 
     def _count(self, params: dict[str, Any], model: Any, **_: Any) -> None:

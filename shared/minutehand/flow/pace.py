@@ -31,7 +31,7 @@ class Pace:
         missing = max(1.0 - self._held, 0.0) if wait else 0.0
         stopped = self._stop.wait(missing / self._rate)
         self._fill()
-        self._held = max(self._held - 1.0, -1.0)  # below nought if the clock says that the wait was too short; it may stand still
+        self._held = max(self._held - 1.0, -1.0)  # below nought if, by the clock, the wait was too short
         return not stopped
 
     def is_stopped(self) -> bool:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
 from minutehand.arguments import MAX_DESCRIPTION, MAX_TAGS, checked_rate, checked_tags, checked_text, payload_text
 from minutehand.errors import InvalidInput, MinutehandError, Unavailable
+from minutehand.flow.foreseen import foreseen
 from minutehand.flow.pace import Pace, Waiter
 from minutehand.flow.retag import Tags, retag, retagged
 from minutehand.model.names import check_name
-from minutehand.model.schedule import Head
+from minutehand.model.schedule import Head, ScheduleState
 from minutehand.sdk.answers import BulkProgress, BulkResult
 from minutehand.sdk.backfills import Backfills
 from minutehand.sdk.base import UNSET, Unset
@@ -27,7 +29,7 @@ from minutehand.sdk.schedules import Schedules
 
 AT_ONCE = 8  # acts under way at the same time: each waits for the tables most of its time
 _WINDOW = 4 * AT_ONCE  # acts handed out before the first of them is waited for
-Act = Callable[[Head], object]
+Act = Callable[["Bulk", Head], object]
 OnProgress = Callable[[BulkProgress], object]
 
 # Which arguments an action takes.
@@ -37,6 +39,12 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
     "delete": ("drain",),
     "retag": ("tags",),
     "trigger": ("payload", "client_token"),
+}
+# The states in which a schedule is changed by it, and so in one transaction that decides whether it is still as it was listed.
+CHANGES: Mapping[str, tuple[ScheduleState, ...]] = {
+    "pause": (ScheduleState.ACTIVE, ScheduleState.COMPLETED),
+    "resume": (ScheduleState.PAUSED,),
+    "delete": (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.COMPLETED),
 }
 
 
@@ -94,11 +102,12 @@ class Bulk(Schedules, Backfills):
         begun = False
         try:
             for part in walk(self.tenant, wanted, self._services, cursor=position, chunk=CHUNK):
+                owner = self._who_has_read(part.heads, work)
                 for head in part.heads:
                     if begun and not pace.go_on(wait=not work.dry_run):
                         return work.settle_all()
                     begun = True
-                    work.begin(head, pool)
+                    work.begin(owner, head, pool)
                 if part.cursor is not None and pace.is_stopped():
                     work.settle_all()
                     return part.cursor
@@ -109,6 +118,16 @@ class Bulk(Schedules, Backfills):
             ) from problem
         work.settle_all()
         return None
+
+    def _who_has_read(self, heads: Sequence[Head], work: _Work) -> Bulk:
+        """This SDK, which need not read again the schedules that the action is going to change."""
+        changing = () if work.dry_run else CHANGES.get(work.action, ())
+        to_change = [head for head in heads if head.state in changing]
+        if not to_change:
+            return self
+        other = copy(self)
+        vars(other)["_services"] = foreseen(self._services, to_change)
+        return other
 
     def _act(self, action: str, given: Mapping[str, Any]) -> Act:
         """What is done to each. Raises InvalidInput, also for an argument of another action."""
@@ -122,8 +141,8 @@ class Bulk(Schedules, Backfills):
                 )
         acts: dict[str, Callable[..., Act]] = {
             "pause": self._pausing,
-            "resume": lambda **_: lambda head: self.resume_schedule(head.name),
-            "delete": lambda drain, **_: lambda head: self.delete_schedule(head.name, drain=drain),
+            "resume": lambda **_: lambda owner, head: owner.resume_schedule(head.name),
+            "delete": lambda drain, **_: lambda owner, head: owner.delete_schedule(head.name, drain=drain),
             "retag": self._retagging,
             "trigger": self._triggering,
         }
@@ -131,17 +150,17 @@ class Bulk(Schedules, Backfills):
 
     def _pausing(self, note: str | None, *, drain: bool, **_: Any) -> Act:
         text = None if note is None else checked_text("note", note, MAX_DESCRIPTION)
-        return lambda head: self.pause_schedule(head.name, note=text, drain=drain)
+        return lambda owner, head: owner.pause_schedule(head.name, note=text, drain=drain)
 
     def _retagging(self, tags: Tags | None, **_: Any) -> Act:
         if not tags:
             raise InvalidInput("tags", tags, "says no tag", 'use {"key": "value"}, or {"key": None} to remove one')
         checked_tags({key: "" if value is None else value for key, value in tags.items()})
 
-        def act(head: Head) -> object:
+        def act(owner: Bulk, head: Head) -> object:
             if len(retagged(head.tags, tags)) > MAX_TAGS:
                 raise InvalidInput("tags", dict(tags), "are too many beside those it has", f"a schedule has {MAX_TAGS}")
-            return retag(head, tags, self._services, self._clock)
+            return retag(head, tags, owner._services, owner._clock)
 
         return act
 
@@ -149,10 +168,10 @@ class Bulk(Schedules, Backfills):
         key = None if client_token is None else check_name(client_token, "client_token")
         if payload is not UNSET:
             payload_text(payload)  # refused before the first is triggered
-        return lambda head: self.trigger(head.name, payload=payload, idempotency_key=key)
+        return lambda owner, head: owner.trigger(head.name, payload=payload, idempotency_key=key)
 
 
-def _look(head: Head) -> None:
+def _look(owner: Bulk, head: Head) -> None:
     """A dry run does nothing to a schedule."""
 
 
@@ -169,8 +188,8 @@ class _Work:
     reached: str | None = None  # the last name up to which every act has ended
     pending: deque[tuple[str, Future[object]]] = field(default_factory=deque)
 
-    def begin(self, head: Head, pool: ThreadPoolExecutor) -> None:
-        self.pending.append((head.name, pool.submit(self.act, head)))
+    def begin(self, owner: Bulk, head: Head, pool: ThreadPoolExecutor) -> None:
+        self.pending.append((head.name, pool.submit(self.act, owner, head)))
         if len(self.pending) >= _WINDOW:
             self._settle()
 

@@ -10,7 +10,7 @@ import pytest
 from minutehand import RunState, Scheduler, ScheduleState
 from minutehand.errors import InvalidInput, Unavailable
 from minutehand.flow.pace import Pace
-from minutehand.model.schedule import Head
+from minutehand.model.schedule import ClosedBy, Head
 from minutehand.sdk.answers import BulkProgress
 from minutehand.testing import Detail, Hook, ManualClock
 
@@ -129,6 +129,38 @@ def test_a_schedule_with_too_many_tags_is_named() -> None:
     world.scheduler.update_schedule("team/1", tags={str(number): "" for number in range(50)})
     result = world.scheduler.bulk("retag", prefix="team/", tags={"one more": ""})
     assert (result.done, list(result.failed)) == (["team/2"], ["team/1"])
+
+
+def test_a_schedule_that_was_changed_since_it_was_listed_is_read_again() -> None:
+    """The listing is what each is first taken for; the transaction finds that it is not so any more."""
+    world = many()
+
+    def meanwhile() -> None:
+        for name in NAMES[::2]:
+            world.scheduler.update_schedule(name, payload="meanwhile")
+
+    hook = Faults().at("close", before=meanwhile)
+    assert world.owner(hook).bulk("pause", prefix="team/").count == 60
+    assert {heads(world)[name].state for name in NAMES} == {ScheduleState.PAUSED}
+    for name in NAMES:
+        newest = world.memory.revisions(f"acme/{name}")[-1]
+        assert newest.closed_by is ClosedBy.PAUSED
+
+
+def test_a_schedule_that_was_resumed_since_it_was_listed_as_paused_is_paused() -> None:
+    world = many(["team/1"])
+    world.scheduler.pause_schedule("team/1")
+    hook = Faults().at("page", after=lambda: world.scheduler.resume_schedule("team/1"))
+    assert world.owner(hook).bulk("pause", prefix="team/").count == 1
+    assert heads(world)["team/1"].state is ScheduleState.PAUSED
+
+
+def test_what_was_listed_is_not_read_again() -> None:
+    world, faults = many(), Faults()
+    world.owner(faults).bulk("pause", prefix="team/")
+    assert faults.count("GetItem") == 0
+    assert faults.count("BatchGetItem") == 1
+    assert faults.count("TransactWriteItems") == 60
 
 
 # Interruptions.

@@ -1,0 +1,135 @@
+"""Many schedules on the local cloud: creating, listing, an upsert of what is so already, bulk operations.
+
+    python -m bench schedules [--schedules 10000]
+
+Exits with 1 if a page of 100 takes more than 100 ms, an unchanged upsert writes anything, or a bulk pause does less than 200 a second.
+The cloud is one process beside this one, so rates are those of two cores and not of DynamoDB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from minutehand import Context, Scheduler, job
+from minutehand.services import connect
+from minutehand.settings import Settings
+from minutehand.testing.cloud import fresh_settings, running_cloud
+
+from bench.meter import Meter
+from bench.report import Table, write
+
+THREADS = 8
+LIMITS = {"page_p99_ms": 100.0, "pauses_a_second": 200.0}
+Row = dict[str, Any]
+
+
+@job("bench.nothing")
+def nothing(ctx: Context, payload: Any) -> None:
+    """What is measured is the scheduler."""
+
+
+def main(arguments: Sequence[str] = ()) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--schedules", type=int, default=10_000)
+    asked = parser.parse_args(arguments)
+    with running_cloud() as cloud:
+        rows = measure(fresh_settings(cloud, shards=16), asked.schedules)
+    Table(f"{asked.schedules:,} schedules", rows).show()
+    write("schedules", rows)
+    figures = {row["what"]: row for row in rows}
+    slow = figures["page of 100"]["p99 ms"] > LIMITS["page_p99_ms"]
+    wrote = figures["upsert, unchanged"]["writes"] != 0
+    late = figures["bulk pause"]["a second"] < LIMITS["pauses_a_second"]
+    if slow or wrote or late:
+        raise SystemExit(1)
+
+
+def measure(settings: Settings, count: int) -> list[Row]:
+    """Each in turn, on the same schedules."""
+    wishes = [wish(number) for number in range(count)]
+    return [
+        upserted("create", settings, wishes),
+        upserted("upsert, unchanged", settings, wishes),
+        *listed(settings, count),
+        bulk(settings, "retag", tags={"env": "prod"}),
+        bulk(settings, "pause"),
+        bulk(settings, "resume"),
+        bulk(settings, "delete"),
+    ]
+
+
+def wish(number: int) -> Row:
+    """One of many: all different, none due today."""
+    return {
+        "name": f"team-{number % 20:02}/report-{number:05}",
+        "job": "bench.nothing",
+        "expression": f"{number % 60} {number // 60 % 24} 1 1 *",
+        "timezone": "Europe/Berlin",
+        "payload": {"customer": number},
+        "tags": {"team": f"{number % 20}"},
+    }
+
+
+def upserted(what: str, settings: Settings, wishes: Sequence[Row]) -> Row:
+    """All of them, by some threads with one SDK."""
+    scheduler, meter = connected(settings)
+    began = time.perf_counter()
+    with ThreadPoolExecutor(THREADS) as pool:
+        changes = set(pool.map(lambda given: scheduler.upsert_schedule(**given).change, wishes))
+    return row(what, len(wishes), time.perf_counter() - began, meter) | {"note": ", ".join(sorted(changes))}
+
+
+def listed(settings: Settings, count: int) -> list[Row]:
+    """Every page of 100 from the first to the last; a prefix; a tag that a twentieth has; one that nobody has."""
+    scheduler, meter = connected(settings)
+    return [
+        paged("page of 100", scheduler, meter, count),
+        paged("page of 100 of a prefix", scheduler, meter, count // 20, prefix="team-07/"),
+        paged("page of 100 of a tag", scheduler, meter, count // 20, tag=("team", "7")),
+        paged("call that finds no tag", scheduler, meter, 0, tag="nobody"),
+    ]
+
+
+def paged(what: str, scheduler: Scheduler, meter: Meter, expected: int, **wanted: Any) -> Row:
+    times, found, cursor, began = [], 0, None, time.perf_counter()
+    calls = meter.of("Query")
+    while True:
+        start = time.perf_counter()
+        page = scheduler.list_schedules(limit=100, cursor=cursor, **wanted)
+        times.append((time.perf_counter() - start) * 1e3)
+        found, cursor = found + len(page.items), page.cursor
+        if cursor is None:
+            break
+    assert found == expected, f"{what}: {found} instead of {expected}"
+    times.sort()
+    figures = {"median ms": round(times[len(times) // 2], 1), "p99 ms": round(times[int(len(times) * 0.99)], 1)}
+    made = row(what, len(times), time.perf_counter() - began, None) | figures
+    return made | {"note": f"{(meter.of('Query') - calls) / len(times):.0f} queries each"}
+
+
+def bulk(settings: Settings, action: str, **given: Any) -> Row:
+    """All of them, as fast as it goes."""
+    scheduler, meter = connected(settings)
+    began = time.perf_counter()
+    done = scheduler.bulk(action, prefix="team-", rate=1_000, **given)
+    assert not done.failed, done.failed
+    return row(f"bulk {action}", done.count, time.perf_counter() - began, meter)
+
+
+def connected(settings: Settings) -> tuple[Scheduler, Meter]:
+    """An SDK as a new process has it, metered, its connections made."""
+    services = connect(settings)
+    scheduler = Scheduler(settings=settings, services=services)
+    scheduler.list_schedules(limit=1)
+    control: Any = services.schedules
+    return scheduler, Meter(services, control._control._connection.client)
+
+
+def row(what: str, count: int, seconds: float, meter: Meter | None) -> Row:
+    writes = "" if meter is None else meter.writes
+    empty = {"median ms": "", "p99 ms": "", "note": ""}
+    return {"what": what, "calls": count, "a second": round(count / seconds), "writes": writes, **empty}
