@@ -57,6 +57,19 @@ def due_time(run_at: datetime | None, delay: float | timedelta | None, now: int)
     return due
 
 
+def end_time(until: datetime | None, now: int) -> int | None:
+    """When a pause ends by itself (UTC ms); None if it does not. Raises InvalidInput."""
+    if until is None:
+        return None
+    end = to_ms(until, "until")
+    if end <= now:
+        raise InvalidInput(
+            "until", until, "has passed already", "give a moment to come, or leave it out to pause for good"
+        )
+    _not_too_far("until", until, end, now)
+    return end
+
+
 def _not_too_far(field: str, value: object, due: int, now: int) -> None:
     if not now - FURTHEST <= due <= now + FURTHEST:
         raise InvalidInput(field, value, "is more than 100 years away", "choose a time within a century")

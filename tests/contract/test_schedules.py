@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from minutehand.flow.ports import Record, Services
+from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.moment import MINUTE
 from minutehand.model.policies import Delivery, Overrides, Retry, Start
 from minutehand.model.schedule import ClosedBy, Head, Revision, ScheduleState
@@ -160,6 +161,19 @@ def test_a_head_may_move_alone(services: Services) -> None:
     assert services.schedules.head("acme", "report") == gone, "a deleted head stays"
 
 
+def test_a_pause_puts_the_entry_that_ends_it_or_nothing(services: Services) -> None:
+    _, first = armed(services)
+    ends = Entry(shard=0, due=T0 + 60_000, kind=EntryKind.RESUME, id="acme/report")
+    paused = a_head(2, state=ScheduleState.PAUSED, resume_at=ends.due)
+    assert not services.schedules.close(a_head(3), expected=2, revision=None, entry=ends)
+    assert entries(services) == [first.id]
+    assert services.schedules.close(paused, expected=1, revision=closed(first, ClosedBy.PAUSED), entry=ends)
+    page = services.agenda.due(0, upto=NOON * 10, after=None, limit=500)
+    assert ends in page.entries
+    assert sorted(entries(services)) == [OWNER, first.id]
+    assert services.schedules.head("acme", "report") == paused
+
+
 # Client tokens.
 
 
@@ -186,22 +200,32 @@ def test_a_token_stands_and_falls_with_its_transaction(services: Services) -> No
 
 # Complete.
 
+OVER = ScheduleState.COMPLETED
+
 
 def test_a_schedule_completes_once_and_its_version_grows(services: Services) -> None:
     armed(services)
-    assert services.schedules.complete("acme", "report", revision=1, now=T0)
-    assert not services.schedules.complete("acme", "report", revision=1, now=T0)
+    assert services.schedules.complete("acme", "report", revision=1, now=T0, to=OVER)
+    assert not services.schedules.complete("acme", "report", revision=1, now=T0, to=OVER)
     head = services.schedules.head("acme", "report")
     assert head is not None
     assert (head.state, head.version, head.updated_at) == (ScheduleState.COMPLETED, 2, T0)
 
 
+def test_a_schedule_may_be_deleted_by_its_completion(services: Services) -> None:
+    armed(services)
+    assert services.schedules.complete("acme", "report", revision=1, now=T0, to=ScheduleState.DELETED)
+    head = services.schedules.head("acme", "report")
+    assert head is not None
+    assert (head.state, head.version) == (ScheduleState.DELETED, 2)
+
+
 def test_only_an_active_head_of_that_very_revision_completes(services: Services) -> None:
     _, first = armed(services)
-    assert not services.schedules.complete("acme", "report", revision=2, now=T0)
-    assert not services.schedules.complete("acme", "nothing", revision=1, now=T0)
+    assert not services.schedules.complete("acme", "report", revision=2, now=T0, to=OVER)
+    assert not services.schedules.complete("acme", "nothing", revision=1, now=T0, to=OVER)
     services.schedules.close(a_head(2, state=ScheduleState.PAUSED), expected=1, revision=closed(first, ClosedBy.PAUSED))
-    assert not services.schedules.complete("acme", "report", revision=1, now=T0)
+    assert not services.schedules.complete("acme", "report", revision=1, now=T0, to=OVER)
     assert services.schedules.head("acme", "nothing") is None
 
 

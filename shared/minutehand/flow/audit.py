@@ -18,13 +18,14 @@ from itertools import islice
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.flow.claim import Order, materialise
 from minutehand.flow.gaps import record
+from minutehand.flow.pauses import resume_entry
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.publish import order_of, publish
-from minutehand.flow.steps import timetable_of
+from minutehand.flow.steps import end_of, timetable_of
 from minutehand.flow.tidy import FAR, tidy
 from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.moment import HOUR, MINUTE, SECOND
-from minutehand.model.names import RunRef, fire_ref
+from minutehand.model.names import RunRef, fire_ref, shard_of
 from minutehand.model.options import CatchUp
 from minutehand.model.run import WAITING, Run, RunState
 from minutehand.model.schedule import Head, Revision, ScheduleState
@@ -46,7 +47,7 @@ class AuditReport:
     """What was looked at, found and repaired."""
 
     schedules: int = 0  # ACTIVE heads looked at
-    rearmed: int = 0  # of these, without a chain: armed again
+    rearmed: int = 0  # without a chain, or paused beyond the end of the pause: their agenda entry put again
     unclaimed: int = 0  # fires of the recent past without a run: claimed now, or passed over as their policy has it
     moved: int = (
         0  # runs at instants that are no fires any more, since the rules of their time zone changed: only reported
@@ -74,6 +75,7 @@ def audit(
         active = [head for head in heads if head.state is ScheduleState.ACTIVE]
         report.schedules += len(active)
         _chains(active, services, clock, shards, report)
+        report.rearmed += _pauses(heads, services, clock, shards)
         for head in active:
             _runs_of(head, services, clock, window, report)
     report.tidied = sum(tidy(shard, services, clock) for shard in range(shards))
@@ -131,7 +133,8 @@ def _rearm(head: Head, services: Services, clock: Clock) -> bool:
         return False  # it moved on while we looked
     entry = _entry_after(revision, max(_reached(revision, services), revision.active_from))
     if entry is None:
-        return services.schedules.complete(head.tenant, head.name, revision=head.revision, now=clock())
+        to = end_of(revision.definition.options)
+        return services.schedules.complete(head.tenant, head.name, revision=head.revision, now=clock(), to=to)
     if entry.key not in services.agenda.put([entry]):
         raise Unavailable(f"the entry of {head.owner} was not accepted")
     log.error("audit.rearmed", extra={"tenant": head.tenant, "schedule": head.name, "entry": entry.key})
@@ -141,6 +144,15 @@ def _rearm(head: Head, services: Services, clock: Clock) -> bool:
 def _of_chain(run: Run) -> bool:
     """Whether a chain came to its fire: not a trigger's, a gap's or a backfill's, which say nothing about the fires before it."""
     return run.ref.is_fire and run.backfill is None
+
+
+def _pauses(heads: Sequence[Head], services: Services, clock: Clock, shards: int) -> int:
+    """Put the entries again that should have ended pauses by now; how many. One that is there is put as it is."""
+    due = [head for head in heads if head.resume_at is not None and head.resume_at < clock() - GRACE]
+    ends = [entry for head in due if (entry := resume_entry(head, shard_of(head.owner, shards))) is not None]
+    for entry in ends:
+        log.error("audit.rearmed", extra={"entry": entry.key})
+    return len(services.agenda.put(ends)) if ends else 0
 
 
 def _reached(revision: Revision, services: Services) -> int:

@@ -1,11 +1,15 @@
-"""Pause and delete: close the current revision, then sweep. When they return, nothing of the schedule starts any more."""
+"""Pause and delete: close the current revision, then sweep. When they return, nothing of the schedule starts any more.
+
+A pause with an end puts the agenda entry that ends it in the same transaction: see ``pauses``.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from minutehand.errors import Conflict, NotFound
 from minutehand.flow.create import RACES, read_revision
+from minutehand.flow.pauses import resume_entry
 from minutehand.flow.ports import Clock, Record, Services
 from minutehand.flow.remember import Done, Token, finish, recall
 from minutehand.flow.sweep import sweep
@@ -19,13 +23,18 @@ def pause(
     clock: Clock,
     *,
     note: str | None = None,
+    until: int | None = None,
     drain: bool = False,
     expected: int | None = None,
     token: Token | None = None,
 ) -> Head:
-    """Stop a schedule until it is resumed. Pausing again finishes what an interrupted pause left."""
+    """Stop a schedule until it is resumed, by its owner or at ``until`` (UTC ms).
+
+    Pausing again finishes what an interrupted pause left, and decides anew when it ends.
+    """
     by = ClosedBy.DRAINED if drain else ClosedBy.PAUSED
-    return _close(tenant, name, ScheduleState.PAUSED, by, services, clock, note, expected, token)
+    stop = _Stop(state=ScheduleState.PAUSED, by=by, note=note, resume_at=until)
+    return _close(tenant, name, stop, services, clock, expected, token)
 
 
 def delete(
@@ -40,19 +49,29 @@ def delete(
 ) -> Head:
     """Remove a schedule; its runs stay in the ledger. Deleting again finishes what an interrupted delete left."""
     by = ClosedBy.DRAINED if drain else ClosedBy.DELETED
-    return _close(tenant, name, ScheduleState.DELETED, by, services, clock, None, expected, token)
+    stop = _Stop(state=ScheduleState.DELETED, by=by)
+    return _close(tenant, name, stop, services, clock, expected, token)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Stop:
+    """How a schedule shall be stopped."""
+
+    state: ScheduleState  # of the head then
+    by: ClosedBy  # what ends its revision
+    note: str | None = None  # None keeps what there is
+    resume_at: int | None = None  # UTC ms at which it ends by itself
+
+    def done(self, head: Head, now: int, *, changed: bool) -> Done:
+        """What stopping a schedule comes to; ``changed``: the end of its revision changes."""
+        if head.state is self.state and head.resume_at == self.resume_at and not changed:
+            return Done(head=head, change=Change.UNCHANGED)
+        over = replace(head, state=self.state, resume_at=self.resume_at, note=self.note or head.note)
+        return Done(head=replace(over, version=head.version + 1, updated_at=now), change=Change.UPDATED)
 
 
 def _close(
-    tenant: str,
-    name: str,
-    state: ScheduleState,
-    by: ClosedBy,
-    services: Services,
-    clock: Clock,
-    note: str | None,
-    expected: int | None,
-    token: Token | None,
+    tenant: str, name: str, stop: _Stop, services: Services, clock: Clock, expected: int | None, token: Token | None
 ) -> Head:
     for _ in range(RACES):
         head = services.schedules.head(tenant, name)
@@ -60,7 +79,7 @@ def _close(
         if memory.first is not None:
             finish(memory.first, services, clock)
             return memory.first.head
-        if head is None or (head.state is ScheduleState.DELETED and state is not ScheduleState.DELETED):
+        if head is None or (head.state is ScheduleState.DELETED and stop.state is not ScheduleState.DELETED):
             raise NotFound(
                 f"name={name!r}: tenant {tenant!r} has no schedule of that name; list_schedules() shows those it has"
             )
@@ -69,21 +88,27 @@ def _close(
                 f"name={name!r}: you saw revision {expected}, but revision {head.revision} is current; read it again"
             )
         revision = read_revision(services, head)
-        closed = _closed(revision, by, clock())
-        after = replace(head, state=state, version=head.version + 1, updated_at=clock(), note=note or head.note)
-        unchanged = head.state is state and closed == revision
-        done = Done(head=head if unchanged else after, change=Change.UNCHANGED if unchanged else Change.UPDATED)
-        if _write(done, head.version, None if closed == revision else closed, memory.record(done), services):
+        closed = _closed(revision, stop.by, clock())
+        done = stop.done(head, clock(), changed=closed != revision)
+        if _write(done, head.version, revision, closed, memory.record(done), services):
             sweep(closed, services, clock)
             return done.head
     raise Conflict(f"name={name!r}: others changed it {RACES} times meanwhile; try again")
 
 
-def _write(done: Done, expected: int, closed: Revision | None, token: Record | None, services: Services) -> bool:
+def _write(
+    done: Done, expected: int, revision: Revision, closed: Revision, token: Record | None, services: Services
+) -> bool:
     """Whether it was written; no if somebody else was first."""
     if done.change is Change.UNCHANGED:
         return token is None or services.records.write(token)
-    return services.schedules.close(done.head, expected=expected, revision=closed, token=token)
+    return services.schedules.close(
+        done.head,
+        expected=expected,
+        revision=None if closed == revision else closed,
+        entry=resume_entry(done.head, revision.shard),
+        token=token,
+    )
 
 
 def _closed(revision: Revision, by: ClosedBy, now: int) -> Revision:

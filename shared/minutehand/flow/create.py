@@ -10,6 +10,7 @@ from typing import Any
 
 from minutehand.errors import AlreadyExists, Conflict, MinutehandError, NotFound, Unavailable
 from minutehand.flow.handle import handle
+from minutehand.flow.pauses import Begin, resumed
 from minutehand.flow.ports import Clock, Record, Services
 from minutehand.flow.remember import Done, Token, finish, recall
 from minutehand.flow.steps import LOOKAHEAD, first_entry
@@ -93,16 +94,21 @@ def resume(
     *,
     expected: int | None = None,
     token: Token | None = None,
+    early: int = 0,
+    allow: Callable[[Head | None], None] | None = None,
 ) -> Head:
-    """Open a new revision of a paused schedule with the same definition. An active one stays as it is."""
+    """Open a new revision of a paused schedule with the same definition. An active one stays as it is.
+
+    A pause whose end is at most ``early`` ms away is taken to be over. ``allow`` raises for a head that shall not be resumed.
+    """
 
     def same(definition: Definition | None) -> Definition:
         assert definition is not None
         return definition
 
-    allow = partial(_must_exist, tenant, name, expected)
+    permit = allow or partial(_must_exist, tenant, name, expected)
     wish = Wish(definition=same)
-    return _arm(tenant, name, wish, services, clock, allow, resuming=True, token=token).head
+    return _arm(tenant, name, wish, services, clock, permit, resuming=early, token=token).head
 
 
 def _must_exist(tenant: str, name: str, expected: int | None, head: Head | None) -> None:
@@ -134,7 +140,7 @@ def _arm(
     clock: Clock,
     allow: Callable[[Head | None], None],
     *,
-    resuming: bool = False,
+    resuming: int | None = None,  # ms by which a pause that is ended may be ended early; None: it is not ended
     token: Token | None = None,
 ) -> Done:
     head = None
@@ -175,20 +181,22 @@ def _write(plan: _Plan, head: Head | None, token: Record | None, services: Servi
 
 
 def _plan(
-    tenant: str, name: str, wish: Wish, head: Head | None, services: Services, now: int, *, resuming: bool
+    tenant: str, name: str, wish: Wish, head: Head | None, services: Services, now: int, *, resuming: int | None
 ) -> _Plan:
     previous = read_revision(services, head) if head is not None else None
     kept = head if head is not None and head.state is not ScheduleState.DELETED else None
     present = previous.definition if previous is not None and kept is not None else None
     definition = settled(wish.definition(present), present)
-    if kept is not None and (kept.state is ScheduleState.ACTIVE if resuming else definition == present):
+    if kept is not None and (definition == present if resuming is None else kept.state is ScheduleState.ACTIVE):
         labelled = _labelled(wish, kept)
         return _Plan(head=kept if labelled == kept else replace(labelled, version=kept.version + 1, updated_at=now))
-    t0 = now if previous is None else max(now, previous.active_from, previous.active_until or 0)
-    stays_paused = wish.paused if kept is None else kept.state is ScheduleState.PAUSED and not resuming
+    stays_paused = wish.paused if kept is None else kept.state is ScheduleState.PAUSED and resuming is None
     owner = schedule_owner(tenant, name)
-    same_rule = present is not None and not resuming and definition.rule == present.rule
-    anchor = previous.counts_from if previous is not None and same_rule else None
+    if kept is not None and previous is not None and resuming is not None:
+        begin = resumed(kept, previous, services, now, early=resuming)
+    else:
+        begin = _begin(definition, previous, present, now)
+    t0, anchor = begin.active_from, begin.anchor
     if anchor is None or timetable(definition.rule, anchor=anchor, key=owner).next(t0) is None:
         rule = pin(
             definition.rule, anchor=t0, key=owner, seed=wish.seed
@@ -215,6 +223,15 @@ def _plan(
         revision=revision,
         entry=None if stays_paused else first_entry(revision),
     )
+
+
+def _begin(definition: Definition, previous: Revision | None, present: Definition | None, now: int) -> Begin:
+    """Where a revision begins that is made now: where the one before ends. A rate keeps its phase while its rule stays."""
+    if previous is None:
+        return Begin(now)
+    same_rule = present is not None and definition.rule == present.rule
+    t0 = max(now, previous.active_from, previous.active_until or 0)
+    return Begin(t0, previous.counts_from if same_rule else None)
 
 
 def _still_closed_by(previous: Revision | None) -> ClosedBy:

@@ -15,7 +15,7 @@ from minutehand.flow.claim import Materialised, Order, materialise
 from minutehand.flow.gaps import Recorded, record
 from minutehand.flow.handled import Handled, Miss
 from minutehand.flow.ports import Clock, Services
-from minutehand.flow.steps import REACH, Step, plan_step
+from minutehand.flow.steps import REACH, Step, end_of, plan_step
 from minutehand.flow.sweep import sweep_beyond
 from minutehand.model.entry import Entry
 from minutehand.model.moment import STAMP_DIGITS, from_ms
@@ -185,7 +185,8 @@ def _end(link: _Link, services: Services, clock: Clock, result: Handled) -> bool
 
 
 def _complete(revision: Revision, services: Services, clock: Clock, result: Handled) -> None:
-    """Mark the schedule complete, unless it was changed meanwhile."""
-    if services.schedules.complete(revision.tenant, revision.name, revision=revision.number, now=clock()):
+    """Mark the schedule complete, or deleted if its owner wants that, unless it was changed meanwhile."""
+    to = end_of(revision.definition.options)
+    if services.schedules.complete(revision.tenant, revision.name, revision=revision.number, now=clock(), to=to):
         result.completed += 1
-        log.info("schedule.completed", extra={"tenant": revision.tenant, "schedule": revision.name})
+        log.info("schedule.completed", extra={"tenant": revision.tenant, "schedule": revision.name, "state": str(to)})

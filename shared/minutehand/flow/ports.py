@@ -18,7 +18,7 @@ from minutehand.model.letter import DeadLetter
 from minutehand.model.message import Message
 from minutehand.model.names import RunRef
 from minutehand.model.run import Attempt, Beside, Run
-from minutehand.model.schedule import Head, Revision
+from minutehand.model.schedule import Head, Revision, ScheduleState
 from minutehand.runs.clauses import Clause
 from minutehand.runs.transitions import Transition
 
@@ -107,14 +107,22 @@ class Schedules(Protocol):
         longer ``expected`` (0: there is no head yet); then nothing was written.
         """
 
-    def close(self, head: Head, *, expected: int, revision: Revision | None, token: Record | None = None) -> bool:
-        """One transaction: move the head, and set ``active_until`` and ``closed_by`` of its ``revision``. As ``arm``.
+    def close(
+        self,
+        head: Head,
+        *,
+        expected: int,
+        revision: Revision | None,
+        entry: Entry | None = None,
+        token: Record | None = None,
+    ) -> bool:
+        """One transaction: move the head, set ``active_until`` and ``closed_by`` of its ``revision``, put ``entry``. As ``arm``.
 
         The revision must be open, or closed as DRAINED (a drain that becomes a pause).
         """
 
-    def complete(self, tenant: str, name: str, *, revision: int, now: int) -> bool:
-        """The current revision has no further fire: an ACTIVE head of that revision becomes COMPLETED."""
+    def complete(self, tenant: str, name: str, *, revision: int, now: int, to: ScheduleState) -> bool:
+        """The current revision has no further fire: an ACTIVE head of that revision becomes COMPLETED, or DELETED."""
 
     def history(self, owner: str) -> Iterator[Revision]:
         """A schedule's revisions, newest first, read strongly and as far as they are asked for."""

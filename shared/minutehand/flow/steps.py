@@ -8,7 +8,7 @@ from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.moment import SECOND
 from minutehand.model.options import CatchUp, Options
 from minutehand.model.run import MISSED
-from minutehand.model.schedule import Revision
+from minutehand.model.schedule import Revision, ScheduleState
 from minutehand.schedule import Timetable, timetable
 
 LOOKAHEAD = 180 * SECOND  # ticks may be 119 s apart; private to the ticker
@@ -97,6 +97,11 @@ def _further(near: int, fire: int, limit: int) -> list[int]:
     """
     ends = (-(-near // window) * window for window in WINDOWS)
     return [end for end in ends if fire <= end <= limit]
+
+
+def end_of(options: Options) -> ScheduleState:
+    """What becomes of a schedule that has no further fire."""
+    return ScheduleState.DELETED if options.delete_after_completion else ScheduleState.COMPLETED
 
 
 def first_entry(revision: Revision) -> Entry | None:

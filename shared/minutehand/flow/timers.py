@@ -15,6 +15,7 @@ from minutehand.flow.handle import handle
 from minutehand.flow.handled import Handled
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.publish import order_of, publish
+from minutehand.flow.resume import end_pause
 from minutehand.flow.slot import look_at
 from minutehand.flow.steps import LOOKAHEAD, REACH
 from minutehand.flow.submit import ORPHAN_PATIENCE
@@ -100,6 +101,7 @@ def put_again(entry: Entry, due: int, services: Services) -> bool:
 KINDS: dict[EntryKind, Kind] = {
     EntryKind.RUN: _run,
     EntryKind.WATCH: _watch,
+    EntryKind.RESUME: end_pause,
     EntryKind.BACKFILL: piece,
     EntryKind.SLOT: look_at,
 }

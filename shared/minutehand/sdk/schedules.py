@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Unpack
 
 from minutehand import views
-from minutehand.arguments import MAX_DESCRIPTION, checked_revision, checked_tags, checked_text
+from minutehand.arguments import MAX_DESCRIPTION, checked_revision, checked_tags, checked_text, end_time
 from minutehand.errors import NotFound
 from minutehand.flow import close as closing
 from minutehand.flow import create as creating
@@ -189,26 +190,30 @@ class Schedules(Base):
         name: str,
         *,
         note: str | None = None,
+        until: datetime | None = None,
         drain: bool = False,
         expected_revision: int | None = None,
         client_token: str | None = None,
     ) -> Schedule:
         """Stop a schedule. When this returns, nothing of it starts any more; ``drain=True`` lets runs go that are due already.
 
+        With ``until`` (aware) it goes on by itself then, with the fires from that instant on; pausing again decides anew.
         Attempts that are running go on. Raises InvalidInput, NotFound, Conflict, AlreadyExists, Unavailable (then call again to
         finish). Without ``drain`` it reads the schedule's ledger, as far as that is kept: a call every 1 MB of it.
         """
         check_name(name)
         text = None if note is None else checked_text("note", note, MAX_DESCRIPTION)
+        end = end_time(until, self._clock())
         head = closing.pause(
             self.tenant,
             name,
             self._services,
             self._clock,
             note=text,
+            until=end,
             drain=drain,
             expected=checked_revision(expected_revision),
-            token=self._token(client_token, "pause_schedule", name, text, drain, expected_revision),
+            token=self._token(client_token, "pause_schedule", name, text, end, drain, expected_revision),
         )
         return views.schedule_view(head)
 
@@ -216,6 +221,8 @@ class Schedules(Base):
         self, name: str, *, expected_revision: int | None = None, client_token: str | None = None
     ) -> Schedule:
         """Arm a paused schedule again, from now on; an active one stays as it is.
+
+        With ``automatic_backfill`` it goes on where it was paused: the fires of the pause were missed, and ``catch_up`` decides.
 
         Raises InvalidInput, NotFound, ExpressionError (it has no further fire), Conflict, AlreadyExists, Unavailable.
         """

@@ -61,11 +61,21 @@ class Control:
 
         return self._transact(write)
 
-    def close(self, head: Head, *, expected: int, revision: Revision | None, token: Record | None = None) -> bool:
+    def close(
+        self,
+        head: Head,
+        *,
+        expected: int,
+        revision: Revision | None,
+        entry: Entry | None = None,
+        token: Record | None = None,
+    ) -> bool:
         def write(transaction: TransactWrite) -> None:
             transaction.save(self._head_item(head), condition=self._head_is(expected))
             if revision is not None:
                 self._close(transaction, revision)
+            if entry is not None:
+                transaction.save(self._entry_item(entry))
             self._remember(transaction, token)
 
         return self._transact(write)

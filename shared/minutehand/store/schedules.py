@@ -133,16 +133,24 @@ class DynamoSchedules:
             head, expected=expected, previous=previous, revision=revision, entry=entry, token=token
         )
 
-    def close(self, head: Head, *, expected: int, revision: Revision | None, token: Record | None = None) -> bool:
-        return self._control.close(head, expected=expected, revision=revision, token=token)
+    def close(
+        self,
+        head: Head,
+        *,
+        expected: int,
+        revision: Revision | None,
+        entry: Entry | None = None,
+        token: Record | None = None,
+    ) -> bool:
+        return self._control.close(head, expected=expected, revision=revision, entry=entry, token=token)
 
-    def complete(self, tenant: str, name: str, *, revision: int, now: int) -> bool:
+    def complete(self, tenant: str, name: str, *, revision: int, now: int, to: ScheduleState) -> bool:
         try:
             self._client.call(
                 "update_item",
                 TableName=self._heads_table,
                 Key={"tenant": {"S": tenant}, "name": {"S": name}},
-                UpdateExpression="SET #state = :completed, #version = #version + :one, #updated = :now",
+                UpdateExpression="SET #state = :over, #version = #version + :one, #updated = :now",
                 ConditionExpression="#revision = :revision AND #state = :active",
                 ExpressionAttributeNames={
                     "#state": "state",
@@ -151,7 +159,7 @@ class DynamoSchedules:
                     "#revision": "revision",
                 },
                 ExpressionAttributeValues={
-                    ":completed": {"S": str(ScheduleState.COMPLETED)},
+                    ":over": {"S": str(to)},
                     ":active": {"S": str(ScheduleState.ACTIVE)},
                     ":one": {"N": "1"},
                     ":now": {"N": str(now)},

@@ -105,17 +105,25 @@ class MemorySchedules:
                 return False
             self._move(head, previous)
             self._tables.revisions.put(revision.owner, revision.number, revision)
-            if entry is not None:
-                self._agenda.entries.put(str(entry.shard), entry.key, entry)
+            self._put(entry)
             return True
 
         return self._transaction("arm", head, write)
 
-    def close(self, head: Head, *, expected: int, revision: Revision | None, token: Record | None = None) -> bool:
+    def close(
+        self,
+        head: Head,
+        *,
+        expected: int,
+        revision: Revision | None,
+        entry: Entry | None = None,
+        token: Record | None = None,
+    ) -> bool:
         def write() -> bool:
             if not self._may_move(head, expected, revision) or not put_record(self._rows, token):
                 return False
             self._move(head, revision)
+            self._put(entry)
             return True
 
         return self._transaction("close", head, write)
@@ -124,6 +132,10 @@ class MemorySchedules:
         detail = Detail(place="schedules", verb=verb, items=((head.tenant, head.name),))
         done: bool = self._calls.one("TransactWriteItems", detail, write, token=True)
         return done
+
+    def _put(self, entry: Entry | None) -> None:
+        if entry is not None:
+            self._agenda.entries.put(str(entry.shard), entry.key, entry)
 
     def _may_move(self, head: Head, expected: int, closing: Revision | None) -> bool:
         """The head has not moved, and the revision to close is open or draining."""
@@ -142,12 +154,12 @@ class MemorySchedules:
             closed = replace(present, active_until=closing.active_until, closed_by=closing.closed_by)
             self._tables.revisions.put(closing.owner, closing.number, closed)
 
-    def complete(self, tenant: str, name: str, *, revision: int, now: int) -> bool:
+    def complete(self, tenant: str, name: str, *, revision: int, now: int, to: ScheduleState) -> bool:
         def write() -> bool:
             there = self._tables.heads.get(tenant, name)
             if there is None or there.revision != revision or there.state is not ScheduleState.ACTIVE:
                 return False
-            done = replace(there, state=ScheduleState.COMPLETED, version=there.version + 1, updated_at=now)
+            done = replace(there, state=to, version=there.version + 1, updated_at=now)
             self._tables.heads.put(tenant, name, done)
             return True
 

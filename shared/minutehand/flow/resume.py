@@ -1,0 +1,56 @@
+"""Resume: the timer that ends a pause at its time. See ``pauses`` for which entry ends which pause."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from minutehand.errors import ExpressionError
+from minutehand.flow.create import read_revision, resume
+from minutehand.flow.handled import Handled
+from minutehand.flow.pauses import EARLY
+from minutehand.flow.ports import Clock, Services
+from minutehand.flow.steps import end_of
+from minutehand.model.entry import Entry
+from minutehand.model.schedule import Head, ScheduleState
+
+log = logging.getLogger(__name__)
+
+
+class _MootError(Exception):
+    """The head has moved: another pause, a resume or a deletion came first."""
+
+
+def end_pause(entry: Entry, services: Services, clock: Clock, trace: str | None, result: Handled) -> bool:
+    """Resume a schedule whose pause ends. True when the entry may go. Raises Unavailable, Conflict."""
+    del trace, result
+    tenant, _, name = entry.id.partition("/")
+    head = services.schedules.head(tenant, name)
+    if head is None or not _means(head, entry):
+        return True
+    options = read_revision(services, head).definition.options
+    early = 0 if options.automatic_backfill else EARLY  # what it fires then lies in the pause, and must not start in it
+    if entry.due > clock() + early:
+        return False
+
+    def allow(now: Head | None) -> None:
+        if now is None or not _means(now, entry):
+            raise _MootError
+
+    try:
+        resume(tenant, name, services, clock, early=early, allow=allow)
+    except _MootError:
+        return True
+    except ExpressionError:  # nothing is due any more: the schedule has come to its end while it was paused
+        return _complete(head, end_of(options), services, clock)
+    log.info("schedule.resumed", extra={"tenant": tenant, "schedule": name})
+    return True
+
+
+def _means(head: Head, entry: Entry) -> bool:
+    return head.state is ScheduleState.PAUSED and head.resume_at == entry.due
+
+
+def _complete(head: Head, state: ScheduleState, services: Services, clock: Clock) -> bool:
+    over = replace(head, state=state, resume_at=None, version=head.version + 1, updated_at=clock())
+    return services.schedules.close(over, expected=head.version, revision=None)
