@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli import dead, doctor, local, preview, processes, runs, schedules, submit
+from minutehand.cli import apply, dead, doctor, local, preview, processes, runs, schedules, submit
 from minutehand.cli.parameters import everywhere
 from minutehand.cli.shell import Shell
 from minutehand.model.names import check_tenant
@@ -46,6 +46,9 @@ app.add_typer(runs.app, name="runs")
 app.add_typer(dead.app, name="dead")
 app.command("submit")(submit.run)
 app.command("preview")(preview.run)
+app.command("apply")(apply.apply)
+app.command("export")(apply.export)
+app.command("schema")(apply.schema)
 app.command("doctor")(doctor.run)
 app.command("worker")(processes.worker)
 app.command("ticker")(processes.ticker)

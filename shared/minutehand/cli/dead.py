@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from minutehand.cli.schedules import Payload
+from minutehand.cli.lifecycle import Payload
 from minutehand.cli.shell import DryRun, Yes, console, of, print_json, read_moment, read_payload
 from minutehand.cli.signals import stop_on_signals
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from typing import Any, TextIO
 
@@ -14,8 +14,13 @@ from minutehand.views import FailedAttempt, Run
 
 def values(item: Any) -> dict[str, Any]:
     """The fields of what the SDK returned, and a run's lateness."""
-    found = {field.name: getattr(item, field.name) for field in fields(item)}
+    found = _fields(item)
     return found | ({"lateness": item.lateness} if isinstance(item, Run) else {})
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    """The fields of a dataclass that somebody gave it: what is worked out of them says nothing more."""
+    return {field.name: getattr(record, field.name) for field in fields(record) if field.init}
 
 
 def print_json(value: object, *, to: TextIO | None = None) -> None:
@@ -83,4 +88,4 @@ def _plain(value: Any) -> Any:
         case timedelta():
             return value.total_seconds()
         case _:
-            return asdict(value) if _is_record(value) else str(value)
+            return _fields(value) if _is_record(value) else str(value)

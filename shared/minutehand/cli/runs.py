@@ -9,7 +9,7 @@ import typer
 
 from minutehand.cli import cancel, logs, tail
 from minutehand.cli.exits import code_of_run
-from minutehand.cli.schedules import Payload
+from minutehand.cli.lifecycle import Payload
 from minutehand.cli.shell import Name, RunId, of, read_moment, read_payload
 
 app = typer.Typer(help="Look at what happened, cancel, repeat and follow.", no_args_is_help=True)

@@ -1,4 +1,4 @@
-"""``minutehand schedules …``: create and change them."""
+"""``minutehand schedules …``: create, change and look at them."""
 
 from __future__ import annotations
 
@@ -6,78 +6,119 @@ from typing import Annotated, Any
 
 import typer
 
-from minutehand.cli.shell import Name, Yes, of, read_payload
+from minutehand.cli import lifecycle
+from minutehand.cli.output import print_json, text_of, values
+from minutehand.cli.shell import Name, Shell, of
+from minutehand.cli.words import Given, given, with_words
+from minutehand.client import Scheduler
 from minutehand.errors import InvalidInput
-from minutehand.model.policies import Retry
+from minutehand.sdk.answers import Description
 
-app = typer.Typer(help="Create and change schedules.", no_args_is_help=True)
+app = typer.Typer(help="Create, change and look at schedules.", no_args_is_help=True)
 
-Payload = Annotated[str | None, typer.Option(help="What the job is given: JSON, or - to read it from standard input.")]
-Timezone = Annotated[str | None, typer.Option(help="IANA time zone of the expression, e.g. Europe/Berlin.")]
-Description = Annotated[str | None, typer.Option(help="Free text.")]
-Tags = Annotated[list[str] | None, typer.Option("--tag", help="key=value; may be repeated.")]
-Delivery = Annotated[str | None, typer.Option(help="at_least_once or at_most_once instead of the job's own.")]
-Start = Annotated[str | None, typer.Option(help="prompt or exact instead of the job's own.")]
-Attempts = Annotated[int | None, typer.Option("--max-attempts", help="Instead of the job's own.")]
-Drain = Annotated[bool, typer.Option("--drain", help="Let runs that are due already go.")]
+Job = Annotated[str, typer.Argument(help="Name of the job.")]
+Expression = Annotated[str, typer.Argument(help="'*/5 * * * *', 'rate(5 minutes)' or 'at(2026-12-24T18:00:00)'.")]
+
+_LISTED = ("name", "state", "job", "expression", "timezone")
+_RUNS = ("due", "state", "lateness", "reason", "id")
 
 
 @app.command()
+@with_words
 def create(
     context: typer.Context,
     name: Name,
-    job: Annotated[str, typer.Argument(help="Name of the job.")],
-    expression: Annotated[str, typer.Argument(help="'*/5 * * * *', 'rate(5 minutes)' or 'at(2026-12-24T18:00:00)'.")],
-    timezone: Timezone = None,
-    payload: Payload = None,
-    description: Description = None,
-    tags: Tags = None,
-    delivery: Delivery = None,
-    start: Start = None,
-    max_attempts: Attempts = None,
+    job: Job,
+    expression: Expression,
+    *,
+    client_token: lifecycle.ClientToken = None,
+    **words: Any,
 ) -> None:
     """Create a schedule; it is active at once."""
-    given = _given(
-        timezone=timezone,
-        payload=payload,
-        description=description,
-        tags=_tags(tags),
-        delivery=delivery,
-        start=start,
-        retry=_retry(max_attempts),
-    )
-    of(context).show(of(context).scheduler().create_schedule(name, job, expression, **given))
+    said = given(words)
+    made = of(context).scheduler().create_schedule(name, job, **_whole(said, expression), client_token=client_token)
+    of(context).show(made)
 
 
 @app.command()
+@with_words
+def upsert(
+    context: typer.Context,
+    name: Name,
+    job: Job,
+    expression: Expression,
+    *,
+    managed_by: Annotated[str | None, typer.Option(help="The package or file that it is declared in.")] = None,
+    expected_revision: lifecycle.ExpectedRevision = None,
+    client_token: lifecycle.ClientToken = None,
+    **words: Any,
+) -> None:
+    """Create a schedule, or make it what is said: what is left out has its default. Writes nothing where it is so."""
+    said = given(words)
+    done = (
+        of(context)
+        .scheduler()
+        .upsert_schedule(
+            name,
+            job,
+            **_whole(said, expression),
+            managed_by=managed_by,
+            expected_revision=expected_revision,
+            client_token=client_token,
+        )
+    )
+    if of(context).as_json:
+        print_json({"change": done.change, "schedule": values(done.schedule)})
+    else:
+        of(context).say(done.change)
+        of(context).show(done.schedule)
+
+
+@app.command()
+@with_words
 def update(
     context: typer.Context,
     name: Name,
+    *,
     job: Annotated[str | None, typer.Option(help="Another job.")] = None,
     expression: Annotated[str | None, typer.Option(help="Other times.")] = None,
-    timezone: Timezone = None,
-    payload: Payload = None,
-    description: Description = None,
-    tags: Tags = None,
-    delivery: Delivery = None,
-    start: Start = None,
-    max_attempts: Attempts = None,
+    unset: Annotated[
+        list[str] | None, typer.Option(help="An option that shall have no value, e.g. max-running.")
+    ] = None,
+    expected_revision: lifecycle.ExpectedRevision = None,
+    client_token: lifecycle.ClientToken = None,
+    **words: Any,
 ) -> None:
     """Change what is given; the rest stays. Fires due before the change keep the old definition."""
-    given = _given(
-        job=job,
-        expression=expression,
-        timezone=timezone,
-        payload=payload,
-        description=description,
-        tags=_tags(tags),
-        delivery=delivery,
-        start=start,
-        retry=_retry(max_attempts),
-    )
-    if not given:
+    said, scheduler = given(words, unset=unset), of(context).scheduler()
+    changes = {**said.words, **({} if job is None else {"job": job})}
+    if set(said.rule) <= {"timezone"}:
+        changes |= {"expression": expression, **said.rule} if expression or said.rule else {}
+    else:
+        changes["expression"], expected_revision = _rule_after(scheduler, name, said, expression, expected_revision)
+    if not changes:
         raise InvalidInput("update", name, "nothing to change", "give at least one option")
-    of(context).show(of(context).scheduler().update_schedule(name, **given))
+    changed = scheduler.update_schedule(name, **changes, expected_revision=expected_revision, client_token=client_token)
+    of(context).show(changed)
+
+
+def _whole(said: Given, expression: str) -> dict[str, Any]:
+    """The arguments of a new schedule. A rule has its own time zone."""
+    rule = said.expression(expression)
+    return {
+        "expression": rule,
+        **({"timezone": said.rule.get("timezone")} if isinstance(rule, str) else {}),
+        **said.words,
+    }
+
+
+def _rule_after(
+    scheduler: Scheduler, name: str, said: Given, expression: str | None, expected: int | None
+) -> tuple[Any, int]:
+    """The changed rule, and the revision that it is a change of: nobody may have come between."""
+    present = scheduler.describe_schedule(name)
+    rule = said.rule_after(present.definition.rule, expression)
+    return rule, present.schedule.revision if expected is None else expected
 
 
 @app.command()
@@ -86,59 +127,76 @@ def get(context: typer.Context, name: Name) -> None:
     of(context).show(of(context).scheduler().get_schedule(name))
 
 
+@app.command()
+def describe(context: typer.Context, name: Name) -> None:
+    """Show all there is to know: definition, history, next fires, last runs, and whether it goes on by itself."""
+    shell = of(context)
+    found = shell.scheduler().describe_schedule(name)
+    if shell.as_json:
+        shell.show(found)
+    else:
+        _describe(shell, found)
+
+
+def _describe(shell: Shell, found: Description) -> None:
+    shell.show(found.schedule)
+    definition = found.definition
+    rule = {key: value for key, value in definition.rule.as_dict().items() if key not in ("expression", "timezone")}
+    for heading, said in (("rule", rule), ("policies", definition.policies), ("options", definition.options)):
+        if said:
+            shell.say(f"\n{heading}", style="bold")
+            shell.say("\n".join(f"{key.replace('_', ' ')}  {text_of(value)}" for key, value in said.items()))
+    chain = found.chain
+    shell.say("\nchain", style="bold")
+    due = "" if chain.due is None else f", its entry is due {text_of(chain.due)}"
+    shell.say(f"{chain.state}{due}" + ("" if chain.remedy is None else f"\n→ {chain.remedy}"))
+    shell.say("\nrevisions", style="bold")
+    shell.list(found.revisions, ("number", "active_from", "active_until", "closed_by", "changed"))
+    shell.say("\nlast runs", style="bold")
+    shell.list(found.last_runs, _RUNS)
+
+
 @app.command("list")
 def list_(
     context: typer.Context,
-    prefix: Annotated[str, typer.Option(help="Only names that begin so.")] = "",
-    state: Annotated[str | None, typer.Option(help="ACTIVE, PAUSED or COMPLETED only.")] = None,
+    prefix: lifecycle.Prefix = "",
+    state: lifecycle.State = None,
+    job: lifecycle.OfJob = None,
+    tag: lifecycle.Tag = None,
+    managed_by: lifecycle.ManagedBy = None,
     limit: Annotated[int, typer.Option(help="At most so many.")] = 100,
+    cursor: Annotated[str | None, typer.Option(help="Go on after an earlier list.")] = None,
+    *,
+    failing: lifecycle.Failing = None,
 ) -> None:
     """List schedules by name."""
-    scheduler = of(context).scheduler()
-    page = scheduler.list_schedules(prefix=prefix, state=state, limit=limit)
-    of(context).list(page.items, ("name", "state", "job", "expression", "timezone"))
-    of(context).more(page)
+    shell = of(context)
+    page = shell.scheduler().list_schedules(
+        **lifecycle.filtered(prefix=prefix, state=state, job=job, tag=tag, failing=failing, managed_by=managed_by),
+        limit=limit,
+        cursor=cursor,
+    )
+    shell.list(page.items, _LISTED)
+    shell.more(page)
 
 
 @app.command()
-def pause(
-    context: typer.Context,
-    name: Name,
-    note: Annotated[str | None, typer.Option(help="Why.")] = None,
-    *,
-    drain: Drain = False,
+def preview(
+    context: typer.Context, name: Name, count: Annotated[int, typer.Option(help="How many fires.")] = 10
 ) -> None:
-    """Stop a schedule: when this returns, nothing of it starts any more."""
-    of(context).show(of(context).scheduler().pause_schedule(name, note=note, drain=drain))
+    """Show the next fires of a schedule. `minutehand preview` does so for an expression."""
+    shell = of(context)
+    fires = shell.scheduler().preview(name, count)
+    for fire in fires:
+        if shell.as_json:
+            print_json(fire.isoformat())
+        else:
+            shell.say(f"{fire:%a} {text_of(fire)}  {fire.tzname()}")
+    if not fires:
+        shell.remark("none: it is not ACTIVE")
 
 
-@app.command()
-def resume(context: typer.Context, name: Name) -> None:
-    """Let a paused schedule go on, from now."""
-    of(context).show(of(context).scheduler().resume_schedule(name))
-
-
-@app.command()
-def delete(context: typer.Context, name: Name, *, drain: Drain = False, yes: Yes = False) -> None:
-    """Delete a schedule; its past runs stay in the ledger."""
-    of(context).confirm(f"Delete schedule {name}", yes=yes)
-    of(context).scheduler().delete_schedule(name, drain=drain)
-
-
-def _given(*, payload: str | None, **options: Any) -> dict[str, Any]:
-    """The options that were given, as arguments of the SDK. ``--payload null`` is one."""
-    read = {} if payload is None else {"payload": read_payload(payload)}
-    return read | {name: value for name, value in options.items() if value is not None}
-
-
-def _tags(pairs: list[str] | None) -> dict[str, str] | None:
-    if not pairs:
-        return None
-    for pair in pairs:
-        if "=" not in pair:
-            raise InvalidInput("tag", pair, "has no value", "write --tag key=value")
-    return {key: value for key, _, value in (pair.partition("=") for pair in pairs)}
-
-
-def _retry(max_attempts: int | None) -> Retry | None:
-    return None if max_attempts is None else Retry(max_attempts=max_attempts)
+app.command("pause")(lifecycle.pause)
+app.command("resume")(lifecycle.resume)
+app.command("delete")(lifecycle.delete)
+app.command("trigger")(lifecycle.trigger)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli.schedules import Attempts, Delivery, Payload, Start
+from minutehand.cli.lifecycle import Payload
 from minutehand.cli.shell import of, read_moment, read_payload
 from minutehand.model.policies import Retry
 
@@ -18,9 +18,11 @@ def run(
     at: Annotated[str | None, typer.Option(help="When, e.g. 2026-12-24T18:00:00Z. Default: now.")] = None,
     delay: Annotated[float | None, typer.Option(help="Seconds from now, instead of --at.")] = None,
     key: Annotated[str | None, typer.Option(help="Idempotency key: the same key is the same run.")] = None,
-    delivery: Delivery = None,
-    start: Start = None,
-    max_attempts: Attempts = None,
+    delivery: Annotated[
+        str | None, typer.Option(help="at_least_once or at_most_once instead of the job's own.")
+    ] = None,
+    start: Annotated[str | None, typer.Option(help="prompt or exact instead of the job's own.")] = None,
+    max_attempts: Annotated[int | None, typer.Option(help="Instead of the job's own.")] = None,
 ) -> None:
     """Run a job once: now, at a time, or after a delay."""
     submitted = (
