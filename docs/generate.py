@@ -24,6 +24,7 @@ from typing import Any
 import minutehand
 import typer
 from minutehand import errors, settings, testing
+from minutehand.apply import schema
 from minutehand.cli.app import app
 from minutehand.model.run import TERMINAL, RunState
 from minutehand.runs import transitions
@@ -314,6 +315,8 @@ def pages() -> Iterator[tuple[Path, str, str]]:
         )
         if _MARKED.search(present):
             yield page, present, wanted
+    place = _PACKAGE / "apply" / schema.SCHEMA
+    yield place, place.read_text(encoding="utf-8") if place.exists() else "", schema.build(remarks)
 
 
 def main(arguments: list[str]) -> int:

@@ -20,13 +20,13 @@ from typing import Any
 import yaml
 
 from minutehand.apply.nodes import Node, read_documents, scalar
+from minutehand.apply.schema import SCHEMA
 from minutehand.apply.words import ALL, read_words
 from minutehand.errors import ExpressionError, InvalidInput
 from minutehand.model.declaration import Declaration
 from minutehand.model.names import check_name
 
 KEYS = ("managed_by", "schedules")
-SCHEMA = "schedules.schema.json"  # beside this module
 _ANYTHING = ("payload",)  # words under which anything may stand
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _STEPS = re.compile(r"[^.\[\]]+")

@@ -18,7 +18,7 @@ import yaml
 from minutehand.errors import InvalidInput
 
 LARGEST = 16 * 1024 * 1024  # characters of a file
-_MOST = 2_000_000  # values in a file: aliases can make many of few
+_MOST = 500_000  # values in a file: aliases can make many of few
 _DEEPEST = 60  # levels
 _TAGS = ("str", "map", "seq")  # that a value may have; what has none has one of these here
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,29})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?")
@@ -89,8 +89,8 @@ def read_documents(text: str, source: str) -> list[Node]:
         composed = list(yaml.compose_all(text, Loader=_LOADER))
     except yaml.MarkedYAMLError as problem:
         line = problem.problem_mark.line if problem.problem_mark else 0
-        at = text.splitlines()[line].strip() if line < text.count("\n") + 1 and text.strip() else ""
-        raise InvalidInput(f"{source}:{line + 1}", at, f"is not YAML ({problem.problem})", _QUOTE) from None
+        at = text.splitlines()[line : line + 1]
+        raise InvalidInput(f"{source}:{line + 1}", "".join(at).strip(), f"is not YAML ({problem.problem})", _QUOTE) from None
     except (yaml.YAMLError, RecursionError) as problem:
         raise InvalidInput(source, "", f"is not YAML ({problem})", "check its encoding and characters") from None
     reader = _Reader(source)
