@@ -9,9 +9,10 @@ from minutehand.sdk.declared import Declared
 from minutehand.sdk.freeze import Freezes
 from minutehand.sdk.reading import Reading
 from minutehand.sdk.runs import Runs
+from minutehand.sdk.skips import Skips
 
 
-class Scheduler(Declared, Bulk, Reading, Runs, Backfills, DeadLetters, Freezes):
+class Scheduler(Declared, Bulk, Reading, Runs, Backfills, DeadLetters, Freezes, Skips):
     """One tenant's schedules and runs.
 
     ``settings`` (default: from the environment) say where the tables and queues are; ``endpoint`` and ``prefix`` override two

@@ -84,6 +84,7 @@ class Run:
     payload_beside: bool = False  # its own payload lies beside its row; a single read brings it
     overrides: str | None = None  # one-off only: its policies as JSON text
     queue: str | None = None  # one-off only: name of the declared queue that it goes to; None: the default one
+    act: str | None = None  # skipped by hand only: token of the call that did it
     skipped: int | None = None  # a gap only: how many fires it stands for
     skipped_until: int | None = None  # a gap only: UTC ms of the last of them; ``due`` is the first
     backfill: str | None = None  # id and lane of the backfill that it belongs to, see runs/backfill

@@ -207,8 +207,8 @@ def give_up(*, revision: int, now: int, expires: int, reason: str, failure: Fail
     )
 
 
-def skip(*, queued: bool, revision: int, now: int, expires: int, reason: str) -> Transition:
-    """A fire of a revision up to ``revision`` that never started is passed over: its owner's policy or act wants it so.
+def skip(*, queued: bool, revision: int, now: int, expires: int, reason: str, act: str) -> Transition:
+    """A fire of a revision up to ``revision`` that never started is passed over by its owner; ``act`` is the call's own token.
 
     ``queued`` as in ``take_over``: still QUEUED, or refused by a change of its schedule, so that a newer revision might take it.
     """
@@ -216,10 +216,8 @@ def skip(*, queued: bool, revision: int, now: int, expires: int, reason: str) ->
         name="skip",
         to=RunState.SKIPPED,
         guard=every(Compare("rev", "<=", revision), never_leased() if queued else Compare("unstarted", "=", True)),
-        changes=_ended(RunState.SKIPPED, now, expires, reason) | {"unstarted": None},
-        already=every(
-            Compare("state", "=", RunState.SKIPPED), Compare("reason", "=", reason), Compare("ended_at", "=", now)
-        ),
+        changes=_ended(RunState.SKIPPED, now, expires, reason) | {"unstarted": None, "act": act},
+        already=every(Compare("state", "=", RunState.SKIPPED), Compare("act", "=", act)),
     )
 
 

@@ -31,7 +31,7 @@ _NUMBERS = (
 _ALWAYS = ("fence", "attempt", "rev", "due", "not_before")  # conditions compare them, so they are there from the start
 _TEXTS = (
     *("job", "lease_token", "reason", "payload", "payload_ref", "overrides", "worker"),
-    *("result", "result_ref", "stage", "replay_of", "timezone", "backfill", "queue"),
+    *("result", "result_ref", "stage", "replay_of", "timezone", "backfill", "queue", "act"),
 )
 
 

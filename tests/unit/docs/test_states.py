@@ -34,6 +34,7 @@ GIVEN: dict[str, Any] = {
     "token": "t",
     "worker": "w",
     "max_attempts": 3,
+    "act": "a",
     "skipped": 9,
     "until": NOON + 1,
     "seen_skipped": 7,

@@ -81,11 +81,11 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
             {"queued", "queued, cancel asked"},
         ),
         "skip queued": (
-            build(t.skip, queued=True, revision=2, reason="skip_next", **end),
+            build(t.skip, queued=True, revision=2, reason="skip_next", act="a", **end),
             {"queued", "queued, cancel asked"},
         ),
         "skip refused": (
-            build(t.skip, queued=False, revision=2, reason="skip_next", **end),
+            build(t.skip, queued=False, revision=2, reason="skip_next", act="a", **end),
             {"paused", "superseded"},
         ),
         "recount": (build(t.recount, skipped=9, until=NOW, seen_skipped=7, seen_until=NOON + MINUTE), {"gap"}),

@@ -1,0 +1,96 @@
+"""Skip: pass over the next fire of a schedule that has not started. Nothing else about the schedule changes.
+
+One conditional write decides against everybody else: the fire's run is put as SKIPPED, where it is not claimed yet, so that the
+ticker finds it ended; or it is moved there from QUEUED, so that the worker's lease is refused. Lost the race: the fire after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from minutehand.errors import Conflict, NotFound, Unavailable
+from minutehand.flow.create import read_revision
+from minutehand.flow.ports import Clock, Services
+from minutehand.flow.steps import timetable_of
+from minutehand.model.moment import DAY
+from minutehand.model.names import fire_ref
+from minutehand.model.run import Run, RunState
+from minutehand.model.schedule import Head, Revision, ScheduleState
+from minutehand.runs.transitions import skip
+from minutehand.schedule import fires
+
+REASON = "skip_next"
+_MOST = 1_000  # fires ahead that may be skipped already; then something is odd
+_FAR = 200 * 365 * DAY  # ms ahead: beyond every fire
+
+
+def skip_next(tenant: str, name: str, services: Services, clock: Clock, *, act: str) -> Run:
+    """The run of the next fire that has not started, SKIPPED. Called again it skips the one after.
+
+    ``act`` is the call's own token: by it a write is recognised whose answer got lost. Raises NotFound, Conflict (it is not
+    active, or has no further fire), Unavailable.
+    """
+    head = services.schedules.head(tenant, name)
+    if head is None or head.state is ScheduleState.DELETED:
+        raise NotFound(
+            f"name={name!r}: tenant {tenant!r} has no schedule of that name; list_schedules() shows those it has"
+        )
+    revision = _current(head, services)
+    for fire in islice(_upcoming(revision, clock()), _MOST):
+        run = _skip(_skipped(revision, fire, clock(), act), services)
+        if run is not None:
+            return run
+    raise Conflict(f"name={name!r}: there is no further fire to skip")
+
+
+def _current(head: Head, services: Services) -> Revision:
+    revision = read_revision(services, head)
+    if revision.active_until is not None:
+        raise Conflict(f"name={head.name!r}: it is {head.state}, so nothing is about to start; resume it first")
+    return revision
+
+
+def _upcoming(revision: Revision, now: int) -> Iterator[int]:
+    return fires(timetable_of(revision), max(now, revision.active_from), now + _FAR)
+
+
+def _skip(wanted: Run, services: Services) -> Run | None:
+    """Pass over one fire; None if it has started, ended or been skipped before."""
+    claimed = services.ledger.claim([wanted])
+    if wanted.ref in claimed.created:
+        return wanted
+    there = claimed.existing.get(wanted.ref)
+    if there is not None:
+        return _move(there, wanted, services)
+    if wanted.ref not in claimed.unreadable:
+        raise Unavailable(f"run {wanted.ref}: the ledger did not answer; look at the run, then call again")
+    return None
+
+
+def _move(there: Run, wanted: Run, services: Services) -> Run | None:
+    if there.state is RunState.SKIPPED and there.act == wanted.act:  # by this very call, whose answer got lost
+        return there
+    queued = there.state is RunState.QUEUED
+    if not queued and not there.unstarted:
+        return None
+    now = wanted.created_at
+    expires = max(now, wanted.due) + services.retention
+    write = skip(queued=queued, revision=wanted.revision, now=now, expires=expires, reason=REASON, act=wanted.act or "")
+    moved = services.ledger.move(wanted.ref, write)
+    return moved.run if moved.applied else None
+
+
+def _skipped(revision: Revision, fire: int, now: int, act: str) -> Run:
+    return Run(
+        ref=fire_ref(revision.owner, fire),
+        state=RunState.SKIPPED,
+        revision=revision.number,
+        job=revision.definition.job,
+        due=fire,
+        not_before=fire,
+        created_at=now,
+        ended_at=now,
+        reason=REASON,
+        act=act,
+    )
