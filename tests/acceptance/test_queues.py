@@ -1,0 +1,43 @@
+"""A declared queue, from the package's text to its own worker process: nothing is said of it anywhere else."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from minutehand import RunState, Scheduler
+from minutehand.errors import InvalidInput
+from minutehand.local.installation import installation
+
+from tests.acceptance.scene import until
+
+pytestmark = pytest.mark.cloud
+
+
+def test_a_queues_own_worker_runs_its_schedules_and_no_other_does(tmp_path: Path) -> None:
+    witness = tmp_path / "witness.jsonl"
+    payload = {"to": str(witness)}
+    with installation(data=tmp_path / "state", jobs=["tests.acceptance.lanes"], workers=1) as running:
+        running.wait_until_ready(threading.Event())
+        scheduler = Scheduler(settings=running.settings, check_jobs=False)
+        assert scheduler.queues() == ["default", "lane"]
+        with pytest.raises(InvalidInput, match="known queues: default, lane"):
+            scheduler.submit("lanes.note", payload, queue="lanes")
+        every = "rate(2 seconds, from=2026-01-01T00:00:00Z)"
+        scheduler.create_schedule("report", "lanes.report", every, payload=payload, queue="lane")
+        scheduler.create_schedule("note", "lanes.note", every, payload=payload)
+        again = scheduler.submit("lanes.report", payload | {"failures": 1}, queue="lane").id
+        assert until(lambda: scheduler.get_run(again).state is RunState.SUCCEEDED, 60)
+        assert until(lambda: _ended(scheduler, "report") >= 3 and _ended(scheduler, "note") >= 3, 60)
+        pids = {name: running.crew[name].pid for name in running.crew.names}
+    starts = [json.loads(line) for line in witness.read_text().splitlines()]
+    by_process = {pid: {start["run"].split("#")[0] for start in starts if start["pid"] == pid} for pid in pids.values()}
+    assert by_process[pids["worker@lane"]] == {"default/report", again.split("#")[0]}
+    assert by_process[pids["worker-1"]] == {"default/note"}
+    assert sum(start["run"] == again for start in starts) == 2, "its retry as well"
+
+
+def _ended(scheduler: Scheduler, name: str) -> int:
+    return sum(run.state is RunState.SUCCEEDED for run in scheduler.list_runs(name).items)
