@@ -82,20 +82,19 @@ def plan(tenant: str, name: str, wish: Wish, identity: str, services: Services, 
         payload_ref=wish.payload[1],
         allow_repeat=wish.allow_repeat,
     )
-    return _surveyed(Going(empty, head, services, clock), current=wish.current)
+    return _surveyed(empty, head, services, clock, current=wish.current)
 
 
-def _surveyed(empty: Going, *, current: bool) -> Going:
+def _surveyed(backfill: Backfill, head: Head, services: Services, clock: Clock, *, current: bool) -> Going:
     """With the stretches of its interval and what is due in them."""
-    backfill, head = empty.backfill, empty.head
     after, upto = backfill.start - 1, backfill.end - 1
     if current:
-        revisions = [one_revision(backfill.owner, head.revision, empty.services)]
+        revisions = [one_revision(backfill.owner, head.revision, services)]
         parts = one_definition(revisions[0], after, upto)
     else:
-        revisions = list(_history(head, after, empty.services))[::-1]
+        revisions = list(_history(head, after, services))[::-1]
         parts = own_definitions(revisions, after, upto)
-    known = Going(backfill, head, empty.services, empty.clock, revisions={r.number: r for r in revisions})
+    known = Going(backfill, head.revision, services, clock, revisions={r.number: r for r in revisions})
     kept, total, first, last = survey(parts, known.table)
     if len(kept) > _MOST_PARTS:
         raise InvalidInput(

@@ -26,7 +26,7 @@ from minutehand.flow.ports import Clock, Services
 from minutehand.flow.publish import fire_message, publish
 from minutehand.model.moment import MINUTE
 from minutehand.model.run import TERMINAL, Run, RunState
-from minutehand.model.schedule import Head, Revision
+from minutehand.model.schedule import Revision
 from minutehand.runs.backfill import (
     AtFire,
     Backfill,
@@ -60,7 +60,7 @@ class Going:
     """A backfill under way, and what its lanes need again and again."""
 
     backfill: Backfill
-    head: Head  # of its schedule, as just read
+    current: int  # number of its schedule's current revision, under which runs are claimed
     services: Services
     clock: Clock
     trace: str | None = None
@@ -103,19 +103,28 @@ def going(backfill: Backfill, services: Services, clock: Clock, trace: str | Non
     head = services.schedules.head(backfill.tenant, backfill.name)
     if head is None or standing(backfill, head) is not Standing.GOES:
         return None
-    return Going(backfill, head, services, clock, trace)
+    return Going(backfill, head.revision, services, clock, trace)
 
 
-def move_on(outcome: Outcome, services: Services, clock: Clock) -> None:
-    """After a worker has dealt with a message: move the lane whose run has ended. If that fails, the ticker does it."""
+def move_on(outcome: Outcome, revision: Revision | None, services: Services, clock: Clock) -> None:
+    """After a worker has dealt with a message: move the lane whose run has ended. If that fails, the ticker does it.
+
+    ``revision``: that of the message, as it was before its run. If it was open, it was the current one; if it has been closed since,
+    the workers refuse what is claimed under it.
+    """
     message = outcome.message
     if outcome.state not in TERMINAL or message is None or message.backfill is None:
         return
     try:
         backfill, number = parse_tag(message.backfill)
         kept = read_backfill(message.run.owner, backfill, services)
-        under_way = None if kept is None else going(kept.backfill, services, clock, message.trace)
-        if kept is None or under_way is None:
+        if kept is None or kept.backfill.state is not BackfillState.RUNNING:
+            return
+        if revision is not None and revision.active_until is None:
+            under_way: Going | None = Going(kept.backfill, revision.number, services, clock, message.trace)
+        else:
+            under_way = going(kept.backfill, services, clock, message.trace)
+        if under_way is None:
             return
         lane = advance(under_way, read_lane(kept.backfill, number, services), rounds=ROUNDS)
         if lane.over:
@@ -181,7 +190,7 @@ def _claimed(under_way: Going, lane: Lane) -> bool:
     run = claim_of(
         backfill,
         lane,
-        revision=under_way.head.revision,
+        revision=under_way.current,
         defined_by=defined_by,
         job=revision.definition.job,
         now=under_way.clock(),

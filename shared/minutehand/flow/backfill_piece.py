@@ -52,7 +52,7 @@ def piece(entry: Entry, services: Services, clock: Clock, trace: str | None, res
         about_to_go_on = kept.backfill.state is BackfillState.PAUSED and clock() - entry.created_at <= ORPHAN_PATIENCE
         return not about_to_go_on
     if stands is Standing.GOES and head is not None:
-        _go_on(kept, Going(kept.backfill, head, services, clock, trace))
+        _go_on(kept, Going(kept.backfill, head.revision, services, clock, trace))
     return _put_next(entry, services, clock)
 
 

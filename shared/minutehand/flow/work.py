@@ -119,7 +119,7 @@ class Worker:
                 outcome = self._process(task)
                 if task.message is not None:
                     give_way(self.desk, task.message, task.revision, outcome)
-            move_on(outcome, self.desk.services, self.desk.clock)
+            move_on(outcome, task.revision, self.desk.services, self.desk.clock)
             return outcome
         except Unavailable as problem:
             log.warning("work.unavailable", extra={"run_id": str(task.ticket.ref), "error": str(problem)})
