@@ -17,6 +17,7 @@ from itertools import islice
 
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.flow.claim import Order, materialise
+from minutehand.flow.freeze import freeze_of
 from minutehand.flow.gaps import record
 from minutehand.flow.pauses import resume_entry
 from minutehand.flow.ports import Clock, Services
@@ -30,6 +31,7 @@ from minutehand.model.options import CatchUp
 from minutehand.model.run import WAITING, Run, RunState
 from minutehand.model.schedule import Head, Revision, ScheduleState
 from minutehand.runs.gaps import covers
+from minutehand.runs.overlap import waits_in_turn
 from minutehand.schedule import fires
 
 log = logging.getLogger(__name__)
@@ -280,8 +282,11 @@ def is_stuck(run: Run, now: int) -> bool:
 
 
 def _resend(run: Run, services: Services, clock: Clock) -> bool:
+    """Whether it was sent and should not have had to be: one that waits for others of its schedule is sent for to make sure."""
+    if freeze_of(run.ref.tenant, services, clock) is not None:
+        return False  # its message goes round until the freeze ends: another would as well
     message = order_of(run, services)
-    if message is None or not publish([message], services.work, clock)[0]:
+    if message is None or not publish([message], services.work, clock)[0] or waits_in_turn(run):
         return False
     log.warning("audit.resent", extra={"run_id": str(run.ref), "state": str(run.state)})
     return True
