@@ -13,7 +13,8 @@ from minutehand.model.run import Attempt, Failure, Run, RunState
 from minutehand.model.schedule import Definition, Head, Revision, ScheduleState
 from minutehand.schedule import Rule
 
-NOON = 2_094_496_020_000 // MINUTE * MINUTE  # a whole minute in 2036, UTC ms: what expires by it must not expire under a test
+# A whole minute in 2036, UTC ms: what expires by it must not expire under a test.
+NOON = 2_094_496_020_000 // MINUTE * MINUTE
 OWNER = "acme/report"
 BOOM = Failure(kind="ValueError", message="boom", traceback="Traceback …")
 

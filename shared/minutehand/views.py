@@ -13,6 +13,7 @@ from minutehand.model.moment import from_ms
 from minutehand.model.run import Attempt, Beside, RunState
 from minutehand.model.run import Run as LedgerRun
 from minutehand.model.schedule import Head, Revision, ScheduleState
+from minutehand.runs.backfill import backfill_id
 from minutehand.schedule import zone
 
 
@@ -87,6 +88,7 @@ class Run:
     cancel_requested: bool = False  # its owner asked for its cancellation
     replay_of: str | None = None  # id of the run that this one repeats
     missed: bool = False  # the scheduler came to its fire more than a minute late
+    backfill: str | None = None  # id of the backfill that it belongs to
     skipped: int | None = None  # the row of a gap only: how many missed fires were passed over, from ``due`` on
     skipped_until: datetime | None = None  # the row of a gap only: UTC, the last of them
     steps: Mapping[str, Any] = field(default_factory=dict)  # recorded results by name; get_run only
@@ -202,6 +204,7 @@ def run_view(
         cancel_requested=run.cancel_requested,
         replay_of=run.replay_of,
         missed=run.missed,
+        backfill=backfill_id(run.backfill),
         skipped=run.skipped,
         skipped_until=None if run.skipped_until is None else from_ms(run.skipped_until),
         steps={name: json.loads(text) for name, text in beside.steps.items()},

@@ -90,7 +90,9 @@ def read_documents(text: str, source: str) -> list[Node]:
     except yaml.MarkedYAMLError as problem:
         line = problem.problem_mark.line if problem.problem_mark else 0
         at = text.splitlines()[line : line + 1]
-        raise InvalidInput(f"{source}:{line + 1}", "".join(at).strip(), f"is not YAML ({problem.problem})", _QUOTE) from None
+        raise InvalidInput(
+            f"{source}:{line + 1}", "".join(at).strip(), f"is not YAML ({problem.problem})", _QUOTE
+        ) from None
     except (yaml.YAMLError, RecursionError) as problem:
         raise InvalidInput(source, "", f"is not YAML ({problem})", "check its encoding and characters") from None
     reader = _Reader(source)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli import apply, dead, doctor, local, preview, processes, runs, schedules, submit
+from minutehand.cli import apply, backfills, dead, doctor, local, preview, processes, runs, schedules, submit, tenant
 from minutehand.cli.parameters import everywhere
 from minutehand.cli.shell import Shell
 from minutehand.model.names import check_tenant
@@ -42,6 +42,7 @@ def options(
 
 app.command("local")(local.run)
 app.add_typer(schedules.app, name="schedules")
+app.add_typer(backfills.app, name="backfills")
 app.add_typer(runs.app, name="runs")
 app.add_typer(dead.app, name="dead")
 app.command("submit")(submit.run)
@@ -49,6 +50,10 @@ app.command("preview")(preview.run)
 app.command("apply")(apply.apply)
 app.command("export")(apply.export)
 app.command("schema")(apply.schema)
+app.command("queues")(tenant.queues)
+app.command("freeze")(tenant.freeze)
+app.command("thaw")(tenant.thaw)
+app.command("frozen")(tenant.frozen)
 app.command("doctor")(doctor.run)
 app.command("worker")(processes.worker)
 app.command("ticker")(processes.ticker)

@@ -41,9 +41,19 @@ def pause(
     drain: Drain = False,
 ) -> None:
     """Stop a schedule: when this returns, nothing of it starts any more."""
-    ends: dict[str, Any] = {} if until is None else {"until": read_moment(until, "until")}
-    bound: dict[str, Any] = {"expected_revision": expected_revision, "client_token": client_token}
-    of(context).show(of(context).scheduler().pause_schedule(name, note=note, drain=drain, **ends, **bound))
+    paused = (
+        of(context)
+        .scheduler()
+        .pause_schedule(
+            name,
+            note=note,
+            until=read_moment(until, "until"),
+            drain=drain,
+            expected_revision=expected_revision,
+            client_token=client_token,
+        )
+    )
+    of(context).show(paused)
 
 
 def resume(
@@ -82,3 +92,8 @@ def trigger(
     """Run a schedule now, whatever its expression says."""
     given: dict[str, Any] = {} if payload is None else {"payload": read_payload(payload)}
     of(context).show(of(context).scheduler().trigger(name, idempotency_key=key, **given))
+
+
+def skip_next(context: typer.Context, name: Name) -> None:
+    """Skip the next fire of a schedule; the ones after it stay."""
+    of(context).show(of(context).scheduler().skip_next(name))

@@ -69,9 +69,12 @@ def read_payload(text: str) -> Any:
 
 
 def read_moment(text: str | None, field: str) -> datetime | None:
+    """A moment argument that may be left out."""
+    return None if text is None else read_instant(text, field)
+
+
+def read_instant(text: str, field: str) -> datetime:
     """A moment argument: ISO 8601 with an offset or ``Z``."""
-    if text is None:
-        return None
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from minutehand.cli import lifecycle
+from minutehand.cli import backfills, bulk, lifecycle
 from minutehand.cli.output import print_json, text_of, values
 from minutehand.cli.shell import Name, Shell, of
 from minutehand.cli.words import Given, given, with_words
@@ -200,3 +200,6 @@ app.command("pause")(lifecycle.pause)
 app.command("resume")(lifecycle.resume)
 app.command("delete")(lifecycle.delete)
 app.command("trigger")(lifecycle.trigger)
+app.command("skip-next")(lifecycle.skip_next)
+app.command("backfill")(backfills.start)
+app.command("bulk")(bulk.run)

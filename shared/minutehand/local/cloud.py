@@ -125,7 +125,7 @@ class LocalCloud:
         self._port = port
         if self._data is not None:
             self._data.move_to(port, LOOPBACK)
-        self._child = Child("cloud", "ministack", environ=self._environ(token), log=self.log)
+        self._child = Child("cloud", "minutehand.local.engine", environ=self._environ(token), log=self.log)
         deadline = time.monotonic() + START_TIMEOUT
         while self._child.wait(_POLL) is None:
             if _answers(self.endpoint, token):

@@ -26,6 +26,7 @@ from minutehand.store.rows import (
     beside_key,
     beside_of,
     beside_prefix,
+    claim_row,
     run_of,
     run_row,
     to_item,
@@ -55,7 +56,7 @@ class DynamoLedger:
     # Claims.
 
     def claim(self, runs: Sequence[Run]) -> Claimed:
-        rows = [run_row(run) for run in runs]
+        rows = [claim_row(run, self._retention) for run in runs]
         answers = self._claim_in_batches(rows) if self._batched else self._claim_one_by_one(rows)
         created = frozenset(runs[index].ref for index, answer in answers.items() if not answer.refused)
         duplicates = {runs[index].ref: answer.item for index, answer in answers.items() if answer.refused}

@@ -16,7 +16,7 @@ from minutehand.model.names import RunRef
 from minutehand.model.run import WAITING, Attempt, Beside, Run, RunState
 from minutehand.runs.clauses import Clause, Either, Every, holds
 from minutehand.runs.transitions import Once, Plus, Transition, held
-from minutehand.store.rows import attempt_row, beside_key, beside_of, beside_prefix, run_of, run_row
+from minutehand.store.rows import attempt_row, beside_key, beside_of, beside_prefix, claim_row, run_of, run_row
 from minutehand.testing.calls import Calls, Detail, by_count
 from minutehand.testing.tables import Row, Table
 
@@ -57,7 +57,7 @@ class MemoryLedger:
         """Put a run's row unless its key exists; the row that is there."""
         there = self._rows.get(*run.ref)
         if there is None:
-            self._rows.put(*run.ref, run_row(run))
+            self._rows.put(*run.ref, claim_row(run, self._retention))
         return there
 
     def submit(self, run: Run) -> Run | None:

@@ -16,7 +16,6 @@ from minutehand.testing import Crash, Hook
 from tests.builders import an_entry
 from tests.unit.flow.world import NOON, OWNER, Faults, World, crash, fails
 
-
 DAY = 86_400.0  # seconds
 
 

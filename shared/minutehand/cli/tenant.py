@@ -1,0 +1,53 @@
+"""What concerns a whole tenant: ``freeze``, ``thaw``, ``frozen``; and ``queues``."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from minutehand.cli.output import print_json, read_instant, text_of
+from minutehand.cli.shell import Shell, Yes, of
+
+
+def freeze(
+    context: typer.Context,
+    until: Annotated[str, typer.Argument(help="E.g. 2026-12-24T18:00:00Z.")],
+    note: Annotated[str | None, typer.Option(help="Why.")] = None,
+    *,
+    yes: Yes = False,
+) -> None:
+    """Let nothing of the tenant start until then. What runs goes on; what is due meanwhile starts afterwards."""
+    shell, end = of(context), read_instant(until, "until")
+    shell.confirm(f"Stop all starts of tenant {shell.settings.tenant} until {text_of(end)}", yes=yes)
+    shell.scheduler().freeze(end, note=note)
+    _tell(shell, shell.scheduler().frozen())
+
+
+def thaw(context: typer.Context) -> None:
+    """End the freeze now: what it held back starts within five minutes."""
+    of(context).scheduler().thaw()
+    _tell(of(context), None)
+
+
+def frozen(context: typer.Context) -> None:
+    """Say whether the tenant is frozen, and until when."""
+    _tell(of(context), of(context).scheduler().frozen())
+
+
+def queues(context: typer.Context) -> None:
+    """List the queues that exist."""
+    shell = of(context)
+    for name in shell.scheduler().queues():
+        if shell.as_json:
+            print_json({"name": name})
+        else:
+            shell.say(name)
+
+
+def _tell(shell: Shell, until: datetime | None) -> None:
+    if shell.as_json:
+        print_json({"frozen_until": until})
+    else:
+        shell.say("not frozen" if until is None else f"frozen until {text_of(until)}")
