@@ -130,6 +130,11 @@ class MemoryQueue:
         if message is not None:
             self._forget(message)
 
+    def hold_back(self, message: Stored, seconds: int) -> None:
+        """Let a message come so much later than its sender asked for, as SQS may."""
+        message.visible_at += seconds * SECOND
+        self._keep(message)
+
     def next_visible(self) -> int | None:
         """When the next message can be received (UTC ms); None if there is none."""
         return min((message.visible_at for message in self._messages.values()), default=None)

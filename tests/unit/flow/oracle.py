@@ -15,7 +15,7 @@ from minutehand.runs.decisions import refused_by
 from minutehand.runs.transitions import LEASE, SKEW
 from minutehand.schedule import fires, timetable
 
-from tests.unit.flow.histories import Process, Stage
+from tests.proof.stage import Process, Stage
 
 STOPPED = (ClosedBy.PAUSED, ClosedBy.DELETED)
 

@@ -19,7 +19,7 @@ from minutehand.model.schedule import Revision
 from minutehand.schedule import fires, timetable
 from minutehand.testing import Crash, Detail, Hook, Memory
 
-from tests.unit.flow.histories import Faults, Process, Stage
+from tests.proof.stage import Faults, Process, Stage
 from tests.unit.flow.world import NOON, World
 from tests.unit.flow.world import Faults as Steps
 

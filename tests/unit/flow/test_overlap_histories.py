@@ -18,9 +18,9 @@ from minutehand.model.names import RunRef, fire_ref
 from minutehand.model.run import Run, RunState
 from minutehand.testing import Detail
 
-from tests.unit.flow.histories import Faults, Process
+from tests.proof.history import EXPRESSIONS, FAR, History
+from tests.proof.stage import CALM, ROUGH, WILD, Faults, Process
 from tests.unit.flow.oracle import Seen
-from tests.unit.flow.test_interleaving import CALM, EXPRESSIONS, FAR, ROUGH, WILD, History
 
 POLICIES = ("skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other")
 ROOM = {"acme/a": 1, "acme/b": 2, "acme/once": 1}  # how many runs of each may hold a lease
@@ -113,7 +113,7 @@ def many(seeds: range, faults: Faults) -> Counter[str]:
 
 @pytest.mark.parametrize(("name", "faults"), [("calm", CALM), ("rough", ROUGH), ("wild", WILD)])
 def test_no_history_lets_more_go_than_may(name: str, faults: Faults) -> None:
-    totals = many(range(4), faults)
+    totals = many(range(7), faults)
     print(name, dict(totals))  # noqa: T201 (what was tried)
     assert min(totals[what] for what in ("SUCCEEDED", "SKIPPED", "line_up", "pass_over")) > 3
     assert totals["terminate"] + totals["request_cancel"] > 3
