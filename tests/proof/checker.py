@@ -51,6 +51,7 @@ class Observed:
     once: set[str] = field(default_factory=set)  # jobs delivered at most once
     skew: int = 0  # ms by which clocks may differ
     keyed: set[str] = field(default_factory=set)  # effects that must not repeat, whatever happens
+    hastened: set[str] = field(default_factory=set)  # runs whose owner asked for the next attempt at once
 
 
 def violations(seen: Observed, memory: Memory, upto: int) -> list[str]:
@@ -125,7 +126,9 @@ def _hurried(seen: Observed, memory: Memory, runs: dict[str, Run]) -> Iterator[s
             continue
         before = {attempt.number: attempt.next_attempt_at for attempt in ledger.attempts(run.ref)}
         earliest = run.due if start.attempt == 1 else before.get(start.attempt - 1)
-        if earliest is not None and start.at < earliest - seen.skew and not run.replay_of:
+        if run.replay_of or start.run_id in seen.hastened:
+            continue
+        if earliest is not None and start.at < earliest - seen.skew:
             yield f"early: attempt {start.attempt} of {start.run_id} started {earliest - start.at} ms before its time"
 
 

@@ -38,6 +38,9 @@ class Filling(History):
         self.stops: list[tuple[str, int]] = []  # id, and the UTC ms at which a cancellation had returned
         self.begun: defaultdict[str, list[tuple[RunRef, int]]] = defaultdict(list)  # id → first leases, UTC ms
 
+    def judged(self) -> list[str]:
+        return self.run() + self.violations()
+
     # What they do.
 
     def _owner(self, process: Process) -> None:
