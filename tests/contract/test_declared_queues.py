@@ -84,7 +84,7 @@ def test_a_queue_that_is_not_there_refuses_its_messages_and_no_others(
     mixed = orders("gone", "reports", None, "gone", "../evil")
     with caplog.at_level(logging.ERROR):
         assert list(engine.services.work.send(mixed)) == [False, True, True, False, False]
-    refused = [(line.queue, line.messages) for line in caplog.records if line.message == "queue.refused"]  # type: ignore[attr-defined]
+    refused = [(line.queue, line.messages) for line in caplog.records if line.getMessage() == "queue.refused"]  # type: ignore[attr-defined]
     assert refused == [("gone", 2), ("../evil", 1)]
     assert (received(worker_of(engine, "reports")), received(engine.services)) == ([1], [2])
 

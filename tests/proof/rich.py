@@ -151,7 +151,8 @@ class Rich(History):
 
     def _trigger(self, owner: Scheduler, name: str) -> None:
         asked = self.stage.calls
-        run = owner.trigger(name)
+        self.one_offs += 1
+        run = owner.trigger(name, idempotency_key=f"t{self.one_offs}")  # one of ours, so that a seed is a history
         self.calls_of[run.id] = (asked, self.stage.calls)
         self.observed.submitted[run.id] = int(run.due.timestamp() * 1_000)
 
@@ -182,7 +183,7 @@ class Rich(History):
             self.observed.submitted[run.id] = self.stage.now
 
     def _redrive(self, owner: Scheduler, name: str) -> None:
-        owner.redrive(job=JOBS[name], rate=1_000_000.0)
+        owner.redrive(job=JOBS[name], rate=1_000.0)
 
     def _come_to_rest(self, process: Process) -> None:
         owner = Scheduler("acme", jobs=self.jobs, services=process.services, clock=process.clock)

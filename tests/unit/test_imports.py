@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,20 @@ name = "The world upside down"
 type = "layers"
 layers = ["minutehand.errors", "minutehand.flow", "minutehand.cli"]
 """
+
+
+@pytest.fixture(autouse=True)
+def _loggers() -> Iterator[None]:
+    """The linter configures logging for itself, and so disables every logger that there is."""
+    disabled = {name for name, logger in _all_loggers() if logger.disabled}
+    yield
+    for name, logger in _all_loggers():
+        logger.disabled = name in disabled
+
+
+def _all_loggers() -> list[tuple[str, logging.Logger]]:
+    known = logging.root.manager.loggerDict
+    return [(name, logger) for name, logger in known.items() if isinstance(logger, logging.Logger)]
 
 
 def test_imports_keep_to_the_rules(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,9 @@ from typing import Any
 
 import boto3
 import pytest
-from minutehand import Context, Registry, Retry, Scheduler, Settings
+from minutehand import Context, Registry, Retry, Run, Scheduler, Settings
+from minutehand.cli import tail
+from minutehand.cli.shell import Shell
 from minutehand.cli.tail import Follower
 from minutehand.services import connect, system_clock
 from minutehand.testing.process import Hand, make_worker
@@ -147,9 +149,22 @@ class TestWait:
 
 
 class TestTail:
-    def test_a_run_to_its_end(self, said: Say, owner: Scheduler, work: Callable[[], None]) -> None:
-        run = owner.submit("bad")
-        working = threading.Timer(0.5, work)
+    def test_a_run_to_its_end(
+        self, said: Say, owner: Scheduler, work: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run, shown, show = owner.submit("bad"), threading.Event(), tail._print
+
+        def noted(shell: Shell, runs: list[Run]) -> bool:
+            done = show(shell, runs)
+            shown.set()
+            return done
+
+        def work_then() -> None:
+            assert shown.wait(30)
+            work()
+
+        monkeypatch.setattr(tail, "_print", noted)
+        working = threading.Thread(target=work_then)
         working.start()
         followed = said("--json", "runs", "tail", run.id)
         working.join()

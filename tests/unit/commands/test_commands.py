@@ -88,7 +88,7 @@ def test_much_output_costs_no_memory_and_its_end_is_kept(plain: Stage) -> None:
 def test_the_beginning_of_its_output_is_logged(plain: Stage, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     plain.run("command", "i=0; while [ $i -lt 500 ]; do echo line $i; i=$((i+1)); done")
-    lines = [record.__dict__["line"] for record in caplog.records if record.message == "command.output"]
+    lines = [record.__dict__["line"] for record in caplog.records if record.getMessage() == "command.output"]
     assert lines == [f"line {number}" for number in range(LOGGED)]
 
 

@@ -12,7 +12,7 @@ import pytest
 from minutehand import RunState
 
 from tests.unit.flow.world import Faults, fails
-from tests.unit.isolation.stage import Stage, living
+from tests.unit.isolation.stage import Stage, living, until
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_its_timeout_kills_it_and_all_that_it_started(stage: Stage, tmp_path: Pa
     assert len(living(group)) == (1 if how == "gil" else 2)
     stage.skip(61)
     assert started.end().state is RunState.RETRYING
-    assert living(group) == []
+    assert until(lambda: living(group) == [], 5), "what was killed may be on a processor for a moment"
     run = stage.scheduler.get_run(started.run_id)
     assert (run.error_type, run.error) == ("Timeout", "the attempt took longer than its timeout of 60 s")
     assert not stage.worker.desk.abandoned.is_set(), "nothing is left for which the process must be recycled"
@@ -194,7 +194,7 @@ def test_its_cancel_grace_kills_it(stage: Stage, tmp_path: Path, how: str) -> No
     assert living(started.group)
     stage.skip(2)
     assert started.end().state is RunState.CANCELLED
-    assert living(started.group) == []
+    assert until(lambda: living(started.group) == [], 5)
     assert stage.scheduler.get_run(started.run_id).reason == "did not end within 30 s of its cancellation"
 
 
@@ -204,7 +204,7 @@ def test_a_lost_lease_kills_it_and_nothing_is_written(stage: Stage, tmp_path: Pa
     stage.beat()
     outcome = started.end()
     assert (outcome.action, outcome.gone) == ("lost", False)
-    assert living(started.group) == []
+    assert until(lambda: living(started.group) == [], 5)
     run = stage.scheduler.get_run(started.run_id)
     assert (run.state, run.fence, run.failed_attempts) == (RunState.RUNNING, 2, [])
     assert len(stage.memory.work) == 1

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from minutehand.cli.exits import Exit
 from minutehand.cli.signals import stop_on_signals
 from minutehand.errors import Unavailable
 from minutehand.local.crew import Crew, Role, roles, variables
@@ -92,9 +93,9 @@ class TestCrew:
         crew = Crew([Role("broken", ("worker",))], Settings(), {}, tmp_path)
         with crew:
             for _ in range(2):
-                assert crew["broken"].wait(20) == 1
+                assert crew["broken"].wait(20) == Exit.MISCONFIGURED
                 assert crew.replace_ended() == ["broken"]
-            assert crew["broken"].wait(20) == 1
+            assert crew["broken"].wait(20) == Exit.MISCONFIGURED
             with pytest.raises(Unavailable, match=r"(?s)broken ends again and again.*no jobs; name the package"):
                 crew.replace_ended()
 
