@@ -70,9 +70,14 @@ class LeaseLost(MinutehandError):
 class JobSignal(MinutehandError):
     """What a job raises to tell the worker how its attempt ended."""
 
+    permanent = False  # whether no further attempt would help
+    seconds: float | None = None  # that the next attempt waits at least, instead of the backoff
+
 
 class Permanent(JobSignal):
     """No further attempt would help: the run is dead at once."""
+
+    permanent = True
 
 
 class RetryAfter(JobSignal):
@@ -90,6 +95,17 @@ class Continue(JobSignal):
 
     In a slice that recorded no checkpoint it is a failed attempt.
     """
+
+
+class UnexpectedStatus(JobSignal):
+    """An HTTP job's endpoint answered with a status that is none of those expected; ``status_code`` is that status.
+
+    408, 425, 429 and 5xx are worth another attempt, after the answer's ``Retry-After`` if it has one; others are permanent.
+    """
+
+    def __init__(self, status_code: int, message: str, *, permanent: bool, seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.status_code, self.permanent, self.seconds = status_code, permanent, seconds
 
 
 class RunCancelled(JobSignal):

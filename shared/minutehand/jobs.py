@@ -53,6 +53,7 @@ class Registry:
         cancel_grace: float = 30.0,
         isolation: str = "thread",
         queue: str | None = None,
+        check: Callable[[Any], object] | None = None,
     ) -> Callable[[_F], _F]:
         """Register the decorated function ``(ctx, payload)``, plain or async, as a job. The function stays as it is.
 
@@ -60,7 +61,8 @@ class Registry:
         "exact" (milliseconds late), ``retry`` a Retry. In seconds: ``timeout`` of one attempt, ``deadline`` after the due time
         past which no attempt starts, ``cancel_grace`` that a cancelled job has to end. ``isolation="process"`` runs it in a
         process of its own on worker processes. ``queue`` names the declared Queue that its runs go to, unless their schedule or
-        submission names another. Raises InvalidInput, or JobError for a second job of that name.
+        submission names another. ``check`` is called with a payload where it is submitted or scheduled; a ValueError of it, such as
+        that of a Pydantic model, refuses the payload there. Raises InvalidInput, or JobError for a second job of that name.
         """
         check_name(name, "job")
         given = overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline)
@@ -74,7 +76,7 @@ class Registry:
         lane = None if queue is None else declared_name(check_queue(queue))
 
         def add(function: JobFunction) -> None:
-            self.add(Job(name=name, function=function, policies=policies, queue=lane))
+            self.add(Job(name=name, function=function, policies=policies, queue=lane, check=check))
 
         def register(function: _F) -> _F:
             given: Any = function  # what stands within a class may be wrapped

@@ -72,6 +72,11 @@ def trace_header(environ: Mapping[str, str] | None = None) -> str | None:
     return (os.environ if environ is None else environ).get("_X_AMZN_TRACE_ID")
 
 
+def variable(name: str, environ: Mapping[str, str] | None = None) -> str | None:
+    """A variable that somebody else's configuration names, such as the one that holds a secret."""
+    return (os.environ if environ is None else environ).get(name)
+
+
 def _number(given: Mapping[str, str], variable: str) -> int | None:
     text = given.get(variable)
     if text is None:

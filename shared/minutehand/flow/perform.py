@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from minutehand.errors import Continue, InvalidInput, LeaseLost, Permanent, RetryAfter, RunCancelled
+from minutehand.errors import Continue, InvalidInput, JobSignal, LeaseLost, RunCancelled
 from minutehand.flow.assignment import Abandoned, Assignment, Cancelled, Ended, Failed, Returned, SliceEnded
 from minutehand.flow.effects import LARGEST, json_text
 from minutehand.flow.ports import Clock
@@ -157,13 +157,14 @@ def failure_of(problem: BaseException, retry: Retry) -> Failure:
     status = status_of(problem)
     kinds = [kind.__name__ for kind in type(problem).__mro__]
     code = getattr(problem, "code", None) if status is None else status
+    signal = problem if isinstance(problem, JobSignal) else JobSignal()
     return Failure(
         kind=type(problem).__name__,
         message=_storable(_text(problem)[:MESSAGE]),
         traceback=_storable(text[-TRACEBACK:]),
         code=_storable(str(code)[:100]) if isinstance(code, (int, str)) else None,
-        permanent=isinstance(problem, Permanent) or is_permanent(kinds, status, retry),
-        retry_after=problem.seconds if isinstance(problem, RetryAfter) else None,
+        permanent=signal.permanent or is_permanent(kinds, status, retry),
+        retry_after=signal.seconds,
     )
 
 

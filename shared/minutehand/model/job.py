@@ -36,6 +36,7 @@ class Job:
     function: JobFunction  # plain or async, called with (ctx, payload)
     policies: Policies = field(default_factory=Policies)  # its own; a schedule may override single ones
     queue: str | None = None  # name of the declared queue that its runs go to; None: the default one
+    check: Callable[[Any], object] | None = None  # raises ValueError for a payload that it could not work with
 
 
 class JobEffects(Protocol):

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 from minutehand.arguments import payload_text
-from minutehand.errors import NotFound
+from minutehand.errors import InvalidInput, NotFound
 from minutehand.flow.ports import Clock, Services
 from minutehand.jobs import Registry, default_registry, load
 from minutehand.model.message import INLINE_PAYLOAD
@@ -85,6 +85,18 @@ class Base:
     def _job_name(self, job: str) -> str:
         check_name(job, "job")
         return self._jobs.require(job).name if self._check_jobs else job
+
+    def _check_payload(self, job: str, payload: Any) -> None:
+        """Refuse a payload that the job says it could not work with."""
+        known = self._jobs.get(job)
+        if known is None or known.check is None:
+            return
+        try:
+            known.check(payload)
+        except InvalidInput as problem:
+            raise InvalidInput(f"payload: {problem.field}", problem.value, problem.problem, problem.remedy) from problem
+        except ValueError as problem:
+            raise InvalidInput("payload", payload, f"does not fit {job!r}", str(problem)) from problem
 
     def _resolved(self, job: str, given: Overrides) -> Overrides:
         """Overrides with the job's own ``start`` beside them: the ticker knows no jobs."""

@@ -51,6 +51,7 @@ class Runs(Base):
         given = overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline)
         policies, lane = self._resolved(self._job_name(job), given), self._queue(job, queue)
         run_id = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
+        self._check_payload(job, payload)
         text, ref = self._stored(payload)
         run = LedgerRun(
             ref=one_off_ref(self.tenant, run_id),

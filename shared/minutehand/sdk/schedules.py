@@ -20,7 +20,7 @@ from minutehand.model.schedule import Definition
 from minutehand.schedule import Rule
 from minutehand.sdk.answers import Upserted
 from minutehand.sdk.base import UNSET, Base
-from minutehand.sdk.wishes import Amended, Asked, Payload, rule_of, token_of
+from minutehand.sdk.wishes import Amended, Asked, Payload, either, rule_of, token_of
 from minutehand.views import Schedule
 
 
@@ -116,6 +116,7 @@ class Schedules(Base):
         """A whole definition, checked."""
         check_name(name)
         known = self._job_name(job)
+        self._check_payload(known, payload)
         rule = rule_of(expression, timezone)
         policies = self._resolved(known, overrides(**given))
         asked = self._options(known, options)
@@ -179,6 +180,8 @@ class Schedules(Base):
         def define(present: Definition | None) -> Definition:
             if present is None:
                 raise NotFound(f"name={name!r}: there is nothing to update")
+            if payload is not UNSET:
+                self._check_payload(either(job, present.job), payload)
             return amended.define(present)
 
         wish = creating.Wish(definition=define, description=labels[0], tags=labels[1], seed=_seed())

@@ -1,0 +1,138 @@
+"""Guard: which addresses a request may go to. A tenant's URL must not reach what only the worker can.
+
+The name is resolved once, every address that it has is judged, and the connection is made to one of those: resolving again at the
+connection would let a name answer twice, first with a public address and then with that of the metadata service.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from urllib.parse import SplitResult, urlsplit
+
+from minutehand.errors import InvalidInput, Permanent
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+MOST_URL = 2_000  # characters
+_PORTS = {"http": 80, "https": 443}
+_URL = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]+")
+_UNICAST = IPv6Network("2000::/3")  # all that is routed on the Internet
+_CARRIES_V4 = ("::/96", "::ffff:0:0/96", "64:ff9b::/96")  # an IPv4 address in its last 32 bits; the last one is NAT64's
+_6TO4 = IPv6Network("2002::/16")  # in bits 16 to 48
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Where a request goes."""
+
+    scheme: str  # "http" or "https"
+    host: str  # the name or address as the URL has it
+    port: int
+    path: str  # with its query
+    addresses: tuple[str, ...]  # that were judged, in the order of the resolver
+
+    @property
+    def authority(self) -> str:
+        """Host and port as the ``Host`` header has them."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def origin(self) -> str:
+        """What logs and errors say of it: a path or query may be a secret."""
+        return f"{self.scheme}://{self.authority}"
+
+
+@dataclass(frozen=True)
+class Guard:
+    """The hosts and addresses that a job may reach."""
+
+    hosts: tuple[str, ...] = ()  # names, "*.example.com" for all below one; none: any
+    networks: tuple[Network, ...] = ()  # beside the Internet's addresses
+
+    def admit(self, url: str) -> Target:
+        """The target of a URL. Raises Permanent for what may not be reached, ConnectionError for a name that is not known now."""
+        parts = self.look(url)
+        host, port = str(parts.hostname), parts.port or _PORTS[parts.scheme]
+        addresses = _resolve(host, port)
+        for address in addresses:
+            self._check_address(host, address)
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        return Target(scheme=parts.scheme, host=host, port=port, path=path, addresses=tuple(map(str, addresses)))
+
+    def look(self, url: str) -> SplitResult:
+        """The parts of a URL, refused by what can be told without asking for its name. Raises Permanent."""
+        try:
+            parts = checked_url(url)
+        except InvalidInput as problem:  # the URL itself may be a secret
+            raise Permanent(f"the URL cannot be called: {problem.problem}; {problem.remedy}") from None
+        host = str(parts.hostname)
+        if self.hosts and not any(_is_below(host, pattern) for pattern in self.hosts):
+            raise Permanent(f"{host} is not among the hosts of this job; declare it with hosts=...")
+        with contextlib.suppress(ValueError):  # a name
+            self._check_address(host, ip_address(host))
+        return parts
+
+    def _check_address(self, host: str, address: Address) -> None:
+        carried = _carried(address)
+        if any(one in network for network in self.networks for one in (address, carried)):
+            return
+        if carried.is_multicast or not carried.is_global or (carried.version == 6 and carried not in _UNICAST):
+            raise Permanent(
+                f"{host} is {address}, which is no public address; if the job may go there, declare it with networks=..."
+            )
+
+
+def guard_of(hosts: Sequence[str], networks: Sequence[str]) -> Guard:
+    """A guard from what a user declares. Raises InvalidInput."""
+    for name, given in (("hosts", hosts), ("networks", networks)):
+        if isinstance(given, str) or not all(isinstance(one, str) and one for one in given):
+            raise InvalidInput(name, given, "is not a list of texts", 'use e.g. ("api.example.com",)')
+    try:
+        allowed = tuple(ip_network(network) for network in networks)
+    except ValueError as problem:
+        raise InvalidInput("networks", networks, str(problem), 'use e.g. "10.0.0.0/8" or "127.0.0.1"') from None
+    return Guard(tuple(host.lower() for host in hosts), allowed)
+
+
+def checked_url(url: object) -> SplitResult:
+    """The parts of a URL of http or https. Raises InvalidInput."""
+    remedy = "use https://host/path, percent-encoded, without user and password"
+    if not isinstance(url, str) or len(url) > MOST_URL or not _URL.fullmatch(url):
+        raise InvalidInput("url", url, f"is not a URL of at most {MOST_URL:,} characters", remedy)
+    try:
+        parts = urlsplit(url)
+        fits = parts.scheme in _PORTS and parts.hostname and parts.port != 0 and "@" not in parts.netloc
+    except ValueError:
+        fits = False
+    if not fits:
+        raise InvalidInput("url", url, "is not a URL that a job can call", remedy)
+    return parts
+
+
+def _resolve(host: str, port: int) -> list[Address]:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as problem:  # UnicodeError: a label of more than 63 characters
+        raise ConnectionError(f"{host} cannot be resolved: {problem}") from None
+    return [ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
+
+
+def _carried(address: Address) -> Address:
+    """The IPv4 address that an IPv6 address stands for, if it does."""
+    if isinstance(address, IPv6Address):
+        if any(address in IPv6Network(prefix) for prefix in _CARRIES_V4) and int(address) > 1:
+            return IPv4Address(int(address) & 0xFFFFFFFF)
+        if address in _6TO4:
+            return IPv4Address(int(address) >> 80 & 0xFFFFFFFF)
+    return address
+
+
+def _is_below(host: str, pattern: str) -> bool:
+    return host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern

@@ -1,0 +1,162 @@
+"""The ready job: an endpoint by its address, or an open one that takes its request from the payload."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from minutehand.errors import InvalidInput, Permanent
+from minutehand.http.guard import Guard, guard_of
+from minutehand.http.request import BODILESS, FIELDS, Request
+from minutehand.http.secret import Secret
+from minutehand.http.send import sent
+from minutehand.jobs import Registry, default_registry
+from minutehand.model.job import Context, JobFunction
+from minutehand.model.payload import json_text
+from minutehand.model.policies import Retry
+
+_SOME_URL = "https://example.com"  # in place of the payload's, while the rest is checked
+
+
+def http_job(
+    name: str,
+    *,
+    url: str | Secret | None = None,
+    method: str = "",
+    headers: Mapping[str, str | Secret] | None = None,
+    timeout: float = 30.0,
+    expect: Sequence[int] = (),
+    again: Sequence[int] = (),
+    redirects: int = 0,
+    keep: int = 1_000,
+    hosts: Sequence[str] = (),
+    networks: Sequence[str] = (),
+    delivery: str | None = None,
+    start: str | None = None,
+    retry: Retry | None = None,
+    deadline: float | None = None,
+    queue: str | None = None,
+    registry: Registry = default_registry,
+) -> JobFunction:
+    """Register a job that calls an HTTP endpoint; its function, for ``@schedule`` to decorate.
+
+    With a ``url``, the payload is sent to it as JSON (``method`` POST by default). Without one the job is *open*: the payload is
+    the request, ``{"url": ..., "method": ..., "headers": ..., "body": ...}`` and what else a Request has, and what is declared
+    here is its default. ``hosts`` and ``networks`` are as in ``send``, the policies as in ``job``; ``timeout`` is the request's.
+    An open job may send a Secret only to declared ``hosts``. Raises InvalidInput, JobError.
+    """
+    given: dict[str, Any] = {
+        "url": url,
+        "method": method,
+        "headers": dict(headers or {}),
+        "timeout": timeout,
+        "expect": expect,
+        "again": again,
+        "redirects": redirects,
+        "keep": keep,
+    }
+    call = _Open(given, guard_of(hosts, networks)) if url is None else _Endpoint(given, guard_of(hosts, networks))
+    call.check_declaration()
+    register = registry.job(
+        name,
+        delivery=delivery,
+        start=start,
+        retry=retry,
+        deadline=deadline,
+        queue=queue,
+        check=call.check,
+    )
+    return register(call)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class _Call(ABC):
+    """What is called for a run."""
+
+    given: dict[str, Any]
+    guard: Guard
+
+    def __call__(self, ctx: Context, payload: Any) -> dict[str, Any]:
+        try:
+            request = self.request(payload)
+        except InvalidInput as problem:
+            raise Permanent(str(problem)) from None
+        return sent(ctx, request, self.guard)
+
+    def __repr__(self) -> str:
+        """Which job it is, when two of one name are told apart; headers may be nobody's to see."""
+        return f"http_job(url={self.given['url']!r}, method={self.given['method']!r})"
+
+    def check(self, payload: Any) -> None:
+        """Raise InvalidInput for a payload of which no request can be made, as far as that is known before its time."""
+        url = self.request(payload).url
+        if not isinstance(url, Secret):
+            try:
+                self.guard.look(url)
+            except Permanent as problem:
+                raise InvalidInput("url", url, str(problem), "use another one, or change the job") from None
+
+    @abstractmethod
+    def check_declaration(self) -> None:
+        """Raise InvalidInput for what could never be sent."""
+
+    @abstractmethod
+    def request(self, payload: Any) -> Request:
+        """The request of a run. Raises InvalidInput."""
+
+
+class _Endpoint(_Call):
+    """One address; the payload is its body."""
+
+    def check_declaration(self) -> None:
+        self.check(None)
+
+    def request(self, payload: Any) -> Request:
+        base = self._base()
+        if payload is None:
+            return Request(**base)
+        if base["method"].upper() in BODILESS:
+            raise InvalidInput("payload", payload, f"cannot be sent with {base['method']}", "leave it out, or use POST")
+        kind = (
+            {}
+            if any(name.lower() == "content-type" for name in base["headers"])
+            else {"Content-Type": "application/json"}
+        )
+        return Request(**base | {"body": json_text(payload), "headers": base["headers"] | kind})
+
+    def _base(self) -> dict[str, Any]:
+        return self.given | {"method": self.given["method"] or "POST"}
+
+
+class _Open(_Call):
+    """Any address that the guard admits; the payload is the request."""
+
+    def check_declaration(self) -> None:
+        request = Request(**self.given | {"url": _SOME_URL})
+        if request.secrets and not self.guard.hosts:
+            raise InvalidInput(
+                "headers",
+                request.secrets,
+                "would be sent to whatever host a payload names",
+                'declare the hosts that may have them: hosts=("api.example.com",)',
+            )
+
+    def request(self, payload: Any) -> Request:
+        if not isinstance(payload, Mapping) or "url" not in payload:
+            raise InvalidInput("payload", payload, "is not a request", 'use {"url": "https://...", "body": ...}')
+        unknown = [name for name in payload if name not in FIELDS]
+        if unknown:
+            raise InvalidInput("payload", unknown[0], "is no part of a request", f"use {', '.join(FIELDS)}")
+        return Request(**self.given | dict(payload) | {"headers": self._headers(payload.get("headers", {}))})
+
+    def _headers(self, wanted: object) -> Mapping[str, str | Secret]:
+        """The job's own beside the payload's, which cannot replace them."""
+        own = self.given["headers"]
+        if not isinstance(wanted, Mapping):
+            raise InvalidInput("headers", wanted, "is not a dict", 'use {"Name": "value"}')
+        taken = {str(name).lower() for name in own} & {str(name).lower() for name in wanted}
+        if taken:
+            raise InvalidInput("headers", min(taken), "is set by the job", "leave it out")
+        return {**own, **wanted}

@@ -1,0 +1,171 @@
+"""Send: a job's request, from its secrets to the verdict on its answer."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urljoin
+
+from minutehand.errors import Permanent, UnexpectedStatus
+from minutehand.http.exchange import Answer, Vigil, exchange
+from minutehand.http.guard import Guard, Target, guard_of
+from minutehand.http.request import Request, check_value
+from minutehand.http.secret import Secret, resolved, without
+from minutehand.model.job import Context
+from minutehand.runs.decisions import is_permanent_status
+
+KEPT_HEADERS = (
+    *("content-type", "content-length", "date", "etag", "location", "retry-after"),
+    *("x-amzn-requestid", "x-amzn-trace-id", "x-correlation-id", "x-request-id"),
+)
+LONGEST_KEY = 255  # characters: what payment providers take
+_MOST_WAIT = 86_400.0  # seconds of a Retry-After that are believed
+_SHOWN = 300  # characters of a body in an error
+_MOST_HEADER = 200  # characters of a header that is kept
+_SPARE = 2.0  # seconds of a function's time in which the outcome is settled
+_FOLLOWED = {301: ("GET", "HEAD"), 302: ("GET", "HEAD"), 303: ("GET", "HEAD"), 307: None, 308: None}
+_OF_ONE_HOST = frozenset(("authorization", "cookie", "proxy-authorization"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Prepared:
+    """A request with its secrets looked up."""
+
+    method: str
+    url: str
+    headers: dict[str, str]
+    private: frozenset[str]  # names of headers, in lower case, that are for one host only
+    body: bytes | None
+    hidden: tuple[str, ...]  # what nobody may read later
+
+
+def send(ctx: Context, request: Request, *, hosts: Sequence[str] = (), networks: Sequence[str] = ()) -> dict[str, Any]:
+    """Send a request from a job of your own; its answer: ``status``, some ``headers``, the end of its ``body``, its ``bytes``.
+
+    It carries ``Idempotency-Key`` (the run's, the same in every attempt), ``Minutehand-Run``, ``Minutehand-Attempt`` and
+    ``Minutehand-Scheduled-At``. ``hosts`` are those that it may go to ("*.example.com" for all below one; none: any), ``networks``
+    the addresses beside the Internet's ("10.0.0.0/8"). Raises UnexpectedStatus, ConnectionError, TimeoutError, Permanent for an
+    address that may not be reached, InvalidInput, RunCancelled, LeaseLost.
+    """
+    return sent(ctx, request, guard_of(hosts, networks))
+
+
+def sent(ctx: Context, request: Request, guard: Guard) -> dict[str, Any]:
+    """As ``send``, under a guard."""
+    ctx.raise_if_cancelled()
+    prepared, began = _prepared(ctx, request), time.monotonic()
+    vigil = Vigil(_time(ctx, request.timeout), ctx.raise_if_cancelled)
+    target, answer = _followed(prepared, request.redirects, guard, vigil)
+    ms = round((time.monotonic() - began) * 1_000)
+    said = {"origin": target.origin, "method": prepared.method, "status": answer.status, "ms": ms}
+    ctx.logger.info("http.answered", extra=said)
+    return _judged(request, prepared, target, answer)
+
+
+def _time(ctx: Context, asked: float) -> float:
+    left = ctx.remaining()
+    return asked if left is None else min(asked, left - _SPARE)
+
+
+# What is sent.
+
+
+def _prepared(ctx: Context, request: Request) -> _Prepared:
+    url, hidden = resolved(request.url)
+    headers, private = dict[str, str](), set(_OF_ONE_HOST)
+    for name, value in request.headers.items():
+        headers[name], secret = resolved(value)
+        check_value(name, headers[name])
+        hidden += secret
+        if isinstance(value, Secret):
+            private.add(name.lower())
+    body, kind = request.content()
+    given = {name.lower() for name in headers}
+    own = {"Accept": "*/*", "User-Agent": "minutehand"} | ({"Content-Type": kind} if kind else {})
+    headers |= {name: value for name, value in own.items() if name.lower() not in given}
+    headers |= {
+        "Accept-Encoding": "identity",
+        "Idempotency-Key": idempotency_key(ctx),
+        "Minutehand-Run": ctx.run_id,
+        "Minutehand-Attempt": str(ctx.attempt),
+        "Minutehand-Scheduled-At": ctx.scheduled_at.isoformat(),
+    }
+    return _Prepared(
+        method=request.method, url=url, headers=headers, private=frozenset(private), body=body, hidden=hidden
+    )
+
+
+def idempotency_key(ctx: Context) -> str:
+    """The run's key, as long as endpoints take it; a longer one by its SHA-256."""
+    key = ctx.idempotency_key
+    return key if len(key) <= LONGEST_KEY else hashlib.sha256(key.encode()).hexdigest()
+
+
+def _followed(prepared: _Prepared, redirects: int, guard: Guard, vigil: Vigil) -> tuple[Target, Answer]:
+    """The answer, after at most so many redirects. Every hop is judged like the first."""
+    url, headers = prepared.url, prepared.headers
+    target = guard.admit(url)
+    for hops in range(redirects + 1):
+        answer = exchange(target, prepared.method, headers | {"Host": target.authority}, prepared.body, vigil)
+        to = _redirect(prepared.method, answer)
+        if to is None or hops == redirects:
+            break
+        url, before = urljoin(url, to), target
+        target = guard.admit(url)
+        if before.scheme == "https" and target.scheme == "http":
+            raise Permanent(f"{before.origin} redirects to {target.origin}, without encryption; it was not followed")
+        if before.origin != target.origin:
+            headers = {name: value for name, value in headers.items() if name.lower() not in prepared.private}
+    return target, answer
+
+
+def _redirect(method: str, answer: Answer) -> str | None:
+    """Where an answer sends the same request to; None for one that would change its method, as browsers do."""
+    if answer.status not in _FOLLOWED:
+        return None
+    methods = _FOLLOWED[answer.status]
+    return answer.headers.get("location") if methods is None or method in methods else None
+
+
+# What came back.
+
+
+def _judged(request: Request, prepared: _Prepared, target: Target, answer: Answer) -> dict[str, Any]:
+    text = without(prepared.hidden, answer.body.decode("utf-8", "replace"))
+    status = answer.status
+    if status in request.expect or (not request.expect and 200 <= status <= 299):
+        return _result(request, prepared, answer, text)
+    permanent = status not in request.again and (status < 400 or is_permanent_status(status))
+    phrase = f" {HTTPStatus(status).phrase}" if status in set(HTTPStatus) else ""
+    said = f": {text[-_SHOWN:]}" if text.strip() else ""
+    message = f"{prepared.method} {target.origin} answered {status}{phrase}{said}"
+    seconds = None if permanent else retry_after(answer.headers.get("retry-after"), datetime.now(UTC))
+    raise UnexpectedStatus(status, message, permanent=permanent, seconds=seconds)
+
+
+def _result(request: Request, prepared: _Prepared, answer: Answer, text: str) -> dict[str, Any]:
+    headers = {name: answer.headers[name][:_MOST_HEADER] for name in KEPT_HEADERS if name in answer.headers}
+    result: dict[str, Any] = {
+        "status": answer.status,
+        "headers": {name: without(prepared.hidden, value) for name, value in headers.items()},
+        "body": text[len(text) - min(request.keep, len(text)) :],
+        "bytes": len(answer.body),
+    }
+    return result if answer.is_whole else result | {"more": True}
+
+
+def retry_after(value: str | None, now: datetime) -> float | None:
+    """The seconds that a ``Retry-After`` asks for, a day at the most; None if it asks for none that can be read."""
+    if value is None:
+        return None
+    try:
+        seconds = float(value) if value.strip().isdigit() else (parsedate_to_datetime(value) - now).total_seconds()
+    except (TypeError, ValueError, OverflowError):  # TypeError: a date without its zone
+        return None
+    return min(max(seconds, 0.0), _MOST_WAIT)
