@@ -51,6 +51,8 @@ class Vault:
 
     def value(self, secret: Secret) -> str:
         """What a secret is now, without its form. Raises Misconfigured, Unavailable."""
+        if secret.env is not None:
+            return _variable(secret.env)
         with self._lock:
             known = self._kept.get(secret)
             if known is None or time.monotonic() - known[0] > KEPT:
@@ -58,13 +60,6 @@ class Vault:
             return known[1]
 
     def _look_up(self, secret: Secret) -> str:
-        if secret.env is not None:
-            found = variable(secret.env)
-            if not found:
-                raise Misconfigured(
-                    f"{secret.env} is not set in the worker's environment; set it where the worker runs"
-                )
-            return found
         if secret.parameter is not None:
             answer = self._client("ssm").call("get_parameter", Name=secret.parameter, WithDecryption=True)
             return str(answer["Parameter"]["Value"])
@@ -93,6 +88,13 @@ def without(hidden: Collection[str], text: str) -> str:
     for value in sorted(hidden, key=len, reverse=True):
         text = text.replace(value, _HIDDEN)
     return text
+
+
+def _variable(name: str) -> str:
+    found = variable(name)
+    if not found:
+        raise Misconfigured(f"{name} is not set in the worker's environment; set it where the worker runs")
+    return found
 
 
 def _keyed(secret: Secret, text: str) -> str:

@@ -50,13 +50,13 @@ def test_a_secret_is_read_whole_or_by_its_key(cloud: None) -> None:
         vault.value(Secret(secret="other"))
 
 
-def test_a_rotated_secret_is_used_after_five_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rotated_secret_is_used_after_five_minutes(cloud: None, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr("minutehand.http.secret.time.monotonic", lambda: now[0])
-    vault, token = Vault(), Secret(env="TOKEN", form="Bearer {}")
-    monkeypatch.setenv("TOKEN", "old")
+    parameters, vault, token = boto3.client("ssm", region_name="eu-west-1"), Vault(), Secret(parameter="token")
+    parameters.put_parameter(Name="token", Value="old", Type="String")
     assert vault.value(token) == "old"
-    monkeypatch.setenv("TOKEN", "new")
+    parameters.put_parameter(Name="token", Value="new", Type="String", Overwrite=True)
     now[0] = KEPT
     assert vault.value(token) == "old"
     now[0] = KEPT + 1
