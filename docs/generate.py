@@ -23,7 +23,7 @@ from typing import Any
 
 import minutehand
 import typer
-from minutehand import errors, settings, testing
+from minutehand import errors, http, settings, testing
 from minutehand.apply import schema
 from minutehand.cli.app import app
 from minutehand.model.run import TERMINAL, RunState
@@ -49,6 +49,12 @@ def api() -> Iterator[str]:
     names = sorted((n for n in minutehand.__all__ if n != "errors"), key=lambda n: (*_ORDER, n).index(n))
     for name in names:
         yield from _entry(name, getattr(minutehand, name))
+
+
+def api_http() -> Iterator[str]:
+    """The public names of ``minutehand.http``."""
+    for name in ("http_job", "Request", "Secret", "send"):
+        yield from _entry(name, getattr(http, name))
 
 
 def api_testing() -> Iterator[str]:
@@ -114,6 +120,7 @@ def decisions() -> Iterator[str]:
 
 BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "api": api,
+    "api-http": api_http,
     "api-testing": api_testing,
     "commands": commands,
     "decisions": decisions,

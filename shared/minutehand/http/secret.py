@@ -62,9 +62,9 @@ class Vault:
     def _look_up(self, secret: Secret) -> str:
         if secret.parameter is not None:
             answer = self._client("ssm").call("get_parameter", Name=secret.parameter, WithDecryption=True)
-            return str(answer["Parameter"]["Value"])
+            return str(answer["Parameter"]["Value"]).strip()
         answer = self._client("secretsmanager").call("get_secret_value", SecretId=secret.secret)
-        return _keyed(secret, str(answer.get("SecretString", "")))
+        return _keyed(secret, str(answer.get("SecretString", "")).strip())
 
     def _client(self, service: str) -> Client:
         if service not in self._clients:

@@ -21,7 +21,7 @@ from minutehand.model.job import Context
 from minutehand.runs.decisions import is_permanent_status
 
 KEPT_HEADERS = (
-    *("content-type", "content-length", "date", "etag", "location", "retry-after"),
+    *("content-type", "etag", "location", "retry-after"),
     *("x-amzn-requestid", "x-amzn-trace-id", "x-correlation-id", "x-request-id"),
 )
 LONGEST_KEY = 255  # characters: what payment providers take

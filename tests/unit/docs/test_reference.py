@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import minutehand
+import minutehand.http
 import minutehand.testing
 import pytest
 from minutehand import errors
@@ -48,18 +49,21 @@ PUBLIC = {
 }
 
 
+PUBLIC_HTTP = {"Request", "Secret", "http_job", "send"}
+
 # The public names.
 
 
 def test_the_public_names_are_those_that_users_rely_on() -> None:
     assert set(minutehand.__all__) == PUBLIC
     assert all(hasattr(minutehand, name) for name in PUBLIC)
+    assert set(minutehand.http.__all__) == PUBLIC_HTTP
 
 
 def public_things() -> Iterator[tuple[str, Any]]:
     """Everything that a user may call or catch, by its dotted name."""
-    for module, names in ((minutehand, minutehand.__all__), (minutehand.testing, minutehand.testing.__all__)):
-        for name in names:
+    for module in (minutehand, minutehand.http, minutehand.testing):
+        for name in module.__all__:
             thing = getattr(module, name)
             yield name, thing
             if isinstance(thing, type) and not issubclass(thing, Enum):
@@ -74,7 +78,17 @@ def test_every_public_name_says_what_it_is(name: str, thing: Any) -> None:
     assert inspect.getdoc(thing), f"{name} has no docstring"
 
 
-@pytest.mark.parametrize("kind", [minutehand.Context, minutehand.Retry, minutehand.Run, minutehand.Schedule])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        minutehand.Context,
+        minutehand.Retry,
+        minutehand.Run,
+        minutehand.Schedule,
+        minutehand.http.Request,
+        minutehand.http.Secret,
+    ],
+)
 def test_every_public_field_says_what_it_holds(kind: Any) -> None:
     remarks = generate.remarks(kind)
     assert not [field.name for field in fields(kind) if not remarks.get(field.name)]
