@@ -7,7 +7,20 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli import apply, backfills, dead, doctor, local, preview, processes, runs, schedules, submit, tenant
+from minutehand.cli import (
+    apply,
+    backfills,
+    dead,
+    doctor,
+    imports,
+    local,
+    preview,
+    processes,
+    runs,
+    schedules,
+    submit,
+    tenant,
+)
 from minutehand.cli.parameters import everywhere
 from minutehand.cli.shell import Shell
 from minutehand.model.names import check_tenant
@@ -50,6 +63,7 @@ app.command("preview")(preview.run)
 app.command("apply")(apply.apply)
 app.command("export")(apply.export)
 app.command("schema")(apply.schema)
+app.add_typer(imports.app, name="import")
 app.command("queues")(tenant.queues)
 app.command("freeze")(tenant.freeze)
 app.command("thaw")(tenant.thaw)

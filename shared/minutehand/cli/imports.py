@@ -1,0 +1,188 @@
+"""``minutehand import``: what people already run, as a file of schedules for ``minutehand apply`` and the jobs that they name.
+
+Everything is read and reported before anything is written. Both files are written beside their places and moved there: a crash leaves
+none or whole ones.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from minutehand.cli.shell import DryRun, Shell, of, print_json
+from minutehand.errors import InvalidInput
+from minutehand.imports import crontab as crontabs
+from minutehand.imports import kubernetes as manifests
+from minutehand.imports.cronlines import Form
+from minutehand.imports.names import STANDARD_INPUT
+from minutehand.imports.report import Fit, Import, Line
+from minutehand.imports.text import text_of
+
+app = typer.Typer(
+    help="Take over what runs elsewhere: a crontab, EventBridge, Kubernetes, Celery.", no_args_is_help=True
+)
+
+_SHOWN = 100  # characters of a line
+_STYLES = {Fit.EXACT: "green", Fit.DIFFERS: "yellow", Fit.LEFT: "red"}
+_MODE = 0o644  # of the files
+
+Output = Annotated[Path, typer.Option(help="The file of schedules to write.")]
+JobsFile = Annotated[
+    Path | None, typer.Option(help="The Python file with their jobs to write. Default: jobs.py beside the output.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")]
+Zone = Annotated[
+    str | None, typer.Option(help="IANA time zone of times that name none, e.g. Europe/Berlin. Default: UTC.")
+]
+Shadow = Annotated[
+    bool, typer.Option("--shadow", help="Let the schedules record their fires and start nothing, to compare first.")
+]
+JobName = Annotated[str, typer.Option("--job", help="Name of the job that runs the commands.")]
+
+
+@app.command("crontab")
+def crontab(
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(help="A crontab; - for standard input, as from crontab -l.")],
+    output: Output = Path("schedules.yaml"),
+    jobs_file: JobsFile = None,
+    timezone: Zone = None,
+    job: JobName = "command",
+    *,
+    system: Annotated[
+        bool | None,
+        typer.Option(
+            "--system/--user", help="Whether each entry names a user. Default: as it looks.", show_default=False
+        ),
+    ] = None,
+    shadow: Shadow = False,
+    dry_run: DryRun = False,
+    force: Force = False,
+) -> None:
+    """Turn a crontab into schedules of a job that runs its commands.
+
+    It writes a file for minutehand apply and a jobs.py for minutehand worker, and says of each line what becomes of it. The exit
+    code is 1 if an entry was not taken over.
+    """
+    form = None if system is None else Form.SYSTEM if system else Form.USER
+    asked = crontabs.Asked(timezone=timezone, form=form, job=job)
+    found = crontabs.read_crontab(_read(file), _named(file), asked)
+    _finish(of(context), found.in_shadow() if shadow else found, output, jobs_file, dry_run=dry_run, force=force)
+
+
+@app.command("kubernetes")
+def kubernetes(
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(help="Manifests in YAML or JSON; - for standard input.")],
+    output: Output = Path("schedules.yaml"),
+    jobs_file: JobsFile = None,
+    timezone: Zone = None,
+    job: JobName = "command",
+    *,
+    shadow: Shadow = False,
+    dry_run: DryRun = False,
+    force: Force = False,
+) -> None:
+    """Turn CronJob manifests into schedules of a job that runs their commands.
+
+    It reads what kubectl get cronjobs -A -o yaml prints. Whatever a manifest says and a schedule cannot is named with its line.
+    The exit code is 1 if a CronJob was not taken over.
+    """
+    asked = manifests.Asked(timezone=timezone, job=job)
+    found = manifests.read_kubernetes(_read(file), _named(file), asked)
+    _finish(of(context), found.in_shadow() if shadow else found, output, jobs_file, dry_run=dry_run, force=force)
+
+
+# Reading.
+
+
+def _read(file: str) -> str:
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as problem:
+        raise InvalidInput("file", file, f"cannot be read ({problem.strerror})", "check the path") from None
+    return text_of(data, _named(file))
+
+
+def _named(file: str) -> str:
+    return STANDARD_INPUT if file == "-" else file
+
+
+# Reporting, then writing.
+
+
+def _finish(shell: Shell, found: Import, output: Path, jobs_file: Path | None, *, dry_run: bool, force: bool) -> None:
+    """Say what becomes of each line, then write. Ends with code 1 if something was not taken over."""
+    _show(shell, found)
+    files = {} if dry_run or not found.schedules else _files(found, output, jobs_file)
+    _write(files, force=force)
+    counts = {str(fit): found.count(fit) for fit in Fit}
+    if shell.as_json:
+        summary = {"source": found.source, "read_as": found.read_as, "schedules": len(found.schedules), **counts}
+        print_json({**summary, "remarks": list(found.remarks), "written": list(map(str, files))})
+    else:
+        told = ", ".join(f"{count} {fit}" for fit, count in counts.items() if count)
+        shell.remark(f"{len(found.lines)} lines: {told}; {len(found.schedules)} schedules")
+        for path in files:
+            shell.remark(f"wrote {path}")
+    if found.not_taken:
+        raise typer.Exit(1)
+
+
+def _show(shell: Shell, found: Import) -> None:
+    if shell.as_json:
+        for line in found.lines:
+            print_json({"source": found.source, **asdict(line)})
+        return
+    shell.say(f"{found.source}: {found.read_as}", style="bold")
+    width = max((len(line.name or "") for line in found.lines), default=0)
+    for line in found.lines:
+        _show_line(shell, line, width)
+    for remark in found.remarks:
+        shell.say(f"  for all of them: {remark}")
+
+
+def _show_line(shell: Shell, line: Line, width: int) -> None:
+    text = " ".join(line.text.split())
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    number = f"{line.line:>5}" if line.line else " " * 5
+    shell.say(f"{number}  {line.fit:<10}  {(line.name or '-').ljust(width)}  {shown}", style=_STYLES[line.fit])
+    for note in line.notes:
+        shell.say(f"{' ' * 7}{note}")
+
+
+def _files(found: Import, output: Path, jobs_file: Path | None) -> dict[Path, str]:
+    """What is to be written where; the schedules last, since they name the jobs."""
+    jobs = {} if found.jobs is None else {jobs_file or output.parent / "jobs.py": found.jobs}
+    return {**jobs, output: found.yaml()}
+
+
+def _write(files: dict[Path, str], *, force: bool) -> None:
+    for path in list(files):
+        if path.is_file() and path.read_bytes() == files[path].encode():
+            del files[path]  # it is there as it shall be
+        elif path.exists() and not force:
+            field = "jobs-file" if path.suffix == ".py" else "output"
+            raise InvalidInput(
+                field, str(path), "is there already", f"give another --{field}, or --force to overwrite it"
+            )
+    prepared: dict[Path, str] = {}
+    try:
+        for path, text in files.items():
+            with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as temporary:
+                prepared[path] = temporary.name
+                temporary.write(text)
+        for path in list(prepared):
+            Path(prepared[path]).chmod(_MODE)
+            Path(prepared.pop(path)).replace(path)
+    except OSError as problem:
+        where = str(problem.filename or "")
+        raise InvalidInput("output", where, f"cannot be written ({problem.strerror})", "check the folder") from None
+    finally:
+        for name in prepared.values():
+            Path(name).unlink(missing_ok=True)

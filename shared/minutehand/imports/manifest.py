@@ -1,0 +1,133 @@
+"""A manifest of Kubernetes that is read word by word, and knows which of its words were not."""
+
+from __future__ import annotations
+
+import re
+
+from minutehand.apply.nodes import Node
+from minutehand.errors import InvalidInput
+
+# What says nothing about what is due and what it does, or what Kubernetes writes itself.
+_IDLE = re.compile(
+    r"(apiVersion|kind|status"
+    r"|metadata\.(name|namespace|uid|resourceVersion|generation|creationTimestamp|managedFields|selfLink)"
+    r"|metadata\.annotations\.kubectl\.kubernetes\.io/last-applied-configuration"
+    r"|spec\.jobTemplate\.metadata|spec\.jobTemplate\.spec\.template\.metadata"
+    r"|.*\.spec\.(restartPolicy|dnsPolicy|schedulerName|terminationGracePeriodSeconds)"
+    r"|.*\.containers\[0\]\.(name|imagePullPolicy|terminationMessagePath|terminationMessagePolicy)"
+    r"|.*\.(completionMode|podReplacementPolicy|manualSelector))([.\[].*)?",
+)
+_REASONS = {
+    "successfulJobsHistoryLimit": "runs are kept for the retention instead",
+    "failedJobsHistoryLimit": "runs are kept for the retention instead",
+    "ttlSecondsAfterFinished": "runs are kept for the retention instead",
+    "resources": "size the worker, or give its queue memory and a concurrency",
+    "envFrom": "give these variables to the worker",
+    "volumes": "the worker must have these files",
+    "volumeMounts": "the worker must have these files",
+    "serviceAccountName": "give the worker the permissions",
+    "serviceAccount": "give the worker the permissions",
+    "imagePullSecrets": "nothing is pulled",
+    "podFailurePolicy": "say it with retry_on and never_on of the job's Retry",
+    "annotations": "use tags for what you want to filter by",
+}
+_POD = r"spec\.jobTemplate\.spec\.template\.spec"
+_GROUP = re.compile(  # each word below one of these is a note of its own
+    rf"(?:(?:{_POD}\.(?:initContainers|containers)\[\d+\]|{_POD}|spec\.jobTemplate\.spec\.template"
+    r"|spec\.jobTemplate\.spec|spec\.jobTemplate|spec|metadata)\.)?(?P<word>[^.\[]+)"
+)
+_ONE = ("completions", "parallelism")  # mean nothing if they are 1
+
+
+class Manifest:
+    """A manifest, and what was taken of it."""
+
+    def __init__(self, node: Node) -> None:
+        self._node, self._taken = node, set[str]()
+
+    def take(self, node: Node) -> Node:
+        """Note that a node is dealt with, and all below it."""
+        self._taken.add(node.path)
+        return node
+
+    def has(self, *names: str) -> bool:
+        """Whether there is such a word."""
+        return self._node.get(*names) is not None
+
+    def text(self, *names: str) -> str | None:
+        """A text, taken."""
+        found = self._node.get(*names)
+        return None if found is None else self._text(self.take(found))
+
+    def text_of(self, node: Node, *names: str) -> str | None:
+        """A text below a node, taken."""
+        found = node.get(*names)
+        return None if found is None else self._text(self.take(found))
+
+    def number(self, *names: str) -> int | None:
+        """A whole number, taken. Raises InvalidInput."""
+        found = self._node.get(*names)
+        if found is None:
+            return None
+        if type(found.value) is not int or found.value < 0:
+            raise InvalidInput(f"line {found.line}: {'.'.join(names)}", found.value, "is no number", "write 0, 1, 2 …")
+        self.take(found)
+        return found.value
+
+    def flag(self, *names: str) -> bool:
+        """A truth, taken. Raises InvalidInput."""
+        found = self._node.get(*names)
+        if found is None:
+            return False
+        if not isinstance(found.value, bool):
+            raise InvalidInput(
+                f"line {found.line}: {'.'.join(names)}", found.value, "is no truth", "write true or false"
+            )
+        self.take(found)
+        return found.value
+
+    def all(self, *names: str) -> list[Node]:
+        """The items of a list, none of them taken."""
+        found = self._node.get(*names)
+        return found.value if found is not None and isinstance(found.value, list) else []
+
+    def below(self, node: Node, name: str) -> list[Node]:
+        """The items of a list below a node, none of them taken."""
+        found = node.get(name)
+        return found.value if found is not None and isinstance(found.value, list) else []
+
+    def texts(self, node: Node, name: str) -> list[str]:
+        """A list of texts below a node, taken. Raises InvalidInput."""
+        return [self._text(self.take(item)) for item in self.below(node, name)]
+
+    def mapping(self, *names: str, only: str | None = None) -> dict[str, str]:
+        """Texts by name, taken: all, or one of them."""
+        found = self._node.get(*names)
+        items = found.value.items() if found is not None and isinstance(found.value, dict) else ()
+        return {name: self._text(self.take(node)) for name, node in items if only in (None, name)}
+
+    def rest(self) -> list[str]:
+        """A note for each word that was not taken and matters."""
+        notes: dict[str, str] = {}
+        for leaf in self._node.leaves():
+            path = leaf.path.removeprefix(self._node.path).lstrip(".")
+            if self._is_taken(leaf.path) or leaf.value in ({}, [], None) or self._is_idle(path, leaf):
+                continue
+            group = _GROUP.match(path)
+            assert group is not None, path
+            reason = _REASONS.get(group["word"], "nothing here corresponds to it")
+            notes.setdefault(group[0], f"line {leaf.line}: {group[0]} is left out: {reason}")
+        return list(notes.values())
+
+    def _is_taken(self, path: str) -> bool:
+        return any(path == taken or path.startswith((f"{taken}.", f"{taken}[")) for taken in self._taken)
+
+    def _is_idle(self, path: str, leaf: Node) -> bool:
+        return _IDLE.fullmatch(path) is not None or (path.rpartition(".")[2] in _ONE and leaf.value == 1)
+
+    def _text(self, node: Node) -> str:
+        if isinstance(node.value, (dict, list)):
+            raise InvalidInput(f"line {node.line}: {node.path}", "", "is no text", "write a text")
+        if isinstance(node.value, bool) or node.value is None:
+            return {True: "true", False: "false", None: ""}[node.value]
+        return str(node.value)
