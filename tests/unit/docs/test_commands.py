@@ -15,7 +15,9 @@ from minutehand.cli.app import app
 from tests.unit.docs.pages import ROOT, all_pages
 
 # What else a reader is asked to type; whoever adds to it has looked at it.
-_OTHERS = frozenset({".", "cd", "export", "git", "pgrep", "pip", "python", ".venv/bin/python", "docker", "mkdir"})
+_OTHERS = frozenset(
+    {".", "cd", "export", "git", "pgrep", "pip", "python", ".venv/bin/python", "docker", "kubectl", "mkdir"}
+)
 _TOOLS = frozenset({"make", "minutehand", "cdk"})
 
 lines = [pytest.param(line, id=f"{one.name}: {line[:60]}") for one in all_pages() for line in one.shell_lines()]

@@ -120,24 +120,13 @@ def test_the_first_example_does_what_the_readme_says(
 ) -> None:
     connect(working, monkeypatch)
     with beginning(tmp_path, monkeypatch):
-        job, use, crontab = examples(page("README.md"))
+        job, use = examples(page("README.md"))
         job.evaluate()
         use.evaluate()
         first, result, end = capsys.readouterr().out.splitlines()
-        crontab.evaluate()
-        jobs = """
-MAILTO=ops@example.com
-# minute hour day month weekday command
-*/5 * * * * /usr/local/bin/sync --quiet
-30 2 * * 1-5 echo 'report' > /dev/null
-@daily echo done
-"""
-        names = crontab.namespace["take_over"](jobs, timezone="Europe/Berlin")
         assert "09:00:00" in first
         assert result.startswith("Grace, ")
         assert end.startswith("SUCCEEDED 0:00:0")
-        expressions = [crontab.namespace["Scheduler"]().get_schedule(name).expression for name in names]
-        assert expressions == ["*/5 * * * *", "30 2 * * 1-5", "@daily"]
 
 
 documented = sorted(path for path in _PACKAGE.rglob("*.py") if ">>> " in path.read_text(encoding="utf-8"))
