@@ -88,8 +88,8 @@ proof: setup ## the slow and the large tests
 	$(PYTEST) -m proof $(ARGS)
 
 .PHONY: bench
-bench: $(VENV)/.dev ## the figures of the README, measured here
-	$(BIN)/python -m bench $(ARGS)
+bench: $(VENV)/.dev ## the figures of the README, measured here; PART=tick for one of them
+	$(BIN)/python -m bench $(PART) $(ARGS)
 
 .PHONY: clean
 clean: ## remove what was built, .venv included

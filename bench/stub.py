@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,25 +14,43 @@ from botocore.awsrequest import AWSResponse
 from minutehand.model.entry import Entry
 from minutehand.store.rows import entry_row, shard_key, to_item
 
-_KEY = re.compile(rb'"owner":\s*\{"S":\s*"([^"]+)"\}')
+_NAMES = re.compile(r"'(\w+)': (\?|'\w+'|\d+)")
+_KILOBYTE = 1024
+Item = dict[str, dict[str, Any]]
 
 
 class StubbedCloud:
-    """Answers the calls of a tick. ``cpu`` is what answering cost, to be taken off; ``calls`` and ``bytes`` are what was asked."""
+    """Answers the calls of a tick and of a worker.
 
-    def __init__(self, entries: Sequence[Entry], revisions: Mapping[str, dict[str, Any]]) -> None:
+    ``cpu`` is what answering cost, to be taken off; ``calls``, ``bytes`` and ``units`` (write units, by the size of each item) are
+    what was asked. Every condition holds; rows are made of ``run``, whose keys are filled in.
+    """
+
+    def __init__(
+        self,
+        *,
+        entries: Sequence[Entry] = (),
+        revisions: Mapping[str, Item] | None = None,
+        run: Item | None = None,
+        messages: Sequence[str] = (),
+    ) -> None:
         self._pages: dict[str, list[Entry]] = {}
         for entry in sorted(entries, key=lambda e: e.key):
             self._pages.setdefault(shard_key(entry.shard), []).append(entry)
-        self._revisions = {owner: json.dumps(item).encode() for owner, item in revisions.items()}
+        self._places = {shard: {e.key: place for place, e in enumerate(page)} for shard, page in self._pages.items()}
+        self._revisions = {owner: json.dumps(item).encode() for owner, item in (revisions or {}).items()}
+        self._run = run or {}
+        self._messages = deque(enumerate(messages))
+        self._lock = threading.Lock()
         self.cpu = 0.0
         self.calls: Counter[str] = Counter()
         self.bytes = 0
-        self.written = 0  # items put, inserted or deleted
+        self.units = 0
+        self.deleted = 0  # messages
 
-    def attach(self, *clients: Any) -> None:
-        """Answer for these boto3 clients."""
-        for client in clients:
+    def attach(self, services: Any) -> None:
+        """Answer for the clients of these services."""
+        for client in (services.ledger._client.raw, services.work._client.raw):
             client.meta.events.register("before-send.*", self._answer)
 
     def _answer(self, request: Any, **_: Any) -> AWSResponse:
@@ -39,51 +58,126 @@ class StubbedCloud:
         target = request.headers.get("X-Amz-Target", b"")
         operation = (target.decode() if isinstance(target, bytes) else target).rpartition(".")[2]
         body = request.body if isinstance(request.body, bytes) else (request.body or "").encode()
-        self.calls[operation] += 1
-        self.bytes += len(body)
-        content = getattr(self, f"_{operation.lower()}", self._empty)(body)
-        answer = AWSResponse(request.url, 200, {"Content-Type": "application/x-amz-json-1.0"}, _Raw(content))
-        self.cpu += time.thread_time() - started
+        with self._lock:
+            self.calls[operation] += 1
+            self.bytes += len(body)
+            content = getattr(self, f"_{operation.lower()}", _empty)(json.loads(body))
+            answer = AWSResponse(request.url, 200, {"Content-Type": "application/x-amz-json-1.0"}, _Raw(content))
+            self.cpu += time.thread_time() - started
         return answer
 
-    def _empty(self, body: bytes) -> bytes:
-        return b"{}"
+    def _getitem(self, asked: Any) -> bytes:
+        item = self._row(asked["Key"]) if "owner" in asked["Key"] else {"shards": {"N": "16"}}
+        return _dump({"Item": item})
 
-    def _getitem(self, body: bytes) -> bytes:
-        return b'{"Item": {"shards": {"N": "16"}}}'
+    def _row(self, key: Item) -> Item:
+        return self._run | key
 
-    def _getqueueurl(self, body: bytes) -> bytes:
+    def _getqueueurl(self, asked: Any) -> bytes:
         return b'{"QueueUrl": "http://127.0.0.1/queue"}'
 
-    def _query(self, body: bytes) -> bytes:
-        asked = json.loads(body)
-        entries = self._pages.get(asked["ExpressionAttributeValues"][":shard"]["S"], [])
+    def _query(self, asked: Any) -> bytes:
+        shard = asked["ExpressionAttributeValues"][":shard"]["S"]
+        entries = self._pages.get(shard, [])
         after = asked.get("ExclusiveStartKey", {}).get("entry", {}).get("S", "")
-        left = [entry for entry in entries if entry.key > after]
-        page = left[: asked["Limit"]]
+        first = self._places[shard][after] + 1 if after else 0
+        page = entries[first : first + asked["Limit"]]
         answer: dict[str, Any] = {"Items": [_asked_for(entry) for entry in page]}
-        if len(left) > len(page):
-            answer["LastEvaluatedKey"] = {"shard": {"S": shard_key(page[-1].shard)}, "entry": {"S": page[-1].key}}
-        return json.dumps(answer).encode()
+        if first + len(page) < len(entries):
+            answer["LastEvaluatedKey"] = {"shard": {"S": shard}, "entry": {"S": page[-1].key}}
+        return _dump(answer)
 
-    def _batchgetitem(self, body: bytes) -> bytes:
-        items = b",".join(self._revisions[owner.decode()] for owner in _KEY.findall(body))
-        table = next(iter(json.loads(body)["RequestItems"]))
+    def _batchgetitem(self, asked: Any) -> bytes:
+        ((table, wanted),) = asked["RequestItems"].items()
+        if "number" in wanted["Keys"][0]:
+            owners = (key["owner"]["S"] for key in wanted["Keys"])
+            items = b",".join(self._revisions[owner] for owner in owners if owner in self._revisions)
+        else:
+            items = b",".join(_dump(self._row(key)) for key in wanted["Keys"])
         return b'{"Responses": {"%s": [%s]}}' % (table.encode(), items)
 
-    def _batchexecutestatement(self, body: bytes) -> bytes:
-        count = body.count(b'"Statement"')
-        self.written += count
-        return b'{"Responses": [%s]}' % b",".join([b"{}"] * count)
+    def _updateitem(self, asked: Any) -> bytes:
+        row = self._row(asked["Key"])
+        self.units += units(row)
+        return _dump({"Attributes": row})
 
-    def _batchwriteitem(self, body: bytes) -> bytes:
-        self.written += body.count(b"Request") - body.count(b"RequestItems")
+    def _putitem(self, asked: Any) -> bytes:
+        self.units += units(asked["Item"])
+        return b"{}"
+
+    def _deleteitem(self, asked: Any) -> bytes:
+        self.units += 1
+        return b"{}"
+
+    def _batchexecutestatement(self, asked: Any) -> bytes:
+        return _dump({"Responses": [self._executed(statement) for statement in asked["Statements"]]})
+
+    def _executed(self, statement: Any) -> dict[str, Any]:
+        text, given = statement["Statement"], list(statement["Parameters"])
+        if text.startswith("INSERT"):
+            literal = (
+                {name: {"S": value}} if value != "?" else {name: given.pop(0)} for name, value in _NAMES.findall(text)
+            )
+            self.units += units({name: value for pair in literal for name, value in pair.items()})
+            return {}
+        before = text[: text.index('"owner"=?')].count("?")  # parameters of what is set
+        row = self._row({"owner": given[before], "key": given[before + 1]})
+        self.units += units(row)
+        return {"Item": row} if "RETURNING" in text else {}
+
+    def _batchwriteitem(self, asked: Any) -> bytes:
+        (requests,) = asked["RequestItems"].values()
+        self.units += sum(
+            units(request["PutRequest"]["Item"]) if "PutRequest" in request else 1 for request in requests
+        )
         return b'{"UnprocessedItems": {}}'
 
-    def _sendmessagebatch(self, body: bytes) -> bytes:
-        ids = re.findall(rb'"Id":\s*"(\d+)"', body)
-        each = b",".join(b'{"Id": "%s", "MessageId": "m", "MD5OfMessageBody": "%s"}' % (i, b"0" * 32) for i in ids)
-        return b'{"Successful": [%s]}' % each
+    def _sendmessagebatch(self, asked: Any) -> bytes:
+        sent = ({"Id": entry["Id"], "MessageId": "m", "MD5OfMessageBody": "0" * 32} for entry in asked["Entries"])
+        return _dump({"Successful": list(sent)})
+
+    def _receivemessage(self, asked: Any) -> bytes:
+        most = min(asked["MaxNumberOfMessages"], len(self._messages))
+        taken = [self._messages.popleft() for _ in range(most)]
+        if not taken:
+            time.sleep(0.01)  # a long poll that brings nothing
+        return _dump({"Messages": [_received(number, body) for number, body in taken]})
+
+    def _deletemessagebatch(self, asked: Any) -> bytes:
+        self.deleted += len(asked["Entries"])
+        return b'{"Successful": []}'
+
+    def _deletemessage(self, asked: Any) -> bytes:
+        self.deleted += 1
+        return b"{}"
+
+
+def units(item: Item) -> int:
+    """Write units of an item: names and values, a unit a kilobyte."""
+    size = sum(
+        len(name) + len(str(value)) // (1 if kind == "S" else 2) + 1
+        for name, of in item.items()
+        for kind, value in of.items()
+    )
+    return -(-size // _KILOBYTE)
+
+
+def _empty(_: Any) -> bytes:
+    return b"{}"
+
+
+def _dump(answer: Any) -> bytes:
+    return json.dumps(answer).encode()
+
+
+def _received(number: int, body: str) -> dict[str, Any]:
+    return {
+        "MessageId": f"id-{number:08d}",
+        "ReceiptHandle": f"receipt-{number:08d}-" + "x" * 160,  # SQS's are some 180 characters long
+        "MD5OfBody": "0" * 32,
+        "Body": body,
+        "Attributes": {"ApproximateReceiveCount": "1"},
+    }
 
 
 def _asked_for(entry: Entry) -> dict[str, Any]:
