@@ -1,12 +1,13 @@
-"""One batch of messages: every message in a thread of its own, one heartbeat for all."""
+"""One batch of messages: what may start at once together, the others each for itself, one heartbeat for all."""
 
 from __future__ import annotations
 
 import logging
 import random
 import threading
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, wait
+from functools import partial
 from typing import Any, Self
 
 from minutehand.flow.desk import Desk
@@ -14,12 +15,17 @@ from minutehand.flow.erase import Eraser
 from minutehand.flow.heartbeat import Heartbeat
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.ports import Delivery, Services
+from minutehand.flow.task import Task
+from minutehand.flow.threads import Threads
+from minutehand.flow.together import groups, work_together
 from minutehand.flow.work import Around, Jobs, Worker, hide_batch
 from minutehand.model.moment import SECOND
 from minutehand.runs.transitions import HEARTBEAT
 from minutehand.services import system_clock
 
 log = logging.getLogger(__name__)
+
+_threads = Threads()  # of this process, from batch to batch
 
 
 class Batch:
@@ -47,21 +53,25 @@ class Batch:
             wait=threading.Event().wait,
             random=random.Random(),
             name=name,
+            threads=_threads,
         )
         self._worker = Worker(desk=desk, jobs=jobs, around=around, remaining=remaining)
-        self._threads = ThreadPoolExecutor(max_workers=max(len(self._deliveries), 1), thread_name_prefix="run")
-        self._futures: dict[str, Future[Outcome]] = {}
+        self._futures: dict[str, Future[Outcome]] = {delivery.id: Future() for delivery in self._deliveries}
 
     def __enter__(self) -> Self:
         hide_batch(self._worker, self._deliveries)
-        threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
-        threading.Thread(target=self._eraser.serve, args=(self._ended,), name="eraser", daemon=True).start()
-        for task in self._worker.take(self._deliveries):
-            self._futures[task.delivery.id] = self._threads.submit(self._worker.process, task)
+        _threads.start(self._beat, "heartbeat")
+        _threads.start(partial(self._eraser.serve, self._ended), "eraser")
+        for group in groups(self._worker, self._worker.take(self._deliveries)):
+            _threads.start(partial(work_together, self._worker, group, self._done), "batch")
         return self
 
+    def _done(self, done: Sequence[tuple[Task, Outcome]]) -> None:
+        for task, outcome in done:
+            self._futures[task.delivery.id].set_result(outcome)
+
     def __exit__(self, *_: object) -> None:
-        self._threads.shutdown(wait=True)
+        wait(self._futures.values())
         self._ended.set()
         self._eraser.stop()
 

@@ -10,6 +10,7 @@ import threading
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 
 from minutehand import logs
 from minutehand.errors import Unavailable
@@ -19,11 +20,14 @@ from minutehand.flow.bury import bury_one
 from minutehand.flow.desk import Desk
 from minutehand.flow.erase import Eraser
 from minutehand.flow.heartbeat import HIDDEN, Heartbeat, Ticket
+from minutehand.flow.outcome import Outcome
 from minutehand.flow.perform import perform
 from minutehand.flow.ports import Delivery, Services
 from minutehand.flow.settle import release_ticket
+from minutehand.flow.task import Task
 from minutehand.flow.tick import TickReport, tick
-from minutehand.flow.work import Jobs, Task, Worker
+from minutehand.flow.together import groups, work_together
+from minutehand.flow.work import Jobs, Worker
 from minutehand.isolation import check_isolated, perform_isolated
 from minutehand.jobs import Registry
 from minutehand.model.job import Context
@@ -260,19 +264,17 @@ class WorkerProcess:
             for _ in deliveries:
                 self._slots.release()
             return
-        for task in tasks:
-            with self._changed:
-                self._busy += 1
-            threading.Thread(target=self._process, args=(task,), name=str(task.ticket.ref), daemon=True).start()
+        with self._changed:
+            self._busy += len(tasks)
+        for group in groups(self._worker, tasks) if tasks else ():
+            self._worker.desk.threads.start(partial(work_together, self._worker, group, self._done), "batch")
 
-    def _process(self, task: Task) -> None:
-        try:
-            self._worker.process(task)
-        finally:
-            self._slots.release()
-            with self._changed:
-                self._busy -= 1
-                self._changed.notify_all()
+    def _done(self, done: Sequence[tuple[Task, Outcome]]) -> None:
+        """Their slots are free, all at once: so the next poll asks for as many."""
+        self._slots.release(len(done))
+        with self._changed:
+            self._busy -= len(done)
+            self._changed.notify_all()
 
     def _finish(self, grace: float) -> int:
         """Wait for what is at hand; how many messages are still."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from minutehand.flow.erase import Eraser
 from minutehand.flow.heartbeat import Heartbeat, Ticket
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.ports import Clock, Parcel, Services
+from minutehand.flow.threads import Threads
 from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.letter import DeadLetter
 from minutehand.model.message import Message
@@ -31,6 +32,7 @@ class Desk:
     wait: Callable[[float], object]  # seconds; may end early
     random: random.Random
     name: str  # of this process, for attempts' rows
+    threads: Threads = field(default_factory=Threads)  # that run its jobs
     abandoned: threading.Event = field(default_factory=threading.Event)  # set when a job's thread was left running
 
     def expires(self, now: int) -> int:
@@ -41,6 +43,12 @@ class Desk:
         """The message is done with."""
         self.heartbeat.let_go(ticket)
         self.eraser.add(ticket.receipt)
+
+    def delete_all(self, tickets: Sequence[Ticket]) -> None:
+        """These messages are done with."""
+        for ticket in tickets:
+            self.heartbeat.let_go(ticket)
+        self.eraser.add(*(ticket.receipt for ticket in tickets))
 
     def hide(self, ticket: Ticket, until: int) -> None:
         """Let the message come back at a time (UTC ms)."""

@@ -27,10 +27,10 @@ class Eraser:
         self._changed = threading.Condition()
         self._serving = False
 
-    def add(self, receipt: str) -> None:
-        """Delete this message soon."""
+    def add(self, *receipts: str) -> None:
+        """Delete these messages soon."""
         with self._changed:
-            self._receipts.append(receipt)
+            self._receipts += receipts
             if self._serving:
                 self._changed.notify_all()
                 return

@@ -11,9 +11,9 @@ import contextvars
 import inspect
 import json
 import logging
-import threading
 import traceback
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -38,21 +38,32 @@ def perform(assignment: Assignment, context: Context, payload: str | None) -> En
     ticket, ends, timeout_at = assignment.ticket, list[Ended](), timeout_of(assignment)
 
     def run() -> None:
-        try:
-            ended = call(assignment, context, payload)
-        except BaseException as problem:  # noqa: BLE001 (a job's own KeyboardInterrupt ends its attempt, not the waiting for it)
-            ended = Failed(failure_of(problem, assignment.policies.retry))
+        ended = attempt_of(assignment, context, payload)
         with ticket.changed:
             ends.append(ended)
             ticket.changed.notify_all()
 
     inherited = contextvars.copy_context()
-    threading.Thread(target=inherited.run, args=(run,), name=f"job {assignment.run.ref}", daemon=True).start()
+    assignment.desk.threads.start(lambda: inherited.run(run), f"job {assignment.run.ref}")
     ended = watch(assignment, ends, timeout_at)
     if not ends:
         assignment.desk.abandoned.set()
         log.error("job.abandoned", extra={"run_id": str(assignment.run.ref), "job": assignment.job.name})
     return ended
+
+
+def attempt_of(
+    assignment: Assignment,
+    context: Context,
+    payload: str | None,
+    around: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> Ended:
+    """One attempt in this thread, whatever it raises: a job's own KeyboardInterrupt ends its attempt, not the waiting for it."""
+    try:
+        with around():
+            return call(assignment, context, payload)
+    except BaseException as problem:  # noqa: BLE001 (see above)
+        return Failed(failure_of(problem, assignment.policies.retry))
 
 
 def timeout_of(assignment: Assignment) -> int | None:

@@ -154,6 +154,9 @@ class Ledger(Protocol):
     def move_all(self, moves: Sequence[tuple[RunRef, Transition]]) -> Mapping[RunRef, bool]:
         """Apply many transitions in batches: True applied, False refused, absent not answered."""
 
+    def lease_all(self, leases: Sequence[tuple[RunRef, Transition]]) -> Mapping[RunRef, Moved]:
+        """Take leases of many runs, each one's ``first``, in batches. A ref that is absent from the answer was not answered."""
+
     def read(self, ref: RunRef) -> Run | None:
         """One run, read strongly, its payload included."""
 

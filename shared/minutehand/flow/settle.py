@@ -32,10 +32,10 @@ _PATIENCE = (
 def settle(assignment: Assignment, ended: Ended) -> Outcome:
     """Record how an attempt ended and let the message go."""
     if assignment.ticket.lost:
-        return _lost(assignment)
+        return lost(assignment)
     match ended:
         case Abandoned():
-            return _lost(assignment)
+            return lost(assignment)
         case Returned():
             return _succeed(assignment, ended)
         case Failed(failure):
@@ -44,6 +44,17 @@ def settle(assignment: Assignment, ended: Ended) -> Outcome:
             return _continue(assignment)
         case Cancelled(reason, failure):
             return _cancel(assignment, reason, failure)
+
+
+def plain_success(assignment: Assignment, ended: Ended) -> Transition | None:
+    """The transition of an end that one write records, so that it can be settled with others; None: it takes more."""
+    if not isinstance(ended, Returned) or assignment.ticket.lost or assignment.run.payload_beside:
+        return None
+    if ended.result is not None and len(ended.result) > SMALL_RESULT:
+        return None
+    now = assignment.desk.clock()
+    expires = assignment.desk.expires(now)
+    return succeed(fence=assignment.fence, now=now, expires=expires, result=ended.result, reason=ended.note)
 
 
 def _succeed(assignment: Assignment, ended: Returned) -> Outcome:
@@ -138,7 +149,7 @@ def _order_anew(assignment: Assignment, transition: Transition, at: int, why: st
         return desk.kept(ticket, "unavailable", assignment.message, after=10 * SECOND)
     ticket.fence = None
     if not moved.applied:
-        return _lost(assignment)
+        return lost(assignment)
     order = replace(assignment.message, not_before=at, fence=assignment.fence, unknown_since=None)
     try:
         gone = desk.postpone(ticket, order, at)
@@ -146,7 +157,7 @@ def _order_anew(assignment: Assignment, transition: Transition, at: int, why: st
         gone = False
     if not gone:
         desk.hide(ticket, min(at, desk.clock() + 600 * SECOND))
-    return _outcome(assignment, transition.to, why, gone=gone)
+    return outcome_of(assignment, transition.to, why, gone=gone)
 
 
 def _finish(assignment: Assignment, transition: Transition, why: str) -> Outcome:
@@ -156,9 +167,9 @@ def _finish(assignment: Assignment, transition: Transition, why: str) -> Outcome
         return desk.kept(ticket, "unavailable", assignment.message, after=10 * SECOND)
     ticket.fence = None
     if not moved.applied:
-        return _lost(assignment)
+        return lost(assignment)
     desk.delete(ticket)
-    return _outcome(assignment, transition.to, why, gone=True)
+    return outcome_of(assignment, transition.to, why, gone=True)
 
 
 def _move(assignment: Assignment, transition: Transition) -> Moved | None:
@@ -213,14 +224,15 @@ def release_ticket(desk: Desk, ticket: Ticket) -> bool:
     return moved.applied
 
 
-def _lost(assignment: Assignment) -> Outcome:
+def lost(assignment: Assignment) -> Outcome:
     """Another worker may have the run: write nothing, delete nothing, and say so."""
     assignment.desk.heartbeat.let_go(assignment.ticket)
     log.error("lease.lost", extra={"run_id": str(assignment.run.ref), "job": assignment.job.name})
     return Outcome(gone=False, action="lost", why="lease_lost", message=assignment.message)
 
 
-def _outcome(assignment: Assignment, state: RunState | None, why: str, *, gone: bool) -> Outcome:
+def outcome_of(assignment: Assignment, state: RunState | None, why: str, *, gone: bool) -> Outcome:
+    """What became of the message of a run that was executed."""
     run = assignment.run
     first = run.attempt == 1 and run.slices == 0 and run.backfill is None  # what is filled in is late on purpose
     return Outcome(

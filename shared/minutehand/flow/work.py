@@ -6,15 +6,14 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.flow.admit import expired, hold, taken_back, unknown_job
-from minutehand.flow.assignment import Assignment, Ended, Failed
+from minutehand.flow.assignment import Assignment, Ended
 from minutehand.flow.backfill_lanes import move_on
+from minutehand.flow.begin import context_of, log_end, log_start
 from minutehand.flow.desk import Desk
-from minutehand.flow.effects import Effects
 from minutehand.flow.freeze import frozen
 from minutehand.flow.heartbeat import HIDDEN, Ticket
 from minutehand.flow.lease import take_lease
@@ -24,20 +23,19 @@ from minutehand.flow.perform import perform
 from minutehand.flow.ports import Delivery, Revisions
 from minutehand.flow.settle import settle
 from minutehand.flow.shadow import shadowed
+from minutehand.flow.side_by_side import Crew, InThreads
+from minutehand.flow.task import Admitted, Task
 from minutehand.flow.turns import Turns
 from minutehand.model.freeze import freeze_key
-from minutehand.model.job import Context, Job, RunLogger
+from minutehand.model.job import Context, Job
 from minutehand.model.letter import DeadLetter
 from minutehand.model.message import Message, TooNew, Unreadable, decode
-from minutehand.model.moment import SECOND, from_ms
+from minutehand.model.moment import SECOND
 from minutehand.model.names import RunRef
 from minutehand.model.policies import Delivery as DeliveryPolicy
 from minutehand.model.policies import Policies
 from minutehand.model.run import Run
-from minutehand.model.schedule import Revision
-from minutehand.runs.backfill import backfill_id, unhurried
-from minutehand.runs.transitions import LEASE
-from minutehand.schedule import zone
+from minutehand.runs.backfill import unhurried
 
 log = logging.getLogger(__name__)
 
@@ -52,23 +50,7 @@ class Jobs(Protocol):
         """The job of that name, or None."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """One delivery, read as far as it can be."""
-
-    delivery: Delivery
-    ticket: Ticket
-    message: Message | None  # None if it cannot be read
-    problem: Unreadable | None = None
-    revisions: Revisions = field(default_factory=Revisions)  # of the whole batch
-
-    @property
-    def revision(self) -> Revision | None:
-        """The revision that its message is of, if there is one and it was read."""
-        message = self.message
-        return None if message is None else self.revisions.found.get((message.run.owner, message.revision))
-
-
+_T = TypeVar("_T")
 Execute = Callable[[Assignment, Context, str | None], Ended]
 Around = Callable[
     [Message], AbstractContextManager[object]
@@ -84,6 +66,7 @@ class Worker:
     around: Around = lambda message: nullcontext()
     remaining: Callable[[], float | None] = lambda: None  # seconds until the process's time limit
     execute: Execute = perform  # runs one attempt to its end
+    crew: Crew = field(default_factory=InThreads)  # runs several
     turns: Turns = field(default_factory=Turns)  # of messages that were delivered before
 
     def take(self, deliveries: Sequence[Delivery]) -> list[Task]:
@@ -112,21 +95,36 @@ class Worker:
 
     def process(self, task: Task) -> Outcome:
         """One message from start to end. Whatever goes wrong stays its own: the message comes back."""
+        return self.shielded(task, lambda: self._in_turn(task))
+
+    def _in_turn(self, task: Task) -> Outcome:
+        with self.turns.of(task.delivery.receives) as may_run:
+            if not may_run:
+                return self.desk.kept(task.ticket, "other_suspect_runs", task.message, after=_SOON)
+            outcome = self._process(task)
+            if task.message is not None:
+                give_way(self.desk, task.message, task.revision, outcome)
+        move_on(outcome, task.revision, self.desk.services, self.desk.clock)
+        return outcome
+
+    def shielded(self, task: Task, step: Callable[[], _T]) -> _T | Outcome:
+        """What a step of a message gives. Where it fails, the message comes back."""
         try:
-            with self.turns.of(task.delivery.receives) as may_run:
-                if not may_run:
-                    return self.desk.kept(task.ticket, "other_suspect_runs", task.message, after=_SOON)
-                outcome = self._process(task)
-                if task.message is not None:
-                    give_way(self.desk, task.message, task.revision, outcome)
-            move_on(outcome, task.revision, self.desk.services, self.desk.clock)
-            return outcome
+            return step()
         except Unavailable as problem:
-            log.warning("work.unavailable", extra={"run_id": str(task.ticket.ref), "error": str(problem)})
-            return self._keep(task, "unavailable", _SOON)
+            return self.unavailable(task, str(problem))
         except Exception:
             log.exception("work.defect", extra={"run_id": str(task.ticket.ref)})
-            return self._keep(task, "defect", _LATER)
+            return self.defect(task)
+
+    def defect(self, task: Task) -> Outcome:
+        """What went wrong is ours: the message comes back later."""
+        return self._keep(task, "defect", _LATER)
+
+    def unavailable(self, task: Task, problem: str) -> Outcome:
+        """A service did not answer: the message comes back soon."""
+        log.warning("work.unavailable", extra={"run_id": str(task.ticket.ref), "error": problem})
+        return self._keep(task, "unavailable", _SOON)
 
     def _keep(self, task: Task, why: str, after: int) -> Outcome:
         try:
@@ -135,7 +133,8 @@ class Worker:
             self.desk.heartbeat.let_go(task.ticket)
             return Outcome(gone=False, action="kept", why=why, message=task.message)
 
-    def _process(self, task: Task) -> Outcome:
+    def admit(self, task: Task) -> Outcome | Admitted:
+        """All that stands between a message and its lease."""
         message, desk = task.message, self.desk
         if message is None:
             return self._unreadable(task)
@@ -152,7 +151,7 @@ class Worker:
         if kept_back is not None:
             return kept_back
         payload = desk.services.payloads.get(message.payload_ref) if message.payload_ref else message.payload
-        return self._run(task, message, job, policies, payload)
+        return Admitted(task=task, message=message, job=job, policies=policies, payload=payload)
 
     def _not_now(self, task: Task, message: Message, policies: Policies) -> Outcome | None:
         """What keeps a run from its lease now: its time, its deadline, a freeze, others of its schedule. None: nothing."""
@@ -165,28 +164,35 @@ class Worker:
             or take_turn(desk, ticket, message, task.revision, policies)
         )
 
-    def _run(self, task: Task, message: Message, job: Job, policies: Policies, payload: str | None) -> Outcome:
-        body = task.delivery.body
-        leased = take_lease(self.desk, task.ticket, message, body, policies)
+    def _process(self, task: Task) -> Outcome:
+        admitted = self.admit(task)
+        if isinstance(admitted, Outcome):
+            return admitted
+        message, policies = admitted.message, admitted.policies
+        leased = take_lease(self.desk, task.ticket, message, task.delivery.body, policies)
         if isinstance(leased, Outcome):
             return leased
-        assignment = Assignment(
-            desk=self.desk,
-            ticket=task.ticket,
-            message=message,
-            body=body,
-            job=job,
-            policies=policies,
-            run=leased,
-        )
+        assignment = self.assign(admitted, leased)
         if policies.delivery is DeliveryPolicy.AT_MOST_ONCE:
             self._delete_before(task.ticket)
         with self.around(message):
-            _log_start(assignment)
-            ended = self.execute(assignment, context_of(assignment, self.remaining), payload)
+            log_start(assignment)
+            ended = self.execute(assignment, context_of(assignment, self.remaining), admitted.payload)
             outcome = settle(assignment, ended)
-            _log_end(assignment, outcome, ended)
+            log_end(assignment, outcome, ended)
         return outcome
+
+    def assign(self, admitted: Admitted, leased: Run) -> Assignment:
+        """The run that this worker now holds the lease of."""
+        return Assignment(
+            desk=self.desk,
+            ticket=admitted.task.ticket,
+            message=admitted.message,
+            body=admitted.task.delivery.body,
+            job=admitted.job,
+            policies=admitted.policies,
+            run=leased,
+        )
 
     def _delete_before(self, ticket: Ticket) -> None:
         """At most once: the message goes before the job's code. If it does not, its lease is refused all the same."""
@@ -217,62 +223,3 @@ def _decode(delivery: Delivery) -> tuple[Message | None, Unreadable | None]:
         return decode(delivery.body), None
     except Unreadable as problem:
         return None, problem
-
-
-def context_of(assignment: Assignment, remaining: Callable[[], float | None]) -> Context:
-    """What the job is given."""
-    message, run = assignment.message, assignment.run
-    ids = {"run_id": str(run.ref), "job": message.job, "tenant": run.ref.tenant}
-    return Context(
-        run_id=str(run.ref),
-        idempotency_key=str(run.ref),
-        tenant=run.ref.tenant,
-        job=assignment.job.name,
-        schedule=None if run.ref.is_one_off else run.ref.owner.partition("/")[2],
-        scheduled_at=_scheduled_at(message, run),
-        attempt=run.attempt,
-        logger=RunLogger(logging.getLogger(f"minutehand.job.{assignment.job.name}"), ids),
-        remaining=remaining,
-        effects=Effects(assignment, remaining),
-        missed=message.missed,
-        backfill=backfill_id(message.backfill),
-    )
-
-
-def _scheduled_at(message: Message, run: Run) -> datetime:
-    """A replay is about the instant that the run which it repeats was about."""
-    if run.scheduled_at is not None:
-        return from_ms(run.scheduled_at, zone(run.timezone or message.timezone))
-    return from_ms(message.due, zone(message.timezone))
-
-
-def _log_start(assignment: Assignment) -> None:
-    run = assignment.run
-    log.info(
-        "run.started",
-        extra={
-            "run_id": str(run.ref),
-            "job": assignment.message.job,
-            "tenant": run.ref.tenant,
-            "attempt": run.attempt,
-            "fence": run.fence,
-            "slice": run.slices,
-            "lateness_ms": ((run.lease_until or 0) - LEASE) - assignment.message.not_before,
-        },
-    )
-
-
-def _log_end(assignment: Assignment, outcome: Outcome, ended: Ended) -> None:
-    extra = {
-        "run_id": str(assignment.run.ref),
-        "job": assignment.message.job,
-        "tenant": assignment.run.ref.tenant,
-        "attempt": assignment.run.attempt,
-        "state": str(outcome.state),
-        "reason": outcome.why or outcome.action,
-    }
-    if isinstance(ended, Failed):
-        failure = ended.failure
-        log.warning("run.ended", extra=extra | {"error_type": failure.kind, "error": failure.message[:500]})
-    else:
-        log.info("run.ended", extra=extra)

@@ -19,13 +19,13 @@ from typing import Any, BinaryIO, NoReturn
 from minutehand import logs
 from minutehand.errors import LeaseLost, MinutehandError
 from minutehand.flow.assignment import Assignment, Ended, Failed
+from minutehand.flow.begin import context_of
 from minutehand.flow.desk import Desk
 from minutehand.flow.effects import Effects
 from minutehand.flow.erase import Eraser
 from minutehand.flow.heartbeat import Heartbeat, Ticket
 from minutehand.flow.perform import call, failure_of
 from minutehand.flow.ports import BesideKind
-from minutehand.flow.work import context_of
 from minutehand.isolation.places import Place
 from minutehand.isolation.wire import CANCELLED, FLAGS, line, pack_ended, unpack_beside, unpack_error
 from minutehand.model.job import Job

@@ -247,24 +247,29 @@ def shadow(*, revision: int, now: int, expires: int) -> Transition:
 # The lease.
 
 
-def lease(*, revision: int, now: int, token: str, worker: str, max_attempts: int, steal: bool) -> Transition:
-    """A worker takes the run for LEASE. ``steal``: an abandoned run may be taken too (never with at-most-once)."""
-    startable = either(ready(), abandoned(now)) if steal else ready()
+def lease(
+    *, revision: int, now: int, token: str, worker: str, max_attempts: int, steal: bool, first: bool = False
+) -> Transition:
+    """A worker takes the run for LEASE. ``steal``: an abandoned run may be taken too (never with at-most-once).
+
+    ``first``: only a run that nobody has had. Then the guard needs no alternatives and all changes are known beforehand, so that
+    many can be taken in one batch.
+    """
+    startable = never_leased() if first else either(ready(), abandoned(now)) if steal else ready()
+    untouched = Compare("fence", "=", 0) if first else attempts_left(max_attempts)
+    counted: dict[str, Change] = {"fence": Plus(1), "attempt": Plus(1), "started_at": Once(now), "slices": Once(0)}
     return Transition(
         name="lease",
         to=RunState.RUNNING,
-        guard=every(same_revision(revision), due(now), not_cancelled(), attempts_left(max_attempts), startable),
+        guard=every(same_revision(revision), due(now), not_cancelled(), untouched, startable),
         changes={
             "state": RunState.RUNNING,
-            "fence": Plus(1),
-            "attempt": Plus(1),
             "max_attempts": max_attempts,
             "lease_until": now + LEASE,
             "lease_token": token,
             "worker": worker,
-            "started_at": Once(now),
-            "slices": Once(0),
             "reason": None,
+            **({"fence": 1, "attempt": 1, "started_at": now, "slices": 0} if first else counted),
         },
         already=every(Compare("state", "=", RunState.RUNNING), Compare("lease_token", "=", token)),
     )

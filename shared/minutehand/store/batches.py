@@ -26,7 +26,9 @@ class Answered:
     """What one statement of a batch came to; a statement without an answer is not in the batch's answers."""
 
     refused: bool = False  # its condition does not hold, or its key exists
-    item: Item = field(default_factory=dict)  # the row that refused it, where the engine returns it
+    item: Item = field(
+        default_factory=dict
+    )  # the row that refused it, or that it asked for; where the engine returns it
 
 
 def execute(client: Client, backoff: Backoff, statements: Sequence[dict[str, Any]]) -> dict[int, Answered]:
@@ -52,7 +54,7 @@ def _execute_once(client: Client, indexes: Sequence[int], statements: Sequence[d
     for index, response in zip(indexes, responses, strict=True):
         error = response.get("Error")
         if error is None:
-            answers[index] = Answered()
+            answers[index] = Answered(item=response.get("Item", {}))
         elif error["Code"] in ("DuplicateItem", "ConditionalCheckFailed"):
             answers[index] = Answered(refused=True, item=error.get("Item", {}))
         elif error["Code"] not in TRANSIENT:  # its own fault: it stays unanswered and stops no other

@@ -98,8 +98,8 @@ def _insert_text(table: str, names: tuple[str, ...], literal: bool) -> str:  # n
     return f'INSERT INTO "{table}" VALUE {{{", ".join(fields)}}}'
 
 
-def update_statement(table: str, ref: RunRef, transition: Transition) -> dict[str, Any]:
-    """A transition with plain changes and a guard of ANDed clauses as a PartiQL statement."""
+def update_statement(table: str, ref: RunRef, transition: Transition, *, returning: bool = False) -> dict[str, Any]:
+    """A transition with plain changes and a guard of ANDed clauses as a PartiQL statement; ``returning`` the new row."""
     parameters: list[dict[str, Any]] = []
     text = [f'UPDATE "{table}"']
     for name, change in transition.changes.items():
@@ -113,6 +113,8 @@ def update_statement(table: str, ref: RunRef, transition: Transition) -> dict[st
     text.append('WHERE "owner"=? AND "key"=? AND')
     parameters += [{"S": ref.owner}, {"S": ref.key}]
     text.append(_partiql(transition.guard, parameters))
+    if returning:
+        text.append("RETURNING ALL NEW *")
     return {
         "Statement": " ".join(text),
         "Parameters": parameters,

@@ -159,6 +159,30 @@ class DynamoLedger:
             result[ref] = mine or not answer.refused
         return result
 
+    def lease_all(self, leases: Sequence[tuple[RunRef, Transition]]) -> Mapping[RunRef, Moved]:
+        if not self._batched:
+            return self._lease_one_by_one(leases)
+        statements = [update_statement(self._table, ref, lease, returning=True) for ref, lease in leases]
+        answers = batches.execute(self._client, self._backoff, statements)
+        return {leases[index][0]: self._leased(*leases[index], answer) for index, answer in answers.items()}
+
+    def _leased(self, ref: RunRef, lease: Transition, answer: batches.Answered) -> Moved:
+        row = to_row(answer.item)
+        if answer.refused and "state" not in row:
+            return Moved(applied=False, run=None)
+        if not row:  # an engine that does not return what it was asked for
+            return Moved(applied=True, run=self.read(ref))
+        return Moved(applied=not answer.refused or holds(lease.already, row), run=run_of(row))
+
+    def _lease_one_by_one(self, leases: Sequence[tuple[RunRef, Transition]]) -> dict[RunRef, Moved]:
+        result = {}
+        for ref, lease in leases:
+            try:
+                result[ref] = self.move(ref, lease)
+            except Unavailable:
+                continue
+        return result
+
     def _move_one_by_one(self, moves: Sequence[tuple[RunRef, Transition]]) -> dict[RunRef, bool]:
         result = {}
         for ref, transition in moves:

@@ -123,6 +123,15 @@ class MemoryLedger:
             for i, (applied, row) in answers.items()
         }
 
+    def lease_all(self, leases: Sequence[tuple[RunRef, Transition]]) -> Mapping[RunRef, Moved]:
+        for _, lease in leases:
+            _check_batchable(lease)
+        detail = Detail(place="runs", verb="lease", items=tuple(ref for ref, _ in leases))
+        answers = self._calls.many(
+            "BatchExecuteStatement", detail, lambda i: self._apply(*leases[i]), batches=by_count(STATEMENTS)
+        )
+        return {leases[i][0]: _leased(leases[i][1], applied, row) for i, (applied, row) in answers.items()}
+
     # Reads.
 
     def read(self, ref: RunRef) -> Run | None:
@@ -243,6 +252,12 @@ class MemoryLedger:
             lambda: self._rows.page(ref.owner, prefix, prefix + "~", limit=1_000_000),
         )
         return beside_of(ref, [row for _, row in found.items])
+
+
+def _leased(lease: Transition, applied: bool, row: Row | None) -> Moved:  # noqa: FBT001 (an answer)
+    if row is None or "state" not in row:
+        return Moved(applied=False, run=None)
+    return Moved(applied=applied or holds(lease.already, row), run=run_of(row))
 
 
 def changed_row(row: Row, transition: Transition) -> Row:

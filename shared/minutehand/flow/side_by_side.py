@@ -1,0 +1,130 @@
+"""Side by side: the attempts of several runs, each in a thread of its own, watched by the thread that started them.
+
+What has ended is handed over together: LINGER after the first, or when it is all. So a slow job holds up no other's outcome by more.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from minutehand.flow.assignment import Abandoned, Assignment, Ended
+from minutehand.flow.desk import Desk
+from minutehand.flow.perform import attempt_of, limit_of, timeout_of
+from minutehand.flow.task import Task
+from minutehand.model.job import Context
+
+log = logging.getLogger(__name__)
+
+LINGER = 0.02  # seconds that an outcome waits for company
+
+
+@dataclass(eq=False, kw_only=True)
+class Attempt:
+    """One of them."""
+
+    task: Task
+    assignment: Assignment
+    context: Context
+    payload: str | None
+    around: Callable[[], AbstractContextManager[object]]  # what the shell wraps around it
+    ends: list[Ended] = field(default_factory=list)  # how its job ended
+
+
+Ends = Sequence[tuple[Attempt, Ended]]
+
+
+class Crew(Protocol):
+    """How several attempts run."""
+
+    def run(self, attempts: Sequence[Attempt], changed: threading.Condition) -> Iterator[Ends]:
+        """Run them all; those that have ended, some at a time, until all have. ``changed`` is that of all their tickets."""
+
+    def aside(self, desk: Desk, body: Callable[[], object]) -> None:
+        """Do what may take its time without holding up the others."""
+
+
+class InThreads:
+    """At the same time."""
+
+    def run(self, attempts: Sequence[Attempt], changed: threading.Condition) -> Iterator[Ends]:
+        return _Watch(attempts, changed).run()
+
+    def aside(self, desk: Desk, body: Callable[[], object]) -> None:
+        desk.threads.start(body, "aside")
+
+
+class _Watch:
+    """The thread that waits for their ends."""
+
+    def __init__(self, attempts: Sequence[Attempt], changed: threading.Condition) -> None:
+        self._running = list(attempts)
+        self._changed = changed
+        self._at_work = len(attempts)  # threads whose jobs have not ended
+        self._wants_first = False  # whether to be woken by the next end, or only by the last
+
+    def run(self) -> Iterator[Ends]:
+        timeouts = {attempt: timeout_of(attempt.assignment) for attempt in self._running}
+        for attempt in self._running:
+            name = f"job {attempt.assignment.run.ref}"
+            attempt.assignment.desk.threads.start(_inheriting(self._perform, attempt), name)
+        while self._running:
+            over = self._wait(timeouts)
+            gone = {attempt for attempt, _ in over}
+            self._running = [attempt for attempt in self._running if attempt not in gone]
+            for attempt, _ in over:
+                if not attempt.ends:
+                    attempt.assignment.desk.abandoned.set()
+                    extra = {"run_id": str(attempt.assignment.run.ref), "job": attempt.assignment.job.name}
+                    log.error("job.abandoned", extra=extra)
+            yield over
+
+    def _perform(self, attempt: Attempt) -> None:
+        ended = attempt_of(attempt.assignment, attempt.context, attempt.payload, attempt.around)
+        with self._changed:
+            attempt.ends.append(ended)
+            self._at_work -= 1
+            if self._wants_first or not self._at_work:
+                self._wants_first = False
+                self._changed.notify_all()
+
+    def _wait(self, timeouts: dict[Attempt, int | None]) -> Ends:
+        lingered = False
+        with self._changed:
+            while True:
+                over, limit = self._look(timeouts)
+                if lingered or len(over) == len(self._running):
+                    return over
+                self._wants_first = not over
+                self._changed.wait(LINGER if over else limit)
+                lingered = bool(over)
+
+    def _look(self, timeouts: dict[Attempt, int | None]) -> tuple[list[tuple[Attempt, Ended]], float | None]:
+        """What has ended by itself or by one of its limits; and the seconds until the next limit of the others, if any."""
+        over, limits = [], []
+        for attempt in self._running:
+            ended = _ended(attempt, timeouts[attempt])
+            if ended is None or isinstance(ended, float):
+                limits.append(ended)
+            else:
+                over.append((attempt, ended))
+        return over, min((limit for limit in limits if limit is not None), default=None)
+
+
+def _ended(attempt: Attempt, timeout_at: int | None) -> Ended | float | None:
+    if attempt.ends:
+        return attempt.ends[0]
+    if attempt.assignment.ticket.lost:
+        return Abandoned()
+    return limit_of(attempt.assignment, timeout_at, attempt.assignment.desk.clock)
+
+
+def _inheriting(body: Callable[[Attempt], None], attempt: Attempt) -> Callable[[], None]:
+    """In a copy of this thread's context, so that nothing of one job is there for the next in its thread."""
+    inherited = contextvars.copy_context()
+    return lambda: inherited.run(body, attempt)

@@ -1,0 +1,40 @@
+"""A task: a message at a worker, on its way to its lease."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from minutehand.flow.heartbeat import Ticket
+from minutehand.flow.ports import Delivery, Revisions
+from minutehand.model.job import Job
+from minutehand.model.message import Message, Unreadable
+from minutehand.model.policies import Policies
+from minutehand.model.schedule import Revision
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One delivery, read as far as it can be."""
+
+    delivery: Delivery
+    ticket: Ticket
+    message: Message | None  # None if it cannot be read
+    problem: Unreadable | None = None
+    revisions: Revisions = field(default_factory=Revisions)  # of the whole batch
+
+    @property
+    def revision(self) -> Revision | None:
+        """The revision that its message is of, if there is one and it was read."""
+        message = self.message
+        return None if message is None else self.revisions.found.get((message.run.owner, message.revision))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Admitted:
+    """A message that nothing keeps from its lease."""
+
+    task: Task
+    message: Message
+    job: Job
+    policies: Policies  # of the job, with what the message overrides
+    payload: str | None  # JSON text

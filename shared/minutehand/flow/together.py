@@ -1,0 +1,213 @@
+"""Together: the messages of a batch whose runs may start at the same time share their requests.
+
+    admit each ─► lease all ─► each in its thread ─► settle what has ended, LINGER after the first ─► delete
+
+A request carries a condition, a token and an answer for each run, so each is what it would be alone: a lease that is refused is looked
+at for itself, as is one that others had before; one that was not answered lets its message come back. An outcome is durable before
+its message goes; what a batch did not settle is settled by itself, with the patience that an effect which has happened deserves.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from minutehand.flow.assignment import Ended, Returned
+from minutehand.flow.begin import context_of, log_end, log_start
+from minutehand.flow.outcome import Outcome
+from minutehand.flow.ports import Moved
+from minutehand.flow.settle import lost, outcome_of, plain_success, settle
+from minutehand.flow.side_by_side import Attempt, Ends
+from minutehand.flow.task import Admitted, Task
+from minutehand.flow.work import Worker
+from minutehand.model.message import Message
+from minutehand.model.names import RunRef
+from minutehand.model.policies import Delivery, Isolation
+from minutehand.model.run import Run, RunState
+from minutehand.runs.transitions import Transition, lease
+
+log = logging.getLogger(__name__)
+
+Report = Callable[
+    [Sequence[tuple[Task, Outcome]]], None
+]  # called with what is done, from any thread, once for each task
+
+
+def groups(worker: Worker, tasks: Sequence[Task]) -> list[Sequence[Task]]:
+    """The tasks that go together, by the instant at which they may start; what needs its own way goes by itself."""
+    now = worker.desk.clock()
+    by_instant: dict[int, dict[RunRef, Task]] = {}
+    alone: list[Sequence[Task]] = []
+    for task in tasks:
+        message = task.message
+        of_instant = {} if message is None else by_instant.setdefault(max(message.not_before, now), {})
+        if message is None or message.run in of_instant or not _rides(worker, task, message):
+            alone.append([task])
+        else:
+            of_instant[message.run] = task
+    return [list(by_instant[at].values()) for at in sorted(by_instant) if by_instant[at]] + alone
+
+
+def _rides(worker: Worker, task: Task, message: Message) -> bool:
+    """Whether nothing about it takes more than a lease, a job in a thread and a settlement."""
+    job = worker.jobs.get(message.job)
+    if job is None or task.delivery.receives > 1 or message.fence or message.backfill or message.payload_ref:
+        return False
+    if (
+        job.policies.isolation is not Isolation.THREAD
+        or _delivery(message, job.policies.delivery) is Delivery.AT_MOST_ONCE
+    ):
+        return False
+    if task.revision is None:
+        return message.revision == 0
+    options = task.revision.definition.options
+    return not (options.shadow or options.is_exclusive)
+
+
+def _delivery(message: Message, of_job: Delivery) -> Delivery:
+    return message.overrides.delivery or of_job
+
+
+def work_together(worker: Worker, tasks: Sequence[Task], report: Report) -> None:
+    """Work off a group. All of it is done when each task was reported, which may be after this returns."""
+    if len(tasks) == 1:
+        report([(tasks[0], worker.process(tasks[0]))])
+        return
+    together = _Together(worker, tasks, report)
+    try:
+        together.run_all(together.lease_all(together.admit_all(tasks)))
+    except Exception:
+        log.exception("work.defect", extra={"runs": len(tasks)})
+        together.give_up()
+
+
+class _Together:
+    """One group on its way."""
+
+    def __init__(self, worker: Worker, tasks: Sequence[Task], report: Report) -> None:
+        self._worker, self._tell = worker, report
+        self._desk, self._ledger = worker.desk, worker.desk.services.ledger
+        self._changed = threading.Condition()
+        self._open = {task.ticket: task for task in tasks}  # those that were not reported yet
+
+    def _report(self, done: Sequence[tuple[Task, Outcome]]) -> None:
+        for task, _ in done:
+            self._open.pop(task.ticket)
+        if done:
+            self._tell(done)
+
+    def give_up(self) -> None:
+        """Let the messages come back of which nothing is known."""
+        self._report([(task, self._worker.defect(task)) for task in list(self._open.values())])
+
+    def admit_all(self, tasks: Sequence[Task]) -> list[Admitted]:
+        admitted, refused = [], []
+        for task in tasks:
+            answer = self._worker.shielded(task, partial(self._worker.admit, task))
+            if isinstance(answer, Outcome):
+                refused.append((task, answer))
+            else:
+                admitted.append(answer)
+        self._report(refused)
+        return admitted
+
+    # Leases.
+
+    def lease_all(self, admitted: Sequence[Admitted]) -> list[Attempt]:
+        """The attempts that begin. One whose lease is refused goes on by itself, and asks again as if it had been alone."""
+        for each in admitted:
+            each.task.ticket.changed = self._changed
+        answers = self._answers([each for each in admitted if not each.task.ticket.lost])
+        attempts = []
+        for each in admitted:
+            moved = answers.get(each.message.run)
+            if moved is None and not each.task.ticket.lost:
+                self._report([(each.task, self._worker.unavailable(each.task, "the lease was not answered"))])
+            elif moved is None or moved.run is None or not moved.applied:
+                self._worker.crew.aside(self._desk, partial(self._alone, each.task))
+            else:
+                each.task.ticket.fence = moved.run.fence
+                begun = self._worker.shielded(each.task, partial(self._begin, each, moved.run))
+                if isinstance(begun, Outcome):
+                    self._report([(each.task, begun)])
+                else:
+                    attempts.append(begun)
+        return attempts
+
+    def _answers(self, admitted: Sequence[Admitted]) -> Mapping[RunRef, Moved]:
+        try:
+            return self._ledger.lease_all([(each.message.run, self._lease(each)) for each in admitted])
+        except Exception:
+            log.exception("work.leases_failed", extra={"runs": len(admitted)})
+            return {}
+
+    def _lease(self, admitted: Admitted) -> Transition:
+        desk = self._desk
+        return lease(
+            revision=admitted.message.revision,
+            now=desk.clock(),
+            token=f"{desk.random.getrandbits(64):016x}",
+            worker=desk.name,
+            max_attempts=admitted.policies.max_attempts,
+            steal=False,
+            first=True,
+        )
+
+    def _alone(self, task: Task) -> None:
+        self._report([(task, self._worker.process(task))])
+
+    def _begin(self, admitted: Admitted, run: Run) -> Attempt:
+        assignment = self._worker.assign(admitted, run)
+        log_start(assignment)
+        return Attempt(
+            task=admitted.task,
+            assignment=assignment,
+            context=context_of(assignment, self._worker.remaining),
+            payload=admitted.payload,
+            around=partial(self._worker.around, admitted.message),
+        )
+
+    # Ends.
+
+    def run_all(self, attempts: Sequence[Attempt]) -> None:
+        for ends in self._worker.crew.run(attempts, self._changed):
+            self._settle(ends)
+
+    def _settle(self, ends: Ends) -> None:
+        """Record plain successes in one batch; what that leaves, and every other end, by itself."""
+        plain = [(attempt, plain_success(attempt.assignment, ended)) for attempt, ended in ends]
+        answers = self._settled([(attempt.assignment.run.ref, to) for attempt, to in plain if to is not None])
+        done = []
+        for attempt, ended in ends:
+            answer = answers.get(attempt.assignment.run.ref)
+            if answer is None:
+                self._worker.crew.aside(self._desk, partial(self._settle_alone, attempt, ended))
+            else:
+                done.append((attempt.task, self._ended(attempt, ended, applied=answer)))
+        self._desk.delete_all([task.ticket for task, outcome in done if outcome.gone])
+        self._report(done)
+
+    def _settled(self, moves: Sequence[tuple[RunRef, Transition]]) -> Mapping[RunRef, bool]:
+        try:
+            return self._ledger.move_all(moves) if moves else {}
+        except Exception:
+            log.exception("work.settlements_failed", extra={"runs": len(moves)})
+            return {}
+
+    def _ended(self, attempt: Attempt, ended: Ended, *, applied: bool) -> Outcome:
+        assignment = attempt.assignment
+        assignment.ticket.fence = None
+        if not applied:
+            return lost(assignment)
+        note = ended.note if isinstance(ended, Returned) else None
+        outcome = outcome_of(assignment, RunState.SUCCEEDED, note or "", gone=True)
+        log_end(assignment, outcome, ended)
+        return outcome
+
+    def _settle_alone(self, attempt: Attempt, ended: Ended) -> None:
+        assignment = attempt.assignment
+        outcome = self._worker.shielded(attempt.task, lambda: settle(assignment, ended))
+        log_end(assignment, outcome, ended)
+        self._report([(attempt.task, outcome)])
