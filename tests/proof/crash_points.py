@@ -97,7 +97,7 @@ class Scene:
     def work(self) -> None:
         self.at_hand = []
         try:
-            self.world.work(self.world.worker(self.plan))
+            self.world.work(self.world.worker(self.plan), together=True)
         except Crash:
             self.seen.excused |= set(self.at_hand)  # what this process had started and may not have settled
             raise

@@ -81,6 +81,16 @@ def what_was_told_holds(scene: Scene) -> list[str]:
     ]
 
 
+def late_update(scene: Scene) -> None:
+    scene.owner().update_schedule("s", expression="rate(30 seconds)")
+
+
+def failing_fires(scene: Scene) -> None:
+    """Two schedules whose fires come in one batch; the runs of one fail."""
+    for name, job in (("s", "note"), ("t", "bad")):
+        scene.owner().create_schedule(name, job, "rate(15 seconds)")
+
+
 def deadly_job(scene: Scene) -> None:
     """A job that kills its worker, as long as the scenario lasts."""
 
@@ -213,6 +223,13 @@ SCENARIOS = (
     Scenario(
         "delete under a worker", [create(), wait(20), _in_the_middle("lease", delete), work, tick, wait(30), work]
     ),
+    Scenario(
+        "pause under a batch",
+        [create("rate(7 seconds)"), wait(40), _in_the_middle("lease", pause), work, wait(30), work],
+    ),
+    Scenario("update under a batch", [create("rate(7 seconds)"), wait(40), _in_the_middle("lease", late_update), work]),
+    Scenario("a batch delivered twice", [create("rate(7 seconds)"), wait(40), delivered_twice, work, wait(80), work]),
+    Scenario("a batch with a failing job", [failing_fires, wait(40), work, wait(40), work, wait(60), work, undertake]),
     Scenario("submit now", [submit("note"), work]),
     Scenario("submit far ahead", [submit("note", delay=700.0), wait(600), tick, wait(100), work]),
     Scenario("retry", [submit("bad"), work, wait(11), work, wait(25), work, undertake]),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from minutehand.errors import MinutehandError
@@ -16,6 +17,8 @@ from minutehand.flow.heartbeat import HIDDEN, Heartbeat
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.perform import call, limit_of
 from minutehand.flow.ports import Clock, Delivery, Services
+from minutehand.flow.side_by_side import Attempt, Ends
+from minutehand.flow.together import groups, work_together
 from minutehand.flow.work import Jobs, Worker
 from minutehand.model.job import Context
 from minutehand.model.moment import SECOND
@@ -47,7 +50,7 @@ def make_worker(
         random=chance or random.Random(name),
         name=name,
     )
-    return Worker(desk=desk, jobs=jobs, execute=in_this_thread)
+    return Worker(desk=desk, jobs=jobs, execute=in_this_thread, crew=InTurn())
 
 
 def in_this_thread(assignment: Assignment, context: Context, payload: str | None) -> Ended:
@@ -61,11 +64,28 @@ def in_this_thread(assignment: Assignment, context: Context, payload: str | None
     return limit if isinstance(limit, (Failed, Cancelled)) else ended
 
 
+class InTurn:
+    """Several attempts in this thread, one after the other; their ends are handed over together."""
+
+    def run(self, attempts: Sequence[Attempt], changed: threading.Condition) -> Iterator[Ends]:
+        del changed
+        if attempts:
+            yield [(each, in_this_thread(each.assignment, each.context, each.payload)) for each in attempts]
+
+    def aside(self, desk: Desk, body: Callable[[], object]) -> None:
+        del desk
+        body()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Hand:
-    """A worker that takes what is visible and works it off, one message after the other."""
+    """A worker that takes what is visible and works it off, one message after the other.
+
+    ``together``: messages of a batch share their requests, as those of a worker in production do.
+    """
 
     worker: Worker
+    together: bool = False
     early: Callable[[Delivery], int] = field(
         default=lambda delivery: 0
     )  # seconds to put a delivery back for; 0: work on it
@@ -80,7 +100,13 @@ class Hand:
                 queue.hide([delivery.receipt], seconds)
             else:
                 taken.append(delivery)
-        return [self.worker.process(task) for task in self.worker.take(taken)]
+        tasks = self.worker.take(taken)
+        if not self.together:
+            return [self.worker.process(task) for task in tasks]
+        outcomes: list[Outcome] = []
+        for group in groups(self.worker, tasks):
+            work_together(self.worker, group, lambda done: outcomes.extend(outcome for _, outcome in done))
+        return outcomes
 
 
 def bury_all(services: Services, clock: Clock) -> int:

@@ -165,9 +165,9 @@ class World:
             name=name,
         )
 
-    def work(self, worker: Worker | None = None) -> list[Outcome]:
-        """Work off all that is visible now."""
-        hand, done = Hand(worker=worker or self.worker()), list[Outcome]()
+    def work(self, worker: Worker | None = None, *, together: bool = False) -> list[Outcome]:
+        """Work off all that is visible now; ``together``: what comes in one batch shares its requests."""
+        hand, done = Hand(worker=worker or self.worker(), together=together), list[Outcome]()
         while outcomes := hand.work():
             done += outcomes
         return done
