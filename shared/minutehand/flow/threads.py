@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
@@ -18,7 +17,6 @@ class Threads:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: list[SimpleQueue[_Work]] = []  # of idle threads, the one that was busy last at the end
-        self._process = os.getpid()
 
     def start(self, body: Callable[[], object], name: str) -> None:
         """Run ``body`` in a thread of that name, at once."""
@@ -35,7 +33,9 @@ class Threads:
             threading.current_thread().name = name
             body()
             del body  # and what it holds
-            if os.getpid() != self._process:  # the job has forked, and this is the copy, in which nobody else is left
+            if (
+                threading.current_thread() is threading.main_thread()
+            ):  # the job has forked: this is the copy, and alone in it
                 return
             with self._lock:
                 self._waiting.append(inbox)
