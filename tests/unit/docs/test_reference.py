@@ -168,6 +168,7 @@ def made_transitions() -> Iterator[transitions.Transition]:
         "worker": "w",
         "max_attempts": 3,
         "steal": True,
+        "first": False,
         "queued": True,
         "to": minutehand.RunState.CANCELLED,
         "result": "1",

@@ -46,7 +46,7 @@ CHOICES: dict[str, list[dict[str, Any]]] = {
     "refuse": [{"to": RunState.SUPERSEDED}, {"to": RunState.CANCELLED}],
     "skip": [{"queued": True}, {"queued": False}],
     "pass_over": [{"to": RunState.SKIPPED}, {"to": RunState.CANCELLED}],
-    "lease": [{"steal": True}, {"steal": False}],
+    "lease": [{"steal": True}, {"steal": False}],  # first= allows less
 }
 
 

@@ -99,6 +99,7 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
         "give up": (build(t.give_up, revision=2, reason="unknown job", failure=BOOM, **end), WAITING),
         "lease": (build(t.lease, steal=True, **lease), (WAITING | ABANDONED) - ASKED),
         "lease, no steal": (build(t.lease, steal=False, **lease), WAITING - ASKED),
+        "lease, first": (build(t.lease, steal=False, first=True, **lease), {"queued"}),
         "renew": (build(t.renew, now=NOW, progress=0.25, stage="x", **fence), HELD),
         "succeed": (build(t.succeed, result="1", **end, **fence), HELD),
         "continue": (build(t.continue_, now=NOW, **fence), HELD),
