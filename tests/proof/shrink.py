@@ -14,6 +14,7 @@ from tests.proof.history import History
 from tests.proof.stage import Strike
 
 Make = Callable[[], History]  # a fresh history of one seed
+_WIDTH = 200  # characters of a line that are shown; the file has all of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,10 +72,9 @@ def _least(strikes: list[Strike], breaks: Callable[[Sequence[Strike]], bool], de
     return strikes
 
 
-def about(timeline: Sequence[str], violation: str, most: int = 80) -> list[str]:
-    """The lines of a timeline that concern what a violation names, or tell of a fault; the last ``most``."""
+def about(timeline: Sequence[str], violation: str, most: int = 60) -> list[str]:
+    """The lines of a timeline that name the run or schedule that a violation names, and what owners wanted; the last ``most``."""
     names = [word.strip(",:") for word in violation.split() if "#" in word or "/" in word]
     keys = [part for name in names for part in (name, name.partition("#")[2]) if part]
-    telling = ("DIES", "stalls", "fails", "lost", "throttled", "reach", "late", "again", "wants", "done", "refused")
-    lines = [line for line in timeline if any(key in line for key in keys) or any(word in line for word in telling)]
-    return lines[-most:]
+    lines = [line for line in timeline if any(key in line for key in keys) or "wants:" in line or "is refused" in line]
+    return [line[:_WIDTH] for line in lines[-most:]]

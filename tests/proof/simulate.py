@@ -37,6 +37,7 @@ CLASSES: tuple[Faults, ...] = (
 )
 BUILD = Path("build/proof")
 _REPORTED = 5  # violations that are shrunk and told in full
+_SHOWN = 30  # strikes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +100,7 @@ def report(result: Result) -> None:
     BUILD.mkdir(parents=True, exist_ok=True)
     path = BUILD / f"{result.seed}.txt"
     path.write_text("\n".join([*found.violations, *map(str, found.strikes), *found.timeline]) + "\n")
-    say(f"  {len(found.strikes)} strikes suffice: {found.strikes}")
+    say(f"  {len(found.strikes)} strikes suffice: {found.strikes[:_SHOWN]}")
     for line in (*about(found.timeline, found.violations[0]), f"  {found.violations[0]}", f"  all of it: {path}"):
         say(line)
 

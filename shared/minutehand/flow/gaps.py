@@ -15,7 +15,8 @@ from minutehand.flow.ports import Clock, Services
 from minutehand.flow.steps import timetable_of
 from minutehand.model.run import Run, RunState
 from minutehand.model.schedule import Revision
-from minutehand.runs.gaps import Correct, Put, on_gap
+from minutehand.runs.gaps import WORD, Correct, Put, on_gap, reason_of
+from minutehand.runs.transitions import skip
 from minutehand.schedule import fires
 
 _ROUNDS = 10  # writes until the rows are left to the next tick: others keep moving them
@@ -38,6 +39,7 @@ def record(revision: Revision, passed: Sequence[int], after: int, services: Serv
         rows = list(services.ledger.window(revision.owner, after=max(after, revision.active_from), upto=now))
         write = on_gap(revision, passed, rows, lambda low, high: list(fires(table, low, high)), now)
         if write is None:
+            skipped += _pass_over(revision, passed, rows, services, now)
             return Recorded(skipped, _waiting(passed, rows))
         skipped += _write(write, services)
     raise Unavailable(f"the gap of {revision.owner!r} could not be recorded: others keep changing it")
@@ -53,6 +55,34 @@ def _write(write: Put | Correct, services: Services) -> int:
     if write.gap.ref in claimed.existing:
         return 0
     raise Unavailable(f"run {write.gap.ref}: the row of a gap was not accepted")
+
+
+def _pass_over(revision: Revision, passed: Sequence[int], rows: Sequence[Run], services: Services, now: int) -> int:
+    """Fires to pass over that an older revision had claimed, and never started: their rows say why nothing follows. How many."""
+    refused = [run for run in rows if run.ref.is_fire and run.unstarted and run.revision < revision.number]
+    known = set(passed) if refused else set()
+    number, reason = revision.number, reason_of(revision)
+    moves = [
+        (
+            run.ref,
+            skip(
+                queued=False,
+                revision=number,
+                now=now,
+                expires=max(now, run.due) + services.retention,
+                reason=reason,
+                act=WORD,
+            ),
+        )
+        for run in refused
+        if run.due in known
+    ]
+    answers = services.ledger.move_all(moves) if moves else {}
+    if len(answers) < len(moves):
+        raise Unavailable(
+            f"{len(moves) - len(answers)} missed fires of {revision.owner!r} could not be marked as skipped"
+        )
+    return sum(applied is True for applied in answers.values())
 
 
 def _waiting(passed: Sequence[int], rows: Sequence[Run]) -> tuple[int, ...]:

@@ -77,8 +77,13 @@ def _correct(gap: Run, until: int, there: set[int], between: Between) -> Correct
     return Correct(gap, move, skipped - seen)
 
 
-def _gap(revision: Revision, fires: Sequence[int], now: int) -> Run:
+def reason_of(revision: Revision) -> str:
+    """Why a missed fire is passed over."""
     options = revision.definition.options
+    return f"missed: catch_up={options.catch_up}, catch_up_window={options.catch_up_window:g}"
+
+
+def _gap(revision: Revision, fires: Sequence[int], now: int) -> Run:
     return Run(
         ref=aside_ref(revision.owner, fires[0], WORD),
         state=RunState.SKIPPED,
@@ -88,7 +93,7 @@ def _gap(revision: Revision, fires: Sequence[int], now: int) -> Run:
         not_before=fires[0],
         created_at=now,
         ended_at=now,
-        reason=f"missed: catch_up={options.catch_up}, catch_up_window={options.catch_up_window:g}",
+        reason=reason_of(revision),
         skipped=len(fires),
         skipped_until=fires[-1],
     )

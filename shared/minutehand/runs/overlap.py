@@ -69,6 +69,11 @@ class Slot:
             waiting=tuple(waiter for waiter in self.waiting if waiter.pair not in gone),
         )
 
+    def knows_newer(self, pair: Pair) -> bool:
+        """Whether the same run is here as a newer revision has it: then the pair is one of a message that came late."""
+        known = (*self.holders, *(waiter.pair for waiter in self.waiting))
+        return any(other.key == pair.key and other.revision > pair.revision for other in known)
+
     def lined_up(self, new: Waiter) -> Slot:
         """With one more in the line, in its place by time; instead of the same run of an older revision."""
         others = [waiter for waiter in self.waiting if waiter.pair.key != new.pair.key]
@@ -136,7 +141,7 @@ class Decision:
 
 def decide(slot: Slot, me: Waiter, options: Options) -> Decision:
     """The turn of a run. Of the slot's holders none has ended, as far as it is full; and none of those who move up."""
-    if slot.holds(me.pair):
+    if slot.holds(me.pair) or slot.knows_newer(me.pair):  # a message of an older revision: the refused lease says so
         return Decision(turn=Turn.GO, slot=slot)
     moved = slot.lined_up(me).moved_up()
     if moved.holds(me.pair):

@@ -312,3 +312,20 @@ def test_tickers_at_once_with_other_clocks_leave_one_row_that_counts_what_has_no
         except BaseException:
             print(f"seed={seed} {name}")  # noqa: T201 (what a failing race is repeated with)
             raise
+
+
+def test_a_missed_fire_that_an_older_revision_had_claimed_says_that_it_was_passed_over() -> None:
+    """Found by the simulator: the claim for the new revision was throttled, a worker refused the old message, and nobody said more."""
+    world = World()
+    world.scheduler.create_schedule("s", "note", "* * * * *")
+    world.tick()
+    throttle = Steps().at("claim", throttle=[0], times=None)
+    world.owner(throttle).update_schedule("s", payload=1, catch_up="none")
+    world.wait(70)
+    world.work()
+    (lost,) = [run for run in world.memory.runs() if run.state is RunState.SUPERSEDED]
+    world.wait(600)
+    world.tick()
+    run = next(run for run in world.memory.runs() if run.ref == lost.ref)
+    assert (run.state, run.reason) == (RunState.SKIPPED, "missed: catch_up=none, catch_up_window=1800")
+    assert lost.due not in world.began()

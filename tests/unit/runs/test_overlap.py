@@ -135,3 +135,13 @@ def test_no_sequence_of_decisions_lets_more_go_than_there_is_room(
         )
         assert sum(not waiter.behind for waiter in slot.waiting) <= 3 + limit
         assert decision.turn is Turn.GO or pair(number) not in slot.holders
+
+
+def test_a_late_message_of_an_older_revision_takes_nobodys_place() -> None:
+    """Found by the simulator: it took the place of the very run that a newer revision had in the line, which then had nobody."""
+    newer = Waiter(behind=False, pair=Pair(pair(2).key, 5))
+    for slot in (held(1, waiting=(newer,)), Slot(revision=5, holders=(newer.pair,))):
+        decision = decide(slot, live(2), under("buffer_all"))
+        assert decision == Decision(turn=Turn.GO, slot=slot), "to a lease that is refused"
+    taken_over = decide(held(1, waiting=(live(2),)), newer, under("buffer_all"))
+    assert [waiter.pair.revision for waiter in taken_over.slot.waiting] == [5]
