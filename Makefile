@@ -84,8 +84,13 @@ test: setup lint ## everything but the slow proofs
 	$(PYTEST) $(ARGS)
 
 .PHONY: proof
-proof: setup ## the slow and the large tests
-	$(PYTEST) -m proof $(ARGS)
+proof: setup ## histories with faults: FOR=600 seconds from seed SEED=1 on; without FOR the slow and the large tests come first
+	$(if $(FOR),,$(PYTEST) -m proof $(ARGS))
+	$(BIN)/python -m tests.proof.simulate $(if $(FOR),--for $(FOR)) $(if $(SEED),--seed $(SEED))
+
+.PHONY: mutants
+mutants: setup ## break the protocol in every way that we could think of; each must be noticed
+	$(BIN)/python -m tests.proof.mutants $(ARGS)
 
 .PHONY: bench
 bench: $(VENV)/.dev ## the figures of the README, measured here; PART=tick for one of them

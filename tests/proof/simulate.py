@@ -59,7 +59,6 @@ def history_of(seed: int) -> History:
 
 def play(seed: int) -> Result:
     """One history."""
-    logging.disable(logging.CRITICAL)
     made = history_of(seed)
     try:
         found = made.judged()
@@ -82,7 +81,7 @@ def results(first: int, seconds: float, processes: int, most: int | None) -> Ite
     deadline = time.monotonic() + seconds
     seeds = itertools.count(first) if most is None else iter(range(first, first + most))
     until = itertools.takewhile(lambda _: time.monotonic() < deadline, seeds)
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+    with multiprocessing.get_context("spawn").Pool(processes, logging.disable, (logging.CRITICAL,)) as pool:
         window = [pool.apply_async(play, (seed,)) for seed in itertools.islice(until, 2 * processes)]
         while window:
             yield window.pop(0).get()
@@ -118,6 +117,7 @@ def main() -> int:
     parser.add_argument("--only", type=int, help="one seed, and report on it")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
+    logging.disable(logging.CRITICAL)
     first, most = (given.seed, given.histories) if given.only is None else (given.only, 1)
     executions = broken = calls = 0
     faults: Counter[str] = Counter()

@@ -1,0 +1,67 @@
+"""A slice of what `make proof` plays for as long as it is told; and the simulator itself: seeds repeat, findings shrink."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from minutehand.errors import MinutehandError
+
+from tests.proof import simulate
+from tests.proof.history import History
+from tests.proof.rich import Rich
+from tests.proof.shrink import shrink
+from tests.proof.stage import HOSTILE, NONE, ROUGH, WILD
+
+FIXED = (3, 8, 14, 21, 32, 108, 123, 1_003)  # of all kinds; 108 and 123 found defects once
+FRESH = tuple(int(time.time()) + number for number in range(3))
+
+
+@pytest.mark.parametrize("seed", [*FIXED, *(pytest.param(seed, id="fresh") for seed in FRESH)])
+def test_a_history_breaks_no_promise(seed: int) -> None:
+    found = simulate.play(seed)
+    assert found.violations == [], f"python -m tests.proof.simulate --only {seed}"
+    assert found.executions > 10
+
+
+def test_a_seed_is_a_history_with_everything_in_it() -> None:
+    one, other = Rich(5, HOSTILE), Rich(5, HOSTILE)
+    assert one.judged() == other.judged() == []
+    assert one.stage.struck == other.stage.struck
+    assert list(one.seen.leases) == list(other.seen.leases)
+    kinds = {kind for kind, _ in one.stage.struck}
+    assert kinds >= {"fail", "lose", "throttle", "repeat", "delay", "crash before", "act create", "act pause"}
+
+
+def test_a_script_of_all_strikes_is_the_same_history() -> None:
+    whole, again = Rich(6, WILD), Rich(6, WILD)
+    whole.judged()
+    again.stage.script = frozenset(whole.stage.struck)
+    again.judged()
+    assert (again.stage.struck, again.stage.calls) == (whole.stage.struck, whole.stage.calls)
+
+
+class Toy(History):
+    """It breaks if two certain faults strike, out of a hundred."""
+
+    def judged(self) -> list[str]:
+        struck = {number for number in range(1, 101) if self.stage.strikes("fail", 90 * self.stage.faults.fail)}
+        return [f"broken: {sorted(struck)[:1]}"] if {17, 60} <= struck else []
+
+
+def test_what_breaks_is_shrunk_to_what_is_needed() -> None:
+    found = shrink(lambda: Toy(1, ROUGH))
+    assert found is not None
+    assert found.strikes == [("fail", 17), ("fail", 60)]
+    assert found.violations == ["broken: [17]"]
+    assert shrink(lambda: Toy(1, NONE)) is None, "nothing broke"
+
+
+def test_a_defect_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("in the flow")
+
+    monkeypatch.setattr("tests.proof.history.tick", broken)
+    (found,) = simulate.play(1).violations
+    assert "ZeroDivisionError" in found
+    assert not issubclass(ZeroDivisionError, MinutehandError)
