@@ -19,7 +19,7 @@ from minutehand.model.schedule import ScheduleState
 
 from tests.proof.checker import Observed, Start, Stop, violations
 from tests.proof.history import BUSY, EXPRESSIONS, History
-from tests.proof.stage import NONE, Faults, Process
+from tests.proof.stage import Faults, Process
 from tests.unit.flow.world import NOON
 
 JOBS = {"a": "work", "b": "steps", "once": "once", "c": "sliced", "d": "frail"}  # by the name of the schedule
@@ -54,7 +54,7 @@ class Rich(History):
         stage = self.stage
         try:
             self._live(NOON + BUSY)
-            stage.faults = NONE
+            self.rest()
             self.going = False
             stage.process("owner", self._come_to_rest)
             for minutes in AUDITS:
