@@ -11,6 +11,7 @@ from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.ports import Revisions
+from minutehand.flow.report import report
 from minutehand.model.message import Message
 from minutehand.model.moment import MINUTE, SECOND
 from minutehand.model.policies import Policies
@@ -130,8 +131,9 @@ def expired(desk: Desk, ticket: Ticket, message: Message, policies: Policies) ->
     moved = desk.services.ledger.move(
         message.run, expire(revision=message.revision, now=now, expires=desk.expires(now))
     )
-    if not moved.applied:  # running, ended or taken over: the lease decides
+    if not moved.applied or moved.run is None:  # running, ended or taken over: the lease decides
         return None
+    report(moved.run, desk.services)
     desk.delete(ticket)
     return Outcome(gone=True, action="refused", why="deadline", state=RunState.EXPIRED, message=message)
 

@@ -18,6 +18,8 @@ from minutehand.flow.sweep import sweep
 from minutehand.model.entry import Entry
 from minutehand.model.names import schedule_owner, shard_of
 from minutehand.model.schedule import Change, ClosedBy, Definition, Head, Revision, ScheduleState, settled
+from minutehand.runs.incidents import expectation
+from minutehand.runs.incidents import resumed as counted_anew
 from minutehand.schedule import pin, timetable
 
 log = logging.getLogger(__name__)
@@ -130,6 +132,7 @@ class _Plan:
     closed: Revision | None = None  # the revision that was current with its end set, if it was open
     revision: Revision | None = None  # the new one
     entry: Entry | None = None  # its first; None for a paused schedule
+    expect: Entry | None = None  # of the success that is expected of it
 
 
 def _arm(
@@ -173,7 +176,13 @@ def _write(plan: _Plan, head: Head | None, token: Record | None, services: Servi
     expected = head.version if head else 0
     if plan.revision is not None:
         return services.schedules.arm(
-            plan.head, expected=expected, previous=plan.closed, revision=plan.revision, entry=plan.entry, token=token
+            plan.head,
+            expected=expected,
+            previous=plan.closed,
+            revision=plan.revision,
+            entry=plan.entry,
+            expect=plan.expect,
+            token=token,
         )
     if plan.head != head:
         return services.schedules.close(plan.head, expected=expected, revision=None, token=token)
@@ -217,11 +226,13 @@ def _plan(
     closed = None
     if previous is not None and previous.active_until is None:
         closed = replace(previous, active_until=t0, closed_by=ClosedBy.REPLACED)
+    new = _new_head(wish, kept, head, revision, now, stays_paused=stays_paused)
     return _Plan(
-        head=_new_head(wish, kept, head, revision, now, stays_paused=stays_paused),
+        head=new if resuming is None else counted_anew(new),
         closed=closed,
         revision=revision,
         entry=None if stays_paused else first_entry(revision),
+        expect=None if stays_paused else expectation(revision, now),
     )
 
 

@@ -9,12 +9,13 @@ from minutehand.flow.admit import postponed
 from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
 from minutehand.flow.outcome import Outcome
+from minutehand.flow.report import report
 from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.message import Message
 from minutehand.model.moment import SECOND
 from minutehand.model.names import shard_of
 from minutehand.model.policies import Delivery, Policies
-from minutehand.model.run import Run
+from minutehand.model.run import Run, RunState
 from minutehand.runs.decisions import OnRefusedLease, on_refused_lease
 from minutehand.runs.transitions import LEASE, SKEW, cancel_waiting, exhaust, lease, lose
 
@@ -114,8 +115,10 @@ def _end(
                 now=now, expires=expires, max_attempts=policies.max_attempts, fence=run.fence, reason=reason
             )
     moved = desk.services.ledger.move(run.ref, transition)
-    if not moved.applied:
+    if not moved.applied or moved.run is None:
         return None
+    if moved.run.state is RunState.LOST:
+        report(moved.run, desk.services)
     desk.delete(ticket)
     log.warning("run.ended", extra={"run_id": str(run.ref), "job": run.job, "state": str(transition.to), "reason": why})
     return Outcome(gone=True, action="settled", why=why, state=transition.to, message=message)

@@ -17,6 +17,7 @@ from minutehand.model.freeze import Freeze
 from minutehand.model.letter import DeadLetter
 from minutehand.model.message import Message
 from minutehand.model.names import RunRef
+from minutehand.model.notice import Notice
 from minutehand.model.run import Attempt, Beside, Run
 from minutehand.model.schedule import Head, Revision, ScheduleState
 from minutehand.runs.clauses import Clause
@@ -63,6 +64,20 @@ class Moved:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Note:
+    """What an incident writes of a schedule, all of it or nothing; see ``incidents``."""
+
+    head: Head  # as it shall be: its state, note and failures
+    expected: int  # version of the head that it follows from
+    revision: Revision | None = None  # the current one, whose ``failing`` changes
+    closes: bool = False  # its end is set as well
+    dead: DeadRun | None = None  # put into the index of dead runs, where it must not be yet
+    expires: int = 0  # UTC ms of that line
+    entries: Sequence[Entry] = ()  # put into the agenda
+    records: Sequence[Record] = ()  # put beside the runs
+
+
+@dataclass(frozen=True, kw_only=True)
 class Page:
     """Some rows in a stable order and where to go on; ``cursor`` is None at the end."""
 
@@ -99,9 +114,10 @@ class Schedules(Protocol):
         previous: Revision | None,
         revision: Revision,
         entry: Entry | None,
+        expect: Entry | None = None,
         token: Record | None = None,
     ) -> bool:
-        """One transaction: close ``previous`` if given, put ``revision`` and its first ``entry``, move the head.
+        """One transaction: close ``previous`` if given, put ``revision``, its first ``entry`` and ``expect``, move the head.
 
         ``token``, if given, is put beside, as ``Records.write`` would. False if that is refused, or the head's version is no
         longer ``expected`` (0: there is no head yet); then nothing was written.
@@ -120,6 +136,9 @@ class Schedules(Protocol):
 
         The revision must be open, or closed as DRAINED (a drain that becomes a pause).
         """
+
+    def note(self, note: Note) -> bool:
+        """One transaction. False if the head has moved, the revision to close is not open, or the line is there: nothing is written."""
 
     def complete(self, tenant: str, name: str, *, revision: int, now: int, to: ScheduleState) -> bool:
         """The current revision has no further fire: an ACTIVE head of that revision becomes COMPLETED, or DELETED."""
@@ -174,6 +193,9 @@ class Ledger(Protocol):
 
     def latest(self, owner: str, *, upto: int) -> Iterator[Run]:
         """Runs of a schedule with fires up to then, newest first; read as far as they are asked for."""
+
+    def succeeded(self, owner: str, *, after: int, upto: int) -> Iterator[Run]:
+        """SUCCEEDED runs of a schedule with fires in ``(after, upto]``, newest first; read as far as they are asked for."""
 
     def page(
         self, owner: str, *, after: int | None, upto: int | None, limit: int, cursor: str | None, newest_first: bool
@@ -337,6 +359,13 @@ class Records(Protocol):
         """Those whose keys begin so, in order of key, read strongly."""
 
 
+class Notices(Protocol):
+    """Topics that owners of schedules listen to."""
+
+    def publish(self, topic: str, notice: Notice) -> None:
+        """Publish to an SNS topic (its ARN). Raises Unavailable, Misconfigured."""
+
+
 class Payloads(Protocol):
     """Payloads too large for a message."""
 
@@ -362,4 +391,5 @@ class Services:
     dead_index: DeadIndex
     payloads: Payloads
     records: Records
+    notices: Notices
     retention: int  # ms for which ended runs stay in the ledger; nothing older is ever claimed

@@ -15,6 +15,7 @@ from minutehand.flow.handle import handle
 from minutehand.flow.handled import Handled
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.publish import order_of, publish
+from minutehand.flow.report import report
 from minutehand.flow.resume import end_pause
 from minutehand.flow.slot import look_at
 from minutehand.flow.steps import LOOKAHEAD, REACH
@@ -78,15 +79,19 @@ def _watch(entry: Entry, services: Services, clock: Clock, trace: str | None, re
     del trace
     now, token = clock(), entry.id.rpartition("#")[2]
     run = services.ledger.read(entry.run)
+    if run is not None and run.state is RunState.LOST:  # somebody died before the letter was sent, or is about to send it
+        report(run, services)
+        return True
     if run is None or run.state is not RunState.RUNNING or run.lease_token != token:
         announced = run is not None and run.state in WAITING and now < entry.due + SKEW
         return not announced  # the lease that it announces may still be on its way
     if now < entry.due:
         return False
     moved = services.ledger.move(run.ref, lose(now=now, expires=now + services.retention, token=token))
-    if moved.applied:
+    if moved.applied and moved.run is not None:
         result.lost += 1
         log.warning("run.lost", extra={"run_id": str(run.ref), "job": run.job, "tenant": run.ref.tenant})
+        report(moved.run, services)
         return True
     until = max((moved.run or run).lease_until or 0, now) + SKEW + SECOND
     return put_again(entry, until, services)

@@ -1,5 +1,7 @@
 """Dead runs as their index keeps them: one partition a tenant and UTC day, so that what failed lately is a query or two.
 
+What was LOST or EXPIRED failed for good as well, and is listed beside the dead.
+
 The key follows from the run's own row, which never changes once it is buried: recording a run again puts the same line.
 """
 
@@ -10,7 +12,9 @@ from dataclasses import dataclass
 
 from minutehand.model.moment import DAY, from_ms, stamp
 from minutehand.model.names import RunRef
-from minutehand.model.run import Run
+from minutehand.model.run import Run, RunState
+
+FAILED = frozenset({RunState.DEAD, RunState.LOST, RunState.EXPIRED})  # ended without what its owner wanted of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +27,7 @@ class DeadRun:
     fence: int  # of its last lease
     attempts: int  # begun
     reason: str  # why it is dead
+    state: RunState = RunState.DEAD  # or LOST, EXPIRED
     error_type: str | None = None  # class of the last failure
     error: str | None = None  # its message, bounded
     redriven_as: str | None = None  # id of the run that repeats it
@@ -53,6 +58,7 @@ def dead_run(run: Run) -> DeadRun:
         fence=run.fence,
         attempts=run.attempt,
         reason=run.reason or "unknown",
+        state=run.state,
         error_type=run.failure.kind if run.failure else None,
         error=run.failure.message if run.failure else None,
     )

@@ -16,6 +16,7 @@ class DeadLetter:
     error_type: str = ""  # of the last failure
     error: str = ""  # its message
     traceback: str = ""  # its traceback, bounded
+    state: str = ""  # LOST or EXPIRED, of a run that ended so; else the verdict is DEAD
 
 
 def encode_letter(letter: DeadLetter) -> str:
@@ -38,5 +39,5 @@ def decode_letter(text: str) -> DeadLetter | None:
         body=str(given.get("body", "")),
         reason=str(verdict.get("reason", "unknown")),
         fence=fence if isinstance(fence, int) else 0,
-        **{name: str(verdict[name]) for name in ("error_type", "error", "traceback") if name in verdict},
+        **{name: str(verdict[name]) for name in ("error_type", "error", "traceback", "state") if name in verdict},
     )

@@ -77,7 +77,7 @@ class Revision:
     anchor: int | None = None  # UTC ms that rates count from, where an update kept the rule; None: active_from
     active_until: int | None = None  # UTC ms, inclusive; None while it is open
     closed_by: ClosedBy | None = None  # set once, together with active_until
-    failing: int = 0  # runs that failed for good in a row: workers see it with the revision, for free
+    failing: int = 0  # 1 while an incident goes on: workers see it with the revision, for free, and report a success
 
     @property
     def owner(self) -> str:

@@ -453,3 +453,15 @@ def bury(*, fence: int, now: int, expires: int, reason: str, failure: Failure | 
         changes=_ended(RunState.DEAD, now, expires, reason) | _failed(failure) | noted,
         already=every(mine, Compare("buried_at", "=", now)),
     )
+
+
+def inter(*, state: RunState, fence: int, now: int) -> Transition:
+    """The undertaker records, once, a run that somebody found LOST or EXPIRED."""
+    mine = every(Compare("state", "=", state), Compare("fence", "=", fence))
+    return Transition(
+        name="inter",
+        to=None,
+        guard=every(mine, Absent("buried_at")),
+        changes={"buried_at": now},
+        already=every(mine, Compare("buried_at", "=", now)),
+    )

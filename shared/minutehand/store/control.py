@@ -46,16 +46,17 @@ class Control:
         previous: Revision | None,
         revision: Revision,
         entry: Entry | None,
+        expect: Entry | None = None,
         token: Record | None = None,
     ) -> bool:
-        with_entry = [] if entry is None else [self._entry_item(entry)]
+        entries = [self._entry_item(one) for one in (entry, expect) if one is not None]
 
         def write(transaction: TransactWrite) -> None:
             transaction.save(self._head_item(head), condition=self._head_is(expected))
             transaction.save(self._revision_item(revision), condition=self._revisions.owner.does_not_exist())
             if previous is not None:
                 self._close(transaction, previous)
-            for item in with_entry:
+            for item in entries:
                 transaction.save(item)
             self._remember(transaction, token)
 

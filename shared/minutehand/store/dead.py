@@ -8,6 +8,7 @@ from typing import Any
 from minutehand.aws import Backoff, Client, ConditionFailed
 from minutehand.model.dead import DeadRun, parse_dead_key, partitions
 from minutehand.model.moment import SECOND
+from minutehand.model.run import RunState
 from minutehand.runs.clauses import Clause, Value
 from minutehand.store import batches
 from minutehand.store.expressions import Placeholders, condition
@@ -100,6 +101,7 @@ def dead_row(dead: DeadRun, expires: int) -> dict[str, Value]:
         "fence": dead.fence,
         "attempt": dead.attempts,
         "reason": dead.reason,
+        "state": None if dead.state is RunState.DEAD else str(dead.state),
         "error_type": dead.error_type,
         "error": dead.error,
         "redriven_as": dead.redriven_as,
@@ -118,6 +120,7 @@ def dead_of(row: Mapping[str, Any]) -> DeadRun:
         fence=row["fence"],
         attempts=row["attempt"],
         reason=row["reason"],
+        state=RunState(row.get("state", RunState.DEAD)),
         error_type=row.get("error_type"),
         error=row.get("error"),
         redriven_as=row.get("redriven_as"),

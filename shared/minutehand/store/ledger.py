@@ -40,6 +40,7 @@ INLINE_PAYLOAD = (
 )
 _FIRST, _LAST = stamp(0), stamp(10**15 - 1)
 _ASIDE = "\x7f"  # after all rows of an instant: those aside of its fire as well
+_SUCCESSES = 100  # rows among which a success is looked for in one query
 _RETRY_SPAN = 14 * DAY  # how long after a failed attempt its run may still be retried
 _MISSING = "attribute_not_exists(#owner)"
 
@@ -240,6 +241,11 @@ class DynamoLedger:
 
     def latest(self, owner: str, *, upto: int) -> Iterator[Run]:
         return self._query(owner, after=None, upto=upto, newest_first=True, page=5)
+
+    def succeeded(self, owner: str, *, after: int, upto: int) -> Iterator[Run]:
+        return self._query(
+            owner, after=after, upto=upto, only=RunState.SUCCEEDED, newest_first=True, page=_SUCCESSES
+        )
 
     def page(
         self, owner: str, *, after: int | None, upto: int | None, limit: int, cursor: str | None, newest_first: bool

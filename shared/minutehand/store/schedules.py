@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from minutehand.aws import Backoff, Client, ConditionFailed
-from minutehand.errors import MinutehandError
-from minutehand.flow.ports import Page, Record, RevisionKey, Revisions
+from minutehand.aws import Backoff, Client, ConditionFailed, TransactionRefused
+from minutehand.errors import MinutehandError, Unavailable
+from minutehand.flow.ports import Note, Page, Record, RevisionKey, Revisions
 from minutehand.model.entry import Entry
 from minutehand.model.freeze import Freeze, is_freeze
 from minutehand.model.options import Options
@@ -23,6 +23,7 @@ from minutehand.schedule.rule import from_json
 from minutehand.settings import Settings
 from minutehand.store import batches
 from minutehand.store.freezes import freeze_of, freeze_row
+from minutehand.store.notes import items_of
 from minutehand.store.rows import to_item, to_row
 
 if TYPE_CHECKING:
@@ -127,10 +128,11 @@ class DynamoSchedules:
         previous: Revision | None,
         revision: Revision,
         entry: Entry | None,
+        expect: Entry | None = None,
         token: Record | None = None,
     ) -> bool:
         return self._control.arm(
-            head, expected=expected, previous=previous, revision=revision, entry=entry, token=token
+            head, expected=expected, previous=previous, revision=revision, entry=entry, expect=expect, token=token
         )
 
     def close(
@@ -143,6 +145,17 @@ class DynamoSchedules:
         token: Record | None = None,
     ) -> bool:
         return self._control.close(head, expected=expected, revision=revision, entry=entry, token=token)
+
+    def note(self, note: Note) -> bool:
+        items = items_of(note, self._settings)
+        for _ in self._backoff.rounds_with_waits():
+            try:
+                self._client.call("transact_write_items", TransactItems=items)
+                return True
+            except TransactionRefused as refused:
+                if refused.by_condition:
+                    return False  # otherwise it met another transaction: again, and the conditions decide
+        raise Unavailable(f"the head of {note.head.owner!r} met other writes again and again")
 
     def complete(self, tenant: str, name: str, *, revision: int, now: int, to: ScheduleState) -> bool:
         try:

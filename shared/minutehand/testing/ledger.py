@@ -179,6 +179,10 @@ class MemoryLedger:
     def latest(self, owner: str, *, upto: int) -> Iterator[Run]:
         return (run_of(row) for row in self._between(owner, None, upto, "latest", newest_first=True, page=5))
 
+    def succeeded(self, owner: str, *, after: int, upto: int) -> Iterator[Run]:
+        rows = self._between(owner, after, upto, "succeeded", newest_first=True, page=100)
+        return (run_of(row) for row in rows if row["state"] == RunState.SUCCEEDED)
+
     def page(
         self, owner: str, *, after: int | None, upto: int | None, limit: int, cursor: str | None, newest_first: bool
     ) -> Page:

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from minutehand.flow.ports import Page, Record, RevisionKey, Revisions
+from minutehand.flow.ports import Note, Page, Record, RevisionKey, Revisions
 from minutehand.model.entry import Entry
 from minutehand.model.freeze import Freeze, freeze_key
+from minutehand.model.moment import SECOND
 from minutehand.model.schedule import ClosedBy, Head, Revision, ScheduleState
+from minutehand.store.dead import dead_row
+from minutehand.store.records import record_row
 from minutehand.testing.agenda import AgendaState
 from minutehand.testing.calls import Calls, Detail, by_count
 from minutehand.testing.records import put_record
@@ -97,6 +100,7 @@ class MemorySchedules:
         previous: Revision | None,
         revision: Revision,
         entry: Entry | None,
+        expect: Entry | None = None,
         token: Record | None = None,
     ) -> bool:
         def write() -> bool:
@@ -105,7 +109,7 @@ class MemorySchedules:
                 return False
             self._move(head, previous)
             self._tables.revisions.put(revision.owner, revision.number, revision)
-            self._put(entry)
+            self._put(entry, expect)
             return True
 
         return self._transaction("arm", head, write)
@@ -133,9 +137,28 @@ class MemorySchedules:
         done: bool = self._calls.one("TransactWriteItems", detail, write, token=True)
         return done
 
-    def _put(self, entry: Entry | None) -> None:
-        if entry is not None:
-            self._agenda.entries.put(str(entry.shard), entry.key, entry)
+    def note(self, note: Note) -> bool:
+        def write() -> bool:
+            head, dead = note.head, note.dead
+            taken = dead is not None and self._rows.get(dead.owner, dead.key) is not None
+            if taken or not self._may_move(head, note.expected, note.revision if note.closes else None):
+                return False
+            self._tables.heads.put(head.tenant, head.name, replace(head, tags=dict(head.tags)))
+            if note.revision is not None:
+                self._tables.revisions.put(note.revision.owner, note.revision.number, note.revision)
+            if dead is not None:
+                self._rows.put(dead.owner, dead.key, dict(dead_row(dead, note.expires // SECOND)))
+            self._put(*note.entries)
+            for record in note.records:
+                self._rows.put(record.owner, record.key, record_row(record))
+            return True
+
+        return self._transaction("note", note.head, write)
+
+    def _put(self, *entries: Entry | None) -> None:
+        for entry in entries:
+            if entry is not None:
+                self._agenda.entries.put(str(entry.shard), entry.key, entry)
 
     def _may_move(self, head: Head, expected: int, closing: Revision | None) -> bool:
         """The head has not moved, and the revision to close is open or draining."""
