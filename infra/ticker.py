@@ -43,11 +43,12 @@ class Ticker(Construct):
             retry_attempts=0,
         )
         store.allow(self.function, "agenda", READ, WRITE, BATCH, DELETE)
-        store.allow(self.function, "revisions", READ)
+        store.allow(self.function, "revisions", READ, WRITE)  # a pause that ends by itself makes a revision
         store.allow(self.function, "runs", READ, WRITE, PARTIQL)
-        store.allow(self.function, "schedules", ("dynamodb:GetItem", "dynamodb:UpdateItem"))
+        store.allow(self.function, "schedules", ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"))
         store.allow_key(self.function)
         queues.allow_send(self.function)
+        queues.dead.grant_send_messages(self.function)  # it reports what is LOST
         if notice_topics:
             iam.Grant.add_to_principal(
                 grantee=self.function, actions=["sns:Publish"], resource_arns=list(notice_topics)

@@ -37,5 +37,8 @@ class Undertaker(Construct):
             sources.SqsEventSource(queues.dead, batch_size=MESSAGES, report_batch_item_failures=True)
         )
         store.allow(self.function, "runs", READ, WRITE, PARTIQL)
+        store.allow(self.function, "revisions", READ, ("dynamodb:UpdateItem",))  # it notes what fails on the schedule,
+        store.allow(self.function, "schedules", ("dynamodb:GetItem", "dynamodb:UpdateItem"))  # and may pause it
+        store.allow(self.function, "agenda", ("dynamodb:PutItem",))
         store.allow_key(self.function)
         queues.allow_send(self.function)

@@ -31,6 +31,7 @@ def _report(report: TickReport) -> dict[str, int]:
     milliseconds("SchedulingLag", done.lag)
     count(Ticks=1, Claimed=done.claimed, Sent=done.sent, Resent=done.resent, TakenOver=done.taken_over)
     count(Quarantined=done.quarantined, EntriesLeft=done.left, EntriesFailed=done.failed, Lost=done.lost)
+    count(Notices=done.told, Incidents=done.incidents, Recovered=done.recovered)
     count(ShardsUnavailable=report.unavailable, ShardsLocked=report.locked, OutOfTime=report.stopped)
     for miss in done.misses:
         count_named({"tenant": miss.tenant, "schedule": miss.schedule}, Missed=miss.late, Skipped=miss.skipped)

@@ -10,6 +10,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from minutehand.flow.bury import Burial, bury_one
 from minutehand.flow.ports import Delivery
+from minutehand.model.run import RunState
 from minutehand.services import system_clock
 
 from functions.observe import by_dimensions, count, logger, metrics, services, tracer
@@ -32,10 +33,18 @@ def _bury(record: SQSRecord) -> None:
 
 
 def _report(burial: Burial) -> None:
-    names = {"recorded": "Dead", "returned": "Returned", "unreadable": "Unreadable"}
-    name = names.get(burial.action)
+    count(Incidents=burial.began, PausedOnFailure=burial.paused)
+    name = _name(burial)
     if name is None:
         return
     count(**{name: 1})
     if burial.message is not None:
         by_dimensions({"job": burial.message.job}, {name: 1}, {})
+
+
+def _name(burial: Burial) -> str | None:
+    """What is counted; a run that is LOST was counted by whoever found it so."""
+    recorded = {RunState.DEAD: "Dead", RunState.EXPIRED: "Expired"}
+    if burial.action == "recorded":
+        return recorded.get(burial.state)
+    return {"returned": "Returned", "unreadable": "Unreadable"}.get(burial.action)

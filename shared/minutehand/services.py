@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from minutehand.aws import Backoff, Client, new_session
 from minutehand.flow.ports import Services
 from minutehand.model.moment import DAY
 from minutehand.model.queue import declared_name
+from minutehand.queue.sns import SnsNotices
 from minutehand.queue.sqs import SqsDeadQueue, SqsWorkQueue
 from minutehand.settings import Settings
 from minutehand.store.agenda import DynamoAgenda
@@ -35,6 +37,7 @@ def connect(settings: Settings, *, backoff: Backoff | None = None) -> Services:
         dead_index=DynamoDeadIndex(dynamodb, settings.table("runs"), backoff=backoff),
         records=DynamoRecords(dynamodb, settings.table("runs")),
         payloads=BucketPayloads(lambda: Client("s3", settings, session), settings.bucket),
+        notices=SnsNotices(lambda region: Client("sns", replace(settings, region=region), new_session())),
         retention=retention,
     )
 

@@ -36,6 +36,7 @@ class Schedule:
     failing: int = 0  # how many runs in a row failed for good, as of the last that did; 0 after a success
     failed_at: datetime | None = None  # UTC: the last of these
     failed_run: str | None = None  # its id
+    incident: str | None = None  # id of the incident that goes on; None: all is well
     revision: int  # number of the current revision
     version: int  # raised by every change
     created_at: datetime  # UTC
@@ -110,7 +111,8 @@ class DeadRun:
     job: str  # name of its job
     ended_at: datetime  # UTC: when it died
     attempts: int  # begun
-    reason: str  # why it is dead
+    reason: str  # why it is in its state
+    state: RunState = RunState.DEAD  # or LOST (at most once, its worker vanished), EXPIRED (its deadline passed)
     error_type: str | None  # class of the last failure; None if no attempt failed, e.g. if its process died
     error: str | None  # its message, bounded
     redriven_as: str | None  # id of the run that repeats it
@@ -165,6 +167,7 @@ def schedule_view(
         failing=head.failing,
         failed_at=None if head.failed_at is None else from_ms(head.failed_at),
         failed_run=head.failed_run,
+        incident=head.incident,
         revision=head.revision,
         version=head.version,
         created_at=from_ms(head.created_at),
@@ -222,6 +225,7 @@ def dead_view(dead: IndexedRun) -> DeadRun:
         ended_at=from_ms(dead.ended_at),
         attempts=dead.attempts,
         reason=dead.reason,
+        state=dead.state,
         error_type=dead.error_type,
         error=dead.error,
         redriven_as=dead.redriven_as,

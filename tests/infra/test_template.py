@@ -247,9 +247,12 @@ def test_the_worker_reads_payloads_and_reads_and_writes_results(template: Templa
     assert actions(template, "worker", "results/*") == {"s3:GetObject", "s3:PutObject"}
 
 
-def test_the_undertaker_knows_the_ledger_and_the_queues_only(template: Template) -> None:
-    text = json.dumps(statements(template, "undertaker"))
-    assert not [name for name in ("Schedules", "Revisions", "Agenda", "Bucket") if f"JobsStore{name}" in text]
+def test_the_undertaker_notes_what_fails_on_its_schedule_and_makes_none(template: Template) -> None:
+    changes = {"dynamodb:UpdateItem"}
+    assert actions(template, "undertaker", "StoreSchedules") == changes | {"dynamodb:GetItem"}
+    assert "dynamodb:PutItem" not in actions(template, "undertaker", "StoreRevisions")
+    assert actions(template, "undertaker", "StoreAgenda") == {"dynamodb:PutItem"}
+    assert "JobsStoreBucket" not in json.dumps(statements(template, "undertaker"))
 
 
 def test_nobody_deletes_from_the_ledger(template: Template) -> None:

@@ -19,8 +19,8 @@ ErrorType = Annotated[str | None, typer.Option(help="With this exception only, e
 Since = Annotated[str | None, typer.Option(help="Dead since, e.g. 2026-12-24T18:00:00Z. Default: for 24 hours.")]
 Until = Annotated[str | None, typer.Option(help="Dead at this moment already.")]
 
-_COLUMNS = ("ended_at", "job", "error_type", "error", "reason", "attempts", "id")
-_COLUMNS_REDRIVEN = ("ended_at", "job", "error_type", "id", "redriven_as")
+_COLUMNS = ("ended_at", "state", "job", "error_type", "error", "reason", "attempts", "id")
+_COLUMNS_REDRIVEN = ("ended_at", "state", "job", "error_type", "id", "redriven_as")
 
 
 @app.command("list")
@@ -68,6 +68,9 @@ def redrive(
     rate: Annotated[float, typer.Option(help="Runs a second at the most.")] = 50.0,
     limit: Annotated[int | None, typer.Option(help="At most so many.")] = None,
     *,
+    allow_repeat: Annotated[
+        bool, typer.Option("--allow-repeat", help="Also what is LOST: it may have done its work.")
+    ] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Repeat dead runs, each once; Ctrl-C ends it cleanly, and the same command goes on."""
@@ -83,6 +86,7 @@ def redrive(
                 since=read_moment(since, "since"),
                 until=read_moment(until, "until"),
                 error_type=error_type,
+                allow_repeat=allow_repeat,
                 dry_run=dry_run,
                 rate=rate,
                 limit=limit,

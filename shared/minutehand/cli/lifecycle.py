@@ -19,7 +19,7 @@ State = Annotated[str | None, typer.Option(help="ACTIVE, PAUSED or COMPLETED onl
 OfJob = Annotated[str | None, typer.Option(help="Of this job only.")]
 Tag = Annotated[str | None, typer.Option(help="With this tag only: key=value, or key for any value.")]
 Failing = Annotated[
-    bool | None, typer.Option("--failing/--not-failing", help="Whose last run failed for good, or did not.")
+    bool | None, typer.Option("--failing/--not-failing", help="Of which an incident goes on, or none does.")
 ]
 ManagedBy = Annotated[str | None, typer.Option(help="Declared in this package or file only.")]
 

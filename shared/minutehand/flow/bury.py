@@ -1,9 +1,10 @@
 """Bury: the undertaker records dead runs. A letter goes only after it was recorded or is known to be moot.
 
-    the run's row: DEAD, buried ──► its line in the index ──► the letter goes
+    the run's row: DEAD, buried ──► its line in the index, with what it means for its schedule ──► the letter goes
 
 The row comes first, because it decides: of several letters about one run one verdict holds, and the line's key follows from the row.
-Dying before the line is put leaves the letter, and whoever takes it next finds the row buried and puts the same line.
+Dying before the line is put leaves the letter, and whoever takes it next finds the row buried and puts the same line. What ended as
+LOST or EXPIRED is recorded likewise; whoever found it so has written the row, and only reports it here.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import logging
 from dataclasses import dataclass, replace
 
 from minutehand.errors import Unavailable
+from minutehand.flow.incidents import enter
 from minutehand.flow.ports import Clock, Delivery, Parcel, Services
-from minutehand.model.dead import dead_run
 from minutehand.model.letter import DeadLetter, decode_letter
 from minutehand.model.message import Message, Unreadable, decode
 from minutehand.model.run import Failure, Run, RunState
-from minutehand.runs.transitions import SKEW, bury
+from minutehand.runs.transitions import SKEW, Transition, bury, inter
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,9 @@ class Burial:
     action: str  # "recorded", "returned", "dropped", "unreadable"
     message: Message | None = None
     reason: str = ""
+    state: RunState = RunState.DEAD  # recorded: what the run ended as
+    began: bool = False  # an incident of its schedule began
+    paused: bool = False  # its schedule is paused by it
 
 
 def bury_one(delivery: Delivery, services: Services, clock: Clock) -> Burial:
@@ -48,40 +52,49 @@ def bury_one(delivery: Delivery, services: Services, clock: Clock) -> Burial:
     if run is None:
         return _dropped(message, "unknown run")
     if letter is not None:
-        return _record(message, letter, services, clock())
-    return _moved_by_sqs(message, run, services, clock())
+        return _record(message, letter, services, clock)
+    return _moved_by_sqs(message, run, services, clock)
 
 
-def _record(message: Message, letter: DeadLetter, services: Services, now: int) -> Burial:
-    failure = Failure(kind=letter.error_type, message=letter.error) if letter.error_type else None
-    transition = bury(
-        fence=letter.fence, now=now, expires=now + services.retention, reason=letter.reason, failure=failure
-    )
-    moved = services.ledger.move(message.run, transition)
+def _record(message: Message, letter: DeadLetter, services: Services, clock: Clock) -> Burial:
+    moved = services.ledger.move(message.run, _burial(letter, services, clock()))
     if moved.run is None or moved.run.fence != letter.fence or moved.run.buried_at is None:
         return _dropped(message, "verdict is moot")  # another attempt came after it, or its owner cancelled it
-    return _index(message, moved.run, services, recorded=moved.applied)
+    return _index(message, moved.run, services, clock, recorded=moved.applied)
 
 
-def _index(message: Message, run: Run, services: Services, *, recorded: bool) -> Burial:
+def _burial(letter: DeadLetter, services: Services, now: int) -> Transition:
+    if letter.state in (RunState.LOST, RunState.EXPIRED):
+        return inter(state=RunState(letter.state), fence=letter.fence, now=now)
+    failure = Failure(kind=letter.error_type, message=letter.error) if letter.error_type else None
+    return bury(fence=letter.fence, now=now, expires=now + services.retention, reason=letter.reason, failure=failure)
+
+
+def _index(message: Message, run: Run, services: Services, clock: Clock, *, recorded: bool) -> Burial:
     """Put the line of a buried run; ``recorded``: by us, just now."""
-    assert run.buried_at is not None
-    put = services.dead_index.put(dead_run(run), expires=run.buried_at + services.retention)
-    if not (put or recorded):
+    entered = enter(run, services, clock)
+    if not (entered.put or recorded):
         return _dropped(message, "recorded already")
     failure = run.failure or Failure(kind="", message="")
     extra = {"run_id": str(run.ref), "job": run.job, "tenant": run.ref.tenant, "reason": run.reason}
-    log.error("run.dead", extra=extra | {"error_type": failure.kind, "error": failure.message})
-    return Burial(action="recorded", message=message, reason=run.reason or "")
+    log.error("run.dead", extra=extra | {"error_type": failure.kind, "error": failure.message, "state": str(run.state)})
+    return Burial(
+        action="recorded",
+        message=message,
+        reason=run.reason or "",
+        state=run.state,
+        began=entered.began,
+        paused=entered.paused,
+    )
 
 
-def _moved_by_sqs(message: Message, run: Run, services: Services, now: int) -> Burial:
+def _moved_by_sqs(message: Message, run: Run, services: Services, clock: Clock) -> Burial:
     """SQS moved a message that could not even be leased: back to work while the run has a lease or attempts left."""
     if run.buried_at is not None:
-        return _index(message, run, services, recorded=False)
+        return _index(message, run, services, clock, recorded=False)
     if run.is_terminal:
         return _dropped(message, "ended")
-    live = run.state is RunState.RUNNING and (run.lease_until or 0) >= now - SKEW
+    live = run.state is RunState.RUNNING and (run.lease_until or 0) >= clock() - SKEW
     attempts_left = run.attempt < (run.max_attempts or 1)
     if (live or attempts_left) and message.returned < RETURNS:
         again = replace(message, returned=message.returned + 1)
@@ -90,7 +103,7 @@ def _moved_by_sqs(message: Message, run: Run, services: Services, now: int) -> B
         log.warning("letter.returned", extra={"run_id": str(message.run), "returned": again.returned})
         return Burial(action="returned", message=message)
     reason = f"received too often by SQS and returned {message.returned} times"
-    return _record(message, DeadLetter(body="", reason=reason, fence=run.fence), services, now)
+    return _record(message, DeadLetter(body="", reason=reason, fence=run.fence), services, clock)
 
 
 def _dropped(message: Message, why: str) -> Burial:

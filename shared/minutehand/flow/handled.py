@@ -41,6 +41,10 @@ class Handled:
     cut: int = 0  # chains with more due than one step takes
     lag: int = 0  # ms from a fire's time to the acceptance of its message: the largest
     failures: list[tuple[Entry, Exception]] = field(default_factory=list)  # of entries, for the caller to count on them
+    told: int = 0  # notices
+    incidents: int = 0  # that began because no run succeeded in time
+    recovered: int = 0  # incidents that are over
+    deaf: list[str] = field(default_factory=list)  # topics that could not be told
     misses: list[Miss] = field(default_factory=list)  # schedules with missed fires
 
     def add(self, other: Handled) -> None:

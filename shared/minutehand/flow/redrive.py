@@ -14,7 +14,7 @@ from minutehand.flow.dead import Wanted, cursor_after, dead_runs, key_before
 from minutehand.flow.pace import Pace, Waiter
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.replay import Stored, plan, replay
-from minutehand.model.dead import DeadRun, dead_run
+from minutehand.model.dead import FAILED, DeadRun, dead_run
 from minutehand.model.names import RunRef, one_off_ref
 from minutehand.model.run import Run, RunState
 
@@ -27,6 +27,7 @@ class Redriving:
     clock: Clock
     payload: Stored | None = None  # instead of each run's own
     dry_run: bool = False  # look only
+    allow_repeat: bool = False  # what is LOST too, although it may have done its work
     rate: float = 50.0  # runs a second at the most
     stop: Waiter  # waits between two runs
 
@@ -45,10 +46,12 @@ class Redriven:
 
 
 def redrive_one(ref: RunRef, how: Redriving) -> DeadRun:
-    """Redrive one run. Raises NotFound, Conflict unless it is dead, AlreadyExists if it was redriven with another payload."""
+    """Redrive one run. Raises NotFound, Conflict unless it failed for good, AlreadyExists if it was redriven with another payload."""
     run = _read(ref, how.services)
-    if run.state is not RunState.DEAD:
-        raise Conflict(f"run_id={str(ref)!r}: it is {run.state}, not DEAD; replay_run() repeats any run that has ended")
+    if run.state not in FAILED:
+        raise Conflict(
+            f"run_id={str(ref)!r}: it is {run.state}, not DEAD, LOST or EXPIRED; replay_run() repeats any run that has ended"
+        )
     return _redrive(dead_run(run), run, how)
 
 
@@ -79,6 +82,11 @@ def _redrive_listed(dead: DeadRun, how: Redriving, done: Redriven) -> None:
 
 def _redrive(dead: DeadRun, run: Run, how: Redriving) -> DeadRun:
     """One run: its line, marked."""
+    if run.state is RunState.LOST and not how.allow_repeat:
+        raise Conflict(
+            f"run_id={str(run.ref)!r}: it is LOST: it was to be run at most once, and nobody knows how far its job came; "
+            "pass allow_repeat=True to run it again all the same"
+        )
     ref = replay_ref(run)
     if how.dry_run:
         plan(run, ref, how.services, how.clock(), payload=how.payload)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from minutehand.flow.backfill_piece import piece
+from minutehand.flow.expect import expect
 from minutehand.flow.handle import handle
 from minutehand.flow.handled import Handled
 from minutehand.flow.ports import Clock, Services
@@ -20,6 +21,7 @@ from minutehand.flow.resume import end_pause
 from minutehand.flow.slot import look_at
 from minutehand.flow.steps import LOOKAHEAD, REACH
 from minutehand.flow.submit import ORPHAN_PATIENCE
+from minutehand.flow.tell import tell
 from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.moment import SECOND
 from minutehand.model.run import WAITING, RunState
@@ -79,7 +81,9 @@ def _watch(entry: Entry, services: Services, clock: Clock, trace: str | None, re
     del trace
     now, token = clock(), entry.id.rpartition("#")[2]
     run = services.ledger.read(entry.run)
-    if run is not None and run.state is RunState.LOST:  # somebody died before the letter was sent, or is about to send it
+    if (
+        run is not None and run.state is RunState.LOST
+    ):  # somebody died before the letter was sent, or is about to send it
         report(run, services)
         return True
     if run is None or run.state is not RunState.RUNNING or run.lease_token != token:
@@ -109,4 +113,6 @@ KINDS: dict[EntryKind, Kind] = {
     EntryKind.RESUME: end_pause,
     EntryKind.BACKFILL: piece,
     EntryKind.SLOT: look_at,
+    EntryKind.NOTICE: tell,
+    EntryKind.EXPECT: expect,
 }

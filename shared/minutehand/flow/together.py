@@ -63,7 +63,7 @@ def _rides(worker: Worker, task: Task, message: Message) -> bool:
     if task.revision is None:
         return message.revision == 0
     options = task.revision.definition.options
-    return not (options.shadow or options.is_exclusive)
+    return not (options.shadow or options.is_exclusive or task.revision.failing)
 
 
 def _delivery(message: Message, of_job: Delivery) -> Delivery:

@@ -14,6 +14,7 @@ from minutehand.flow.assignment import Assignment, Ended
 from minutehand.flow.backfill_lanes import move_on
 from minutehand.flow.begin import context_of, log_end, log_start
 from minutehand.flow.desk import Desk
+from minutehand.flow.expect import report_success
 from minutehand.flow.freeze import frozen
 from minutehand.flow.heartbeat import HIDDEN, Ticket
 from minutehand.flow.lease import take_lease
@@ -105,6 +106,7 @@ class Worker:
             if task.message is not None:
                 give_way(self.desk, task.message, task.revision, outcome)
         move_on(outcome, task.revision, self.desk.services, self.desk.clock)
+        report_success(outcome, task.revision, self.desk.services, self.desk.clock)
         return outcome
 
     def shielded(self, task: Task, step: Callable[[], _T]) -> _T | Outcome:

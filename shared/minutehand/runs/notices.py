@@ -45,7 +45,9 @@ def _sentence(happened: Happened, head: Head, failed: DeadRun | None) -> str:
         case NoticeKind.NO_SUCCESS:
             return f"{head.owner} had no success in time: one was expected by {_when(happened.at)}."
         case NoticeKind.PAUSED:
-            return f"{head.owner} is paused, because {happened.count} of its runs in a row failed for good{_why(failed)}"
+            return (
+                f"{head.owner} is paused, because {happened.count} of its runs in a row failed for good{_why(failed)}"
+            )
         case NoticeKind.FAILURE:
             return f"{head.owner} fails: a run of job {head.job!r} failed for good{_why(failed)}"
 

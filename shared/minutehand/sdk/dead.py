@@ -39,7 +39,7 @@ class DeadLetters(Base):
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page:
-        """Runs that failed for good from ``since`` to ``until`` (aware; default: the last 24 hours), newest first.
+        """Runs that failed for good (DEAD, LOST or EXPIRED) from ``since`` to ``until`` (aware; default: the last 24 hours), newest first.
 
         All jobs' runs, or those of a ``job``, a ``schedule``, or with an ``error_type`` (the exception's class name). Those that
         were redriven are left out unless ``include_redriven``. Costs a query for each day asked for, and what lies in these days.
@@ -72,6 +72,7 @@ class DeadLetters(Base):
         until: datetime | None = None,
         error_type: str | None = None,
         payload: Any = UNSET,
+        allow_repeat: bool = False,
         dry_run: bool = False,
         rate: float = 50.0,
         limit: int | None = None,
@@ -82,8 +83,9 @@ class DeadLetters(Base):
 
         At most ``rate`` runs a second and ``limit`` in all; ``stop`` (a ``threading.Event``) ends it early. Then, or after an
         error, call again: what was redriven is not on the list any more, and ``cursor`` passes over what cannot be. A ``dry_run``
-        writes nothing. Raises InvalidInput, Unavailable; for a single run NotFound, Conflict (it is not dead) and AlreadyExists
-        (it was redriven with another payload).
+        writes nothing. A run that is LOST was to be run at most once and may have done its work: it is repeated only with
+        ``allow_repeat=True``. Raises InvalidInput, Unavailable; for a single run NotFound, Conflict (it did not fail
+        for good, or is LOST) and AlreadyExists (it was redriven with another payload).
         """
         filters = (job, schedule, since, until, error_type)
         how = Redriving(
@@ -91,6 +93,7 @@ class DeadLetters(Base):
             clock=self._clock,
             payload=self._replacement(payload, dry_run=dry_run),
             dry_run=dry_run,
+            allow_repeat=allow_repeat,
             rate=checked_rate(rate, "runs"),
             stop=threading.Event() if stop is None else stop,
         )

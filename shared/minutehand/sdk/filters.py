@@ -24,7 +24,7 @@ class Filter:
     state: ScheduleState | None = None  # None: any but DELETED
     job: str | None = None
     tag: TagWish | None = None
-    failing: bool | None = None  # whether the last run to end failed for good
+    failing: bool | None = None  # whether an incident goes on, or the last run to end failed for good
     managed_by: str | None = None
 
     @property
@@ -42,7 +42,7 @@ class Filter:
             (head.state is self.state if self.state else head.state is not ScheduleState.DELETED)
             and self.job in (None, head.job)
             and self._takes_tags(head)
-            and self.failing in (None, head.failing > 0)
+            and self.failing in (None, head.failing > 0 or head.incident is not None)
             and self.managed_by in (None, head.managed_by)
         )
 

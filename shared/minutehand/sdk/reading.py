@@ -94,7 +94,7 @@ class Reading(Base):
     ) -> Page:
         """Schedules in order of name that meet all conditions; deleted ones only with ``state="DELETED"``.
 
-        ``tag`` is ``("key", "value")``, or ``"key"`` for any value; ``failing``: whether the last run to end failed for good;
+        ``tag`` is ``("key", "value")``, or ``"key"`` for any value; ``failing``: whether an incident goes on;
         ``managed_by``: the package or file that declares it.
         A prefix narrows what is read; all else is looked for in what is read, which is what it costs: about half a KB a schedule.
         One call reads 2,000 at the most, so a page may be short, even empty, and still have a ``cursor``: only None is the end.

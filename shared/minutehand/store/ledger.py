@@ -243,9 +243,7 @@ class DynamoLedger:
         return self._query(owner, after=None, upto=upto, newest_first=True, page=5)
 
     def succeeded(self, owner: str, *, after: int, upto: int) -> Iterator[Run]:
-        return self._query(
-            owner, after=after, upto=upto, only=RunState.SUCCEEDED, newest_first=True, page=_SUCCESSES
-        )
+        return self._query(owner, after=after, upto=upto, only=RunState.SUCCEEDED, newest_first=True, page=_SUCCESSES)
 
     def page(
         self, owner: str, *, after: int | None, upto: int | None, limit: int, cursor: str | None, newest_first: bool

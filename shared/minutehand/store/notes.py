@@ -25,14 +25,19 @@ Item = dict[str, Any]
 def items_of(note: Note, settings: Settings) -> list[Item]:
     """The writes of a note, as ``transact_write_items`` takes them."""
     head, version = note.head, Compare("version", "=", note.expected)
-    items = [_update(settings.table("schedules"), {"tenant": head.tenant, "name": head.name}, head_changes(head), version)]
+    items = [
+        _update(settings.table("schedules"), {"tenant": head.tenant, "name": head.name}, head_changes(head), version)
+    ]
     if note.revision is not None:
-        key = {"owner": note.revision.owner, "number": note.revision.number}
+        key: dict[str, str | int] = {"owner": note.revision.owner, "number": note.revision.number}
         changes = revision_changes(note.revision, closes=note.closes)
         items.append(_update(settings.table("revisions"), key, changes, _there(closes=note.closes)))
     if note.dead is not None:
         line = _put(settings.table("runs"), dead_row(note.dead, note.expires // SECOND))
-        line["Put"] |= {"ConditionExpression": "attribute_not_exists(#owner)", "ExpressionAttributeNames": {"#owner": "owner"}}
+        line["Put"] |= {
+            "ConditionExpression": "attribute_not_exists(#owner)",
+            "ExpressionAttributeNames": {"#owner": "owner"},
+        }
         items.append(line)
     items += [_put(settings.table("agenda"), entry_row(entry)) for entry in note.entries]
     items += [_put(settings.table("runs"), record_row(record)) for record in note.records]

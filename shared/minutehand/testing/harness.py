@@ -18,6 +18,7 @@ from minutehand.flow.tick import tick
 from minutehand.jobs import Registry, default_registry, load
 from minutehand.model.message import Unreadable, decode
 from minutehand.model.moment import MINUTE, SECOND, to_ms
+from minutehand.model.notice import Notice
 from minutehand.testing.beats import BeatingClock
 from minutehand.testing.clock import ManualClock
 from minutehand.testing.memory import Memory
@@ -97,6 +98,11 @@ class Harness:
     def runs(self) -> list[Run]:
         """All runs of all tenants, in order of time."""
         return [run_view(run) for run in self.memory.runs()]
+
+    @property
+    def notices(self) -> list[Notice]:
+        """What was published to SNS topics, in order; a job that is told has a run like any other."""
+        return [published.notice for published in self.memory.published]
 
     # One step.
 

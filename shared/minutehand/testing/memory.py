@@ -30,6 +30,7 @@ from minutehand.testing.agenda import AgendaState, MemoryAgenda
 from minutehand.testing.calls import Calls, Detail, Hook
 from minutehand.testing.dead import MemoryDeadIndex
 from minutehand.testing.ledger import MemoryLedger
+from minutehand.testing.notices import MemoryNotices, Published
 from minutehand.testing.queues import Idle, MemoryDeadQueue, MemoryQueue, MemoryWorkQueue
 from minutehand.testing.records import MemoryRecords
 from minutehand.testing.schedules import MemorySchedules, ScheduleTables
@@ -95,6 +96,7 @@ class Memory:
         self._content = _Content(Table(), ScheduleTables(), AgendaState(), {})
         self.dead = MemoryQueue(clock, visibility=DEAD.visibility, random=random)
         self._random = random
+        self.published: list[Published] = []  # to topics, in order
         self.queues: dict[str | None, MemoryQueue] = {}  # by the name of the declared queue; None: the default one
         for name in (None, *queues):
             self.add_queue(name)
@@ -122,6 +124,7 @@ class Memory:
             dead_index=MemoryDeadIndex(calls, content.runs),
             payloads=MemoryPayloads(calls, content.payloads),
             records=MemoryRecords(calls, content.runs),
+            notices=MemoryNotices(calls, self.published),
             retention=self._retention,
         )
 

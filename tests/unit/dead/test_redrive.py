@@ -128,7 +128,9 @@ def test_a_dead_run_that_the_undertaker_has_not_seen_yet_can_be_redriven(world: 
 
 def test_what_is_not_dead_is_refused(world: World) -> None:
     alive = world.scheduler.submit("note")
-    with pytest.raises(Conflict, match=r"it is QUEUED, not DEAD; replay_run\(\) repeats any run that has ended"):
+    with pytest.raises(
+        Conflict, match=r"it is QUEUED, not DEAD, LOST or EXPIRED; replay_run\(\) repeats any run that has ended"
+    ):
         redrive(world, run_id=alive.id)
     with pytest.raises(Conflict, match="it is RUNNING"):
         redrive(world, run_id=die_before_settling(world).id)

@@ -47,6 +47,7 @@ CHOICES: dict[str, list[dict[str, Any]]] = {
     "skip": [{"queued": True}, {"queued": False}],
     "pass_over": [{"to": RunState.SKIPPED}, {"to": RunState.CANCELLED}],
     "lease": [{"steal": True}, {"steal": False}],  # first= allows less
+    "inter": [{"state": RunState.LOST}, {"state": RunState.EXPIRED}],
 }
 
 
@@ -109,4 +110,4 @@ def test_every_state_is_in_the_drawing() -> None:
 def test_nothing_leads_out_of_a_terminal_state_but_what_the_page_admits() -> None:
     out = {(source, name) for source, target, name in drawn() if source in TERMINAL}
     refused = {(state, name) for state in ("SUPERSEDED", "CANCELLED") for name in ("take_over", "skip", "revive")}
-    assert out == refused | {("DEAD", "bury"), ("SKIPPED", "recount")}
+    assert out == refused | {("DEAD", "bury"), ("LOST", "inter"), ("EXPIRED", "inter"), ("SKIPPED", "recount")}
