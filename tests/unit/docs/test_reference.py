@@ -169,6 +169,7 @@ def made_transitions() -> Iterator[transitions.Transition]:
         "max_attempts": 3,
         "steal": True,
         "first": False,
+        "state": "LOST",
         "queued": True,
         "to": minutehand.RunState.CANCELLED,
         "result": "1",
