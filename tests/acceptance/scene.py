@@ -32,6 +32,7 @@ class Start:
     at: float  # UTC seconds
     due: float  # UTC seconds
     pid: int
+    said: object = None  # what its payload says, if it says something
 
 
 @dataclass

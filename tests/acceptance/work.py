@@ -20,6 +20,7 @@ def witness(ctx: Context, payload: dict[str, Any]) -> None:
         "at": time.time(),
         "pid": os.getpid(),
         "due": ctx.scheduled_at.timestamp(),
+        "said": payload.get("said"),
     }
     with open(payload["to"], "a") as file:  # noqa: PTH123  # one append is one write
         file.write(json.dumps(line) + "\n")

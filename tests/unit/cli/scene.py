@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -54,3 +57,9 @@ def speaker(settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
         return Said(int(code), out, err)
 
     return say
+
+
+def typed(settings: Settings, *words: str, **streams: Any) -> subprocess.Popen[str]:
+    """A command in a process of its own, to be interrupted."""
+    environ = {**os.environ, **environment(settings), "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen([sys.executable, "-m", "minutehand", *words], env=environ, text=True, **streams)

@@ -1,0 +1,55 @@
+"""``minutehand freeze``, ``thaw``, ``frozen`` and ``queues`` as one types them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from minutehand import Queue, Settings
+from minutehand.local.provision import provision
+
+from tests.unit.cli.scene import Say
+
+pytestmark = pytest.mark.cloud
+
+END = (datetime.now(UTC) + timedelta(hours=3)).replace(microsecond=0).isoformat()
+
+
+def test_frozen_and_thawed(said: Say) -> None:
+    assert said("frozen").out == "not frozen\n"
+    assert said("--json", "frozen").json == [{"frozen_until": None}]
+    assert said("--json", "freeze", END, "--note", "audit", "--yes").json == [{"frozen_until": END}]
+    assert said("frozen").out.startswith("frozen until ")
+    assert said("--json", "frozen").json == [{"frozen_until": END}]
+    assert said("--json", "thaw").json == [{"frozen_until": None}]
+    assert said("frozen").out == "not frozen\n"
+
+
+def test_it_asks_first(said: Say) -> None:
+    refused = said("freeze", END)
+    assert refused.code == 8
+    assert "Stop all starts of tenant default until" in refused.err
+    assert said("--json", "freeze", END).problem["error"] == "NotConfirmed"
+    assert said("--json", "frozen").json == [{"frozen_until": None}]
+
+
+def test_of_one_tenant_alone(said: Say) -> None:
+    assert said("--tenant", "acme", "freeze", END, "--yes").code == 0
+    assert said("--json", "frozen").json == [{"frozen_until": None}]
+    assert said("--json", "--tenant", "acme", "frozen").json == [{"frozen_until": END}]
+
+
+@pytest.mark.parametrize(("until", "field"), [("tomorrow", "until"), ("2020-01-01T00:00:00Z", "until")])
+def test_an_end_that_is_none_is_refused(said: Say, until: str, field: str) -> None:
+    refused = said("--json", "freeze", until, "--yes")
+    assert (refused.code, refused.problem["field"]) == (1, field)
+
+
+def test_queues(said: Say, local_settings: Settings) -> None:
+    assert said("queues").out == "default\n"
+    provision(local_settings, queues=[Queue("reports")])
+    assert said("--json", "queues").json == [{"name": "default"}, {"name": "reports"}]
+    assert said("schedules", "create", "s", "j", "0 9 * * *", "--queue", "reports").code == 0
+    refused = said("--json", "schedules", "create", "t", "j", "0 9 * * *", "--queue", "report")
+    assert (refused.code, refused.problem["field"]) == (1, "queue")
+    assert "default, reports" in refused.problem["message"]
