@@ -24,7 +24,11 @@ from queue import SimpleQueue
 ROOT = Path(__file__).parents[2]
 PACKAGE = "shared/minutehand"
 COPIED = ("shared", "tests", "functions", "infra", "examples", "pyproject.toml")
-PROOF = ("tests/proof", "tests/unit/flow/test_interleaving.py")
+PROOF = ("tests/proof/test_crash_points.py", "tests/unit/flow/test_interleaving.py", "tests/proof/test_simulator.py")
+DECISIONS = (
+    "tests/unit/runs",
+    "tests/unit/flow/test_changes.py",
+)  # what takes a stall, a throttle and a race at once to show
 CONTRACT = ("tests/contract/test_batch_failures.py",)  # what the drivers make of AWS's answers
 PATIENCE = 600  # seconds for one mutant
 
@@ -40,7 +44,7 @@ class Mutant:
     killers: Sequence[str] = PROOF
 
 
-_LEASE = "guard=every(same_revision(revision), due(now), not_cancelled(), attempts_left(max_attempts), startable)"
+_LEASE = "guard=every(same_revision(revision), due(now), not_cancelled(), untouched, startable)"
 
 MUTANTS = (
     # The lease: drop any one clause.
@@ -50,8 +54,8 @@ MUTANTS = (
     Mutant(
         "lease beyond the last attempt",
         "runs/transitions.py",
-        _LEASE,
-        _LEASE.replace("attempts_left(max_attempts), ", ""),
+        "if first else attempts_left(max_attempts)",
+        'if first else Compare("fence", ">=", 0)',
     ),
     Mutant("lease of what has ended", "runs/transitions.py", _LEASE, _LEASE.replace(", startable", "")),
     Mutant(
@@ -63,8 +67,18 @@ MUTANTS = (
     Mutant(
         "at most once is stolen",
         "runs/transitions.py",
-        "startable = either(ready(), abandoned(now)) if steal else ready()",
-        "startable = either(ready(), abandoned(now))",
+        "either(ready(), abandoned(now)) if steal else ready()",
+        "either(ready(), abandoned(now))",
+    ),
+    Mutant(
+        "a batch leases what others had",
+        "runs/transitions.py",
+        """    startable = never_leased() if first else either(ready(), abandoned(now)) if steal else ready()
+    untouched = Compare("fence", "=", 0) if first else attempts_left(max_attempts)
+""",
+        """    startable = Compare("fence", ">=", 0) if first else either(ready(), abandoned(now)) if steal else ready()
+    untouched = Compare("fence", ">=", 0) if first else attempts_left(max_attempts)
+""",
     ),
     Mutant("nothing is stolen", "runs/transitions.py", "either(ready(), abandoned(now)) if steal", "ready() if steal"),
     Mutant("a fence that does not grow", "runs/transitions.py", '"fence": Plus(1),', '"fence": Plus(0),'),
@@ -84,7 +98,7 @@ MUTANTS = (
         return desk.kept(ticket, "unavailable", assignment.message, after=10 * SECOND)
     ticket.fence = None
     if not moved.applied:
-        return _lost(assignment)
+        return lost(assignment)
     desk.delete(ticket)""",
         """    desk, ticket = assignment.desk, assignment.ticket
     desk.delete(ticket)
@@ -94,7 +108,20 @@ MUTANTS = (
         return desk.kept(ticket, "unavailable", assignment.message, after=10 * SECOND)
     ticket.fence = None
     if not moved.applied:
-        return _lost(assignment)""",
+        return lost(assignment)""",
+    ),
+    Mutant(
+        "a batch deletes before it settles",
+        "flow/together.py",
+        "        plain = [(attempt, plain_success(attempt.assignment, ended)) for attempt, ended in ends]\n",
+        "        self._desk.delete_all([attempt.task.ticket for attempt, _ in ends])\n"
+        "        plain = [(attempt, plain_success(attempt.assignment, ended)) for attempt, ended in ends]\n",
+    ),
+    Mutant(
+        "a refused lease of a batch begins",
+        "flow/together.py",
+        "elif moved is None or moved.run is None or not moved.applied:",
+        "elif moved is None or moved.run is None:",
     ),
     Mutant(
         "no order for the next attempt",
@@ -120,6 +147,7 @@ MUTANTS = (
         "runs/transitions.py",
         'never_leased() if queued else Compare("unstarted", "=", True)),\n        changes={',
         'Compare("fence", ">=", 0)),\n        changes={',
+        killers=DECISIONS,
     ),
     Mutant(
         "take nothing over",
@@ -147,8 +175,16 @@ MUTANTS = (
     Mutant(
         "arm without the transaction",
         "flow/create.py",
-        "revision=plan.revision, entry=plan.entry\n        ):",
-        "revision=plan.revision, entry=None\n        ):\n            services.agenda.put([plan.entry] if plan.entry else [])",
+        """        return services.schedules.arm(
+            plan.head, expected=expected, previous=plan.closed, revision=plan.revision, entry=plan.entry, token=token
+        )
+""",
+        """        armed = services.schedules.arm(
+            plan.head, expected=expected, previous=plan.closed, revision=plan.revision, entry=None, token=token
+        )
+        services.agenda.put([plan.entry] if armed and plan.entry else [])
+        return armed
+""",
     ),
     # The chain.
     Mutant(
@@ -167,7 +203,7 @@ MUTANTS = (
     Mutant(
         "delete before its messages are accepted",
         "flow/handle.py",
-        "finished = [link for link in links if all(order.ref in made.done for order in orders[link.entry.key])]",
+        "finished = [link for link in links if all(order.ref in made.done for order in link.orders)]",
         "finished = list(links)",
     ),
     Mutant("done although not accepted", "flow/claim.py", "        if accepted:\n", "        if accepted or True:\n"),
