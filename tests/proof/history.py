@@ -32,6 +32,12 @@ NEAR, FAR = 10 * SECOND, 90 * SECOND  # how far clocks may be off, and how far t
 class History:
     """One seed, one history."""
 
+    expressions: tuple[str, ...] = EXPRESSIONS
+    between: tuple[int, ...] = (0, 1, 10, 60)  # seconds between two acts of owners
+    at_hand = 3  # messages that a worker takes at once
+    crew = 6  # workers at a time
+    together = 0.5  # chance that a worker leases and settles its batch together
+
     def __init__(self, seed: int, faults: Faults) -> None:
         self.stage = Stage(seed, NOON, faults)
         self.seen = Seen(self.stage)
@@ -96,11 +102,11 @@ class History:
             if stage.strikes("doubled tick", stage.faults.doubled):
                 stage.process("ticker", self._tick)
         if not quiet and stage.now >= self.next_act:
-            self.next_act += self.dice.choice([0, 1, 10, 60]) * SECOND
+            self.next_act += self.dice.choice(self.between) * SECOND
             stage.process("owner", self._owner)
         workers = sum(p.name.startswith("worker") and p.wakes <= stage.now for p in stage.processes)
         visible = stage.memory.work.next_visible()
-        if visible is not None and visible <= stage.now and workers < 6 and self.dice.random() < 0.5:
+        if visible is not None and visible <= stage.now and workers < self.crew and self.dice.random() < 0.5:
             stage.process("worker", self._work)
         letters = stage.memory.dead.next_visible()
         if letters is not None and letters <= stage.now and self.dice.random() < 0.1:
@@ -127,7 +133,7 @@ class History:
         )
         vars(worker.desk.heartbeat)["_lock"] = BatonLock(self.stage)
         self.beats[id(process)] = (process, worker, self.stage.now)
-        Hand(worker=worker).work(most=3)
+        Hand(worker=worker, together=self.dice.random() < self.together).work(most=self.at_hand)
 
     def _job(self, ctx: Context, payload: object) -> None:
         for _ in range(self.dice.choice([0, 0, 1, 3])):
@@ -147,7 +153,7 @@ class History:
             self.stage.count("refused acts")
 
     def _act(self, act: str, owner: Scheduler, name: str) -> None:
-        expression, job = self.dice.choice(EXPRESSIONS), "once" if name == "once" else "work"
+        expression, job = self.dice.choice(self.expressions), "once" if name == "once" else "work"
         self.stage.count(act)
         match act:
             case "submit":

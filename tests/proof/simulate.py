@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tests.proof.dense import Dense
 from tests.proof.history import FAR, History
 from tests.proof.rich import Rich
 from tests.proof.shrink import about, shrink
@@ -25,7 +26,7 @@ from tests.proof.stage import CALM, HOSTILE, ROUGH, WILD, Faults
 from tests.unit.backfill.test_interleaving import Filling
 from tests.unit.flow.test_overlap_histories import Exclusive
 
-KINDS: tuple[type[History], ...] = (Rich, History, Rich, Exclusive, Rich, Filling)
+KINDS: tuple[type[History], ...] = (Rich, Dense, Exclusive, Rich, Filling, Dense, History)
 CLASSES: tuple[Faults, ...] = (
     HOSTILE,
     ROUGH,

@@ -50,7 +50,10 @@ class Seen:
         verb, items = detail.verb, detail.items  # type: ignore[attr-defined]
         if verb not in ("lease", "renew", "retry", "release", "continue"):
             return
-        (ref,) = items
+        for ref in items:
+            self._look_at(ref, verb, process)
+
+    def _look_at(self, ref: RunRef, verb: str, process: Process) -> None:
         row = self.stage.memory.row(ref)
         if row is None or not row["fence"]:
             return
