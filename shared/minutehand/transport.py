@@ -1,8 +1,8 @@
 """Requests to DynamoDB and SQS without botocore's serialisers and parsers, which are two thirds of a tick's CPU.
 
 Both speak JSON in which arguments and answers are what botocore's methods take and give (this package sends no binary values, which
-are the difference). Credentials, endpoint, signature, connections and events are botocore's: what hooks into its ``before-send``,
-as moto does, hooks in here.
+are the difference). Credentials, endpoint, connections and events are botocore's: what hooks into its ``before-send``, as moto does,
+hooks in here.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ import random
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from socket import IPPROTO_TCP, TCP_NODELAY
 from threading import Event
 from typing import Any
 from zlib import crc32
 
-from botocore.auth import SigV4Auth
-from botocore.awsrequest import AWSPreparedRequest, AWSRequest
+from botocore.awsrequest import AWSPreparedRequest, HeadersDict
 from botocore.exceptions import ClientError, HTTPClientError, NoCredentialsError
 from botocore.httpsession import URLLib3Session
 from botocore.utils import get_environ_proxies
+
+from minutehand.signature import Signer
 
 _ATTEMPTS = 4  # of one request, in all
 _BASE, _CAP = 0.05, 2.0  # seconds: full-jitter waits before each further attempt
@@ -68,6 +70,7 @@ class Transport:
             max_pool_connections=_CONNECTIONS,
             socket_options=[(IPPROTO_TCP, TCP_NODELAY, 1)],  # else each request waits 40 ms for an acknowledgement
         )
+        self._signer = Signer(self._service, self._region, self._url)
         self._wait = wait or Event().wait
 
     def call(self, operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -119,17 +122,12 @@ class Transport:
         return answer
 
     def _signed(self, name: str, body: bytes) -> AWSPreparedRequest:
-        headers = {
-            "Content-Type": "application/x-amz-json-1.0",
-            "User-Agent": "minutehand",
-            "X-Amz-Target": f"{SERVICES[self._service]}.{name}",
-        }
         credentials = self._session.get_credentials()
         if credentials is None:
             raise NoCredentialsError
-        request = AWSRequest("POST", self._url, headers=headers, data=body)
-        SigV4Auth(credentials.get_frozen_credentials(), self._service, self._region).add_auth(request)
-        return request.prepare()
+        target, now = f"{SERVICES[self._service]}.{name}", datetime.now(UTC)
+        headers = self._signer.headers(target, body, credentials.get_frozen_credentials(), now)
+        return AWSPreparedRequest("POST", self._url, HeadersDict(headers), body, stream_output=False)
 
     def _error(self, name: str, answer: _Answer) -> ClientError:
         """The error that an answer is, with all that came with it: the old item, the reasons of a transaction."""

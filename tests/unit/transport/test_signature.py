@@ -1,0 +1,56 @@
+"""Our signatures are botocore's."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import botocore.auth
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import ReadOnlyCredentials
+from minutehand.signature import Signer
+
+NOW = datetime(2026, 11, 21, 6, 0, 59, tzinfo=UTC)
+ANYBODY = ReadOnlyCredentials("AKIAEXAMPLE", "secret/with+signs", None)
+URLS = [
+    "https://dynamodb.eu-central-1.amazonaws.com/",
+    "https://dynamodb.eu-central-1.amazonaws.com:443/",
+    "http://127.0.0.1:4566/",
+    "http://LocalHost:80/",
+    "https://gateway.example:8443/aws/dynamo~db/",
+    "http://[::1]:4566/",
+]
+
+
+def botocores(url: str, target: str, body: bytes, credentials: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(botocore.auth, "get_current_datetime", lambda: NOW)
+    headers = {"Content-Type": "application/x-amz-json-1.0", "User-Agent": "minutehand", "X-Amz-Target": target}
+    request = AWSRequest("POST", url, headers=headers, data=body)
+    SigV4Auth(credentials, "dynamodb", "eu-central-1").add_auth(request)
+    return str(request.headers["Authorization"])
+
+
+@pytest.mark.parametrize("url", URLS)
+@pytest.mark.parametrize("credentials", [ANYBODY, ANYBODY._replace(token="session+token/==")])
+@pytest.mark.parametrize("body", [b"{}", '{"name":"Ünïcode 🕰"}'.encode()])
+def test_a_signature_is_what_botocore_would_sign(
+    url: str, credentials: ReadOnlyCredentials, body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = "DynamoDB_20120810.BatchExecuteStatement"
+    headers = Signer("dynamodb", "eu-central-1", url).headers(target, body, credentials, NOW)
+    assert headers["Authorization"] == botocores(url, target, body, credentials, monkeypatch)
+    assert headers.get("X-Amz-Security-Token") == credentials.token
+
+
+def test_the_key_follows_the_day_and_the_credentials() -> None:
+    def signature(signer: Signer, credentials: ReadOnlyCredentials, now: datetime) -> str:
+        return signer.headers("t", b"{}", credentials, now)["Authorization"]
+
+    kept = Signer("sqs", "eu-central-1", URLS[0])
+    for credentials in (ANYBODY, ANYBODY._replace(secret_key="rotated")):
+        for now in (NOW, NOW.replace(day=22)):
+            assert signature(kept, credentials, now) == signature(
+                Signer("sqs", "eu-central-1", URLS[0]), credentials, now
+            )
