@@ -42,6 +42,7 @@ _THROTTLES = frozenset(
         "TransactionInProgressException",
     }
 )
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 SERVICES = {"dynamodb": "DynamoDB_20120810", "sqs": "AmazonSQS"}  # what speaks JSON: the prefix of its operations
 
 
@@ -79,7 +80,7 @@ class Transport:
         if name == "TransactWriteItems":  # so that a repeated request is recognised
             arguments = {"ClientRequestToken": uuid.uuid4().hex, **arguments}
         arguments = self._provided(name, arguments)
-        body = json.dumps(arguments, separators=(",", ":")).encode()
+        body = _encode(arguments).encode()
         answer = self._send(name, body)
         parsed: dict[str, Any] = json.loads(answer.content) if answer.content else {}
         self._events.emit(

@@ -10,7 +10,6 @@ its message goes; what a batch did not settle is settled by itself, with the pat
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -89,7 +88,7 @@ class _Together:
     def __init__(self, worker: Worker, tasks: Sequence[Task], report: Report) -> None:
         self._worker, self._tell = worker, report
         self._desk, self._ledger = worker.desk, worker.desk.services.ledger
-        self._changed = threading.Condition()
+        self._changed = tasks[0].ticket.changed  # that of all of them: they were taken in hand together
         self._open = {task.ticket: task for task in tasks}  # those that were not reported yet
 
     def _report(self, done: Sequence[tuple[Task, Outcome]]) -> None:
@@ -117,8 +116,6 @@ class _Together:
 
     def lease_all(self, admitted: Sequence[Admitted]) -> list[Attempt]:
         """The attempts that begin. One whose lease is refused goes on by itself, and asks again as if it had been alone."""
-        for each in admitted:
-            each.task.ticket.changed = self._changed
         answers = self._answers([each for each in admitted if not each.task.ticket.lost])
         attempts = []
         for each in admitted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -75,7 +76,8 @@ class Worker:
         decoded = [(delivery, *_decode(delivery)) for delivery in deliveries]
         messages = [m for _, m, _ in decoded if m is not None]
         tasks = []
-        tickets = [Ticket(d.receipt, m.run if m else RunRef("", "")) for d, m, _ in decoded]
+        changed = threading.Condition()  # one for those that run side by side; who goes alone has one of its own
+        tickets = [Ticket(d.receipt, m.run if m else RunRef("", ""), changed=changed) for d, m, _ in decoded]
         self.desk.heartbeat.take(tickets)
         revisions = self._revisions(messages)
         for ticket, (delivery, message, problem) in zip(tickets, decoded, strict=True):
@@ -99,6 +101,7 @@ class Worker:
         return self.shielded(task, lambda: self._in_turn(task))
 
     def _in_turn(self, task: Task) -> Outcome:
+        task.ticket.changed = threading.Condition()
         with self.turns.of(task.delivery.receives) as may_run:
             if not may_run:
                 return self.desk.kept(task.ticket, "other_suspect_runs", task.message, after=_SOON)

@@ -101,7 +101,8 @@ class Policies:
 
     def overridden(self, overrides: Overrides) -> Self:
         """These policies with what a schedule or submission says instead."""
-        return replace(self, **{name: value for name, value in vars(overrides).items() if value is not None})
+        given = {name: value for name, value in vars(overrides).items() if value is not None}
+        return replace(self, **given) if given else self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,13 +128,15 @@ class Overrides:
     @classmethod
     def parse(cls, text: str | None) -> Overrides:
         """The reverse of ``encode``."""
-        return cls.from_dict(json.loads(text)) if text else cls()
+        return cls.from_dict(json.loads(text)) if text else _NOTHING
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Overrides:
         """The reverse of ``as_dict``; keys of a later release are passed over."""
+        if not given:
+            return _NOTHING
         retry = given.get("retry")
-        known = {f.name for f in fields(Retry)}
+        known = {f.name for f in fields(Retry)} if retry else set()
         return cls(
             delivery=Delivery(given["delivery"]) if "delivery" in given else None,
             start=Start(given["start"]) if "start" in given else None,
@@ -141,6 +144,9 @@ class Overrides:
             timeout=given.get("timeout"),
             deadline=given.get("deadline"),
         )
+
+
+_NOTHING = Overrides()
 
 
 def overrides(

@@ -100,39 +100,57 @@ def _insert_text(table: str, names: tuple[str, ...], literal: bool) -> str:  # n
 
 def update_statement(table: str, ref: RunRef, transition: Transition, *, returning: bool = False) -> dict[str, Any]:
     """A transition with plain changes and a guard of ANDed clauses as a PartiQL statement; ``returning`` the new row."""
-    parameters: list[dict[str, Any]] = []
-    text = [f'UPDATE "{table}"']
-    for name, change in transition.changes.items():
-        if change is None:
-            text.append(f'REMOVE "{name}"')
-        elif isinstance(change, (Plus, Once)):
-            raise TypeError(f"transition {transition.name} cannot be batched: {name} depends on the row")
-        else:
-            text.append(f'SET "{name}"=?')
-            parameters.append(encode(change))
-    text.append('WHERE "owner"=? AND "key"=? AND')
-    parameters += [{"S": ref.owner}, {"S": ref.key}]
-    text.append(_partiql(transition.guard, parameters))
-    if returning:
-        text.append("RETURNING ALL NEW *")
+    parameters = [
+        encode(_plain(name, change, transition)) for name, change in transition.changes.items() if change is not None
+    ]
+    parameters += ({"S": ref.owner}, {"S": ref.key})
+    conditions: list[tuple[str, str, int]] = []
+    _collect(transition.guard, conditions, parameters)
+    changed = tuple([(name, change is None) for name, change in transition.changes.items()])
     return {
-        "Statement": " ".join(text),
+        "Statement": _update_text(table, changed, tuple(conditions), returning),
         "Parameters": parameters,
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
 
 
-def _partiql(clause: Clause, parameters: list[dict[str, Any]]) -> str:
-    match clause:
-        case Compare(attribute, symbol, value):
-            parameters.append(encode(value))
-            return f'"{attribute}" {symbol} ?'
-        case OneOf(attribute, values):
-            parameters += [encode(value) for value in values]
-            return f'"{attribute}" IN [{", ".join("?" for _ in values)}]'
-        case Absent(attribute):
-            return f'"{attribute}" IS MISSING'
-        case Every(parts):
-            return " AND ".join(_partiql(part, parameters) for part in parts)
-        case Either():
-            raise TypeError("a batched guard has no alternatives: not every engine reads OR beside the key")
+def _plain(name: str, change: Change, transition: Transition) -> Value:
+    if isinstance(change, (Plus, Once)) or change is None:
+        raise TypeError(f"transition {transition.name} cannot be batched: {name} depends on the row")
+    return change
+
+
+def _collect(clause: Clause, conditions: list[tuple[str, str, int]], parameters: list[dict[str, Any]]) -> None:
+    """The conditions of a guard as attribute, operator and number of parameters; and the parameters."""
+    if isinstance(clause, Compare):
+        conditions.append((clause.attribute, clause.operator, 1))
+        parameters.append(encode(clause.value))
+    elif isinstance(clause, Every):
+        for part in clause.parts:
+            _collect(part, conditions, parameters)
+    elif isinstance(clause, Absent):
+        conditions.append((clause.attribute, "IS MISSING", 0))
+    elif isinstance(clause, OneOf):
+        conditions.append((clause.attribute, "IN", len(clause.values)))
+        parameters += [encode(value) for value in clause.values]
+    else:
+        raise TypeError("a batched guard has no alternatives: not every engine reads OR beside the key")
+
+
+@lru_cache(maxsize=64)
+def _update_text(
+    table: str,
+    changed: tuple[tuple[str, bool], ...],
+    conditions: tuple[tuple[str, str, int], ...],
+    returning: bool,  # noqa: FBT001 (a cache key)
+) -> str:
+    sets = (f'REMOVE "{name}"' if removed else f'SET "{name}"=?' for name, removed in changed)
+    guards = (f' AND "{attribute}" {_compared(operator, count)}' for attribute, operator, count in conditions)
+    asked = " RETURNING ALL NEW *" if returning else ""
+    return f'UPDATE "{table}" {" ".join(sets)} WHERE "owner"=? AND "key"=?{"".join(guards)}{asked}'
+
+
+def _compared(operator: str, count: int) -> str:
+    if operator == "IN":
+        return f"IN [{', '.join('?' * count)}]"
+    return f"{operator} ?" if count else operator
