@@ -6,7 +6,7 @@ from typing import Any
 
 from minutehand.flow.ports import Moved, Services
 from minutehand.model.run import Run
-from minutehand.runs.transitions import lease
+from minutehand.runs.transitions import Transition, lease
 
 from tests.builders import NOON
 
@@ -26,6 +26,19 @@ def try_lease(services: Services, run: Run, *, now: int | None = None, **changes
     return services.ledger.move(run.ref, lease(**(given | changes)))
 
 
+def first_lease(now: int = NOON, **changes: Any) -> Transition:
+    """As batches of leases are made of."""
+    given: dict[str, Any] = {
+        "revision": 1,
+        "now": now,
+        "token": "t1",
+        "worker": "w1",
+        "max_attempts": 3,
+        "steal": False,
+    }
+    return lease(**(given | changes), first=True)
+
+
 def lease_of(services: Services, run: Run, **changes: Any) -> Run:
     """The run as leased."""
     moved = try_lease(services, run, **changes)
@@ -34,4 +47,4 @@ def lease_of(services: Services, run: Run, **changes: Any) -> Run:
     return moved.run
 
 
-__all__ = ["HOUR", "NOON", "lease_of", "try_lease"]
+__all__ = ["HOUR", "NOON", "first_lease", "lease_of", "try_lease"]

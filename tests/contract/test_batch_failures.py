@@ -27,7 +27,7 @@ from minutehand.testing.process import Hand, make_worker
 
 from tests.builders import NOON, a_definition, a_head, a_message, a_one_off, a_revision, a_run, an_entry
 from tests.contract.conftest import Engine, _wired
-from tests.contract.steps import HOUR, lease_of
+from tests.contract.steps import HOUR, first_lease, lease_of
 from tests.contract.throttle import Throttle, answer_lost, throttled
 
 PER_STATEMENT = (
@@ -112,6 +112,21 @@ def test_throttled_moves_are_made_later_or_not_answered(cloud: Engine) -> None:
     left = cloud.services.ledger.read(some[3].ref)
     assert left is not None
     assert left.state is RunState.QUEUED
+
+
+def test_throttled_leases_are_taken_later_or_not_answered(cloud: Engine) -> None:
+    some = runs(12)
+    cloud.services.ledger.claim(some)
+    leases = [(run.ref, first_lease(NOON + HOUR)) for run in some]
+    with throttled(cloud.clients, Throttle("BatchExecuteStatement", every_third)):
+        answers = cloud.services.ledger.lease_all(leases[:6])
+    assert [moved.applied for moved in answers.values()] == [True] * 6
+    with throttled(cloud.clients, Throttle("BatchExecuteStatement", for_ever(some[7].ref.key))):
+        answers = cloud.services.ledger.lease_all(leases[6:])
+    assert set(answers) == {run.ref for run in some[6:]} - {some[7].ref}
+    left = cloud.services.ledger.read(some[7].ref)
+    assert left is not None
+    assert (left.state, left.fence) == (RunState.QUEUED, 0)
 
 
 def test_waits_between_rounds_grow_and_differ() -> None:
@@ -279,6 +294,15 @@ def test_a_lease_whose_answer_was_lost_is_held(cloud: Engine) -> None:
         leased = lease_of(cloud.services, run)
     assert len(sent) == 1
     assert (leased.fence, leased.attempt) == (1, 1), "once"
+
+
+def test_a_batch_of_leases_whose_answer_was_lost_is_held(cloud: Engine) -> None:
+    some = runs(3)
+    cloud.services.ledger.claim(some)
+    with lost(cloud, "BatchExecuteStatement") as sent:
+        answers = cloud.services.ledger.lease_all([(run.ref, first_lease(NOON + HOUR)) for run in some])
+    assert len(sent) == 1
+    assert [(m.applied, m.run.fence, m.run.attempt) for m in answers.values() if m.run] == [(True, 1, 1)] * 3, "once"
 
 
 def test_moves_whose_answer_was_lost_count_as_applied(cloud: Engine) -> None:

@@ -25,7 +25,7 @@ from minutehand.runs.transitions import (
 
 from tests.builders import BOOM, NOON, a_one_off, a_run
 from tests.contract.conftest import Engine
-from tests.contract.steps import HOUR, lease_of, try_lease
+from tests.contract.steps import HOUR, first_lease, lease_of, try_lease
 
 LATER = NOON + HOUR
 OVER = NOON + LEASE + SKEW + 1  # the first instant at which a lease taken at NOON is abandoned
@@ -64,6 +64,43 @@ def test_no_lease_before_its_time(services: Services, run: Run) -> None:
 @pytest.mark.parametrize("other", [0, 2])
 def test_no_lease_for_another_revision(services: Services, run: Run, other: int) -> None:
     assert not try_lease(services, run, revision=other).applied
+
+
+def test_leases_of_a_batch_are_answered_each_for_itself(services: Services) -> None:
+    """30 are more than one request takes."""
+    many = [a_run(NOON + i * SECOND) for i in range(30)]
+    early, held, gone = a_run(NOON + HOUR), a_run(NOON - SECOND), a_run(NOON - 2 * SECOND)
+    services.ledger.claim([*many, early, held])
+    lease_of(services, held, token="another")
+    wanted = [*many, early, held, gone]
+    answers = services.ledger.lease_all([(run.ref, first_lease(NOON + MINUTE)) for run in wanted])
+    assert {ref for ref, moved in answers.items() if moved.applied} == {run.ref for run in many}
+    for run in many:
+        leased = answers[run.ref].run
+        assert leased == services.ledger.read(run.ref)
+        assert leased is not None
+        assert (leased.state, leased.fence, leased.attempt, leased.slices) == (RunState.RUNNING, 1, 1, 0)
+        assert (leased.started_at, leased.lease_until) == (NOON + MINUTE, NOON + MINUTE + LEASE)
+    for run in (early, held, gone):
+        assert answers[run.ref].run == services.ledger.read(run.ref)
+
+
+def test_the_same_batch_of_leases_twice_is_one_lease_each(services: Services) -> None:
+    runs = [a_run(NOON + i * SECOND) for i in range(3)]
+    services.ledger.claim(runs)
+    leases = [(run.ref, first_lease(NOON + MINUTE, token=f"t{i}")) for i, run in enumerate(runs)]
+    assert services.ledger.lease_all(leases) == services.ledger.lease_all(leases)
+    others = [(ref, first_lease(NOON + MINUTE, token="other")) for ref, _ in leases]
+    assert not any(moved.applied for moved in services.ledger.lease_all(others).values())
+
+
+def test_a_batch_leases_only_what_nobody_has_had(services: Services, run: Run) -> None:
+    lease_of(services, run)
+    services.ledger.move(run.ref, release(fence=1, now=NOON))
+    (moved,) = services.ledger.lease_all([(run.ref, first_lease(LATER))]).values()
+    assert not moved.applied
+    assert moved.run is not None
+    assert (moved.run.state, moved.run.fence) == (RunState.RETRYING, 1)
 
 
 def test_no_lease_on_a_run_that_is_not_there(services: Services) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.publish import fire_message, publish
@@ -30,7 +31,7 @@ class Order:
     revision: Revision
     fire: int  # UTC ms
 
-    @property
+    @cached_property
     def ref(self) -> RunRef:
         return fire_ref(self.revision.owner, self.fire)
 

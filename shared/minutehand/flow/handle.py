@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from minutehand.errors import Unavailable
 from minutehand.flow.claim import Materialised, Order, materialise
@@ -57,7 +58,7 @@ class _Link:
     revision: Revision
     step: Step
 
-    @property
+    @cached_property
     def orders(self) -> list[Order]:
         return [Order(self.revision, fire) for fire in self.step.fires]
 

@@ -45,11 +45,11 @@ def plan_step(revision: Revision, *, after: int, now: int, oldest: int, reach: i
         return Step(passed=tuple(passed), fires=(), following=following, exhausted=fire is None, cut=fire is not None)
     floor = passed[-1] if passed else floor
     near = revision.bound(now + LOOKAHEAD)
-    fires, fire = _collect(table, floor, near, LARGEST)
+    fires, fire = _collect(table, fire, near, LARGEST)
     cut = fire is not None and fire <= near
     if fires and fire is not None and not cut:
         for end in _further(near, fire, revision.bound(now + reach)):
-            more, beyond = _collect(table, fires[-1], end, SHARED - len(fires) + 1)
+            more, beyond = _collect(table, fire, end, SHARED - len(fires) + 1)
             if len(fires) + len(more) <= SHARED:
                 fires, fire = fires + more, beyond
                 break
@@ -66,7 +66,7 @@ def _passed(table: Timetable, after: int, upto: int, now: int, options: Options)
     missed = now - MISSED
     too_old = min(missed, now - int(options.catch_up_window * SECOND))
     before = too_old if options.catch_up is CatchUp.ALL else missed
-    passed, fire = _collect(table, after, min(upto, before - 1), LARGEST_GAP)
+    passed, fire = _collect(table, table.next(after), min(upto, before - 1), LARGEST_GAP)
     all_seen = fire is None or fire > upto or fire >= before
     if options.catch_up is CatchUp.LATEST and all_seen and passed and passed[-1] >= too_old:
         fire = passed.pop()
@@ -78,10 +78,9 @@ def timetable_of(revision: Revision) -> Timetable:
     return timetable(revision.definition.rule, anchor=revision.counts_from, key=revision.owner)
 
 
-def _collect(table: Timetable, after: int, upto: int, most: int) -> tuple[list[int], int | None]:
-    """Fires in ``(after, upto]``, ``most`` of them; and the one that follows, if any."""
+def _collect(table: Timetable, fire: int | None, upto: int, most: int) -> tuple[list[int], int | None]:
+    """``fire`` and those after it up to ``upto``, ``most`` of them; and the one that follows, if any."""
     fires: list[int] = []
-    fire = table.next(after)
     while fire is not None and fire <= upto and len(fires) < most:
         fires.append(fire)
         fire = table.next(fire)

@@ -18,6 +18,9 @@ _LARGEST = 10**15  # beyond every UTC ms, revision and fence
 SCHEMA = 1  # raised when an older reader would misunderstand; a reader hides what is newer than itself
 
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode  # made once: json.dumps would make one a message
+
+
 class Unreadable(MinutehandError):
     """A queue message that is not one of Minutehand's."""
 
@@ -72,7 +75,7 @@ class Message:
             "backfill": self.backfill,
         }
         body |= {name: value for name, value in optional.items() if value}
-        text = json.dumps(body, separators=(",", ":"))
+        text = _encode(body)
         return text if self.payload is None else f'{text[:-1]},"payload":{self.payload}}}'
 
 

@@ -68,13 +68,18 @@ class Options:
     @classmethod
     def parse(cls, text: str | None) -> Options:
         """The reverse of ``encode``; keys of a later release are passed over."""
+        if not text:
+            return _NOTHING_SAID
         known = {f.name for f in fields(cls)}
-        return cls() if not text else changed(cls(), {k: v for k, v in json.loads(text).items() if k in known})
+        return changed(cls(), {k: v for k, v in json.loads(text).items() if k in known})
 
     @property
     def is_exclusive(self) -> bool:
         """Whether a run may have to wait for others of its schedule."""
         return self.overlap is not Overlap.ALLOW or self.max_running is not None
+
+
+_NOTHING_SAID = Options()
 
 
 class OptionWords(TypedDict, total=False):

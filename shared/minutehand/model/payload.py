@@ -11,9 +11,13 @@ from typing import Any
 _UNSENDABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")
 
 
+_compact: dict[str, Any] = {"separators": (",", ":"), "allow_nan": False, "ensure_ascii": False}
+_encode, _encode_sorted = (json.JSONEncoder(sort_keys=by_key, **_compact).encode for by_key in (False, True))
+
+
 def json_text(value: Any, *, sort_keys: bool = False) -> str:
     """JSON that tables and queues take. Raises ValueError or TypeError for what JSON cannot say, NaN included."""
-    text = json.dumps(value, sort_keys=sort_keys, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    text = (_encode_sorted if sort_keys else _encode)(value)
     return text if text.isascii() else _UNSENDABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 
 from minutehand.model.names import schedule_owner
 from minutehand.model.options import Options
@@ -79,11 +80,11 @@ class Revision:
     closed_by: ClosedBy | None = None  # set once, together with active_until
     failing: int = 0  # 1 while an incident goes on: workers see it with the revision, for free, and report a success
 
-    @property
+    @cached_property
     def owner(self) -> str:
         return schedule_owner(self.tenant, self.name)
 
-    @property
+    @cached_property
     def id(self) -> str:
         """``tenant/name#number``: the id of its chain entries."""
         return f"{self.owner}#{self.number}"

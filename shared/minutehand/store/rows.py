@@ -45,18 +45,13 @@ def encode(value: Value) -> dict[str, Any]:
     return {"BOOL": value} if kind is bool else {"S": str(value)}
 
 
-def decode(attribute: Mapping[str, Any]) -> Value:
-    """The reverse of ``encode``."""
-    ((kind, value),) = attribute.items()
-    return int(value) if kind == "N" else value
-
-
 def to_item(row: Mapping[str, Value]) -> Item:
     return {name: encode(value) for name, value in row.items()}
 
 
 def to_row(item: Mapping[str, Mapping[str, Any]]) -> dict[str, Value]:
-    return {name: decode(attribute) for name, attribute in item.items()}
+    """The reverse of ``to_item``."""
+    return {name: int(v) if kind == "N" else v for name, attribute in item.items() for kind, v in attribute.items()}
 
 
 def run_row(run: Run) -> dict[str, Value]:
