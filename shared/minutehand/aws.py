@@ -94,11 +94,18 @@ def new_session() -> botocore.session.Session:
 class Client:
     """A client as boto3 makes it, whose errors are ours. Clients that share a ``session`` are made in one thread."""
 
-    def __init__(self, service: str, settings: Settings, session: botocore.session.Session | None = None) -> None:
+    def __init__(
+        self,
+        service: str,
+        settings: Settings,
+        session: botocore.session.Session | None = None,
+        *,
+        config: Config | None = None,
+    ) -> None:
         session = session or new_session()
         try:
             self.raw: Any = session.create_client(
-                service, endpoint_url=settings.endpoint, region_name=settings.region, config=_CONFIG
+                service, endpoint_url=settings.endpoint, region_name=settings.region, config=_CONFIG if config is None else _CONFIG.merge(config)
             )
         except (NoRegionError, ValueError) as problem:
             raise Misconfigured(

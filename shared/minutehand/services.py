@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 from minutehand.aws import Backoff, Client, new_session
 from minutehand.flow.ports import Services
@@ -37,7 +36,7 @@ def connect(settings: Settings, *, backoff: Backoff | None = None) -> Services:
         dead_index=DynamoDeadIndex(dynamodb, settings.table("runs"), backoff=backoff),
         records=DynamoRecords(dynamodb, settings.table("runs")),
         payloads=BucketPayloads(lambda: Client("s3", settings, session), settings.bucket),
-        notices=SnsNotices(lambda region: Client("sns", replace(settings, region=region), new_session())),
+        notices=SnsNotices(settings),
         retention=retention,
     )
 

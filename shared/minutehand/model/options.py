@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
@@ -15,6 +16,7 @@ from minutehand.model.queue import check_queue
 
 DAY = 86_400.0  # seconds
 LONGEST = 400 * DAY  # of any length of time here
+_TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}(\.fifo)?")
 LARGEST_BUFFER = 1_000  # runs that may wait for another to end
 
 
@@ -156,7 +158,7 @@ def _notice(field: str, value: object) -> str | None:
     if isinstance(value, str) and value.startswith("job:"):
         check_name(value.removeprefix("job:"), field)
         return value
-    if isinstance(value, str) and value.startswith("arn:") and ":sns:" in value:
+    if isinstance(value, str) and _TOPIC.fullmatch(value):
         return value
     raise InvalidInput(field, value, "is no place for a notice", 'use the ARN of an SNS topic, or "job:NAME" of a job')
 

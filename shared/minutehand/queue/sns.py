@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
+
+from botocore.config import Config
 
 from minutehand.aws import Client
 from minutehand.model.notice import Notice
+from minutehand.settings import Settings
 
+# The ticker waits for it, and comes again in a minute: better soon than long.
+_IMPATIENT = Config(retries={"mode": "standard", "total_max_attempts": 2}, connect_timeout=2, read_timeout=4)
 _FIFO = ".fifo"
 
 
 class SnsNotices:
     """Topics of any region. A client is made when the first notice goes there: most processes never tell anybody anything."""
 
-    def __init__(self, connect: Callable[[str], Client]) -> None:
-        self._connect = connect
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._clients: dict[str, Client] = {}
 
     def publish(self, topic: str, notice: Notice) -> None:
         region = topic.split(":")[3]
         if region not in self._clients:
-            self._clients[region] = self._connect(region)
+            self._clients[region] = Client("sns", replace(self._settings, region=region), config=_IMPATIENT)
         self._clients[region].call("publish", TopicArn=topic, **_letter(notice), **_order(topic, notice))
 
 
