@@ -105,7 +105,10 @@ class Client:
         session = session or new_session()
         try:
             self.raw: Any = session.create_client(
-                service, endpoint_url=settings.endpoint, region_name=settings.region, config=_CONFIG if config is None else _CONFIG.merge(config)
+                service,
+                endpoint_url=settings.endpoint,
+                region_name=settings.region,
+                config=_CONFIG if config is None else _CONFIG.merge(config),
             )
         except (NoRegionError, ValueError) as problem:
             raise Misconfigured(

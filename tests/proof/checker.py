@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from minutehand.model.dead import FAILED
 from minutehand.model.entry import EntryKind
 from minutehand.model.names import fire_ref, parse_run_id
 from minutehand.model.run import Run, RunState
@@ -171,10 +172,10 @@ def _stuck(runs: Iterable[Run], upto: int) -> Iterator[str]:
 
 
 def _unburied(runs: Iterable[Run], upto: int) -> Iterator[str]:
-    """Who is dead is in the undertaker's books."""
+    """Who is dead, lost or expired is in the undertaker's books."""
     for run in runs:
-        if run.due <= upto and run.state is RunState.DEAD and run.buried_at is None:
-            yield f"unburied: {run.ref} is DEAD ({run.reason}) and nobody was told"
+        if run.due <= upto and run.state in FAILED and run.buried_at is None:
+            yield f"unburied: {run.ref} is {run.state} ({run.reason}) and nobody was told"
 
 
 def _dead_chains(memory: Memory) -> Iterator[str]:

@@ -65,7 +65,7 @@ def after_failure(head: Head, dead: DeadRun, *, success: int | None, most: int |
     """A run failed for good, as is heard now. ``success``: UTC ms of the last success that is known; ``most``: pause after so many."""
     if success is None:
         return _failed(head, dead, most)
-    if success < dead.ended_at:
+    if success <= dead.ended_at:
         before = after_success(head, success)
         failed = _failed(before.head, dead, most)
         return Judged(head=failed.head, happened=(*before.happened, *failed.happened))

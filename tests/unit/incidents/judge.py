@@ -1,0 +1,77 @@
+"""What must hold of incidents, by the ledger alone: who failed is listed once, and what was written down for an owner was told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from minutehand.model.dead import FAILED, DeadRun
+from minutehand.model.moment import DAY
+from minutehand.model.notice import Notice, NoticeKind
+from minutehand.model.run import Run, RunState
+from minutehand.testing import Memory
+
+BEGIN = (NoticeKind.FAILURE, NoticeKind.NO_SUCCESS)
+
+
+def listed(memory: Memory, now: int) -> list[DeadRun]:
+    index = memory.connect().dead_index
+    return list(index.read("acme", after=now - 3 * DAY, upto=now + DAY, only=None, before=None, page=None))
+
+
+def counted(memory: Memory, owner: str) -> list[Run]:
+    """The runs that say how a schedule does, in the order in which they ended; of two at the same time the failed one is later."""
+    said = FAILED | {RunState.SUCCEEDED}
+    runs = [run for run in memory.runs(owner) if run.state in said and run.backfill is None]
+    return sorted(runs, key=lambda run: (run.ended_at or 0, run.state is not RunState.SUCCEEDED))
+
+
+def in_a_row(runs: list[Run]) -> int:
+    """How many of the last ones failed."""
+    row = 0
+    for run in runs:
+        row = 0 if run.state is RunState.SUCCEEDED else row + 1
+    return row
+
+
+def told_wrongly(memory: Memory, owners: list[str], now: int) -> Iterator[str]:
+    """Whatever happened."""
+    failed = {run.ref for run in memory.runs() if run.state in FAILED}
+    lines = Counter(line.run for line in listed(memory, now))
+    yield from (f"{ref} is listed {lines[ref]} times" for ref in failed if lines[ref] != 1)
+    yield from (f"{ref} is listed and did not fail" for ref in lines.keys() - failed)
+    told = [published.notice for published in memory.published]
+    for owner in owners:
+        yield from _untold(memory, owner, {notice.token for notice in told})
+    yield from _incidents(told)
+    runs = {str(run.ref): run for run in memory.runs()}
+    yield from (f"{notice.text} But {notice.run} is no such run" for notice in told if not _is_so(notice, runs))
+
+
+def _untold(memory: Memory, owner: str, tokens: set[str]) -> Iterator[str]:
+    """A notice that was written down is told."""
+    for record in memory.connect().records.listed(owner, "~notice~"):
+        notice = Notice.of(record.body["notice"])
+        if notice.token not in tokens:
+            yield f"not told: {notice.text}"
+
+
+def _incidents(told: list[Notice]) -> Iterator[str]:
+    """Each begins once and ends once, whatever is repeated."""
+    different = {notice.token: notice for notice in told}.values()
+    of_incident: dict[tuple[str, str], list[Notice]] = {}
+    for notice in different:
+        of_incident.setdefault((notice.owner, notice.incident), []).append(notice)
+    for (owner, incident), notices in of_incident.items():
+        kinds = Counter(notice.kind for notice in notices)
+        if sum(kinds[kind] for kind in BEGIN) != 1 or kinds[NoticeKind.RECOVERY] > 1:
+            yield f"{incident} of {owner} was told as {dict(kinds)}"
+
+
+def _is_so(notice: Notice, runs: dict[str, Run]) -> bool:
+    if notice.run is None:
+        return notice.kind is NoticeKind.NO_SUCCESS
+    run = runs.get(notice.run)
+    if run is None or run.state != notice.state:
+        return False
+    return (run.state is RunState.SUCCEEDED) == (notice.kind is NoticeKind.RECOVERY)
