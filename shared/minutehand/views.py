@@ -51,7 +51,7 @@ class FailedAttempt:
 
     number: int  # 1, 2, 3 …
     worker: str  # which process
-    started_at: datetime  # UTC: when its lease was last renewed or taken
+    started_at: datetime  # UTC: when its lease was taken
     ended_at: datetime  # UTC
     error_type: str  # class of the exception
     error: str  # its message

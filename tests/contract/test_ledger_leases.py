@@ -259,7 +259,9 @@ def test_exhaustion_needs_spent_attempts_and_an_abandoned_lease(services: Servic
     lease_of(services, run, max_attempts=1)
 
     def spent(now: int, attempts: int = 1, fence: int = 1) -> bool:
-        end = exhaust(now=now, expires=LATER, max_attempts=attempts, fence=fence, reason="worker vanished")
+        end = exhaust(
+            now=now, expires=LATER, max_attempts=attempts, fence=fence, reason="worker vanished", failure=None
+        )
         return services.ledger.move(run.ref, end).applied
 
     assert not spent(OVER - 1)

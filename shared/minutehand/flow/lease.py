@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from minutehand.errors import Unavailable
 from minutehand.flow.admit import postponed
+from minutehand.flow.attempts import record
 from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
 from minutehand.flow.outcome import Outcome
@@ -15,8 +17,8 @@ from minutehand.model.message import Message
 from minutehand.model.moment import SECOND
 from minutehand.model.names import shard_of
 from minutehand.model.policies import Delivery, Policies
-from minutehand.model.run import Run, RunState
-from minutehand.runs.decisions import OnRefusedLease, on_refused_lease
+from minutehand.model.run import Attempt, Run, RunState
+from minutehand.runs.decisions import OnRefusedLease, on_refused_lease, vanished
 from minutehand.runs.transitions import LEASE, SKEW, cancel_waiting, exhaust, lease, lose
 
 log = logging.getLogger(__name__)
@@ -31,6 +33,7 @@ def take_lease(desk: Desk, ticket: Ticket, message: Message, body: str, policies
     at_most_once = policies.delivery is Delivery.AT_MOST_ONCE
     watch = _watch(desk, message, token) if at_most_once else None
     ticket.gone = at_most_once  # before there is a lease to give back
+    abandoned: Attempt | None = None  # whoever had the run and vanished: it is taken only when that was read
     for _ in range(_TRIES):
         if ticket.lost:  # this process stops and has shown the message to others
             desk.heartbeat.let_go(ticket)
@@ -44,17 +47,20 @@ def take_lease(desk: Desk, ticket: Ticket, message: Message, body: str, policies
                 token=token,
                 worker=desk.name,
                 max_attempts=policies.max_attempts,
-                steal=not at_most_once,
+                steal=abandoned is not None and not at_most_once,
             ),
         )
         if moved.applied and moved.run is not None:
             ticket.fence = moved.run.fence
+            if abandoned is not None and moved.run.fence == abandoned.fence + 1:
+                record(abandoned, desk.services.ledger)
             if watch is not None and desk.clock() > watch.due - 2 * SKEW:  # we stalled; the ticker may have dropped it
                 _watch(desk, message, token)
             return moved.run
         outcome = after_refusal(desk, ticket, message, body, policies, moved.run, now)
         if outcome is not None:
             return outcome
+        abandoned = None if moved.run is None else vanished(moved.run, now)
     return desk.kept(ticket, "contended", message, after=AGAIN)
 
 
@@ -102,7 +108,7 @@ def _end(
 ) -> Outcome | None:
     """The run can have no further attempt: record its end. None if it moved meanwhile."""
     now = desk.clock()
-    expires = desk.expires(now)
+    expires, last = desk.expires(now), vanished(run, now)
     match action:
         case OnRefusedLease.LOSE:
             transition = lose(now=now, expires=expires, token=run.lease_token or "")
@@ -110,13 +116,21 @@ def _end(
             transition = cancel_waiting(now=now, expires=expires, reason="requested")
         case _:
             reason = "worker vanished in the last attempt"
-            desk.bury(body, run.fence, reason, run.failure)
+            failure = run.failure if last is None else last.failure
+            desk.bury(body, run.fence, reason, failure)
             transition = exhaust(
-                now=now, expires=expires, max_attempts=policies.max_attempts, fence=run.fence, reason=reason
+                now=now,
+                expires=expires,
+                max_attempts=policies.max_attempts,
+                fence=run.fence,
+                reason=reason,
+                failure=failure,
             )
     moved = desk.services.ledger.move(run.ref, transition)
     if not moved.applied or moved.run is None:
         return None
+    if last is not None:
+        record(replace(last, next_attempt_at=None), desk.services.ledger)
     if moved.run.state is RunState.LOST:
         report(moved.run, desk.services)
     desk.delete(ticket)

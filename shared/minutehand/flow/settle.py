@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.flow.assignment import Abandoned, Assignment, Cancelled, Ended, Failed, Returned, SliceEnded
+from minutehand.flow.attempts import record
 from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
 from minutehand.flow.outcome import Outcome
@@ -15,7 +16,7 @@ from minutehand.model.message import INLINE_PAYLOAD
 from minutehand.model.moment import SECOND
 from minutehand.model.run import Attempt, Failure, RunState
 from minutehand.runs.decisions import NeverAgain, after_failure
-from minutehand.runs.transitions import LEASE, Transition, cancelled, continue_, die, release, retry, succeed
+from minutehand.runs.transitions import Transition, cancelled, continue_, die, release, retry, succeed
 
 log = logging.getLogger(__name__)
 
@@ -194,15 +195,12 @@ def _record(assignment: Assignment, failure: Failure, now: int, again: int | Non
         number=run.attempt,
         fence=run.fence,
         worker=desk.name,
-        started_at=(run.lease_until or now) - LEASE,
+        started_at=run.leased_at or now,
         ended_at=now,
         failure=failure,
         next_attempt_at=again,
     )
-    try:
-        desk.services.ledger.record(attempt)
-    except Unavailable as problem:
-        log.warning("attempt.not_recorded", extra={"run_id": str(run.ref), "error": str(problem)})
+    record(attempt, desk.services.ledger)
 
 
 def release_ticket(desk: Desk, ticket: Ticket) -> bool:

@@ -62,6 +62,7 @@ class Run:
     lease_until: int | None = None  # UTC ms at which the present lease ends
     lease_token: str | None = None  # who holds it
     started_at: int | None = None  # UTC ms of the first lease
+    leased_at: int | None = None  # UTC ms of the last one
     ended_at: int | None = None  # UTC ms of the terminal transition
     reason: str | None = None  # why it is in this state
     failure: Failure | None = None  # of the last failed attempt

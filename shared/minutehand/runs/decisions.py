@@ -8,9 +8,9 @@ from enum import StrEnum
 
 from minutehand.model.moment import SECOND
 from minutehand.model.policies import Backoff, Delivery, Policies, Retry, Start
-from minutehand.model.run import Failure, Run, RunState
+from minutehand.model.run import Attempt, Failure, Run, RunState
 from minutehand.model.schedule import ClosedBy, Revision
-from minutehand.runs.transitions import SKEW
+from minutehand.runs.transitions import LEASE, SKEW
 
 MAX_DELAY = 900 * SECOND  # the longest that SQS holds a message back
 HOLD = 2 * SECOND  # the longest that a worker waits for a run's instant; earlier messages go back
@@ -161,6 +161,29 @@ def _wait(failure: Failure, attempt: int, retry: Retry, chance: float) -> float:
         case Backoff.FIXED:
             seconds = retry.base
     return min(seconds, retry.cap) * (1 - retry.jitter * chance)
+
+
+def vanished(run: Run, now: int) -> Attempt | None:
+    """The attempt that a run's row still tells of, if its worker vanished in it; None if nobody had the run, or was done with it.
+
+    It ended with the last sign of life, and is followed by another one from ``now`` on (UTC ms), or by none.
+    """
+    if run.state is not RunState.RUNNING or run.lease_until is None:
+        return None
+    alive = run.lease_until - LEASE
+    return Attempt(
+        run=run.ref,
+        number=run.attempt,
+        fence=run.fence,
+        worker=run.worker or "",
+        started_at=alive if run.leased_at is None else run.leased_at,
+        ended_at=alive,
+        failure=Failure(
+            kind="WorkerVanished",
+            message=f"worker {run.worker or '?'} was not heard of for {(now - alive) // SECOND} s: it died, stalled or was cut off",
+        ),
+        next_attempt_at=now,
+    )
 
 
 def stuck(*, checkpointed: bool, slices: int) -> str | None:

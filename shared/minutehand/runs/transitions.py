@@ -267,6 +267,7 @@ def lease(
             "max_attempts": max_attempts,
             "lease_until": now + LEASE,
             "lease_token": token,
+            "leased_at": now,
             "worker": worker,
             "reason": None,
             **({"fence": 1, "attempt": 1, "started_at": now, "slices": 0} if first else counted),
@@ -407,14 +408,16 @@ def expire(*, revision: int, now: int, expires: int) -> Transition:
     )
 
 
-def exhaust(*, now: int, expires: int, max_attempts: int, fence: int, reason: str) -> Transition:
+def exhaust(
+    *, now: int, expires: int, max_attempts: int, fence: int, reason: str, failure: Failure | None
+) -> Transition:
     """An abandoned run has no attempt left: a job that kills its process ends here."""
     spent = Compare("attempt", ">=", max_attempts)
     return Transition(
         name="exhaust",
         to=RunState.DEAD,
         guard=every(either(abandoned(now), ready()), spent, Compare("fence", "=", fence)),
-        changes=_ended(RunState.DEAD, now, expires, reason),
+        changes=_ended(RunState.DEAD, now, expires, reason) | _failed(failure),
         already=every(Compare("state", "=", RunState.DEAD), Compare("fence", "=", fence)),
     )
 

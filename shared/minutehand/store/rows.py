@@ -22,6 +22,7 @@ _NUMBERS = (
     "max_attempts",
     "lease_until",
     "started_at",
+    "leased_at",
     "ended_at",
     "scheduled_at",
     "skipped",

@@ -112,7 +112,7 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
         "hasten": (build(t.hasten, now=NOW), {"retrying", "continued"}),
         "expire": (build(t.expire, revision=2, **end), WAITING | ABANDONED),
         "exhaust": (
-            build(t.exhaust, max_attempts=2, reason="vanished", **end, **fence),
+            build(t.exhaust, max_attempts=2, reason="vanished", failure=None, **end, **fence),
             {"retrying", "continued"} | ABANDONED,
         ),
         "lose": (build(t.lose, token="t1", **end), ABANDONED),
