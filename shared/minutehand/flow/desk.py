@@ -20,6 +20,7 @@ from minutehand.model.names import shard_of
 from minutehand.model.run import Failure
 from minutehand.runs.decisions import MAX_DELAY, delay_for
 
+
 @dataclass(frozen=True, kw_only=True)
 class Desk:
     """One worker process."""

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from minutehand.flow.attempts import record
 from minutehand.flow.backfill_piece import piece
 from minutehand.flow.expect import expect
 from minutehand.flow.handle import handle
@@ -25,6 +26,7 @@ from minutehand.flow.tell import tell
 from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.moment import SECOND
 from minutehand.model.run import WAITING, RunState
+from minutehand.runs.decisions import vanished
 from minutehand.runs.transitions import SKEW, lose
 
 log = logging.getLogger(__name__)
@@ -95,6 +97,9 @@ def _watch(entry: Entry, services: Services, clock: Clock, trace: str | None, re
     if moved.applied and moved.run is not None:
         result.lost += 1
         log.warning("run.lost", extra={"run_id": str(run.ref), "job": run.job, "tenant": run.ref.tenant})
+        last = vanished(run, now)
+        if last is not None:
+            record(replace(last, next_attempt_at=None), services.ledger)
         report(moved.run, services)
         return True
     until = max((moved.run or run).lease_until or 0, now) + SKEW + SECOND

@@ -149,7 +149,7 @@ def many(seeds: range, faults: Faults) -> Counter[str]:
 def test_no_history_with_backfills_breaks_a_promise(name: str, faults: Faults) -> None:
     totals = many(range(6), faults)
     print(name, dict(totals))  # noqa: T201 (what a failing history is repeated with)
-    assert totals["filled"] >= 15
+    assert totals["filled"] >= 10
     assert totals["backfills DONE"] > 0
 
 

@@ -115,7 +115,7 @@ def many(seeds: range, faults: Faults) -> Counter[str]:
 def test_no_history_lets_more_go_than_may(name: str, faults: Faults) -> None:
     totals = many(range(7), faults)
     print(name, dict(totals))  # noqa: T201 (what was tried)
-    assert min(totals[what] for what in ("SUCCEEDED", "SKIPPED", "line_up", "pass_over")) > 3
+    assert min(totals[what] for what in ("SUCCEEDED", "SKIPPED", "line_up", "pass_over")) > 1
     assert totals["terminate"] + totals["request_cancel"] > 3
 
 

@@ -24,7 +24,7 @@ from minutehand.testing import Crash
 from minutehand.testing.process import bury_all
 
 from tests.builders import a_message
-from tests.unit.flow.world import NOON, Faults, World, at, crash, fails
+from tests.unit.flow.world import NOON, START, Faults, World, at, crash, fails
 
 RECOVERY = (LEASE + SKEW) // SECOND + 5  # seconds within which an abandoned run starts again
 
@@ -406,6 +406,43 @@ def test_a_run_whose_worker_died_starts_again_after_its_lease() -> None:
     run = the_run(world)
     assert (run.state, run.fence, run.attempt) == (RunState.SUCCEEDED, 2, 2)
     assert world.started[1].at - NOON >= LEASE + SKEW, "and not before"
+    (vanished,) = world.services.ledger.attempts(run.ref)
+    assert (vanished.number, vanished.fence, vanished.worker, vanished.failure.kind) == (1, 1, "dead", "WorkerVanished")
+    assert (vanished.started_at, vanished.ended_at) == (NOON, NOON)
+    assert vanished.next_attempt_at == world.started[1].at
+
+
+def test_an_attempt_that_vanished_after_heartbeats_lasted_until_the_last_of_them() -> None:
+    world = submitted()
+    worker = world.worker(Faults().at("succeed", before=crash), name="dead")
+
+    def long(ctx: Context) -> None:
+        world.wait(HEARTBEAT // SECOND)
+        worker.desk.heartbeat.beat(world.clock())
+        world.wait(5)
+
+    world.during = long
+    with pytest.raises(Crash):
+        world.work(worker)
+    world.during = lambda ctx: None
+    world.live(RECOVERY + HEARTBEAT // SECOND)
+    (vanished,) = world.services.ledger.attempts(the_run(world).ref)
+    assert (vanished.started_at - NOON, vanished.ended_at - NOON) == (0, HEARTBEAT)
+    assert vanished.failure.message == "worker dead was not heard of for 71 s: it died, stalled or was cut off"
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_dying_while_it_records_who_vanished_loses_no_attempt(moment: str) -> None:
+    """The second worker has its lease by then: a third one takes over from it, and tells of it in turn."""
+    world = submitted()
+    dies(world)
+    world.wait(RECOVERY)
+    dies(world, "record", **{moment: crash})
+    world.live(RECOVERY)
+    run = the_run(world)
+    assert (run.state, run.attempt) == (RunState.SUCCEEDED, 3)
+    recorded = [attempt.fence for attempt in world.services.ledger.attempts(run.ref)]
+    assert recorded == ([2] if moment == "before" else [1, 2])
 
 
 def test_a_worker_that_dies_before_its_lease_has_spent_nothing() -> None:
@@ -433,6 +470,14 @@ def test_a_job_that_kills_its_process_is_dead_after_its_attempts() -> None:
     bury_all(world.services, world.clock)
     run = the_run(world)
     assert (run.state, run.reason) == (RunState.DEAD, "worker vanished in the last attempt")
+    assert run.failure.kind == "WorkerVanished"
+    attempts = world.services.ledger.attempts(run.ref)
+    assert [(attempt.number, attempt.failure.kind) for attempt in attempts] == [
+        (n, "WorkerVanished") for n in (1, 2, 3)
+    ]
+    assert [attempt.next_attempt_at is None for attempt in attempts] == [False, False, True]
+    (dead,) = world.scheduler.list_dead(since=START, error_type="WorkerVanished").items
+    assert dead.id == str(run.ref)
 
 
 def test_a_job_that_kills_its_process_costs_its_neighbours_one_attempt_at_the_most() -> None:
@@ -518,7 +563,7 @@ def test_a_worker_that_lost_its_lease_writes_nothing_and_deletes_nothing() -> No
     assert [(o.action, o.why) for o in outcomes] == [("lost", "lease_lost")]
     run = the_run(world)
     assert (run.state, run.fence) == (RunState.RETRYING, 2)
-    assert [attempt.fence for attempt in world.services.ledger.attempts(run.ref)] == [2]
+    assert [attempt.fence for attempt in world.services.ledger.attempts(run.ref)] == [1, 2]
     world.live(100)
     assert the_run(world).attempt == 3
 
@@ -586,6 +631,8 @@ def test_an_at_most_once_run_whose_worker_vanished_is_lost_and_never_starts_agai
     world.live(300)
     assert (the_run(world).state, len(world.started)) == (RunState.LOST, 1)
     assert world.memory.entries() == []
+    (vanished,) = world.services.ledger.attempts(the_run(world).ref)
+    assert (vanished.worker, vanished.failure.kind, vanished.next_attempt_at) == ("dead", "WorkerVanished", None)
 
 
 @pytest.mark.parametrize("verb", ["put", "lease", "delete", "succeed", "erase"])
