@@ -9,14 +9,17 @@ from __future__ import annotations
 import sys
 import tempfile
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from minutehand.cli.listing import listing
 from minutehand.cli.shell import DryRun, Shell, of, print_json
 from minutehand.errors import InvalidInput
 from minutehand.imports import crontab as crontabs
+from minutehand.imports import eventbridge as events
 from minutehand.imports import kubernetes as manifests
 from minutehand.imports.cronlines import Form
 from minutehand.imports.names import STANDARD_INPUT
@@ -96,6 +99,36 @@ def kubernetes(
     asked = manifests.Asked(timezone=timezone, job=job)
     found = manifests.read_kubernetes(_read(file), _named(file), asked)
     _finish(of(context), found.in_shadow() if shadow else found, output, jobs_file, dry_run=dry_run, force=force)
+
+
+@app.command("eventbridge")
+def eventbridge(
+    context: typer.Context,
+    file: Annotated[
+        str | None, typer.Argument(help="What aws scheduler or events printed; - for standard input. Default: ask AWS.")
+    ] = None,
+    output: Output = Path("schedules.yaml"),
+    jobs_file: JobsFile = None,
+    region: Annotated[str | None, typer.Option(help="Of the schedules, if AWS is asked. Default: AWS_REGION.")] = None,
+    group: Annotated[str | None, typer.Option(help="Only the schedules of this group, if AWS is asked.")] = None,
+    *,
+    shadow: Shadow = False,
+    dry_run: DryRun = False,
+    force: Force = False,
+) -> None:
+    """Turn schedules of EventBridge Scheduler and scheduled rules into schedules of jobs that call the same targets.
+
+    It changes nothing there. The exit code is 1 if something that is still due was not taken over.
+    """
+    shell = of(context)
+    if file is None:
+        with shell.progress("Reading EventBridge") as advance:
+            text = listing(shell.settings, region=region, group=group, on_found=advance)
+        source = group or region or shell.settings.region or "eventbridge"
+    else:
+        text, source = _read(file), _named(file)
+    found = events.read_eventbridge(text, source, events.Asked(now=datetime.now(UTC)))
+    _finish(shell, found.in_shadow() if shadow else found, output, jobs_file, dry_run=dry_run, force=force)
 
 
 # Reading.

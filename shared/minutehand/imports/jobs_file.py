@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import keyword
+import re
+from collections.abc import Mapping
+
 _COMMANDS = '''
 """The job that the schedules from {source} name: it runs their commands.
 
@@ -27,7 +32,70 @@ command = command_job("{job}")  # e.g. timeout=3600: seconds of one attempt; ret
 '''
 
 
+_TARGETS = '''
+"""The jobs that the schedules from {source} name: they call what EventBridge called.
+
+    minutehand apply schedules.yaml --jobs jobs     # by this file's name, without .py
+    minutehand worker --jobs jobs
+
+The worker's role needs the permission to call them.
+"""
+
+{imports}
+
+{body}
+'''
+_UNWRITTEN = '''
+@job("{name}")
+def {function}(ctx: Context, payload: object) -> None:
+    """To be written: {what}. Its schedules are paused until you take paused: true out."""
+    raise Permanent("the job {name} is not written yet")
+'''
+
+
 def for_commands(source: str, job: str) -> str:
     """The job that runs commands."""
-    shown = source.replace("\\", "/").replace('"', "'")
-    return _COMMANDS.lstrip("\n").format(source=shown, job=job)
+    return _COMMANDS.lstrip("\n").format(source=_plain(source), job=job)
+
+
+def for_targets(source: str, ready: Mapping[str, tuple[str, Mapping[str, str]]], unwritten: Mapping[str, str]) -> str:
+    """Jobs that call targets (ARN and parameters by name), and those that are still to be written (what they call by name)."""
+    imports = ["from minutehand import Context, job", "from minutehand.errors import Permanent"] if unwritten else []
+    imports += ["from minutehand.targets import target_job"] if ready else []
+    taken: set[str] = set()
+    calls = [
+        f"{_function(name, taken)} = target_job({_quoted(name)}, {_quoted(arn)}{_parameters(parameters)})"
+        for name, (arn, parameters) in ready.items()
+    ]
+    written = [
+        _UNWRITTEN.format(name=name, function=_function(name, taken), what=_plain(what))
+        for name, what in unwritten.items()
+    ]
+    body = "\n".join([*calls, *(f"\n{text.strip()}\n" for text in written)])
+    return _TARGETS.lstrip("\n").format(source=_plain(source), imports="\n".join(imports), body=body).rstrip() + "\n"
+
+
+def _parameters(given: Mapping[str, str]) -> str:
+    if not given:
+        return ""
+    return f", parameters={{{', '.join(f'{_quoted(name)}: {_quoted(value)}' for name, value in given.items())}}}"
+
+
+def _function(name: str, taken: set[str]) -> str:
+    """A name of Python for a job."""
+    found = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").lower() or "job"
+    if not found.isidentifier() or keyword.iskeyword(found):
+        found = f"job_{found}"
+    while found in taken:
+        found += "_"
+    taken.add(found)
+    return found
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text)
+
+
+def _plain(text: str) -> str:
+    """A text that may stand in a docstring."""
+    return text.replace("\\", "/").replace('"', "'")

@@ -16,7 +16,7 @@ from minutehand.apply.nodes import Node, read_documents
 from minutehand.arguments import MAX_DESCRIPTION
 from minutehand.errors import InvalidInput
 from minutehand.imports import jobs_file
-from minutehand.imports.manifest import Manifest
+from minutehand.imports.manifest import Manifest, Words
 from minutehand.imports.names import stem_of
 from minutehand.imports.report import Collector, Fit, Import
 
@@ -29,6 +29,37 @@ _DURATION = re.compile(r"(\d+)(h|m|s)")
 _REFERENCE = re.compile(r"\$(\$?)\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")
 _JOB = ("spec", "jobTemplate", "spec")
 _POD = (*_JOB, "template", "spec")
+
+# What says nothing about what is due and what it does, or what Kubernetes writes itself.
+_IDLE = re.compile(
+    r"(apiVersion|kind|status"
+    r"|metadata\.(name|namespace|uid|resourceVersion|generation|creationTimestamp|managedFields|selfLink)"
+    r"|metadata\.annotations\.kubectl\.kubernetes\.io/last-applied-configuration"
+    r"|spec\.jobTemplate\.metadata|spec\.jobTemplate\.spec\.template\.metadata"
+    r"|.*\.spec\.(restartPolicy|dnsPolicy|schedulerName|terminationGracePeriodSeconds)"
+    r"|.*\.containers\[0\]\.(name|imagePullPolicy|terminationMessagePath|terminationMessagePolicy)"
+    r"|.*\.(completionMode|podReplacementPolicy|manualSelector))([.\[].*)?",
+)
+_REASONS = {
+    "successfulJobsHistoryLimit": "runs are kept for the retention instead",
+    "failedJobsHistoryLimit": "runs are kept for the retention instead",
+    "ttlSecondsAfterFinished": "runs are kept for the retention instead",
+    "resources": "size the worker, or give its queue memory and a concurrency",
+    "envFrom": "give these variables to the worker",
+    "volumes": "the worker must have these files",
+    "volumeMounts": "the worker must have these files",
+    "serviceAccountName": "give the worker the permissions",
+    "serviceAccount": "give the worker the permissions",
+    "imagePullSecrets": "nothing is pulled",
+    "podFailurePolicy": "say it with retry_on and never_on of the job's Retry",
+    "annotations": "use tags for what you want to filter by",
+}
+_POD_PATH = r"spec\.jobTemplate\.spec\.template\.spec"
+_GROUP = re.compile(  # each word below one of these is a note of its own
+    rf"(?:(?:{_POD_PATH}\.(?:initContainers|containers)\[\d+\]|{_POD_PATH}|spec\.jobTemplate\.spec\.template"
+    r"|spec\.jobTemplate\.spec|spec\.jobTemplate|spec|metadata)\.)?(?P<word>[^.\[]+)"
+)
+_WORDS = Words(idle=_IDLE, reasons=_REASONS, group=_GROUP, idle_if={"completions": 1, "parallelism": 1})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +121,7 @@ def _title(node: Node) -> str:
 
 
 def _cron_job(node: Node, asked: Asked, found: Collector) -> None:
-    manifest = Manifest(node)
+    manifest = Manifest(node, _WORDS)
     title = _title(node).partition(" ")[2] or f"cronjob-{node.line}"
     try:
         notes: list[str] = []

@@ -1,49 +1,30 @@
-"""A manifest of Kubernetes that is read word by word, and knows which of its words were not."""
+"""A document that is read word by word, and knows which of its words were not."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from minutehand.apply.nodes import Node
 from minutehand.errors import InvalidInput
 
-# What says nothing about what is due and what it does, or what Kubernetes writes itself.
-_IDLE = re.compile(
-    r"(apiVersion|kind|status"
-    r"|metadata\.(name|namespace|uid|resourceVersion|generation|creationTimestamp|managedFields|selfLink)"
-    r"|metadata\.annotations\.kubectl\.kubernetes\.io/last-applied-configuration"
-    r"|spec\.jobTemplate\.metadata|spec\.jobTemplate\.spec\.template\.metadata"
-    r"|.*\.spec\.(restartPolicy|dnsPolicy|schedulerName|terminationGracePeriodSeconds)"
-    r"|.*\.containers\[0\]\.(name|imagePullPolicy|terminationMessagePath|terminationMessagePolicy)"
-    r"|.*\.(completionMode|podReplacementPolicy|manualSelector))([.\[].*)?",
-)
-_REASONS = {
-    "successfulJobsHistoryLimit": "runs are kept for the retention instead",
-    "failedJobsHistoryLimit": "runs are kept for the retention instead",
-    "ttlSecondsAfterFinished": "runs are kept for the retention instead",
-    "resources": "size the worker, or give its queue memory and a concurrency",
-    "envFrom": "give these variables to the worker",
-    "volumes": "the worker must have these files",
-    "volumeMounts": "the worker must have these files",
-    "serviceAccountName": "give the worker the permissions",
-    "serviceAccount": "give the worker the permissions",
-    "imagePullSecrets": "nothing is pulled",
-    "podFailurePolicy": "say it with retry_on and never_on of the job's Retry",
-    "annotations": "use tags for what you want to filter by",
-}
-_POD = r"spec\.jobTemplate\.spec\.template\.spec"
-_GROUP = re.compile(  # each word below one of these is a note of its own
-    rf"(?:(?:{_POD}\.(?:initContainers|containers)\[\d+\]|{_POD}|spec\.jobTemplate\.spec\.template"
-    r"|spec\.jobTemplate\.spec|spec\.jobTemplate|spec|metadata)\.)?(?P<word>[^.\[]+)"
-)
-_ONE = ("completions", "parallelism")  # mean nothing if they are 1
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """What is known of the words of a kind of document."""
+
+    idle: re.Pattern[str]  # paths of what says nothing about what is due and what it does
+    reasons: Mapping[str, str]  # why a word is left out, by its name
+    group: re.Pattern[str]  # as much of a path as one note is about; its group ``word`` is the name
+    idle_if: Mapping[str, object] = field(default_factory=dict)  # values that say nothing, by the word's name
 
 
 class Manifest:
-    """A manifest, and what was taken of it."""
+    """A document, and what was taken of it."""
 
-    def __init__(self, node: Node) -> None:
-        self._node, self._taken = node, set[str]()
+    def __init__(self, node: Node, words: Words) -> None:
+        self._node, self._words, self._taken = node, words, set[str]()
 
     def take(self, node: Node) -> Node:
         """Note that a node is dealt with, and all below it."""
@@ -113,9 +94,9 @@ class Manifest:
             path = leaf.path.removeprefix(self._node.path).lstrip(".")
             if self._is_taken(leaf.path) or leaf.value in ({}, [], None) or self._is_idle(path, leaf):
                 continue
-            group = _GROUP.match(path)
+            group = self._words.group.match(path)
             assert group is not None, path
-            reason = _REASONS.get(group["word"], "nothing here corresponds to it")
+            reason = self._words.reasons.get(group["word"], "nothing here corresponds to it")
             notes.setdefault(group[0], f"line {leaf.line}: {group[0]} is left out: {reason}")
         return list(notes.values())
 
@@ -123,7 +104,9 @@ class Manifest:
         return any(path == taken or path.startswith((f"{taken}.", f"{taken}[")) for taken in self._taken)
 
     def _is_idle(self, path: str, leaf: Node) -> bool:
-        return _IDLE.fullmatch(path) is not None or (path.rpartition(".")[2] in _ONE and leaf.value == 1)
+        name = path.rpartition(".")[2]
+        said = self._words.idle_if
+        return self._words.idle.fullmatch(path) is not None or (name in said and leaf.value == said[name])
 
     def _text(self, node: Node) -> str:
         if isinstance(node.value, (dict, list)):

@@ -1,0 +1,315 @@
+"""Schedules of EventBridge Scheduler, and scheduled rules of EventBridge, as schedules of jobs that call the same targets.
+
+It reads what the AWS command line prints: of ``scheduler get-schedule`` (one after the other, or in a list), of ``scheduler
+list-schedules`` (which leaves the expressions out: they are named), of ``events list-rules``, with each rule's Targets if they were
+put there. A target for which there is no ready call becomes a job to be written, and its schedule waits, paused, until it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from minutehand.apply.nodes import Node, read_documents
+from minutehand.errors import InvalidInput
+from minutehand.imports import jobs_file
+from minutehand.imports.manifest import Manifest, Words
+from minutehand.imports.names import slug, stem_of
+from minutehand.imports.report import Collector, Fit, Import
+from minutehand.schedule import next_fires
+from minutehand.targets import can_call
+
+_DEFAULT_RETRIES, _DEFAULT_AGE = 185, 86_400  # of EventBridge: get-schedule prints them where nobody chose
+_MOST_ATTEMPTS = 1_000
+_PARAMETERS = {  # of targets, in the words of the ready jobs
+    ("SqsParameters", "MessageGroupId"),
+    ("EventBridgeParameters", "DetailType"),
+    ("EventBridgeParameters", "Source"),
+    ("KinesisParameters", "PartitionKey"),
+}
+_WORDS = Words(
+    idle=re.compile(
+        r"(Name|GroupName|ScheduleExpression|Arn|CreationDate|LastModificationDate|EventBusName|ManagedBy|CreatedBy|RoleArn"
+        r"|Target\.RoleArn|Targets\[\d+\]\.(Id|RoleArn))([.\[].*)?"
+    ),
+    reasons={
+        "DeadLetterConfig": "what fails for good is on the list of dead runs: minutehand dead list",
+        "KmsKeyArn": "the tables' own encryption holds",
+        "InputTransformer": "make the text in the job, of its payload and ctx",
+        "InputPath": "make the text in the job, of its payload and ctx",
+        "EcsParameters": "write it in the job",
+    },
+    group=re.compile(r"(?:(?:Target|Targets\[\d+\])\.)?(?P<word>[^.\[]+)"),
+)
+_RATE = re.compile(r"\s*rate\(\s*([^,()]+?)\s*\)\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What the user says, and when it is."""
+
+    now: datetime  # what is over by then is not taken over
+
+
+@dataclass
+class _Jobs:
+    """The jobs that the schedules name."""
+
+    ready: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)  # name: ARN, parameters
+    unwritten: dict[str, str] = field(default_factory=dict)  # name: what it shall call
+
+
+def read_eventbridge(text: str, source: str, asked: Asked) -> Import:
+    """What a listing becomes. Raises InvalidInput with line and remedy for what is none."""
+    found, jobs = Collector(source), _Jobs()
+    for document in read_documents(_as_documents(text, source), source):
+        for node in _items(document):
+            _item(node, asked, found, jobs)
+    if not found.lines:
+        remedy = "give what aws scheduler get-schedule, or aws events list-rules, prints"
+        raise InvalidInput(source, text[:40], "has no schedule and no rule", remedy)
+    return Import(
+        source=source,
+        read_as="schedules and rules of EventBridge",
+        managed_by=f"eventbridge/{stem_of(source, 'schedules')}",
+        lines=found.lines,
+        schedules=found.schedules,
+        remarks=_REMARKS if found.schedules else (),
+        jobs=jobs_file.for_targets(source, jobs.ready, jobs.unwritten) if found.schedules else None,
+    )
+
+
+_REMARKS = (
+    "a run has succeeded when the target has accepted the call, as in EventBridge",
+    "the worker's role needs the permission to call the targets; roles of the schedules are not taken over",
+    "a rate without StartDate counts from when its schedule is applied",
+)
+
+
+def _as_documents(text: str, source: str) -> str:
+    """JSON values one after the other, as a shell's loop leaves them, made documents of YAML; the lines stay."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return text
+    decoder, place, parts = json.JSONDecoder(), 0, list[str]()
+    while True:
+        start = place + len(text[place:]) - len(text[place:].lstrip())
+        if start == len(text):
+            return "".join(parts)
+        try:
+            _, end = decoder.raw_decode(text, start)
+        except json.JSONDecodeError as problem:
+            line = text.splitlines()[problem.lineno - 1 : problem.lineno]
+            raise InvalidInput(
+                f"{source}:{problem.lineno}", "".join(line).strip(), f"is not JSON ({problem.msg})", "mend it"
+            ) from None
+        except RecursionError:
+            raise InvalidInput(source, text[:40], "is too deep", "give what aws prints") from None
+        gap = text[place:start]
+        parts += [gap if gap.endswith("\n") or not parts else f"{gap}\n", "--- ", text[start:end]]
+        place = end
+
+
+def _items(node: Node) -> Iterator[Node]:
+    """The schedules and rules of a document."""
+    if isinstance(node.value, list):
+        for item in node.value:
+            yield from _items(item)
+        return
+    listed = node.get("Schedules") or node.get("Rules")
+    if listed is not None and isinstance(listed.value, list):
+        yield from listed.value
+        if node.get("NextToken") is not None:
+            yield Node({"NextToken": node.value["NextToken"]}, node.line, node.place, node.path)
+    else:
+        yield node
+
+
+def _item(node: Node, asked: Asked, found: Collector, jobs: _Jobs) -> None:
+    manifest = Manifest(node, _WORDS)
+    name, group = manifest.text("Name"), manifest.text("GroupName")
+    if name is None:
+        why = (
+            "the listing is not whole: ask for the rest with its NextToken"
+            if manifest.has("NextToken")
+            else "it has no Name"
+        )
+        found.left(node.line, "a page that ends" if manifest.has("NextToken") else "an entry", why)
+        return
+    text = f"{group}/{name}" if group not in (None, "default") else name
+    expression = manifest.text("ScheduleExpression")
+    if not expression:
+        if manifest.has("EventPattern"):
+            found.setting(node.line, text, Fit.LEFT, "it is due by events, not by time: leave it where it is")
+        else:
+            found.left(node.line, text, _without_expression(name, group))
+        return
+    targets: list[Node | None] = [*manifest.all("Targets")] or [node.get("Target")]
+    for target in targets:
+        item = _Item(Manifest(node, _WORDS), node, target, text, expression)
+        for other in targets:
+            if other is not None and other is not target:
+                item.manifest.take(other)  # it becomes a schedule of its own
+        _scheduled(item, asked, found, jobs)
+
+
+def _without_expression(name: str, group: str | None) -> str:
+    place = f" --group-name {group}" if group else ""
+    return f"list-schedules does not say when it is due: aws scheduler get-schedule --name {name}{place}"
+
+
+@dataclass(frozen=True)
+class _Item:
+    """A schedule, or one target of a rule."""
+
+    manifest: Manifest
+    node: Node
+    target: Node | None
+    name: str
+    expression: str
+
+
+def _scheduled(item: _Item, asked: Asked, found: Collector, jobs: _Jobs) -> None:
+    notes: list[str] = []
+    try:
+        words = _times(item, notes)
+        if not _is_still_due(words, asked.now):
+            found.setting(item.node.line, item.name, Fit.LEFT, "it is over: it would never be due again")
+            return
+        words |= {**_state(item.manifest), **_retry(item, notes), **_target(item, jobs, notes)}
+    except InvalidInput as problem:
+        found.left(item.node.line, item.name, str(problem))
+        return
+    found.entry(item.node.line, item.name, item.name, words, [*notes, *item.manifest.rest()])
+
+
+# When it is due.
+
+
+def _times(item: _Item, notes: list[str]) -> dict[str, Any]:
+    manifest = item.manifest
+    zone = manifest.text("ScheduleExpressionTimezone") or "UTC"
+    start, end = _moment(manifest, "StartDate"), _moment(manifest, "EndDate")
+    expression, rate = item.expression, _RATE.fullmatch(item.expression)
+    rule: dict[str, Any] = {"start": start, "end": end, "window": _window(manifest)}
+    if rate and start:
+        expression, rule["start"] = f"rate({rate[1]}, from={start})", None
+    if zone not in ("UTC", "Etc/UTC") and re.match(r"\s*cron\(\S*[*/]|\s*cron\(\S+\s+\S*[*/]", expression):
+        notes.append(
+            "in the hour that comes twice it is due in both passes; EventBridge documents one (repeated: first)"
+        )
+    words = {"expression": expression, "timezone": zone, "description": manifest.text("Description")}
+    return {**words, "rule": {name: value for name, value in rule.items() if value}}
+
+
+def _moment(manifest: Manifest, name: str) -> str | None:
+    """A date as the command line prints it (ISO 8601, or seconds) in UTC."""
+    text = manifest.text(name)
+    if text is None:
+        return None
+    try:
+        number = float(text) if re.fullmatch(r"[0-9.]+", text) else None
+        moment = datetime.fromisoformat(text) if number is None else datetime.fromtimestamp(number, UTC)
+        aware = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError, OSError):
+        raise InvalidInput(name, text, "is no date", "give what aws prints") from None
+    return aware.replace(microsecond=0).isoformat().replace("+00:00", "Z")
+
+
+def _window(manifest: Manifest) -> int:
+    mode = manifest.text("FlexibleTimeWindow", "Mode")
+    minutes = manifest.number("FlexibleTimeWindow", "MaximumWindowInMinutes")
+    return (minutes or 0) * 60 if mode == "FLEXIBLE" else 0
+
+
+def _is_still_due(words: Mapping[str, Any], now: datetime) -> bool:
+    """Whether it could be created: what will never be due is refused there. Raises InvalidInput for what is no expression."""
+    rule = {key: value for key, value in words["rule"].items() if key != "window"}
+    bounds: dict[str, Any] = {key: datetime.fromisoformat(value) for key, value in rule.items()}
+    return bool(next_fires(words["expression"], timezone=words["timezone"], after=now, count=1, **bounds))
+
+
+def _state(manifest: Manifest) -> dict[str, Any]:
+    state, action = manifest.text("State"), manifest.text("ActionAfterCompletion")
+    return {
+        "paused": True if state == "DISABLED" else None,
+        "delete_after_completion": True if action == "DELETE" else None,
+    }
+
+
+# What it calls.
+
+
+def _retry(item: _Item, notes: list[str]) -> dict[str, Any]:
+    policy = None if item.target is None else item.target.get("RetryPolicy")
+    if policy is None:
+        return {}
+    retries = _number(item.manifest, policy, "MaximumRetryAttempts", _DEFAULT_RETRIES)
+    age = _number(item.manifest, policy, "MaximumEventAgeInSeconds", _DEFAULT_AGE)
+    if (retries, age) == (_DEFAULT_RETRIES, _DEFAULT_AGE):
+        return {}
+    if retries >= _MOST_ATTEMPTS:
+        notes.append(f"{retries} retries: {_MOST_ATTEMPTS} attempts are the most")
+    return {"retry": {"max_attempts": min(retries + 1, _MOST_ATTEMPTS), "within": age}}
+
+
+def _number(manifest: Manifest, node: Node, name: str, default: int) -> int:
+    text = manifest.text_of(node, name)
+    if text is None:
+        return default
+    if not text.isdigit():
+        raise InvalidInput(name, text, "is no number", "give what aws prints")
+    return int(text)
+
+
+def _target(item: _Item, jobs: _Jobs, notes: list[str]) -> dict[str, Any]:
+    """Job and payload; what has no ready call waits, paused, for its job to be written."""
+    arn = None if item.target is None else item.manifest.text_of(item.target, "Arn")
+    if item.target is None or arn is None:
+        notes.append("nothing says what it calls: write its job, or add Targets of aws events list-targets-by-rule")
+        return _to_be_written(f"rule/{slug(item.name)}", f"what the rule {item.name} calls", jobs)
+    given = {name: item.manifest.text_of(item.target, kind, name) for kind, name in sorted(_PARAMETERS)}
+    parameters = {name: value for name, value in given.items() if value is not None}
+    payload = _payload(item.manifest.text_of(item.target, "Input"), notes)
+    service, resource = _resource(arn)
+    name = slug(f"{service}/{resource}")
+    if not can_call(arn):
+        notes.append(f"there is no ready call of {arn}: write the job {name}; until then the schedule is paused")
+        return {**_to_be_written(name, arn, jobs), "payload": payload}
+    while name in jobs.ready and jobs.ready[name] != (arn, parameters):
+        name += "-2"
+    jobs.ready[name] = (arn, parameters)
+    return {"job": name, "payload": payload}
+
+
+def _to_be_written(name: str, what: str, jobs: _Jobs) -> dict[str, Any]:
+    jobs.unwritten[name] = what
+    return {"job": name, "paused": True}
+
+
+def _resource(arn: str) -> tuple[str, str]:
+    """Service and resource's own name: ``lambda``, ``report``."""
+    parts = arn.split(":")
+    if len(parts) < 6:
+        return "target", arn
+    if parts[2] == "scheduler":  # arn:aws:scheduler:::aws-sdk:ec2:stopInstances
+        return "aws-sdk", "/".join(parts[6:])
+    named = parts[6:] if parts[2] in ("lambda", "states") else parts[5:]
+    return parts[2], "/".join(named).rpartition("/")[2] if parts[2] == "ecs" else "/".join(named)
+
+
+def _payload(text: str | None, notes: list[str]) -> Any:
+    """EventBridge's Input: JSON as such, anything else as the text that it is."""
+    if text is None:
+        notes.append("without Input EventBridge sends an event of its own; here the target gets {}")
+        return None
+    if "<aws.scheduler.schedule-arn>" in text:
+        notes.append("<aws.scheduler.schedule-arn> is not replaced: there is no such ARN any more")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return text if isinstance(value, str) or value is None else value
