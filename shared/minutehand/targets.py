@@ -107,7 +107,10 @@ def _publish(client: Any, arn: str, text: str, _: Mapping[str, str], __: str) ->
 
 
 def _start(client: Any, arn: str, text: str, _: Mapping[str, str], key: str) -> Any:
-    return client.start_execution(stateMachineArn=arn, name=key, input=text)["executionArn"]
+    try:
+        return client.start_execution(stateMachineArn=arn, name=key, input=text)["executionArn"]
+    except client.exceptions.ExecutionAlreadyExists:  # an earlier attempt of this run started it
+        return f"{arn.replace(':stateMachine:', ':execution:')}:{key}"
 
 
 def _put_event(client: Any, arn: str, text: str, given: Mapping[str, str], _: str) -> Any:

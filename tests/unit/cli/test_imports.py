@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 from minutehand.apply.document import read
+from minutehand.aws import Client
 from minutehand.cli.entry import run
+from minutehand.settings import Settings
 
 from tests.unit.cli.scene import Said, Say
 
@@ -160,3 +162,57 @@ def test_what_was_imported_is_applied_and_exported_unchanged(
     assert "crontab/munin: 4 unchanged" in said("apply", "schedules.yaml").err
     said("export", "--prefix", "munin/", "--output", "again.yaml")
     assert yaml.safe_load(Path("again.yaml").read_text()) == yaml.safe_load(Path("schedules.yaml").read_text())
+
+
+@pytest.mark.cloud
+def test_what_eventbridge_has_is_asked_of_its_api(
+    said: Say, local_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    target = {
+        "Arn": "arn:aws:sqs:us-east-1:000000000000:orders",
+        "RoleArn": "arn:aws:iam::000000000000:role/r",
+        "Input": "go",
+    }
+    scheduler, events = Client("scheduler", local_settings), Client("events", local_settings)
+    scheduler.call("create_schedule_group", Name="shop")
+    for number in range(3):
+        scheduler.call(
+            "create_schedule",
+            Name=f"sync-{number}",
+            GroupName="shop",
+            ScheduleExpression=f"rate({number + 1} hours)",
+            FlexibleTimeWindow={"Mode": "FLEXIBLE", "MaximumWindowInMinutes": 5},
+            Target=target,
+        )
+    events.call("put_rule", Name="hourly", ScheduleExpression="rate(1 hour)", State="DISABLED")
+    events.call("put_targets", Rule="hourly", Targets=[{"Id": "1", "Arn": target["Arn"], "Input": "[1]"}])
+    try:
+        done = said("import", "eventbridge", "--region", str(local_settings.region))
+        whole = yaml.safe_load(Path("schedules.yaml").read_text())
+        said("import", "eventbridge", "--group", "shop", "--force")
+        of_group = yaml.safe_load(Path("schedules.yaml").read_text())
+    finally:
+        for number in range(3):
+            scheduler.call("delete_schedule", Name=f"sync-{number}", GroupName="shop")
+        events.call("remove_targets", Rule="hourly", Ids=["1"])
+        events.call("delete_rule", Name="hourly")
+    assert done.code == 0, done.err
+    assert whole["managed_by"] == f"eventbridge/{local_settings.region}"
+    found = whole["schedules"]
+    assert {name: words["expression"] for name, words in found.items()} == {
+        "shop/sync-0": "rate(1 hours)",
+        "shop/sync-1": "rate(2 hours)",
+        "shop/sync-2": "rate(3 hours)",
+        "hourly": "rate(1 hour)",
+    }
+    assert found["shop/sync-0"]["rule"] == {"window": 300}
+    assert (found["hourly"]["paused"], found["hourly"]["payload"]) == (True, [1])
+    assert set(of_group["schedules"]) == {"shop/sync-0", "shop/sync-1", "shop/sync-2"}
+
+
+def test_a_listing_is_reported_and_written(typed: Type) -> None:
+    done = typed("import", "eventbridge", str(DATA / "eventbridge" / "schedules.json"))
+    assert done.code == 0
+    assert "    1  exact       nightly-report  nightly-report" in done.out
+    assert "target_job(" in Path("jobs.py").read_text()
