@@ -20,9 +20,7 @@ class Exit(IntEnum):
     """How a command ended."""
 
     DONE = 0  # it did what was asked
-    FAILED = (
-        1  # refused (the error names the field and the remedy), or `doctor`, `local` or `audit` found something wrong
-    )
+    FAILED = 1  # refused (the error names the field and the remedy), or `apply`, `audit`, `doctor`, `import` or `local` found something
     USAGE = 2  # there is no such command or option, or an argument is missing
     NOT_FOUND = 3  # there is no such schedule, run or backfill
     CONFLICT = 4  # somebody else was first, or the name or key is taken: read again, then decide

@@ -6,18 +6,23 @@ none or whole ones.
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import sys
 import tempfile
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated
 
 import typer
 
 from minutehand.cli.listing import listing
+from minutehand.cli.packages import find_here
 from minutehand.cli.shell import DryRun, Shell, of, print_json
 from minutehand.errors import InvalidInput
+from minutehand.imports import celery as tasks
 from minutehand.imports import crontab as crontabs
 from minutehand.imports import eventbridge as events
 from minutehand.imports import kubernetes as manifests
@@ -131,7 +136,46 @@ def eventbridge(
     _finish(shell, found.in_shadow() if shadow else found, output, jobs_file, dry_run=dry_run, force=force)
 
 
+@app.command("celery")
+def celery(
+    context: typer.Context,
+    module: Annotated[str, typer.Argument(help="The module of the Celery app, or of the dict with its beat schedule.")],
+    output: Output = Path("schedules.yaml"),
+    jobs_file: JobsFile = None,
+    timezone: Annotated[
+        str | None, typer.Option(help="IANA time zone of the crontabs. Default: the app's timezone, else UTC.")
+    ] = None,
+    *,
+    shadow: Shadow = False,
+    dry_run: DryRun = False,
+    force: Force = False,
+) -> None:
+    """Turn a beat schedule into schedules of jobs that call the same tasks.
+
+    The module is imported, so run this where it can be. The exit code is 1 if an entry was not taken over.
+    """
+    loaded, beat = _beat(module)
+    try:
+        text = inspect.getsource(loaded)
+    except (OSError, TypeError):
+        text = ""  # no lines then
+    found = tasks.read_beat(beat, module, text, tasks.Asked(timezone=timezone))
+    _finish(of(context), found.in_shadow() if shadow else found, output, jobs_file, dry_run=dry_run, force=force)
+
+
 # Reading.
+
+
+def _beat(module: str) -> tuple[ModuleType, tasks.Beat]:
+    find_here([module])
+    try:
+        loaded = importlib.import_module(module)
+        return loaded, tasks.beat_of(loaded)
+    except InvalidInput:
+        raise
+    except Exception as problem:
+        what = f"cannot be imported ({type(problem).__name__}: {problem})"
+        raise InvalidInput("module", module, what, "run this in the environment of your Celery app") from problem
 
 
 def _read(file: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import keyword
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 _COMMANDS = '''
 """The job that the schedules from {source} name: it runs their commands.
@@ -52,6 +52,34 @@ def {function}(ctx: Context, payload: object) -> None:
     raise Permanent("the job {name} is not written yet")
 '''
 
+_TASKS = '''
+"""The jobs that the schedules from {source} name: each calls its task of Celery, directly, in Minutehand's worker.
+
+    minutehand apply schedules.yaml --jobs jobs     # by this file's name, without .py
+    minutehand worker --jobs jobs
+
+No broker is needed any more. What a task returns is the run's result, what it raises fails the attempt.
+"""
+
+from typing import Any
+
+{imports}
+
+app.loader.import_default_modules()  # registers the tasks, as a worker of Celery does
+
+
+def call(task: str, payload: dict[str, Any] | None) -> Any:
+    given = payload or {{}}
+    return app.tasks[task](*given.get("args", ()), **given.get("kwargs", {{}}))
+
+{body}
+'''
+_TASK = """
+@job({job})
+def {function}(ctx: Context, payload: dict[str, Any] | None) -> Any:
+    return call({task}, payload)
+"""
+
 
 def for_commands(source: str, job: str) -> str:
     """The job that runs commands."""
@@ -73,6 +101,23 @@ def for_targets(source: str, ready: Mapping[str, tuple[str, Mapping[str, str]]],
     ]
     body = "\n".join([*calls, *(f"\n{text.strip()}\n" for text in written)])
     return _TARGETS.lstrip("\n").format(source=_plain(source), imports="\n".join(imports), body=body).rstrip() + "\n"
+
+
+def for_tasks(module: str, app: str | None, tasks: Mapping[str, str], queues: Iterable[str]) -> str:
+    """Jobs that call tasks of Celery (by the jobs' names), and the queues that their schedules name."""
+    there = f"from {module} import {app}" + ("" if app == "app" else " as app")
+    imports = [
+        there if app else "from celery import current_app as app",
+        f"from minutehand import Context, {'Queue, ' if queues else ''}job",
+    ]
+    taken = {"app", "call", "job"}
+    declared = "".join(f"\nQueue({_quoted(name)})" for name in sorted(queues))
+    jobs = [
+        _TASK.format(job=_quoted(job), function=_function(job, taken), task=_quoted(task))
+        for job, task in tasks.items()
+    ]
+    body = "\n".join([*([f"{declared}\n"] if declared else []), *jobs])
+    return _TASKS.lstrip("\n").format(source=_plain(module), imports="\n".join(imports), body=body).rstrip() + "\n"
 
 
 def _parameters(given: Mapping[str, str]) -> str:

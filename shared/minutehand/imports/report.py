@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -111,5 +112,5 @@ def _normal(name: str, given: Mapping[str, Any], place: str) -> dict[str, Any]:
     definition = Definition(
         job=str(found.job), rule=found.rule, overrides=found.overrides, options=found.options, payload=None
     )
-    payload = given.get("payload")
+    payload = json.loads(json.dumps(given.get("payload")))  # tuples as lists, keys as texts
     return words_of(definition, payload, description=found.description, tags=found.tags, paused=found.paused)
