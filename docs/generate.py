@@ -26,6 +26,7 @@ import typer
 from minutehand import errors, http, settings, testing
 from minutehand.apply import schema
 from minutehand.cli.app import app
+from minutehand.cli.exits import Exit
 from minutehand.model.run import TERMINAL, RunState
 from minutehand.runs import transitions
 
@@ -111,6 +112,12 @@ def commands() -> Iterator[str]:
             yield ""
 
 
+def exits() -> Iterator[str]:
+    """Exit codes of the command line."""
+    yield "| code | |\n|---|---|"
+    yield from (f"| {Exit[name]} | {_cell(what)} |" for name, what in remarks(Exit).items())
+
+
 def decisions() -> Iterator[str]:
     """The records of decisions, by their headings."""
     for place in sorted((DOCS / "adr").glob("[0-9]*.md")):
@@ -119,6 +126,7 @@ def decisions() -> Iterator[str]:
 
 
 BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
+    "exit-codes": exits,
     "api": api,
     "api-http": api_http,
     "api-testing": api_testing,

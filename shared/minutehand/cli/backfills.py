@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from minutehand.cli.lifecycle import Payload
+from minutehand.cli.lifecycle import ClientToken, ExpectedRevision, Payload
 from minutehand.cli.output import read_instant, read_payload
 from minutehand.cli.shell import DryRun, Name, Shell, Yes, of
 from minutehand.cli.signals import stop_on_signals
@@ -32,6 +32,8 @@ def start(
     order: Annotated[str, typer.Option(help="Which fires come first: oldest or newest.")] = "oldest",
     concurrency: Annotated[int, typer.Option(help="Runs at the same time, 1 to 100.")] = 10,
     payload: Payload = None,
+    expected_revision: ExpectedRevision = None,
+    client_token: ClientToken = None,
     *,
     current: Annotated[
         bool, typer.Option("--current", help="The present definition for all of it, not each time's own.")
@@ -47,6 +49,7 @@ def start(
     shell, scheduler = of(context), of(context).scheduler()
     span = (read_instant(begin, "start"), read_instant(end, "end"))
     how: dict[str, Any] = {"order": order, "concurrency": concurrency, "current": current, "allow_repeat": allow_repeat}
+    how |= {"expected_revision": expected_revision, "client_token": client_token}
     if payload is not None:
         how["payload"] = read_payload(payload)
     planned = scheduler.backfill(name, *span, **how, dry_run=True)

@@ -75,7 +75,7 @@ def redrive(
 ) -> None:
     """Repeat dead runs, each once; Ctrl-C ends it cleanly, and the same command goes on."""
     given: dict[str, Any] = {} if payload is None else {"payload": read_payload(payload)}
-    with stop_on_signals() as stop:
+    with stop_on_signals() as stop, of(context).progress("redriving") as advance:
         done = (
             of(context)
             .scheduler()
@@ -91,6 +91,7 @@ def redrive(
                 rate=rate,
                 limit=limit,
                 stop=stop,
+                on_progress=advance,
                 **given,
             )
         )

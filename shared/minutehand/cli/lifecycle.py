@@ -88,12 +88,20 @@ def trigger(
     name: Name,
     payload: Payload = None,
     key: Annotated[str | None, typer.Option(help="Idempotency key: the same key is the same run.")] = None,
+    expected_revision: ExpectedRevision = None,
 ) -> None:
     """Run a schedule now, whatever its expression says."""
     given: dict[str, Any] = {} if payload is None else {"payload": read_payload(payload)}
-    of(context).show(of(context).scheduler().trigger(name, idempotency_key=key, **given))
+    scheduler = of(context).scheduler()
+    of(context).show(scheduler.trigger(name, idempotency_key=key, expected_revision=expected_revision, **given))
 
 
-def skip_next(context: typer.Context, name: Name) -> None:
+def skip_next(
+    context: typer.Context,
+    name: Name,
+    expected_revision: ExpectedRevision = None,
+    client_token: ClientToken = None,
+) -> None:
     """Skip the next fire of a schedule; the ones after it stay."""
-    of(context).show(of(context).scheduler().skip_next(name))
+    scheduler = of(context).scheduler()
+    of(context).show(scheduler.skip_next(name, expected_revision=expected_revision, client_token=client_token))

@@ -18,6 +18,8 @@ from minutehand.flow.backfill_piece import first_entry
 from minutehand.flow.backfill_records import Kept, lanes_of, moved_to, read_backfill, write_backfill
 from minutehand.flow.backfill_stop import take_back
 from minutehand.flow.ports import Clock, Services
+from minutehand.flow.remember import Token, note, noted
+from minutehand.flow.seen import check_seen
 from minutehand.flow.submit import ORPHAN_PATIENCE
 from minutehand.model.entry import Entry
 from minutehand.model.moment import from_ms
@@ -49,13 +51,23 @@ class Wish:
     allow_repeat: bool = False
 
 
-def plan(tenant: str, name: str, wish: Wish, identity: str, services: Services, clock: Clock) -> Going:
-    """The backfill as it would be started. Reads only. Raises NotFound, InvalidInput, Unavailable."""
+def plan(
+    tenant: str,
+    name: str,
+    wish: Wish,
+    identity: str,
+    services: Services,
+    clock: Clock,
+    *,
+    expected: int | None = None,
+) -> Going:
+    """The backfill as it would be started. Reads only. Raises NotFound, InvalidInput, Conflict, Unavailable."""
     now, head = clock(), services.schedules.head(tenant, name)
     if head is None or head.state is ScheduleState.DELETED:
         raise NotFound(
             f"name={name!r}: tenant {tenant!r} has no schedule of that name; list_schedules() shows those it has"
         )
+    check_seen(head, expected)
     oldest = now - services.retention + MARGIN
     if wish.start < oldest and not wish.allow_repeat:
         raise InvalidInput(
@@ -136,8 +148,21 @@ def _next_taken(rows: Iterator[Run]) -> int | None:
     return next((run.due for run in rows if run.ref.is_fire and not is_free(run)), None)
 
 
-def start(planned: Going) -> Backfill:
-    """Start a planned backfill. Raises Unavailable: then it may have been started, and ``list_backfills`` shows it."""
+def started_before(owner: str, token: Token | None, services: Services, clock: Clock) -> Backfill | None:
+    """The backfill that an earlier call with the token has started. Raises AlreadyExists, Unavailable."""
+    identity = None if token is None else noted(token, services, clock())
+    kept = None if identity is None else read_backfill(owner, identity, services)
+    return None if kept is None else kept.backfill
+
+
+def start(planned: Going, token: Token | None = None) -> Backfill:
+    """Start a planned backfill, under the id that the first call with the token noted.
+
+    Raises AlreadyExists, Conflict, Unavailable: then it may have been started, and ``list_backfills`` shows it.
+    """
+    if token is not None:
+        identity = note(token, planned.backfill.id, planned.services, planned.clock())
+        planned.backfill = replace(planned.backfill, id=identity)
     backfill, services, clock = planned.backfill, planned.services, planned.clock
     if backfill.total == 0:
         kept = Kept(backfill, 0)

@@ -12,6 +12,7 @@ from minutehand.flow.create import RACES, read_revision
 from minutehand.flow.pauses import resume_entry
 from minutehand.flow.ports import Clock, Record, Services
 from minutehand.flow.remember import Done, Token, finish, recall
+from minutehand.flow.seen import check_seen
 from minutehand.flow.sweep import sweep
 from minutehand.model.schedule import Change, ClosedBy, Head, Revision, ScheduleState
 
@@ -83,10 +84,7 @@ def _close(
             raise NotFound(
                 f"name={name!r}: tenant {tenant!r} has no schedule of that name; list_schedules() shows those it has"
             )
-        if expected is not None and head.revision != expected:
-            raise Conflict(
-                f"name={name!r}: you saw revision {expected}, but revision {head.revision} is current; read it again"
-            )
+        check_seen(head, expected)
         revision = read_revision(services, head)
         closed = _closed(revision, stop.by, clock())
         done = stop.done(head, clock(), changed=closed != revision)

@@ -13,6 +13,7 @@ from minutehand.flow.handle import handle
 from minutehand.flow.pauses import Begin, resumed
 from minutehand.flow.ports import Clock, Record, Services
 from minutehand.flow.remember import Done, Token, finish, recall
+from minutehand.flow.seen import check_seen
 from minutehand.flow.steps import LOOKAHEAD, first_entry
 from minutehand.flow.sweep import sweep
 from minutehand.model.entry import Entry
@@ -118,10 +119,7 @@ def _must_exist(tenant: str, name: str, expected: int | None, head: Head | None)
         raise NotFound(
             f"name={name!r}: tenant {tenant!r} has no schedule of that name; list_schedules() shows those it has"
         )
-    if expected is not None and head.revision != expected:
-        raise Conflict(
-            f"name={name!r}: you changed revision {expected}, but revision {head.revision} is current; read it again"
-        )
+    check_seen(head, expected)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ It is submitted first and marked in the index then: dying in between costs the n
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from minutehand.errors import AlreadyExists, Conflict, MinutehandError, NotFound, Unavailable
@@ -30,6 +31,7 @@ class Redriving:
     allow_repeat: bool = False  # what is LOST too, although it may have done its work
     rate: float = 50.0  # runs a second at the most
     stop: Waiter  # waits between two runs
+    on_progress: Callable[[int], object] = lambda looked_at: None  # how many were looked at by now
 
 
 @dataclass(kw_only=True)
@@ -66,6 +68,7 @@ def redrive_all(tenant: str, wanted: Wanted, how: Redriving, *, limit: int | Non
             done.cursor = cursor_after(last)
             break
         _redrive_listed(dead, how, done)
+        how.on_progress(done.looked_at)
         last = dead
     return done
 

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from minutehand.errors import AlreadyExists, Unavailable
+from minutehand.errors import AlreadyExists, Conflict, Unavailable
 from minutehand.flow.ports import Clock, Record, Services
 from minutehand.flow.sweep import sweep
 from minutehand.model.moment import DAY
 from minutehand.model.schedule import Change, Head, ScheduleState
 
+_RACES = 3  # times that another call with the same token may be faster
 HELD = DAY  # ms for which a token stands for its call
 
 
@@ -68,18 +69,53 @@ class Memory:
 
 def recall(token: Token | None, services: Services, now: int) -> Memory:
     """What a token stands for. Raises AlreadyExists if it is that of another call."""
-    record = None if token is None else services.records.read(*token.place)
-    if token is None or record is None:
-        return Memory(token=token, now=now)
+    if token is None:
+        return Memory(now=now)
+    version, body = _noted(token, services, now)
+    if body is None:
+        return Memory(token=token, version=version, now=now)
+    first = Done(head=_head_of(body["head"]), change=Change(body["change"]))
+    return Memory(token=token, first=first, now=now)
+
+
+def _noted(token: Token, services: Services, now: int) -> tuple[int, Mapping[str, Any] | None]:
+    """The version of a token's record, and what it says unless that is over."""
+    record = services.records.read(*token.place)
+    if record is None:
+        return 0, None
     if record.expires is not None and record.expires <= now:
-        return Memory(token=token, version=record.version, now=now)
+        return record.version, None
     if record.body["said"] != token.said:
         raise AlreadyExists(
             f"client_token={token.text!r}: within the last day it was used for {record.body['act']}"
             f"{' with other arguments' if record.body['act'] == token.act else ''}; use a new token for each new call"
         )
-    first = Done(head=_head_of(record.body["head"]), change=Change(record.body["change"]))
-    return Memory(token=token, first=first, now=now)
+    return record.version, record.body
+
+
+# Calls whose act is no transaction: the record comes first, and names the one thing that they may bring about.
+
+
+def noted(token: Token, services: Services, now: int) -> str | None:
+    """What an earlier call with this token was going to bring about. Raises AlreadyExists if it is that of another call."""
+    body = _noted(token, services, now)[1]
+    return None if body is None else str(body["word"])
+
+
+def note(token: Token, word: str, services: Services, now: int) -> str:
+    """Note what a call is going to bring about; what a call with the same token that was faster notes instead.
+
+    Raises AlreadyExists if the token is that of another call, Conflict.
+    """
+    for _ in range(_RACES):
+        version, body = _noted(token, services, now)
+        if body is not None:
+            return str(body["word"])
+        record = {"act": token.act, "said": token.said, "word": word}
+        owner, key = token.place
+        if services.records.write(Record(owner=owner, key=key, version=version + 1, body=record, expires=now + HELD)):
+            return word
+    raise Conflict(f"client_token={token.text!r}: others used it {_RACES} times meanwhile; try again")
 
 
 def finish(first: Done, services: Services, clock: Clock) -> None:

@@ -2,6 +2,9 @@
 
 One conditional write decides against everybody else: the fire's run is put as SKIPPED, where it is not claimed yet, so that the
 ticker finds it ended; or it is moved there from QUEUED, so that the worker's lease is refused. Lost the race: the fire after it.
+
+A client token's record is written first, with the instant of the call; the call's own word is in the row that it skips. So a call that
+is repeated finds that row, wherever the first one died.
 """
 
 from __future__ import annotations
@@ -12,9 +15,11 @@ from itertools import islice
 from minutehand.errors import Conflict, NotFound, Unavailable
 from minutehand.flow.create import read_revision
 from minutehand.flow.ports import Clock, Services
+from minutehand.flow.remember import Token, note, noted
+from minutehand.flow.seen import check_seen
 from minutehand.flow.steps import timetable_of
 from minutehand.model.moment import DAY
-from minutehand.model.names import fire_ref
+from minutehand.model.names import fire_ref, schedule_owner
 from minutehand.model.run import Run, RunState
 from minutehand.model.schedule import Head, Revision, ScheduleState
 from minutehand.runs.transitions import skip
@@ -25,23 +30,47 @@ _MOST = 1_000  # fires ahead that may be skipped already; then something is odd
 _FAR = 200 * 365 * DAY  # ms ahead: beyond every fire
 
 
-def skip_next(tenant: str, name: str, services: Services, clock: Clock, *, act: str) -> Run:
+def skip_next(
+    tenant: str,
+    name: str,
+    services: Services,
+    clock: Clock,
+    *,
+    act: str,
+    expected: int | None = None,
+    token: Token | None = None,
+) -> Run:
     """The run of the next fire that has not started, SKIPPED. Called again it skips the one after.
 
-    ``act`` is the call's own token: by it a write is recognised whose answer got lost. Raises NotFound, Conflict (it is not
-    active, or has no further fire), Unavailable.
+    ``act`` is the call's own word: by it a write is recognised whose answer got lost. ``expected``: the revision that the caller
+    saw. Raises NotFound, Conflict (it is not active, has no further fire, or another revision), AlreadyExists, Unavailable.
     """
+    first = None if token is None else _first(token, schedule_owner(tenant, name), act, services, clock())
+    if first is not None:
+        return first
     head = services.schedules.head(tenant, name)
     if head is None or head.state is ScheduleState.DELETED:
         raise NotFound(
             f"name={name!r}: tenant {tenant!r} has no schedule of that name; list_schedules() shows those it has"
         )
+    check_seen(head, expected)
     revision = _current(head, services)
+    if token is not None:
+        note(token, str(clock()), services, clock())
     for fire in islice(_upcoming(revision, clock()), _MOST):
         run = _skip(_skipped(revision, fire, clock(), act), services)
         if run is not None:
             return run
     raise Conflict(f"name={name!r}: there is no further fire to skip")
+
+
+def _first(token: Token, owner: str, act: str, services: Services, now: int) -> Run | None:
+    """What an earlier call with the token skipped."""
+    since = noted(token, services, now)
+    if since is None:
+        return None
+    rows = services.ledger.window(owner, after=int(since), upto=int(since) + _FAR)
+    return next((run for run in rows if run.state is RunState.SKIPPED and run.act == act), None)
 
 
 def _current(head: Head, services: Services) -> Revision:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from minutehand.errors import Conflict, NotFound
 from minutehand.flow.ports import Clock, Record, Services
 from minutehand.flow.replay import Stored
+from minutehand.flow.seen import check_seen
 from minutehand.flow.submit import submit
 from minutehand.model.names import aside_ref
 from minutehand.model.run import Run, RunState
@@ -35,13 +36,19 @@ class Wish:
     payload: Stored = (None, None)  # its own; neither: that of the schedule
 
 
-def trigger(tenant: str, name: str, wish: Wish, services: Services, clock: Clock) -> Run:
-    """Run a schedule now. Raises NotFound, AlreadyExists (its key has another payload), Conflict, Unavailable."""
+def trigger(
+    tenant: str, name: str, wish: Wish, services: Services, clock: Clock, *, expected: int | None = None
+) -> Run:
+    """Run a schedule now. ``expected``: the revision that the caller saw.
+
+    Raises NotFound, AlreadyExists (its key has another payload), Conflict, Unavailable.
+    """
     head = services.schedules.head(tenant, name)
     if head is None or head.state is ScheduleState.DELETED:
         raise NotFound(
             f"name={name!r}: tenant {tenant!r} has no schedule of that name; list_schedules() shows those it has"
         )
+    check_seen(head, expected)
     now = clock()
     token = wish.token if wish.key is None else hashlib.sha256(wish.key.encode()).hexdigest()
     at = now if wish.key is None else _moment(head, wish.key, token, services, now)

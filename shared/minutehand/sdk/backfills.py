@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from minutehand import views
-from minutehand.arguments import checked_limit, payload_text
+from minutehand.arguments import checked_limit, checked_revision, payload_text
 from minutehand.errors import InvalidInput
 from minutehand.flow import backfill as filling
 from minutehand.flow import trigger as triggering
@@ -29,6 +29,7 @@ from minutehand.runs.backfill import (
 )
 from minutehand.runs.backfill import Backfill as Kept
 from minutehand.sdk.base import UNSET, Base
+from minutehand.sdk.wishes import token_of
 from minutehand.views import Page, Run
 
 _READS = 20  # queries that one page of a backfill's runs takes at the most; it may be short for that
@@ -67,18 +68,28 @@ class Backfill:
 class Backfills(Base):
     """What a tenant's schedules do out of turn."""
 
-    def trigger(self, name: str, *, payload: Any = UNSET, idempotency_key: str | None = None) -> Run:
+    def trigger(
+        self,
+        name: str,
+        *,
+        payload: Any = UNSET,
+        idempotency_key: str | None = None,
+        expected_revision: int | None = None,
+    ) -> Run:
         """Run a schedule now, whatever its expression says, with its own ``payload`` or that of the schedule.
 
         The run has an id of its own and collides with no fire. A paused or completed schedule can be triggered; a pause or delete
         that comes later takes the run back unless it has started. With an ``idempotency_key`` a second call returns the same run,
-        for as long as the ledger keeps it. Raises InvalidInput, NotFound, AlreadyExists (the key has another payload), Unavailable.
+        for as long as the ledger keeps it. Raises InvalidInput, NotFound, AlreadyExists (the key has another payload), Conflict
+        (another revision than ``expected_revision`` is current), Unavailable.
         """
         check_name(name)
         key = None if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
         own = (None, None) if payload is UNSET else self._stored(payload)
         wish = triggering.Wish(token=uuid.uuid4().hex, key=key, payload=own)
-        return views.run_view(triggering.trigger(self.tenant, name, wish, self._services, self._clock))
+        expected = checked_revision(expected_revision)
+        run = triggering.trigger(self.tenant, name, wish, self._services, self._clock, expected=expected)
+        return views.run_view(run)
 
     def backfill(
         self,
@@ -92,6 +103,8 @@ class Backfills(Base):
         current: bool = False,
         allow_repeat: bool = False,
         dry_run: bool = True,
+        expected_revision: int | None = None,
+        client_token: str | None = None,
     ) -> Backfill:
         """Run the fires in ``[start, end)`` (aware, past) that have no run yet; at most ``concurrency`` (1 to 100) at a time.
 
@@ -100,7 +113,8 @@ class Backfills(Base):
         Each revision's own definition is used for its own time, that of a paused one for the pause; with ``current=True`` the present
         one for all of it, also before there was a schedule. ``payload`` replaces theirs. ``order`` is "oldest" or "newest".
         What is older than the ledger remembers (its retention) may have run already: it is refused without ``allow_repeat=True``.
-        Raises InvalidInput, NotFound, Unavailable.
+        With a ``client_token`` a second call within 24 hours returns what the first one started.
+        Raises InvalidInput, NotFound, Conflict (another revision than ``expected_revision`` is current), AlreadyExists, Unavailable.
         """
         wish = filling.Wish(
             start=_instant(start, "start"),
@@ -112,11 +126,15 @@ class Backfills(Base):
             allow_repeat=_flag("allow_repeat", allow_repeat),
         )
         self._check_interval(wish, start, end)
-        identity = f"{stamp(self._clock())}-{uuid.uuid4().hex[:8]}"
-        planned = filling.plan(self.tenant, check_name(name), wish, identity, self._services, self._clock)
-        if _flag("dry_run", dry_run):
+        expected, identity = checked_revision(expected_revision), f"{stamp(self._clock())}-{uuid.uuid4().hex[:8]}"
+        token = None if _flag("dry_run", dry_run) else token_of(client_token, self.tenant, "backfill", name, wish=wish)
+        first = filling.started_before(_owner(self.tenant, name), token, self._services, self._clock)
+        if first is not None:
+            return _shown(first, self._services)
+        planned = filling.plan(self.tenant, name, wish, identity, self._services, self._clock, expected=expected)
+        if dry_run:
             return _view(planned.backfill, [], there=filling.count_there(planned))
-        return _shown(filling.start(planned), self._services)
+        return _shown(filling.start(planned, token), self._services)
 
     def _check_interval(self, wish: filling.Wish, start: datetime, end: datetime) -> None:
         if wish.start >= wish.end:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -78,14 +79,16 @@ class DeadLetters(Base):
         limit: int | None = None,
         cursor: str | None = None,
         stop: Waiter | None = None,
+        on_progress: Callable[[int], object] | None = None,
     ) -> Redriven:
         """Replay a dead run, or all dead runs that a filter finds (see ``list_dead``), each once however often this is called.
 
         At most ``rate`` runs a second and ``limit`` in all; ``stop`` (a ``threading.Event``) ends it early. Then, or after an
         error, call again: what was redriven is not on the list any more, and ``cursor`` passes over what cannot be. A ``dry_run``
-        writes nothing. A run that is LOST was to be run at most once and may have done its work: it is repeated only with
-        ``allow_repeat=True``. Raises InvalidInput, Unavailable; for a single run NotFound, Conflict (it did not fail
-        for good, or is LOST) and AlreadyExists (it was redriven with another payload).
+        writes nothing. ``on_progress`` is told after each how many were looked at. A run that is LOST was to be run at most once
+        and may have done its work: it is repeated only with ``allow_repeat=True``.
+        Raises InvalidInput, Unavailable; for a single run NotFound, Conflict (it did not fail for good, or is LOST) and
+        AlreadyExists (it was redriven with another payload).
         """
         filters = (job, schedule, since, until, error_type)
         how = Redriving(
@@ -96,6 +99,7 @@ class DeadLetters(Base):
             allow_repeat=allow_repeat,
             rate=checked_rate(rate, "runs"),
             stop=threading.Event() if stop is None else stop,
+            **({} if on_progress is None else {"on_progress": on_progress}),
         )
         if run_id is not None:
             if any(value is not None for value in filters):

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 
 from minutehand import views
+from minutehand.arguments import checked_revision
 from minutehand.flow import skip as skipping
 from minutehand.model.names import check_name
 from minutehand.sdk.base import Base
+from minutehand.sdk.wishes import token_of
 from minutehand.views import Run
 
 
 class Skips(Base):
     """What an owner lets a schedule leave out."""
 
-    def skip_next(self, name: str) -> Run:
+    def skip_next(self, name: str, *, expected_revision: int | None = None, client_token: str | None = None) -> Run:
         """Pass over the next fire that has not started; its run, SKIPPED. Called twice it passes over two.
 
-        Nothing else about the schedule changes, and the skip outlasts updates and pauses. Raises InvalidInput, NotFound, Conflict
-        (the schedule is paused, or has no further fire), Unavailable.
+        Nothing else about the schedule changes, and the skip outlasts updates and pauses. With a ``client_token`` a second call
+        within 24 hours returns what the first one skipped. Raises InvalidInput, NotFound, Conflict (the schedule is paused, has no
+        further fire, or another revision than ``expected_revision``), AlreadyExists, Unavailable.
         """
-        act = uuid.uuid4().hex
-        run = skipping.skip_next(self.tenant, check_name(name), self._services, self._clock, act=act)
+        check_name(name)
+        expected = checked_revision(expected_revision)
+        token = token_of(client_token, self.tenant, "skip_next", name, expected=expected)
+        act = (
+            uuid.uuid4().hex
+            if token is None
+            else hashlib.sha256(f"{token.place}{token.said}".encode()).hexdigest()[:32]
+        )
+        run = skipping.skip_next(
+            self.tenant, name, self._services, self._clock, act=act, expected=expected, token=token
+        )
         return views.run_view(run)

@@ -381,3 +381,10 @@ def test_bad_arguments_are_refused_by_name(world: World, arguments: dict[str, An
     with pytest.raises(InvalidInput, match=message):
         world.scheduler.redrive(**arguments)
     assert replays(world) == []
+
+
+def test_its_progress_is_told_after_each(world: World) -> None:
+    fail(world, 3)
+    told = list[int]()
+    redrive(world, **EVERYTHING, on_progress=told.append)
+    assert told == [1, 2, 3]

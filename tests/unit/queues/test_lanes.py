@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from minutehand import Registry, RunState, Scheduler
 from minutehand.errors import AlreadyExists, InvalidInput
 from minutehand.model.entry import EntryKind
-from minutehand.model.moment import SECOND
+from minutehand.model.moment import SECOND, from_ms
 from minutehand.testing import Crash, Detail, Harness, Hook
 from minutehand.testing.process import bury_all
 
@@ -313,3 +314,22 @@ def test_the_harness_has_the_queues_that_the_jobs_declare() -> None:
 @pytest.fixture
 def world() -> Lanes:
     return Lanes()
+
+
+def test_what_its_owner_starts_by_hand_goes_there_too(world: Lanes) -> None:
+    """A trigger, a backfill, and what a backfill starts when one of its runs has ended."""
+    world.scheduler.create_schedule("s", "note", "0 0 1 1 *", queue="mail")
+    world.scheduler.trigger("s")
+    world.scheduler.update_schedule("s", expression="* * * * *")
+    world.scheduler.pause_schedule("s")
+    world.scheduler.trigger("s")
+    world.scheduler.resume_schedule("s")
+    world.scheduler.update_schedule("s", expression="0 0 1 1 *")
+    end = from_ms(NOON)
+    world.scheduler.backfill(
+        "s", end - timedelta(days=3 * 366), end, current=True, concurrency=1, dry_run=False, allow_repeat=True
+    )
+    assert set(world.lengths()) == {"mail"}
+    assert world.serve(None) == world.serve("reports") == []
+    world.serve("mail")
+    assert len(world.ran) == 1 + 3, "the first trigger was taken back by the pause"
