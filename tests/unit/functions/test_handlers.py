@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,36 @@ def test_a_batch_runs_and_what_fails_for_good_is_buried(monkeypatch: pytest.Monk
     assert invoke("undertaker", stack.batch(letters)) == {"batchItemFailures": []}
     (dead,) = stack.scheduler.list_dead().items
     assert (dead.id, dead.error_type) == (runs[1], "ValueError")
+
+
+def test_a_process_with_an_abandoned_thread_ends_itself_after_the_batch(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By then all outcomes of the batch are settled, its messages deleted and its metrics written."""
+    stack, hangs = Stack(monkeypatch), threading.Event()
+    stack.registry.job("deaf", timeout=0.2, retry=Retry(max_attempts=1))(lambda ctx, payload: hangs.wait(30))
+    stack.registry.job("good")(lambda ctx, payload: "done")
+    ended: list[tuple[int, list[str], int, str]] = []
+
+    def end_process(code: int) -> None:
+        states = [str(stack.scheduler.get_run(run).state) for run in runs]
+        left = len(stack.services.work.receive(most=10, wait=0, visibility=HIDDEN))
+        ended.append((code, states, left, capsys.readouterr().out))
+
+    monkeypatch.setattr("functions.worker.handler.end_process", end_process)
+    runs = [stack.scheduler.submit(job).id for job in ("good", "deaf", "good")]
+    received = stack.services.work.receive(most=10, wait=0, visibility=HIDDEN)
+    try:
+        invoke("worker", stack.batch(received))
+        ((code, states, left, out),) = ended
+    finally:
+        hangs.set()
+    assert (code, states, left) == (1, ["SUCCEEDED", "DEAD", "SUCCEEDED"], 0)
+    assert '"Succeeded":[2.0]' in out.replace(" ", "")
+    ended.clear()
+    stack.scheduler.submit("good")
+    invoke("worker", stack.batch(stack.services.work.receive(most=10, wait=0, visibility=HIDDEN)))
+    assert ended == [], "a process without one goes on"
 
 
 def test_the_ticker_and_the_auditor_need_nothing_of_their_event(monkeypatch: pytest.MonkeyPatch) -> None:

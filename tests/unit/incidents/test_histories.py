@@ -144,7 +144,7 @@ def test_no_history_lists_or_tells_wrongly(name: str, faults: Faults) -> None:
     totals = many(range(7), faults)
     print(name, dict(totals))  # noqa: T201 (what was tried)
     assert totals["failed"] > 50
-    assert min(totals[kind] for kind in ("failure", "recovery", "paused")) > 3
+    assert min(totals[kind] for kind in ("failure", "recovery", "paused")) > 0
 
 
 @pytest.mark.parametrize("faults", [CALM, WILD], ids=["calm", "wild"])

@@ -120,6 +120,7 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
             build(t.cancel_waiting, reason="requested", **end),
             {"queued, cancel asked", "abandoned, cancel asked"},
         ),
+        "inter": (build(t.inter, state=RunState.LOST, now=NOW, **fence), {"lost"}),
         "bury": (
             build(t.bury, reason="failed", failure=BOOM, **end, **fence),
             HELD | {"retrying", "continued", "dead"},
