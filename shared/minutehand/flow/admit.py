@@ -141,7 +141,7 @@ def expired(desk: Desk, ticket: Ticket, message: Message, policies: Policies) ->
 def hold(desk: Desk, ticket: Ticket, message: Message) -> Outcome | None:
     """Wait for the run's instant if it is near; a message that comes much too early goes back. None: its time has come."""
     left = message.not_before - desk.clock()
-    if left > HOLD:
+    if left > HOLD[message.start]:
         return postponed(desk, ticket, message, message.not_before, "not_due")
     while left > 0:
         desk.wait(left / SECOND)

@@ -13,7 +13,8 @@ from minutehand.model.schedule import ClosedBy, Revision
 from minutehand.runs.transitions import LEASE, SKEW
 
 MAX_DELAY = 900 * SECOND  # the longest that SQS holds a message back
-HOLD = 2 * SECOND  # the longest that a worker waits for a run's instant; earlier messages go back
+# The longest (ms) that a worker waits for a run's instant; earlier messages go back for the rest.
+HOLD = {Start.PROMPT: 1 * SECOND, Start.EXACT: 2 * SECOND}
 MAX_SLICES = 10_000  # of one run, which on Lambda are a hundred days
 EARLY = 1 * SECOND  # how much before its instant an exact run's message should arrive, at least
 

@@ -100,6 +100,20 @@ def test_an_exact_run_is_held_for_its_instant() -> None:
     assert [start.at for start in world.started] == [NOON + 30_500]
 
 
+@pytest.mark.parametrize(
+    ("start", "early", "held"), [("prompt", 1.0, True), ("prompt", 1.1, False), ("exact", 2.0, True)]
+)
+def test_a_message_is_held_for_so_long_and_else_goes_back_for_the_rest(start: str, early: float, held: bool) -> None:
+    world = submitted(start=start, run_at=at(100))
+    world.services.work.send([Parcel(world.memory.messages()[0], 0)])
+    world.reach(NOON + 100_000 - int(early * 1_000))
+    outcomes = [(o.action, o.why) for o in world.work()]
+    assert (("postponed", "not_due") not in outcomes) == held
+    world.live(10)
+    (begun,) = world.started
+    assert begun.at == NOON + 100_000
+
+
 def test_a_message_that_is_far_too_early_goes_back() -> None:
     world = submitted(delay=100)
     world.services.work.send([Parcel(world.memory.messages()[0], 0)])

@@ -77,7 +77,7 @@ def test_an_exact_message_comes_one_to_two_seconds_early_where_it_can(left: int)
         assert EARLY <= left - arrives < EARLY + SECOND
     else:
         assert arrives == 0
-    assert left - arrives <= HOLD or left < EARLY, "the worker holds it for the rest"
+    assert left - arrives <= HOLD[Start.EXACT] or left < EARLY, "the worker holds it for the rest"
 
 
 # Changes of the schedule.

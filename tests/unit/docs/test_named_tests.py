@@ -1,0 +1,16 @@
+"""The tests that a page names are there."""
+
+from __future__ import annotations
+
+import re
+
+from tests.unit.docs.pages import ROOT, page
+
+
+def test_what_is_said_to_be_tried_is_tried() -> None:
+    table = page("docs/how-to/long-jobs.md").text.partition("Each line is tried by a test")[2]
+    named = re.findall(r"`(…?)_?([a-z_]{12,})`", table)
+    places = [*(ROOT / "tests").rglob("test_*.py")]
+    there = {name for place in places for name in re.findall(r"def test_(\w+)", place.read_text(encoding="utf-8"))}
+    assert len(named) > 25
+    assert not [name for cut, name in named if not any(one == name or (cut and one.endswith(name)) for one in there)]
