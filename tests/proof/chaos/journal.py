@@ -42,7 +42,7 @@ class Journal:
     def count(self, kind: str, process: str, what: str) -> None:
         """A request was interfered with."""
         with self._lock:
-            self.faults[kind] += 1
+            self.faults[str(kind)] += 1
         self.tell(f"{process} {what}: {kind}")
 
     def refuse(self, text: str) -> None:

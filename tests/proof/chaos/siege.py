@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from minutehand import Scheduler
+from minutehand.aws import Client
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.crew import Role, variables
 from minutehand.local.events import Follower
@@ -18,6 +19,7 @@ from minutehand.local.process import inherited
 from minutehand.model.moment import SECOND
 from minutehand.processes import run_auditor
 from minutehand.runs.transitions import LEASE, SKEW
+from minutehand.settings import Settings
 from minutehand.testing.cloud import fresh_settings
 
 from tests.proof.chaos.books import Books
@@ -48,6 +50,8 @@ class Plan:
     chances: Chances
     period: float  # of a ticker
     patience: float  # afterwards, until everything has come to rest
+    workers: int = 3
+    letters: int | None = None  # for how long a dead letter is hidden from others; None: as deployed
     short_lease: bool = False
 
 
@@ -60,7 +64,7 @@ def full(seed: int, seconds: float) -> Plan:
         load=Load(every=10, copies=6, short=(0.0, 0.5), long=(5.0, 40.0), think=4.0, delay=60.0),
         chances=Chances(),
         period=15.0,
-        patience=300.0,
+        patience=480.0,  # a dead letter whose undertaker was killed comes back after 360 s
     )
 
 
@@ -69,19 +73,21 @@ def brief(seed: int, seconds: float) -> Plan:
     return Plan(
         seed=seed,
         seconds=seconds,
-        pace=Pace(lease=4.0, skew=1.0, between=0.6, rest=0.5, brief=1.5),
-        load=Load(every=2, copies=2, short=(0.0, 0.2), long=(0.5, 2.0), think=0.5, delay=4.0),
+        pace=Pace(lease=4.0, skew=1.0, between=1.0, rest=0.5, brief=1.5),
+        load=Load(every=2, copies=1, short=(0.0, 0.2), long=(0.5, 2.0), think=0.5, delay=4.0),
         chances=Chances(held=2.0),
         period=1.0,
-        patience=40.0,
+        patience=60.0,
+        workers=2,
+        letters=4,
         short_lease=True,
     )
 
 
-def roles(period: float) -> list[Role]:
+def roles(plan: Plan) -> list[Role]:
     return [
-        *(Role(f"ticker-{n}", ("ticker", "--period", str(period))) for n in (1, 2)),
-        *(Role(f"worker-{n}", ("worker", *JOBS, "--grace", "3")) for n in (1, 2, 3)),
+        *(Role(f"ticker-{n}", ("ticker", "--period", str(plan.period))) for n in (1, 2)),
+        *(Role(f"worker-{n + 1}", ("worker", *JOBS, "--grace", "3")) for n in range(plan.workers)),
         Role("undertaker", ("undertaker",)),
     ]
 
@@ -115,7 +121,9 @@ class Siege:
     def _prepare(self, cleanup: ExitStack) -> None:
         plan, post = self.plan, Post()
         settings = self.settings = fresh_settings(self.cloud)
-        cast = roles(plan.period)
+        if plan.letters is not None:
+            hide_letters(settings, plan.letters)
+        cast = roles(plan)
         self.mischief = {
             name: Mischief(name, plan.seed, CALM, self.journal, post) for name in (*(role.name for role in cast), OWNER)
         }
@@ -203,6 +211,13 @@ class Siege:
         repeats = [str(repeat) for repeat in verdict.repeats]
         text = [*verdict.violations, "", *repeats, "", f"began {began:.3f} (UTC seconds)", *told]
         (self.folder / "timeline.txt").write_text("\n".join(text) + "\n")
+
+
+def hide_letters(settings: Settings, seconds: int) -> None:
+    """Have the dead-letter queue hide for so long what somebody has received."""
+    sqs = Client("sqs", settings)
+    url = sqs.call("get_queue_url", QueueName=settings.queue("dead"))["QueueUrl"]
+    sqs.call("set_queue_attributes", QueueUrl=url, Attributes={"VisibilityTimeout": str(seconds)})
 
 
 def conditions() -> str:

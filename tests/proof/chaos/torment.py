@@ -37,7 +37,6 @@ ACTS = {
     "cut ticker": 2,
     "sever worker": 2,  # cut off for longer than a lease
 }  # how often each, by comparison
-_WORKERS = 2  # that are out of order at the same time, at the most
 
 
 class Tormentor:
@@ -70,8 +69,9 @@ class Tormentor:
         return self._deck.pop()
 
     def _may_strike_worker(self) -> bool:
-        out = [name for name in self._troupe.names if name.startswith("worker") and not self._troupe.idle(name)]
-        return len(out) < _WORKERS
+        """One always goes on."""
+        workers = [name for name in self._troupe.names if name.startswith("worker")]
+        return sum(self._troupe.idle(name) for name in workers) > 1
 
     def _long(self) -> float:
         return (self._pace.lease + self._pace.skew) * self._dice.uniform(1.1, 1.5)
