@@ -28,7 +28,9 @@ def say(text: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--for", dest="seconds", type=float, default=60.0, help="seconds of torment (60); rest comes after")
+    parser.add_argument(
+        "--for", dest="seconds", type=float, default=60.0, help="seconds of torment (60); rest comes after"
+    )
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of what is done to whom")
     parser.add_argument("--hurried", action="store_true", help="a lease of 4 s instead of 60")
     parser.add_argument("--keep", action="store_true", help="leave logs and timeline of a clean siege as well")

@@ -19,6 +19,7 @@ from tests.proof.chaos.troupe import Troupe
 
 Line = dict[str, Any]
 _RELEASED = ("run.released", "worker.not_released")  # the latter may have taken effect
+_FINAL = ("killed", "asked to end", "gave it back")
 _AT_ONCE = ("asked to end", "gave it back")  # then the next start need not wait for a lease to run out
 
 
@@ -87,21 +88,21 @@ class Evidence:
         return found
 
     def _explanation(self, process: str, first: Line, again: Line) -> Blow | None:
-        """The earliest blow against a process that can have cost it a lease, or None. A lease that was taken too early has none."""
-        blows = [blow for blow in self.journal.blows if blow.process == process and not blow.kind.endswith("sqs")]
-        hit = [blow for blow in blows if blow.at <= again["at"] and blow.until >= first["at"]]
+        """What cost a process its lease: the most decisive blow between the two starts, or None. None for a lease taken too early."""
+        hit = [blow for blow in self.journal.blows if blow.process == process and not blow.kind.endswith("sqs")]
         hit += [
             Blow(kind="gave it back", process=process, at=at, until=at)
             for by, at in self._released[first["run"]]
-            if by == process and first["at"] <= at <= again["at"]
+            if by == process
         ]
-        if not hit:
+        hit = [blow for blow in hit if blow.at <= again["at"] and blow.until >= first["at"]]
+        final = [blow for blow in hit if blow.kind in _FINAL]
+        if not final and sum(blow.seconds for blow in hit) < self.pace.lease / 3:
+            return None  # one heartbeat late, at the most
+        renewed = min(blow.at for blow in hit) - 2 * self.pace.lease / 3  # two heartbeats before, at the earliest
+        if again["at"] < renewed + self.pace.lease + self.pace.skew and not any(b.kind in _AT_ONCE for b in hit):
             return None
-        earliest = min(hit, key=lambda blow: blow.at)
-        if any(blow.kind in _AT_ONCE for blow in hit):
-            return earliest
-        renewed = earliest.at - 2 * self.pace.lease / 3  # two heartbeats before, at the earliest
-        return earliest if again["at"] >= renewed + self.pace.lease + self.pace.skew else None
+        return final[0] if final else max(hit, key=lambda blow: blow.seconds)
 
 
 def _events(log: Path) -> Iterator[Line]:

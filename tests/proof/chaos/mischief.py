@@ -52,8 +52,8 @@ class Chances:
     reset: float = 0.015
     throttle: float = 0.015
     lose: float = 0.02
-    hold: float = 0.002
-    delay: float = 0.001
+    hold: float = 0.001
+    delay: float = 0.0005
     items: float = 0.08
     repeat: float = 0.10
     held: float = 27.0  # seconds for which an answer or a request is held back

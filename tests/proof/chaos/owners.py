@@ -98,12 +98,12 @@ class Owners:
         self._steady("flaky", "chaos.flaky", f"rate({2 * every} seconds{_EPOCH})", load.short)
         self._steady("doomed", "chaos.doomed", f"rate({3 * every} seconds{_EPOCH})", load.short)
 
-    def _steady(self, name: str, job: str, expression: str, takes: tuple[float, float], *, start: str = "prompt") -> None:
+    def _steady(
+        self, name: str, job: str, expression: str, takes: tuple[float, float], *, start: str = "prompt"
+    ) -> None:
         self._direct.create_schedule(name, job, expression, payload=self._with(takes), start=start)
         tenant, since = self._direct.tenant, datetime.now(UTC)
-        watched = Watched(
-            tenant=tenant, name=name, expression=expression, timezone="UTC", start=start, since=since
-        )
+        watched = Watched(tenant=tenant, name=name, expression=expression, timezone="UTC", start=start, since=since)
         self.accepted.steady.append(watched)
         self.accepted.jobs[watched.owner] = job
 
@@ -147,9 +147,11 @@ class Owners:
         expression = f"rate({dice.randint(1, self._load.every)} seconds)"
         match act:
             case "create":
-                self._call(lambda: owner.create_schedule(
-                    name, "chaos.note", expression, payload=self._with(self._load.short), client_token=token
-                ))
+                self._call(
+                    lambda: owner.create_schedule(
+                        name, "chaos.note", expression, payload=self._with(self._load.short), client_token=token
+                    )
+                )
             case "update":
                 self._call(lambda: owner.update_schedule(name, expression=expression, client_token=token))
             case "resume":

@@ -59,6 +59,10 @@ class Proxy:
         received = asked.operation == "ReceiveMessage" and answer.status == 200
         return self.mischief.redelivered(asked, answer) if received else answer
 
+    def hang_up(self) -> None:
+        """The process has left this thread's connection: leave the cloud's."""
+        self._connection().close()
+
     def _in_part(self, asked: Asked, throttle: Throttle) -> Answer | None:
         """A batch of which some items are not even passed on."""
         given: dict[str, Any] = json.loads(asked.body)
@@ -120,7 +124,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """The requests of one connection."""
+    """The requests of one connection: DynamoDB and SQS know POST alone."""
 
     server: _Server
     protocol_version = "HTTP/1.1"
@@ -136,7 +140,9 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(answer)
 
-    do_GET = do_PUT = do_HEAD = do_DELETE = do_POST
+    def finish(self) -> None:
+        super().finish()
+        self.server.proxy.hang_up()
 
     def _send(self, answer: Answer) -> None:
         self.send_response_only(answer.status)

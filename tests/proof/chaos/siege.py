@@ -60,7 +60,7 @@ def full(seed: int, seconds: float) -> Plan:
     return Plan(
         seed=seed,
         seconds=seconds,
-        pace=Pace(lease=LEASE / SECOND, skew=SKEW / SECOND, between=10.0, rest=5.0, brief=15.0),
+        pace=Pace(lease=LEASE / SECOND, skew=SKEW / SECOND, between=7.0, rest=5.0, brief=15.0),
         load=Load(every=10, copies=6, short=(0.0, 0.5), long=(5.0, 40.0), think=4.0, delay=60.0),
         chances=Chances(),
         period=15.0,
@@ -75,7 +75,7 @@ def brief(seed: int, seconds: float) -> Plan:
         seconds=seconds,
         pace=Pace(lease=4.0, skew=1.0, between=1.0, rest=0.5, brief=1.5),
         load=Load(every=2, copies=1, short=(0.0, 0.2), long=(0.5, 2.0), think=0.5, delay=4.0),
-        chances=Chances(held=2.0),
+        chances=Chances(hold=0.003, delay=0.002, held=2.0),
         period=1.0,
         patience=60.0,
         workers=2,
@@ -202,7 +202,10 @@ class Siege:
     def _write_timeline(self, evidence: Evidence, verdict: Verdict) -> None:
         lines = self.journal.timeline()
         lines += [
-            (line["at"], f"{self.troupe.name_of(line['pid'])} job {line['what']} {line['run']} attempt {line['attempt']}")
+            (
+                line["at"],
+                f"{self.troupe.name_of(line['pid'])} job {line['what']} {line['run']} attempt {line['attempt']}",
+            )
             for line in evidence.lines
         ]
         lines.sort()

@@ -111,7 +111,9 @@ def _lost(evidence: Evidence, accepted: Accepted, runs: Mapping[str, Run], upto:
     expected |= set(accepted.submitted) - {cancelled.run.id for cancelled in accepted.cancelled}
     for run_id in expected - set(evidence.starts):
         run = runs.get(run_id)
-        if run is None or run.job != ONCE or run.state is not RunState.LOST:  # its worker died before the job's first line
+        if (
+            run is None or run.job != ONCE or run.state is not RunState.LOST
+        ):  # its worker died before the job's first line
             yield run_id
 
 
