@@ -92,6 +92,10 @@ proof: setup ## histories with faults: FOR=600 seconds from seed SEED=1 on; with
 mutants: setup ## break the protocol in every way that we could think of; each must be noticed
 	$(BIN)/python -m tests.proof.mutants $(ARGS)
 
+.PHONY: chaos
+chaos: $(VENV)/.dev ## real processes, killed, stopped and cut off from their services for FOR=600 seconds; SEED=1
+	$(BIN)/python -m tests.proof.chaos $(if $(FOR),--for $(FOR)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
 .PHONY: bench
 bench: $(VENV)/.dev ## the figures of the README, measured here; PART=tick for one of them
 	$(BIN)/python -m bench $(PART) $(ARGS)

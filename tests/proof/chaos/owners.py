@@ -60,7 +60,6 @@ class Accepted:
     """What owners were told."""
 
     steady: list[Watched] = field(default_factory=list)  # nobody changes these
-    jobs: dict[str, str] = field(default_factory=dict)  # of steady schedules
     submitted: dict[str, float] = field(default_factory=dict)  # run ids → UTC seconds at which they are due
     paused: list[Paused] = field(default_factory=list)
     cancelled: list[Cancelled] = field(default_factory=list)
@@ -105,7 +104,6 @@ class Owners:
         tenant, since = self._direct.tenant, datetime.now(UTC)
         watched = Watched(tenant=tenant, name=name, expression=expression, timezone="UTC", start=start, since=since)
         self.accepted.steady.append(watched)
-        self.accepted.jobs[watched.owner] = job
 
     def _with(self, takes: tuple[float, float]) -> dict[str, Any]:
         return self._payload | {"takes": list(takes)}
@@ -116,8 +114,8 @@ class Owners:
         """Two owners of schedules and two who submit, one of each through the proxy."""
         for number, scheduler in enumerate((self._direct, self._faulted)):
             for kind, life in (("moody", self._be_moody), ("eager", self._be_eager)):
-                arguments = (f"{kind}-{number}", scheduler)
-                self._threads.append(threading.Thread(target=life, args=arguments, name=arguments[0], daemon=True))
+                arguments = (life, f"{kind}-{number}", scheduler)
+                self._threads.append(threading.Thread(target=self._live, args=arguments, daemon=True))
         for thread in self._threads:
             thread.start()
 
@@ -133,6 +131,12 @@ class Owners:
         for schedule in self._direct.list_schedules(limit=1_000).items:
             self._direct.update_schedule(schedule.name, expression=NEVER)
         return before
+
+    def _live(self, life: Callable[[str, Scheduler], None], name: str, scheduler: Scheduler) -> None:
+        try:
+            life(name, scheduler)
+        except Exception as problem:  # noqa: BLE001 (whatever it is, it is a finding)
+            self._journal.refuse(f"{name}: {type(problem).__name__}: {problem}")
 
     def _be_moody(self, name: str, owner: Scheduler) -> None:
         """Two schedules: create, update, pause, resume, delete."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from math import ceil
@@ -30,21 +30,20 @@ class Verdict:
     strikes: Mapping[str, int]  # against processes, by kind
     faults: Mapping[str, int]  # in requests, by kind
     lost: Sequence[str]
-    repeats: Sequence[Repeat]  # explained ones
+    repeats: Sequence[Repeat]
     violations: Sequence[str]  # what is lost and what is not explained among it
     recovery: Mapping[str, Sequence[float]]  # seconds, by what was measured
-    reached: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     @property
     def summary(self) -> str:
         """The last line."""
         kinds = Counter(repeat.blow.kind for repeat in self.repeats if repeat.blow)
-        why = ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
+        why = ": " * bool(kinds) + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
         stops = self.strikes.get("stopped", 0)
         return (
             f"runs={sum(self.runs.values())} kills={self.strikes.get('killed', 0)} stops={stops} "
             f"faults={sum(self.faults.values())} lost={len(self.lost)} doubles={len(self.repeats)} "
-            f"(explained {len(self.repeats)}: {why or 'none'}) violations={len(self.violations)}"
+            f"(explained {kinds.total()}{why}) violations={len(self.violations)}"
         )
 
     def report(self) -> Iterator[str]:
@@ -98,7 +97,7 @@ def judge(evidence: Evidence, accepted: Accepted, memory: Memory, upto: float, m
         strikes=Counter(blow.kind for blow in evidence.journal.blows),
         faults=evidence.journal.faults,
         lost=lost,
-        repeats=explained,
+        repeats=repeats,
         violations=violations,
         recovery=_recovery(evidence, accepted, explained, upto),
     )

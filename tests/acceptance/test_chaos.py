@@ -71,15 +71,15 @@ def test_ten_minutes_with_the_lease_that_everybody_has(local_cloud: LocalCloud, 
 
 @contextmanager
 def behind(
-    cloud: LocalCloud, settings: Settings, *, rounds: int = 1, **chances: float
+    cloud: LocalCloud, settings: Settings, always: str | None = None, *, rounds: int = 1
 ) -> Iterator[tuple[Mischief, Services, Journal]]:
-    """The services of a process whose requests have these chances."""
+    """The services of a process to whose every request this happens."""
     journal = Journal()
     mischief = Mischief("process", 1, CALM, journal, Post())
     with Proxy(cloud.endpoint, mischief) as proxy:
         services = connect(replace(settings, endpoint=proxy.url), backoff=Backoff(rounds=rounds))
         services.agenda.shards()
-        mischief.chances = replace(CALM, held=0.02, **chances)
+        mischief.chances = replace(CALM, held=0.02, **({always: 1.0} if always else {}))
         yield mischief, services, journal
 
 
@@ -95,21 +95,14 @@ def queued(key: str) -> Run:
 
 @pytest.mark.cloud
 @pytest.mark.parametrize(
-    ("chances", "effect"),
-    [
-        ({"refuse": 1.0}, False),
-        ({"reset": 1.0}, False),
-        ({"throttle": 1.0}, False),
-        ({"lose": 1.0}, True),
-        ({"hold": 1.0}, True),
-        ({"delay": 1.0}, True),
-    ],
+    ("fault", "effect"),
+    [("refuse", False), ("reset", False), ("throttle", False), ("lose", True), ("hold", True), ("delay", True)],
 )
 def test_what_is_refused_has_no_effect_and_what_is_lost_has(
-    local_cloud: LocalCloud, settings: Settings, chances: dict[str, float], effect: bool
+    local_cloud: LocalCloud, settings: Settings, fault: str, effect: bool
 ) -> None:
     run = queued("k1")
-    with behind(local_cloud, settings, **chances) as (_, services, journal):
+    with behind(local_cloud, settings, fault) as (_, services, journal):
         with pytest.raises(Unavailable):
             services.ledger.read(run.ref)
         assert services.ledger.claim([run]).created == frozenset()
@@ -121,7 +114,7 @@ def test_what_is_refused_has_no_effect_and_what_is_lost_has(
 def test_single_items_are_throttled_and_the_others_take_effect(local_cloud: LocalCloud, settings: Settings) -> None:
     runs = [queued(f"k{number}") for number in range(20)]
     entries = [Entry(shard=0, due=NOON, kind=EntryKind.RUN, id=str(run.ref), created_at=NOON) for run in runs]
-    with behind(local_cloud, settings, rounds=5, items=1.0) as (_, services, journal):
+    with behind(local_cloud, settings, "items", rounds=5) as (_, services, journal):
         claimed = services.ledger.claim(runs).created
         put = services.agenda.put(entries)
     assert journal.faults["items throttled"] > 4, "what was throttled was asked for again"
@@ -133,7 +126,7 @@ def test_single_items_are_throttled_and_the_others_take_effect(local_cloud: Loca
 @pytest.mark.cloud
 def test_a_message_is_delivered_a_second_time(local_cloud: LocalCloud, settings: Settings) -> None:
     Scheduler(settings=settings, check_jobs=False).submit("chaos.note")
-    with behind(local_cloud, settings, repeat=1.0) as (_, services, journal):
+    with behind(local_cloud, settings, "repeat") as (_, services, journal):
         (first,) = services.work.receive(most=10, wait=2, visibility=60)
         (again,) = services.work.receive(most=10, wait=0, visibility=60)
     assert first == again
