@@ -25,7 +25,7 @@ def run(
 ) -> None:
     """Look the installation over from where you are: what is wrong, and what mends it. Writes nothing.
 
-    Configuration, access, tables, queues, bucket, permissions, clock, ticker, chains, backlog, and with --jobs the jobs.
+    Configuration, access, tables, queues, bucket, permissions, clock, ticker, chains, incidents, backlog, and with --jobs the jobs.
     The exit code is 1 if something does not work.
     """
     shell, seen = of(context), Counter[Verdict]()

@@ -1,4 +1,4 @@
-"""Whether every active schedule has its next entry in the agenda: looked at for a sample, with a handful of reads each."""
+"""Whether every active schedule has its next entry in the agenda, and whether it fails: a sample, with a handful of reads each."""
 
 from __future__ import annotations
 
@@ -32,6 +32,18 @@ def chains(patient: Patient) -> Iterator[Finding]:
         yield fail(check, what, "run `minutehand audit`: it arms them again and claims what was missed")
     else:
         yield ok(check, f"{len(patient.active)} active schedules of {tenant} looked at: each has its entry")
+
+
+def incidents(patient: Patient) -> Iterator[Finding]:
+    """One finding for the same sample: which of them fail. Their heads are read already."""
+    wrong = [head for head in patient.active if head.incident is not None]
+    if wrong:
+        names = ", ".join(head.name for head in wrong[:_NAMED])
+        what = f"{len(wrong)} of {len(patient.active)} active schedules fail, or had no success in time: {names}"
+        remedy = "`minutehand schedules list --failing` shows all of them, `minutehand dead list` what failed"
+        yield warn("incidents", what, remedy)
+    elif patient.active:
+        yield ok("incidents", f"{len(patient.active)} active schedules looked at: none fails")
 
 
 def _sample(patient: Patient) -> Sequence[Head]:

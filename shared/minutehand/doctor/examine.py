@@ -26,6 +26,7 @@ _THEN: tuple[Check, ...] = (
     ticker.ticker,
     ticker.quarantined,
     chains.chains,
+    chains.incidents,
     backlog.backlog,
     known_jobs.jobs,
 )

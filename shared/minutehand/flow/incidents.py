@@ -126,7 +126,7 @@ def noted(head: Head, judged: Judged, revision: Revision, about: About, now: int
         notice = notice_of(happened, after, dead=about.dead, success=about.success)
         body = {"to": to, "notice": notice.document()}
         records.append(Record(owner=owner, key=notice_key(notice.token), version=1, body=body, expires=expires))
-        entries.append(_entry(revision, now, EntryKind.NOTICE, notice.token))
+        entries.append(_entry(revision, now + len(entries), EntryKind.NOTICE, notice.token))  # told in this order
     if after.incident not in (None, head.incident):
         entries.append(_entry(revision, now + MINUTE, EntryKind.EXPECT, after.incident or ""))
     return Note(

@@ -42,9 +42,11 @@ def handle_any(
     chains = [entry for entry in entries if entry.kind is EntryKind.CHAIN]
     result = handle(chains, services, clock, reach=reach, trace=trace) if chains else Handled()
     result.entries = len(entries)
-    for entry in entries:
-        if entry.kind is not EntryKind.CHAIN:
-            _one(entry, services, clock, trace, result)
+    timers = [entry for entry in entries if entry.kind is not EntryKind.CHAIN]
+    for entry in sorted(
+        timers, key=lambda entry: entry.kind is not EntryKind.NOTICE
+    ):  # told before their incident is over
+        _one(entry, services, clock, trace, result)
     return result
 
 

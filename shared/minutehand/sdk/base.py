@@ -14,6 +14,7 @@ from minutehand.flow.ports import Clock, Services
 from minutehand.jobs import Registry, default_registry, load
 from minutehand.model.message import INLINE_PAYLOAD
 from minutehand.model.names import check_name, check_tenant, parse_run_id
+from minutehand.model.notice import JOB
 from minutehand.model.options import Options, changed
 from minutehand.model.payload import size
 from minutehand.model.policies import Overrides, Start
@@ -132,13 +133,28 @@ class Base:
         says: dict[str, Any] = (
             {} if declared is None else {"on_failure": declared.on_failure, "on_recovery": declared.on_recovery}
         )
-        return replace(asked, queue=queue, **{name: value for name, value in says.items() if name not in given})
+        options = replace(asked, queue=queue, **{name: value for name, value in says.items() if name not in given})
+        self._refuse_deaf(options)
+        return options
 
     def _refuse_options(self, given: Mapping[str, Any]) -> None:
         """Refuse options that cannot be, before anything is stored for them."""
-        queue = changed(Options(), given).queue
-        if queue is not None:
-            self._queue("", queue)
+        options = changed(Options(), given)
+        self._refuse_deaf(options)
+        if options.queue is not None:
+            self._queue("", options.queue)
+
+    def _refuse_deaf(self, options: Options) -> None:
+        """Refuse to tell a job that does not exist: nobody would notice before it is needed."""
+        for field in ("on_failure", "on_recovery"):
+            said = getattr(options, field)
+            if said is None or not said.startswith(JOB) or not self._check_jobs:
+                continue
+            if self._jobs.get(said.removeprefix(JOB)) is None:
+                known = ", ".join(self._jobs.names()) or "none"
+                raise InvalidInput(
+                    field, said, "names no job that is registered in this process", f"known jobs: {known}"
+                )
 
     def _options_after(self, present: Definition, job: str, given: Mapping[str, Any]) -> Options:
         """The options of an update. A queue that was its job's follows the job; one that its owner chose stays."""

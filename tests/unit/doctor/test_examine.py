@@ -13,6 +13,7 @@ import boto3
 import pytest
 from minutehand import Scheduler, Settings
 from minutehand.doctor import Finding, Verdict, examine
+from minutehand.flow.ports import Note
 from minutehand.flow.tick import tick
 from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.moment import MINUTE, SECOND, to_ms
@@ -72,7 +73,7 @@ def test_a_sound_one_and_nothing_is_written(used: Settings) -> None:
     found = seen(used)
     assert bad(found) == {}
     wanted = {"configuration", "access", "tables", "queues", "bucket", "permissions", "clock", "ticker", "quarantined"}
-    assert set(found) == wanted | {"chains", "backlog"}
+    assert set(found) == wanted | {"chains", "incidents", "backlog"}
     assert "2 active schedules" in found["chains"][0].what
     assert rows(used) == before
 
@@ -202,6 +203,17 @@ def test_a_lost_chain_is_found_near_and_far(used: Settings, name: str) -> None:
     finding = the(seen(used), "chains", FAIL)
     assert finding.what == f"1 of 2 active schedules have no entry in the agenda: {name}"
     assert "minutehand audit" in str(finding.remedy)
+
+
+def test_a_schedule_that_fails_is_named(used: Settings) -> None:
+    services = connect(used)
+    head = services.schedules.head("default", "sparse")
+    assert head is not None
+    failing = replace(head, version=head.version + 1, failing=2, incident="failure-1")
+    assert services.schedules.note(Note(head=failing, expected=head.version))
+    finding = the(seen(used), "incidents", WARN)
+    assert finding.what == "1 of 2 active schedules fail, or had no success in time: sparse"
+    assert "--failing" in str(finding.remedy)
 
 
 def test_what_was_put_aside_counts_until_its_schedule_is_armed_anew(used: Settings) -> None:

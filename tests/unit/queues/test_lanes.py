@@ -90,6 +90,8 @@ def test_an_update_keeps_what_the_owner_chose_and_follows_the_job_otherwise(worl
 
 def test_what_the_schedule_does_not_say_its_queue_says(world: Lanes) -> None:
     world.jobs.queue("herd", spread=600, on_failure="job:tell", on_recovery="job:relax")
+    for name in ("tell", "relax"):
+        world.jobs.job(name)(lambda ctx, payload: None)
     owner = world.scheduler
     owner.create_schedule("s", "note", "* * * * *", queue="herd")
     owner.create_schedule("t", "note", "* * * * *", queue="herd", on_failure=None)
