@@ -92,7 +92,7 @@ def key_before(cursor: str | None, tenant: str) -> str | None:
         of, key = json.loads(base64.urlsafe_b64decode(cursor.encode()))
         if of != tenant or not _KEY.fullmatch(key):
             raise ValueError(key)
-    except (ValueError, TypeError, AttributeError) as problem:  # binascii.Error is a ValueError
+    except (ValueError, TypeError, AttributeError, RecursionError) as problem:  # binascii.Error is a ValueError
         raise InvalidInput(
             "cursor", cursor, "is not of this listing", "pass the cursor of the page before"
         ) from problem

@@ -20,9 +20,15 @@ def to_ms(moment: datetime, field: str) -> int:
     """An aware datetime as UTC milliseconds; a naive one is refused with the name of ``field``."""
     if not isinstance(moment, datetime):
         raise InvalidInput(field, moment, "is not a datetime", "pass an aware datetime.datetime")
-    if moment.utcoffset() is None:
+    try:
+        naive, since = moment.utcoffset() is None, moment - _EPOCH if moment.tzinfo else None
+    except Exception as problem:  # a zone of somebody else's making may do anything
+        raise InvalidInput(field, moment, "has a zone that fails", "pass a datetime in UTC") from problem
+    if naive:
         raise InvalidInput(field, moment, "has no time zone", "pass an aware datetime, e.g. datetime(..., tzinfo=UTC)")
-    return (moment - _EPOCH) // _MILLISECOND
+    if not isinstance(since, timedelta):  # NaT of pandas is a datetime by its class alone
+        raise InvalidInput(field, moment, "is not an instant", "pass an aware datetime.datetime")
+    return since // _MILLISECOND
 
 
 def from_ms(ms: int, zone: tzinfo = UTC) -> datetime:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -85,9 +85,9 @@ class Backfills(Base):
         """
         check_name(name)
         key = None if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
-        own = (None, None) if payload is UNSET else self._stored(payload)
-        wish = triggering.Wish(token=uuid.uuid4().hex, key=key, payload=own)
         expected = checked_revision(expected_revision)
+        own = (None, None) if payload is UNSET else self._stored_for(name, payload)
+        wish = triggering.Wish(token=uuid.uuid4().hex, key=key, payload=own)
         run = triggering.trigger(self.tenant, name, wish, self._services, self._clock, expected=expected)
         return views.run_view(run)
 
@@ -121,7 +121,7 @@ class Backfills(Base):
             end=_instant(end, "end"),
             order=word(BackfillOrder, "order", order),
             concurrency=_lanes(concurrency),
-            payload=(None, None) if payload is UNSET else self._row_payload(payload, store=not dry_run),
+            payload=(None, None) if payload is UNSET else (payload_text(payload), None),
             current=_flag("current", current),
             allow_repeat=_flag("allow_repeat", allow_repeat),
         )
@@ -134,6 +134,9 @@ class Backfills(Base):
         planned = filling.plan(self.tenant, name, wish, identity, self._services, self._clock, expected=expected)
         if dry_run:
             return _view(planned.backfill, [], there=filling.count_there(planned))
+        if payload is not UNSET:
+            text, ref = self._row_payload(payload)
+            planned.backfill = replace(planned.backfill, payload=text, payload_ref=ref)
         return _shown(filling.start(planned, token), self._services)
 
     def _check_interval(self, wish: filling.Wish, start: datetime, end: datetime) -> None:
@@ -144,10 +147,10 @@ class Backfills(Base):
                 "end", str(end), "is still to come", "give now or earlier: from then on the schedule fires by itself"
             )
 
-    def _row_payload(self, payload: Any, *, store: bool) -> tuple[str | None, str | None]:
+    def _row_payload(self, payload: Any) -> tuple[str | None, str | None]:
         """A payload as every run's row has it: its text if that is small, or its key in the bucket."""
         text = payload_text(payload)
-        if size(text) <= ROW_PAYLOAD or not store:
+        if size(text) <= ROW_PAYLOAD:
             return text, None
         return None, self._services.payloads.put(self.tenant, text)
 

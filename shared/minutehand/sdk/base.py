@@ -68,6 +68,14 @@ class Base:
             return text, None
         return None, self._services.payloads.put(self.tenant, text)
 
+    def _stored_for(self, name: str, payload: Any) -> tuple[str | None, str | None]:
+        """A payload for a schedule that is there: for one that is not, nothing is left in the bucket. Raises NotFound."""
+        if size(payload_text(payload)) > INLINE_PAYLOAD:
+            head = self._services.schedules.head(self.tenant, name)
+            if head is None or head.state is ScheduleState.DELETED:
+                raise self._no_schedule(name)
+        return self._stored(payload)
+
     def _read(self, run_id: str) -> Run:
         ref = parse_run_id(run_id)
         run = self._services.ledger.read(ref) if ref.tenant == self.tenant else None

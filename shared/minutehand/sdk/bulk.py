@@ -153,7 +153,7 @@ class Bulk(Schedules, Backfills):
         return lambda owner, head: owner.pause_schedule(head.name, note=text, drain=drain)
 
     def _retagging(self, tags: Tags | None, **_: Any) -> Act:
-        if not tags:
+        if not isinstance(tags, Mapping) or not tags:
             raise InvalidInput("tags", tags, "says no tag", 'use {"key": "value"}, or {"key": None} to remove one')
         checked_tags({key: "" if value is None else value for key, value in tags.items()})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -94,7 +95,6 @@ class DeadLetters(Base):
         how = Redriving(
             services=self._services,
             clock=self._clock,
-            payload=self._replacement(payload, dry_run=dry_run),
             dry_run=dry_run,
             allow_repeat=allow_repeat,
             rate=checked_rate(rate, "runs"),
@@ -104,16 +104,15 @@ class DeadLetters(Base):
         if run_id is not None:
             if any(value is not None for value in filters):
                 raise InvalidInput("run_id", run_id, "was given together with a filter", "give one of the two")
-            dead = redriving.redrive_one(self._read(run_id).ref, how)
+            ref = self._read(run_id).ref
+            dead = redriving.redrive_one(ref, replace(how, payload=self._replacement(payload, dry_run=dry_run)))
             return Redriven(runs=[views.dead_view(dead)], failed={}, dry_run=dry_run)
         _must_say_which("since", filters)
-        done = redriving.redrive_all(
-            self.tenant,
-            self._wanted(since, until, job, schedule, error_type),
-            how,
-            limit=None if limit is None else checked_limit(limit, most=1_000_000),
-            cursor=cursor,
-        )
+        wanted = self._wanted(since, until, job, schedule, error_type)
+        most = None if limit is None else checked_limit(limit, most=1_000_000)
+        listing.key_before(cursor, self.tenant)  # refused before a payload is stored
+        how = replace(how, payload=self._replacement(payload, dry_run=dry_run))
+        done = redriving.redrive_all(self.tenant, wanted, how, limit=most, cursor=cursor)
         runs = [views.dead_view(dead) for dead in done.runs]
         return Redriven(runs=runs, failed=done.failed, dry_run=dry_run, cursor=done.cursor)
 

@@ -109,7 +109,7 @@ class Declared(Schedules):
 
         Reads all schedules whose names begin with ``prefix``. Raises InvalidInput, Unavailable.
         """
-        if prefix:
+        if not isinstance(prefix, str) or prefix:
             check_name(prefix, "prefix")
         found: dict[str | None, dict[str, Mapping[str, Any]]] = {}
         for one in self._all(prefix):

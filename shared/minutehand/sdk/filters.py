@@ -68,7 +68,7 @@ def checked_filter(
     if failing is not None and not isinstance(failing, bool):
         raise InvalidInput("failing", failing, "is neither True nor False", "use True, False, or leave it out")
     return Filter(
-        prefix="" if prefix == "" else check_name(prefix, "prefix"),
+        prefix="" if isinstance(prefix, str) and not prefix else check_name(prefix, "prefix"),
         state=None if state is None else _state(state),
         job=None if job is None else check_name(job, "job"),
         tag=None if tag is None else _tag(tag),

@@ -11,12 +11,12 @@ from typing import Any
 
 from minutehand import views
 from minutehand.arguments import checked_limit, due_time
-from minutehand.errors import NotFinished
+from minutehand.errors import InvalidInput, NotFinished
 from minutehand.flow import cancel as cancelling
 from minutehand.flow import submit as submitting
 from minutehand.model.moment import to_ms
 from minutehand.model.names import check_name, one_off_ref, schedule_owner
-from minutehand.model.policies import Retry, overrides
+from minutehand.model.policies import Retry, check_seconds, overrides
 from minutehand.model.run import Run as LedgerRun
 from minutehand.model.run import RunState
 from minutehand.sdk.base import Base
@@ -81,9 +81,10 @@ class Runs(Base):
     def wait_for(self, run_id: str, timeout: float = 60.0) -> Run:
         """Wait until a run has ended, for at most ``timeout`` seconds. Raises NotFinished, NotFound.
 
-        Asks the ledger after 50 ms, then ever more seldom, every 5 s at last.
+        Asks the ledger after 50 ms, then ever more seldom, every 5 s at last. Raises InvalidInput for a timeout beyond 14 days.
         """
-        waiter, pause, give_up = threading.Event(), 0.05, time.monotonic() + timeout
+        seconds = check_seconds("timeout", timeout) or 0.0
+        waiter, pause, give_up = threading.Event(), 0.05, time.monotonic() + seconds
         while True:
             run = self._read(run_id)
             if run.is_terminal:
@@ -91,7 +92,7 @@ class Runs(Base):
             left = give_up - time.monotonic()
             if left <= 0:
                 raise NotFinished(
-                    f"run_id={run_id!r}: still {run.state} after {timeout:g} s; wait longer, or look at it later"
+                    f"run_id={run_id!r}: still {run.state} after {seconds:g} s; wait longer, or look at it later"
                 )
             waiter.wait(min(pause, left))
             pause = min(pause * 1.5, 5.0)
@@ -118,6 +119,8 @@ class Runs(Base):
         after each how many there are by now; ``stop`` ends it early, and the same call goes on.
         """
         owner = schedule_owner(self.tenant, check_name(name))
+        if not isinstance(between, (tuple, list)) or len(between) != 2:
+            raise InvalidInput("between", between, "is not a pair of datetimes", "pass (after, upto)")
         after, upto = (to_ms(moment, "between") for moment in between)
         count = 0
         for run in self._services.ledger.window(owner, after=after, upto=upto):

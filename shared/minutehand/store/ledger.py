@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from minutehand.aws import Backoff, Client, ConditionFailed, TransactionRefused
-from minutehand.errors import InvalidInput, Unavailable
+from minutehand.errors import Unavailable
 from minutehand.flow.ports import BesideKind, Claimed, Looked, Moved, Page
 from minutehand.model.moment import DAY, SECOND, stamp
 from minutehand.model.names import RunRef
@@ -19,6 +16,7 @@ from minutehand.model.run import WAITING, Attempt, Beside, Run, RunState
 from minutehand.runs.clauses import Value, holds
 from minutehand.runs.transitions import Transition, held
 from minutehand.store import batches
+from minutehand.store.cursors import decode_cursor, encode_cursor
 from minutehand.store.expressions import Placeholders, condition, insert_statement, update_arguments, update_statement
 from minutehand.store.rows import (
     Item,
@@ -248,10 +246,10 @@ class DynamoLedger:
     def page(
         self, owner: str, *, after: int | None, upto: int | None, limit: int, cursor: str | None, newest_first: bool
     ) -> Page:
-        start = None if cursor is None else _decode_cursor(cursor, owner)
+        start = None if cursor is None else decode_cursor(cursor, owner)
         rows = self._rows(owner, after, upto, newest_first=newest_first, start=start)
         taken = list(islice(rows, limit + 1))
-        more = _encode_cursor(taken[limit - 1]) if len(taken) > limit else None
+        more = encode_cursor(taken[limit - 1]) if len(taken) > limit else None
         return Page(items=list(_readable(taken[:limit])), cursor=more)
 
     def _query(
@@ -388,19 +386,3 @@ def _key(ref: RunRef) -> Item:
 
 def _ref(item: Item) -> RunRef:
     return RunRef(item["owner"]["S"], item["key"]["S"])
-
-
-def _encode_cursor(row: Mapping[str, Any]) -> str:
-    return base64.urlsafe_b64encode(json.dumps([row["owner"], row["key"]]).encode()).decode()
-
-
-def _decode_cursor(cursor: str, owner: str) -> str:
-    try:
-        of, key = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-        if of != owner or not isinstance(key, str):
-            raise ValueError
-    except (ValueError, TypeError, binascii.Error, AttributeError) as problem:
-        raise InvalidInput(
-            "cursor", cursor, "is not of this listing", "pass the cursor of the page before"
-        ) from problem
-    return key

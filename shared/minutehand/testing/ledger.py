@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from zlib import crc32
 
-from minutehand.errors import InvalidInput
 from minutehand.flow.ports import BesideKind, Claimed, Looked, Moved, Page
 from minutehand.model.moment import DAY, SECOND, stamp
 from minutehand.model.names import RunRef
 from minutehand.model.run import WAITING, Attempt, Beside, Run, RunState
 from minutehand.runs.clauses import Clause, Either, Every, holds
 from minutehand.runs.transitions import Once, Plus, Transition, held
+from minutehand.store.cursors import decode_cursor, encode_cursor
 from minutehand.store.rows import attempt_row, beside_key, beside_of, beside_prefix, claim_row, run_of, run_row
 from minutehand.testing.calls import Calls, Detail, by_count
 from minutehand.testing.tables import Row, Table
@@ -186,10 +183,10 @@ class MemoryLedger:
     def page(
         self, owner: str, *, after: int | None, upto: int | None, limit: int, cursor: str | None, newest_first: bool
     ) -> Page:
-        start = None if cursor is None else _decode_cursor(cursor, owner)
+        start = None if cursor is None else decode_cursor(cursor, owner)
         rows = self._between(owner, after, upto, "page", newest_first=newest_first, start=start)
         taken = list(islice(rows, limit + 1))
-        more = _encode_cursor(taken[limit - 1]) if len(taken) > limit else None
+        more = encode_cursor(taken[limit - 1]) if len(taken) > limit else None
         return Page(items=[run_of(row) for row in taken[:limit]], cursor=more)
 
     def _between(
@@ -297,19 +294,3 @@ def _has_alternatives(clause: Clause) -> bool:
 
 def _beside(ref: RunRef) -> RunRef:
     return RunRef(ref.owner, f"#{ref.key}#payload")
-
-
-def _encode_cursor(row: Row) -> str:
-    return base64.urlsafe_b64encode(json.dumps([row["owner"], row["key"]]).encode()).decode()
-
-
-def _decode_cursor(cursor: str, owner: str) -> str:
-    try:
-        of, key = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-        if of != owner or not isinstance(key, str):
-            raise ValueError(of)
-    except (ValueError, TypeError, binascii.Error, AttributeError) as problem:
-        raise InvalidInput(
-            "cursor", cursor, "is not of this listing", "pass the cursor of the page before"
-        ) from problem
-    return key

@@ -1,0 +1,28 @@
+"""All that an installation in memory holds, as plain values: what was there before a refused call must be there after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minutehand.testing import Memory
+
+
+def snapshot(memory: Memory) -> dict[str, Any]:
+    """Tables, queues and bucket. Values in them are replaced and never changed in place, so a shallow copy is one."""
+    content = memory._content
+    tables: dict[str, Any] = {
+        "runs": content.runs,
+        "schedules": content.schedules.heads,
+        "revisions": content.schedules.revisions,
+        "agenda": content.agenda.entries,
+        "aside": content.agenda.aside,
+    }
+    held: dict[str, Any] = {name: {(of, key): item for of, key, item in table} for name, table in tables.items()}
+    queues = {str(name): queue for name, queue in memory.queues.items()} | {"dead letters": memory.dead}
+    held |= {name: [(message.id, message.body) for message in queue] for name, queue in queues.items()}
+    return held | {"payloads": dict(content.payloads), "locks": dict(content.agenda.locks)}
+
+
+def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Where two snapshots differ."""
+    return [name for name in before if before[name] != after[name]]
