@@ -92,6 +92,7 @@ class DeadLetters(Base):
         AlreadyExists (it was redriven with another payload).
         """
         filters = (job, schedule, since, until, error_type)
+        told: dict[str, Any] = {} if on_progress is None else {"on_progress": on_progress}
         how = Redriving(
             services=self._services,
             clock=self._clock,
@@ -99,7 +100,7 @@ class DeadLetters(Base):
             allow_repeat=allow_repeat,
             rate=checked_rate(rate, "runs"),
             stop=threading.Event() if stop is None else stop,
-            **({} if on_progress is None else {"on_progress": on_progress}),
+            **told,
         )
         if run_id is not None:
             if any(value is not None for value in filters):

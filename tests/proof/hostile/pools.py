@@ -88,23 +88,37 @@ MOMENTS: tuple[Any, ...] = (
     timedelta.max,
     timedelta.min,
 )
+_CURSORS: tuple[Any, ...] = (
+    7,
+    [],
+    {},
+    ["acme/s", ""],
+    ["acme/s", HALF],
+    ["acme/s", "x" * 3_000],
+    ["acme", "#1#a#b"],
+    ["acme", None],
+)
 CURSORS: tuple[Any, ...] = (
     base64.urlsafe_b64encode(b"[" * DEEP).decode(),
-    *(
-        base64.urlsafe_b64encode(json.dumps(given).encode()).decode()
-        for given in (
-            7,
-            [],
-            ["acme/s", ""],
-            ["acme/s", HALF],
-            ["acme/s", "x" * 3_000],
-            ["acme", "#1#a#b"],
-            ["acme", None],
-            {},
-        )
-    ),
+    *(base64.urlsafe_b64encode(json.dumps(given).encode()).decode() for given in _CURSORS),
 )
-TEXTS = ("", " ", "x" * 300, "\x00", HALF, "a#b", "~tenant", "ä", "😀" * 30, "../..", "a/b", "'; --", "%s", "NaN", "\r\n")
+TEXTS = (
+    "",
+    " ",
+    "x" * 300,
+    "\x00",
+    HALF,
+    "a#b",
+    "~tenant",
+    "ä",
+    "😀" * 30,
+    "../..",
+    "a/b",
+    "'; --",
+    "%s",
+    "NaN",
+    "\r\n",
+)
 NUMBERS = (0, -1, 1, True, 2**63, 10**30, -(10**400), 0.5, -0.0, float("nan"), float("inf"), 1e308, Decimal("NaN"))
 
 
@@ -118,7 +132,21 @@ class Odd:
         return f"Odd({shorten(self.value)})"
 
 
-THINGS: tuple[Any, ...] = (None, b"x", [], {}, (), {1, 2}, object(), Mute(), Word.ONE, Text("s"), int, len, nested(DEEP))
+THINGS: tuple[Any, ...] = (
+    None,
+    b"x",
+    [],
+    {},
+    (),
+    {1, 2},
+    object(),
+    Mute(),
+    Word.ONE,
+    Text("s"),
+    int,
+    len,
+    nested(DEEP),
+)
 HOSTILE: Values = st.one_of(
     *(st.sampled_from([Odd(value) for value in pool]) for pool in (MOMENTS, CURSORS, TEXTS, NUMBERS, THINGS)),
     st.lists(st.sampled_from([Odd(moment) for moment in MOMENTS]), max_size=3).map(
@@ -198,4 +226,3 @@ def fine(method: str, name: str) -> Values:
     if (method, name) == ("backfill", "start"):
         return among(PAST - timedelta(hours=1), PAST)
     return FINE.get(name, FLAGS)
-

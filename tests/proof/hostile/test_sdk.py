@@ -84,18 +84,29 @@ def check(method: str, data: st.DataObject) -> None:
         try:
             getattr(there.world.scheduler, method)(**said)
         except MinutehandError as problem:
-            assert type(problem) is not MinutehandError, "an error has a kind"
-            assert not isinstance(problem, Unavailable), "nothing failed"
-            assert not isinstance(problem, InvalidInput) or (problem.field and problem.remedy), "it says what to do"
-            assert len(str(problem)) < 1_500, "a value is shown in short"
-            assert differences(before, snapshot(there.world.memory)) == [], f"{problem!r} left something behind"
+            check_refusal(problem, differences(before, snapshot(there.world.memory)))
         assert time.process_time() - began < LIMIT
 
 
+def check_refusal(problem: MinutehandError, changed: list[str]) -> None:
+    assert type(problem) is not MinutehandError, "an error has a kind"
+    assert not isinstance(problem, Unavailable), "nothing failed"
+    assert not isinstance(problem, InvalidInput) or (problem.field and problem.remedy), "it says what to do"
+    assert len(str(problem)) < 1_500, "a value is shown in short"
+    assert changed == [], f"{problem!r} left something behind"
+
+
 BRIEF = settings(
-    max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None, phases=(Phase.generate,)
+    max_examples=12,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+    phases=(Phase.generate,),
 )
-LONG = settings(max_examples=200, deadline=None, database=None, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
+LONG = settings(
+    max_examples=200, deadline=None, database=None, phases=(Phase.generate,), suppress_health_check=list(HealthCheck)
+)
 
 
 @pytest.mark.parametrize("method", METHODS)
