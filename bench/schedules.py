@@ -1,8 +1,9 @@
-"""Many schedules on the local cloud: creating, listing, an upsert of what is so already, bulk operations.
+"""Many schedules on the local cloud: creating, listing, an upsert and an apply of what is so already, bulk operations.
 
-    python -m bench schedules [--schedules 10000]
+    python -m bench schedules [--schedules 10000] [--bulk retag pause resume delete]
 
-Exits with 1 if a page of 100 takes more than 100 ms, an unchanged upsert writes anything, or a bulk pause does less than 200 a second.
+Exits with 1 if a page of 100 takes more than 100 ms (p99), an unchanged upsert or apply writes anything, or a bulk pause does less
+than 200 a second.
 The cloud is one process beside this one, so rates are those of two cores and not of DynamoDB.
 """
 
@@ -15,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from minutehand import Context, Scheduler, job
+from minutehand.declare import declaration
 from minutehand.services import connect
 from minutehand.settings import Settings
 from minutehand.testing.cloud import fresh_settings, running_cloud
@@ -22,9 +24,11 @@ from minutehand.testing.cloud import fresh_settings, running_cloud
 from bench.meter import Meter
 from bench.report import Table, write
 
+Row = dict[str, Any]
 THREADS = 8
 LIMITS = {"page_p99_ms": 100.0, "pauses_a_second": 200.0}
-Row = dict[str, Any]
+OWNED = "bench.schedules"  # who declares them
+BULK: dict[str, Row] = {"retag": {"tags": {"env": "prod"}}, "pause": {}, "resume": {}, "delete": {}}
 
 
 @job("bench.nothing")
@@ -35,30 +39,29 @@ def nothing(ctx: Context, payload: Any) -> None:
 def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--schedules", type=int, default=10_000)
+    parser.add_argument("--bulk", nargs="*", choices=list(BULK), default=list(BULK))
     asked = parser.parse_args(arguments)
     with running_cloud() as cloud:
-        rows = measure(fresh_settings(cloud, shards=16), asked.schedules)
+        rows = measure(fresh_settings(cloud, shards=16), asked.schedules, asked.bulk)
     Table(f"{asked.schedules:,} schedules", rows).show()
     write("schedules", rows)
     figures = {row["what"]: row for row in rows}
     slow = figures["page of 100"]["p99 ms"] > LIMITS["page_p99_ms"]
-    wrote = figures["upsert, unchanged"]["writes"] != 0
-    late = figures["bulk pause"]["a second"] < LIMITS["pauses_a_second"]
+    wrote = figures["upsert, unchanged"]["writes"] != 0 or figures["apply, unchanged"]["writes"] != 0
+    late = "pause" in asked.bulk and figures["bulk pause"]["a second"] < LIMITS["pauses_a_second"]
     if slow or wrote or late:
         raise SystemExit(1)
 
 
-def measure(settings: Settings, count: int) -> list[Row]:
+def measure(settings: Settings, count: int, acts: Sequence[str]) -> list[Row]:
     """Each in turn, on the same schedules."""
     wishes = [wish(number) for number in range(count)]
     return [
         upserted("create", settings, wishes),
         upserted("upsert, unchanged", settings, wishes),
+        applied("apply, unchanged", settings, wishes),
         *listed(settings, count),
-        bulk(settings, "retag", tags={"env": "prod"}),
-        bulk(settings, "pause"),
-        bulk(settings, "resume"),
-        bulk(settings, "delete"),
+        *(bulk(settings, act, **BULK[act]) for act in acts),
     ]
 
 
@@ -71,6 +74,7 @@ def wish(number: int) -> Row:
         "timezone": "Europe/Berlin",
         "payload": {"customer": number},
         "tags": {"team": f"{number % 20}"},
+        "managed_by": OWNED,
     }
 
 
@@ -81,6 +85,21 @@ def upserted(what: str, settings: Settings, wishes: Sequence[Row]) -> Row:
     with ThreadPoolExecutor(THREADS) as pool:
         changes = set(pool.map(lambda given: scheduler.upsert_schedule(**given).change, wishes))
     return row(what, len(wishes), time.perf_counter() - began, meter) | {"note": ", ".join(sorted(changes))}
+
+
+def applied(what: str, settings: Settings, wishes: Sequence[Row]) -> Row:
+    """What `minutehand apply` does: compare all, carry out what differs."""
+    scheduler, meter = connected(settings)
+    found = [
+        declaration(place="bench", **{key: value for key, value in one.items() if key != "managed_by"})
+        for one in wishes
+    ]
+    began = time.perf_counter()
+    plan = scheduler.compare_declared(found, managed_by=OWNED)
+    done = scheduler.carry_out(plan)
+    assert not done.failed, done.failed
+    note = ", ".join(sorted({str(change.act) for change in plan.changes}))
+    return row(what, len(found), time.perf_counter() - began, meter) | {"note": note}
 
 
 def listed(settings: Settings, count: int) -> list[Row]:
