@@ -12,7 +12,6 @@ import threading
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from minutehand import Context, Scheduler, job
@@ -22,13 +21,13 @@ from minutehand.local.view import summary
 from minutehand.services import system_clock
 from minutehand.views import Run
 
+from bench.meter import cpu
 from bench.report import Table, write
 
 AHEAD = 80  # seconds until the first fires: the tickers tick meanwhile
 AGO = 180_000  # ms: the schedules are created as if so long ago, else the SDK itself would claim and send their first fires
 SETTLE = 20.0  # seconds for what was due to end
 LOOK = 0.25
-TICKS_PER_SECOND = 100  # of the kernel's CPU accounting
 
 
 @job("bench.nothing")
@@ -89,12 +88,6 @@ def follow(running: Installation, watched: list[Watched], upto: datetime) -> Sta
 
 def ledger(scheduler: Scheduler, name: str, since: datetime) -> list[Run]:
     return list(scheduler.list_runs(name, after=since, limit=500).items)
-
-
-def cpu(pid: int) -> float:
-    """CPU seconds of a process so far, its children not included."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from minutehand.flow.ports import Services
 
+TICKS_PER_SECOND = 100  # of the kernel's CPU accounting
 _WRITES = {"PutItem", "UpdateItem", "DeleteItem"}
 
 
@@ -52,3 +54,9 @@ def clients_of(services: Services) -> tuple[Any, Any]:
     ledger: Any = services.ledger
     work: Any = services.work
     return ledger._client.raw, work._client.raw
+
+
+def cpu(pid: int) -> float:
+    """CPU seconds of a process so far, its children not included."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
