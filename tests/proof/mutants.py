@@ -30,6 +30,7 @@ DECISIONS = (
     "tests/unit/flow/test_changes.py",
 )  # what takes a stall, a throttle and a race at once to show
 CONTRACT = ("tests/contract/test_batch_failures.py",)  # what the drivers make of AWS's answers
+INCIDENTS = ("tests/unit/incidents", "tests/unit/dead/test_lost_and_expired.py")
 PATIENCE = 600  # seconds for one mutant
 
 
@@ -261,6 +262,81 @@ MUTANTS = (
         "    sent = publish([message], services.work, clock)[0]\n    result.sent += sent\n    return sent\n",
         "    result.sent += publish([message], services.work, clock)[0]\n    return True\n",
     ),
+    # Incidents.
+    Mutant(
+        "a dead run is counted apart from its line",
+        "flow/incidents.py",
+        "        note = replace(note, dead=dead, expires=expires)\n",
+        "        services.dead_index.put(dead, expires=expires)\n",
+        INCIDENTS,
+    ),
+    Mutant(
+        "an incident without its notice",
+        "flow/incidents.py",
+        "        entries.append(_entry(revision, now + len(entries), EntryKind.NOTICE, notice.token))  # told in this order\n",
+        "",
+        INCIDENTS,
+    ),
+    Mutant(
+        "what came first is not asked",
+        "flow/incidents.py",
+        "ended_at = None if success is None else",
+        "ended_at = None and",
+        INCIDENTS,
+    ),
+    Mutant(
+        "workers do not know that a schedule fails",
+        "flow/incidents.py",
+        "failing=int(after.incident is not None)",
+        "failing=0",
+        INCIDENTS,
+    ),
+    Mutant(
+        "no sweep after a pause by failure",
+        "flow/incidents.py",
+        "        sweep(note.revision, services, clock)\n    return",
+        "    return",
+        INCIDENTS,
+    ),
+    Mutant(
+        "nobody finishes that sweep",
+        "flow/incidents.py",
+        "            _finish(head, revision, dead, services, clock)\n",
+        "",
+        INCIDENTS,
+    ),
+    Mutant(
+        "nobody looks for a success",
+        "flow/expect.py",
+        "        if is_counted(run) and (run.ended_at or 0) > since:",
+        "        if False:",
+        INCIDENTS,
+    ),
+    Mutant(
+        "a resume goes on counting",
+        "flow/create.py",
+        "new if resuming is None else counted_anew(new)",
+        "new",
+        INCIDENTS,
+    ),
+    Mutant(
+        "a recovery is told first", "flow/timers.py", "entry.kind is not EntryKind.NOTICE)", "entry.due)", INCIDENTS
+    ),
+    Mutant(
+        "what is LOST is not reported",
+        "flow/timers.py",
+        "        report(moved.run, services)\n        return True",
+        "        return True",
+        INCIDENTS,
+    ),
+    Mutant(
+        "whoever lost it and died is not stood in for",
+        "flow/timers.py",
+        "        report(run, services)\n        return True",
+        "        return True",
+        INCIDENTS,
+    ),
+    Mutant("what is EXPIRED is not reported", "flow/admit.py", "    report(moved.run, desk.services)\n", "", INCIDENTS),
     # What the drivers make of a batch's answer.
     Mutant(
         "ignore DuplicateItem",
