@@ -1,4 +1,4 @@
-"""Side by side: the attempts of several runs, each in a thread of its own, watched by the thread that started them.
+"""Side by side: the attempts of several runs in threads, watched by the thread that started them; none waits for another's end.
 
 What has ended is handed over together: LINGER after the first, or when it is all. So a slow job holds up no other's outcome by more.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextvars
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from minutehand.model.job import Context
 log = logging.getLogger(__name__)
 
 LINGER = 0.02  # seconds that an outcome waits for company
+SOON = 0.001  # seconds after which what has not begun gets threads of its own: jobs that end at once need but one
 
 
 @dataclass(eq=False, kw_only=True)
@@ -64,15 +66,14 @@ class _Watch:
 
     def __init__(self, attempts: Sequence[Attempt], changed: threading.Condition) -> None:
         self._running = list(attempts)
+        self._to_begin = deque((attempt, contextvars.copy_context()) for attempt in attempts)
         self._changed = changed
         self._at_work = len(attempts)  # threads whose jobs have not ended
         self._wants_first = False  # whether to be woken by the next end, or only by the last
 
     def run(self) -> Iterator[Ends]:
         timeouts = {attempt: timeout_of(attempt.assignment) for attempt in self._running}
-        for attempt in self._running:
-            name = f"job {attempt.assignment.run.ref}"
-            attempt.assignment.desk.threads.start(_inheriting(self._perform, attempt), name)
+        self._start()
         while self._running:
             over = self._wait(timeouts)
             gone = {attempt for attempt, _ in over}
@@ -83,6 +84,27 @@ class _Watch:
                     extra = {"run_id": str(attempt.assignment.run.ref), "job": attempt.assignment.job.name}
                     log.error("job.abandoned", extra=extra)
             yield over
+
+    def _start(self) -> None:
+        """One thread first; as many more, very soon, as there are jobs that it has not come to."""
+        if not self._running:
+            return
+        threads = self._running[0].assignment.desk.threads
+        threads.start(self._serve, "jobs")
+        with self._changed:
+            self._changed.wait_for(lambda: not self._at_work, timeout=SOON)
+        for _ in range(len(self._to_begin)):
+            threads.start(self._serve, "jobs")
+
+    def _serve(self) -> None:
+        """One job after the other, each in a copy of the group's context: nothing of one is there for the next."""
+        while self._to_begin:
+            try:
+                attempt, context = self._to_begin.popleft()
+            except IndexError:  # another thread was faster
+                return
+            threading.current_thread().name = f"job {attempt.assignment.run.ref}"
+            context.run(self._perform, attempt)
 
     def _perform(self, attempt: Attempt) -> None:
         ended = attempt_of(attempt.assignment, attempt.context, attempt.payload, attempt.around)
@@ -122,9 +144,3 @@ def _ended(attempt: Attempt, timeout_at: int | None) -> Ended | float | None:
     if attempt.assignment.ticket.lost:
         return Abandoned()
     return limit_of(attempt.assignment, timeout_at, attempt.assignment.desk.clock)
-
-
-def _inheriting(body: Callable[[Attempt], None], attempt: Attempt) -> Callable[[], None]:
-    """In a copy of this thread's context, so that nothing of one job is there for the next in its thread."""
-    inherited = contextvars.copy_context()
-    return lambda: inherited.run(body, attempt)
