@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from minutehand.flow.attempts import record
 from minutehand.flow.backfill_piece import piece
 from minutehand.flow.expect import expect
 from minutehand.flow.handle import handle
 from minutehand.flow.handled import Handled
+from minutehand.flow.order import order_all, order_one, put_again
 from minutehand.flow.ports import Clock, Services
-from minutehand.flow.publish import order_of, publish
 from minutehand.flow.report import report
 from minutehand.flow.resume import end_pause
 from minutehand.flow.slot import look_at
-from minutehand.flow.steps import LOOKAHEAD, REACH
-from minutehand.flow.submit import ORPHAN_PATIENCE
+from minutehand.flow.steps import REACH
 from minutehand.flow.tell import tell
 from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.moment import SECOND
@@ -30,6 +28,7 @@ from minutehand.runs.decisions import vanished
 from minutehand.runs.transitions import SKEW, lose
 
 log = logging.getLogger(__name__)
+
 
 # Entry, services, clock, trace, counts → whether the entry may go.
 Kind = Callable[[Entry, Services, Clock, str | None, Handled], bool]
@@ -42,7 +41,9 @@ def handle_any(
     chains = [entry for entry in entries if entry.kind is EntryKind.CHAIN]
     result = handle(chains, services, clock, reach=reach, trace=trace) if chains else Handled()
     result.entries = len(entries)
-    timers = [entry for entry in entries if entry.kind is not EntryKind.CHAIN]
+    runs = [entry for entry in entries if entry.kind is EntryKind.RUN]
+    done = order_all(runs, services, clock, trace, result) if len(runs) > 1 else frozenset()
+    timers = [entry for entry in entries if entry.kind is not EntryKind.CHAIN and entry.key not in done]
     for entry in sorted(
         timers, key=lambda entry: entry.kind is not EntryKind.NOTICE
     ):  # told before their incident is over
@@ -61,23 +62,6 @@ def _one(entry: Entry, services: Services, clock: Clock, trace: str | None, resu
         result.remove([entry], services)
     else:
         result.left += 1
-
-
-def _run(entry: Entry, services: Services, clock: Clock, trace: str | None, result: Handled) -> bool:
-    """Send a waiting run's message. True when the entry may go."""
-    run = services.ledger.read(entry.run)
-    if run is None:
-        return clock() - entry.created_at > ORPHAN_PATIENCE
-    if run.state not in WAITING:
-        return True
-    if run.not_before > entry.due and run.not_before > clock() + LOOKAHEAD:
-        return put_again(entry, run.not_before, services)
-    message = order_of(run, services, trace)
-    if message is None:
-        return True
-    sent = publish([message], services.work, clock)[0]
-    result.sent += sent
-    return sent
 
 
 def _watch(entry: Entry, services: Services, clock: Clock, trace: str | None, result: Handled) -> bool:
@@ -108,14 +92,8 @@ def _watch(entry: Entry, services: Services, clock: Clock, trace: str | None, re
     return put_again(entry, until, services)
 
 
-def put_again(entry: Entry, due: int, services: Services) -> bool:
-    """Leave the same entry at a later time."""
-    later = replace(entry, due=due, failures=0)
-    return later.key in services.agenda.put([later])
-
-
 KINDS: dict[EntryKind, Kind] = {
-    EntryKind.RUN: _run,
+    EntryKind.RUN: order_one,
     EntryKind.WATCH: _watch,
     EntryKind.RESUME: end_pause,
     EntryKind.BACKFILL: piece,

@@ -1,0 +1,81 @@
+"""One-offs whose time comes are sent in batches, and one that is odd stops no other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+from minutehand.model.entry import EntryKind
+from minutehand.model.run import RunState
+from minutehand.testing import Crash
+
+from tests.unit.flow.world import Faults, World, crash
+
+MANY = 30
+LATER = 600  # seconds ahead: beyond the look-ahead
+
+
+def world_of(count: int = MANY) -> World:
+    """One-offs that are due after ten minutes, at the tick that sees them."""
+    world = World()
+    for number in range(count):
+        world.scheduler.submit("note", {"n": number}, delay=float(LATER))
+    assert world.memory.messages() == []
+    world.wait(LATER - 60)
+    return world
+
+
+def finished(world: World) -> None:
+    """All have run, once, and nothing is left of them in the agenda."""
+    world.live(300)
+    assert Counter(run.state for run in world.memory.runs()) == {RunState.SUCCEEDED: MANY}
+    assert len({start.run_id for start in world.started}) == len(world.started) == MANY
+    assert world.entries(EntryKind.RUN) == []
+
+
+def test_many_are_sent_in_batches() -> None:
+    world, faults = world_of(), Faults()
+    report = world.tick(world.process(faults))
+    assert (report.handled.sent, report.handled.done, report.handled.left) == (MANY, MANY, 0)
+    asked = Counter(detail.verb for _, detail in faults.calls)
+    assert (asked["look"], asked["read"], asked["send"], asked["remove"]) == (1, 0, 3, 2)
+    finished(world)
+
+
+@pytest.mark.parametrize("verb", ["look", "send", "remove"])
+def test_what_is_throttled_is_sent_all_the_same(verb: str) -> None:
+    world = world_of()
+    world.tick(world.process(Faults().at(verb, throttle=[0, 3], times=None)))
+    finished(world)
+
+
+@pytest.mark.parametrize("verb", ["look", "send", "remove"])
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_ticker_that_dies_loses_none(verb: str, moment: str) -> None:
+    world = world_of()
+    with pytest.raises(Crash):
+        world.tick(world.process(Faults().at(verb, skip=verb != "look", **{moment: crash})), holder="unlucky")
+    finished(world)
+
+
+def test_one_that_has_ended_and_one_that_is_garbage_stop_no_other() -> None:
+    world = world_of(4)
+    cancelled, broken, *others = sorted(world.memory.runs(), key=lambda run: run.ref)
+    world.scheduler.cancel_run(str(cancelled.ref))
+    world.memory.put_row(broken.ref, {"owner": broken.ref.owner, "key": broken.ref.key, "state": "PURPLE", "rev": 0})
+    report = world.tick()
+    assert (report.handled.sent, report.handled.failed) == (len(others), 1)
+    assert [entry.run for entry in world.entries(EntryKind.RUN)] == [broken.ref]
+
+
+def test_one_that_waits_longer_moves_on() -> None:
+    world = world_of(2)
+    later = world.clock() + timedelta(hours=1) // timedelta(milliseconds=1)
+    (moved, _) = world.memory.runs()
+    row = world.memory.row(moved.ref)
+    assert row is not None
+    world.memory.put_row(moved.ref, row | {"not_before": later})
+    report = world.tick()
+    assert report.handled.sent == 1
+    assert [(entry.run, entry.due) for entry in world.entries(EntryKind.RUN)] == [(moved.ref, later)]
