@@ -6,8 +6,9 @@ import json
 import re
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from botocore.awsrequest import AWSResponse
@@ -32,7 +33,7 @@ class StubbedCloud:
         entries: Sequence[Entry] = (),
         revisions: Mapping[str, Item] | None = None,
         run: Item | None = None,
-        messages: Sequence[str] = (),
+        messages: Iterable[str] = (),
     ) -> None:
         self._pages: dict[str, list[Entry]] = {}
         for entry in sorted(entries, key=lambda e: e.key):
@@ -40,7 +41,7 @@ class StubbedCloud:
         self._places = {shard: {e.key: place for place, e in enumerate(page)} for shard, page in self._pages.items()}
         self._revisions = {owner: json.dumps(item).encode() for owner, item in (revisions or {}).items()}
         self._run = run or {}
-        self._messages = deque(enumerate(messages))
+        self._messages = enumerate(messages)
         self._lock = threading.Lock()
         self.cpu = 0.0
         self.calls: Counter[str] = Counter()
@@ -68,7 +69,7 @@ class StubbedCloud:
 
     def _getitem(self, asked: Any) -> bytes:
         item = self._row(asked["Key"]) if "owner" in asked["Key"] else {"shards": {"N": "16"}}
-        return _dump({"Item": item})
+        return dump({"Item": item})
 
     def _row(self, key: Item) -> Item:
         return self._run | key
@@ -82,24 +83,27 @@ class StubbedCloud:
         after = asked.get("ExclusiveStartKey", {}).get("entry", {}).get("S", "")
         first = self._places[shard][after] + 1 if after else 0
         page = entries[first : first + asked["Limit"]]
-        answer: dict[str, Any] = {"Items": [_asked_for(entry) for entry in page]}
+        answer: dict[str, Any] = {"Items": [asked_for(entry) for entry in page]}
         if first + len(page) < len(entries):
             answer["LastEvaluatedKey"] = {"shard": {"S": shard}, "entry": {"S": page[-1].key}}
-        return _dump(answer)
+        return dump(answer)
 
     def _batchgetitem(self, asked: Any) -> bytes:
         ((table, wanted),) = asked["RequestItems"].items()
         if "number" in wanted["Keys"][0]:
             owners = (key["owner"]["S"] for key in wanted["Keys"])
-            items = b",".join(self._revisions[owner] for owner in owners if owner in self._revisions)
+            items = b",".join(found for owner in owners if (found := self._revision(owner)))
         else:
-            items = b",".join(_dump(self._row(key)) for key in wanted["Keys"])
+            items = b",".join(dump(self._row(key)) for key in wanted["Keys"])
         return b'{"Responses": {"%s": [%s]}}' % (table.encode(), items)
+
+    def _revision(self, owner: str) -> bytes:
+        return self._revisions.get(owner, b"")
 
     def _updateitem(self, asked: Any) -> bytes:
         row = self._row(asked["Key"])
         self.units += units(row)
-        return _dump({"Attributes": row})
+        return dump({"Attributes": row})
 
     def _putitem(self, asked: Any) -> bytes:
         self.units += units(asked["Item"])
@@ -110,7 +114,7 @@ class StubbedCloud:
         return b"{}"
 
     def _batchexecutestatement(self, asked: Any) -> bytes:
-        return _dump({"Responses": [self._executed(statement) for statement in asked["Statements"]]})
+        return dump({"Responses": [self._executed(statement) for statement in asked["Statements"]]})
 
     def _executed(self, statement: Any) -> dict[str, Any]:
         text, given = statement["Statement"], list(statement["Parameters"])
@@ -134,14 +138,13 @@ class StubbedCloud:
 
     def _sendmessagebatch(self, asked: Any) -> bytes:
         sent = ({"Id": entry["Id"], "MessageId": "m", "MD5OfMessageBody": "0" * 32} for entry in asked["Entries"])
-        return _dump({"Successful": list(sent)})
+        return dump({"Successful": list(sent)})
 
     def _receivemessage(self, asked: Any) -> bytes:
-        most = min(asked["MaxNumberOfMessages"], len(self._messages))
-        taken = [self._messages.popleft() for _ in range(most)]
+        taken = list(islice(self._messages, asked["MaxNumberOfMessages"]))
         if not taken:
             time.sleep(0.01)  # a long poll that brings nothing
-        return _dump({"Messages": [_received(number, body) for number, body in taken]})
+        return dump({"Messages": [_received(number, body) for number, body in taken]})
 
     def _deletemessagebatch(self, asked: Any) -> bytes:
         self.deleted += len(asked["Entries"])
@@ -166,7 +169,7 @@ def _empty(_: Any) -> bytes:
     return b"{}"
 
 
-def _dump(answer: Any) -> bytes:
+def dump(answer: Any) -> bytes:
     return json.dumps(answer).encode()
 
 
@@ -180,7 +183,7 @@ def _received(number: int, body: str) -> dict[str, Any]:
     }
 
 
-def _asked_for(entry: Entry) -> dict[str, Any]:
+def asked_for(entry: Entry) -> dict[str, Any]:
     """An entry as the projection gives it."""
     return {name: value for name, value in to_item(entry_row(entry)).items() if name != "shard"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from minutehand.flow.steps import LARGEST, LARGEST_GAP, LOOKAHEAD, REACH, SHARED, first_entry, plan_step
 from minutehand.model.moment import DAY, MINUTE, SECOND
@@ -125,6 +125,7 @@ def test_what_is_older_than_the_retention_is_passed_over(oldest: int) -> None:
 # Missed fires.
 
 
+@settings(deadline=None)
 @given(
     period=periods,
     after=times,

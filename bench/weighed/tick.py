@@ -1,0 +1,60 @@
+"""A tick of so many hourly fires, over a cloud that makes up entries and revisions as they are asked for."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from typing import Any
+
+from minutehand.flow.tick import tick
+from minutehand.model.entry import Entry, EntryKind
+from minutehand.model.names import schedule_owner, shard_of
+from minutehand.store.rows import shard_key
+
+from bench.stub import StubbedCloud, asked_for, dump
+from bench.tick import CASES, DUE, MINUTE, SHARDS, revision, stubbed
+from bench.weighed.scale import peak, say
+
+
+class Streamed(StubbedCloud):
+    """Schedules by their numbers."""
+
+    def __init__(self, fires: int) -> None:
+        super().__init__()
+        self._numbers = {shard_key(shard): array("L") for shard in range(SHARDS)}
+        for number in range(fires):
+            self._numbers[shard_key(shard_of(_owner(number), SHARDS))].append(number)
+
+    def _query(self, asked: Any) -> bytes:
+        shard, most = asked["ExpressionAttributeValues"][":shard"]["S"], asked["Limit"]
+        after = asked.get("ExclusiveStartKey", {}).get("entry", {}).get("S", "")
+        numbers = self._numbers[shard]
+        first = numbers.index(int(after.rpartition("-")[2].partition("#")[0])) + 1 if after else 0
+        page = [_entry(number, int(shard)) for number in numbers[first : first + most]]
+        answer: dict[str, Any] = {"Items": [asked_for(entry) for entry in page]}
+        if first + most < len(numbers):
+            answer["LastEvaluatedKey"] = {"shard": {"S": shard}, "entry": {"S": page[-1].key}}
+        return dump(answer)
+
+    def _revision(self, owner: str) -> bytes:
+        return dump(revision(owner, shard_of(owner, SHARDS), CASES[0]))
+
+
+def _owner(number: int) -> str:
+    return schedule_owner("bench", f"schedule-{number:06d}")
+
+
+def _entry(number: int, shard: int) -> Entry:
+    return Entry(shard=shard, due=DUE, kind=EntryKind.CHAIN, id=f"{_owner(number)}#1", after=DUE - 1)
+
+
+def main(fires: int) -> None:
+    services, before = stubbed(Streamed(fires)), peak()
+    report = tick(services, clock=lambda: DUE - MINUTE, holder="bench", budget=10**9)
+    if report.handled.sent != fires:
+        raise SystemExit(f"the tick sent {report.handled.sent} of {fires}")
+    say(before_mb=before, peak_mb=peak())
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
