@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 
 import pytest
 from minutehand import RunState, ScheduleState
-from minutehand.flow.steps import LARGEST, REACH
+from minutehand.flow.steps import LARGEST, LOOKAHEAD, REACH
 from minutehand.flow.tick import LOCK, MAX_FAILURES
 from minutehand.flow.timers import handle_any as handle
 from minutehand.model.entry import EntryKind
@@ -440,3 +441,17 @@ def test_the_numbers_of_a_tick_say_what_happened() -> None:
     assert report.behind == 30 * SECOND
     assert (report.handled.entries, report.handled.claimed, report.handled.resent) == (1, 10, 0)
     assert world.memory.runs()[0].ref.owner == OWNER
+
+
+@pytest.mark.parametrize("schedules", [0, 1, 3_000])
+def test_what_is_not_due_costs_a_tick_nothing(schedules: int) -> None:
+    """A query a shard, and the number of shards: no lock, no page more, whatever lies in the agenda for later."""
+    world, faults = World(shards=3), Faults()
+    world.tick()  # the first one writes how many shards there are
+    services = world.process(faults)
+    later = NOON + LOOKAHEAD + 1
+    for start in range(0, schedules, 500):
+        numbers = range(start, min(start + 500, schedules))
+        world.services.agenda.put([an_entry(later + n, shard=n % 3, owner=f"acme/idle-{n}") for n in numbers])
+    world.tick(services)
+    assert Counter(operation for operation, _ in faults.calls) == {"GetItem": 1, "Query": 3}
