@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from minutehand.flow.attempts import record
 from minutehand.flow.backfill_piece import piece
