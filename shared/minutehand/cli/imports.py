@@ -225,12 +225,17 @@ def _show(shell: Shell, found: Import) -> None:
 
 
 def _show_line(shell: Shell, line: Line, width: int) -> None:
-    text = " ".join(line.text.split())
+    text = _printable(" ".join(line.text.split()))
     shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     number = f"{line.line:>5}" if line.line else " " * 5
     shell.say(f"{number}  {line.fit:<10}  {(line.name or '-').ljust(width)}  {shown}", style=_STYLES[line.fit])
     for note in line.notes:
-        shell.say(f"{' ' * 7}{note}")
+        shell.say(f"{' ' * 7}{_printable(note)}")
+
+
+def _printable(text: str) -> str:
+    """A text of whoever wrote the source, without what a terminal would obey."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def _files(found: Import, output: Path, jobs_file: Path | None) -> dict[Path, str]:

@@ -15,13 +15,13 @@ from minutehand.errors import InvalidInput
 LONGEST = 100_000  # characters of a line: cron itself takes a thousand
 _BLANKS = re.compile(r"[ \t]+")
 _SETTING = re.compile(
-    r"""[ \t]*(?:"(?P<double>[^"]+)"|'(?P<single>[^']+)'|(?P<plain>[A-Za-z_]\w*))[ \t]*=[ \t]*(?P<value>.*?)[ \t]*"""
+    r"""[ \t]*(?:"(?P<double>[^"]+)"|'(?P<single>[^']+)'|(?P<plain>[A-Za-z_]\w*))[ \t]*=(?P<value>.*)"""
 )
 _QUOTED = re.compile(r"""(["'])(.*)\1""")
 _FIELD = re.compile(r"-?[0-9*~?H][0-9A-Za-z*,/~?()#-]*|[A-Za-z]{3}([,-][A-Za-z]{3})*")
 _NAMED = re.compile(r"@[A-Za-z0-9_]+")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}\$?")
-_HEADING = re.compile(r"\bm\b.*\bh\b.*\bdom\b|user(-?name)?\s+command", re.IGNORECASE)
+_HEADING = re.compile(r"m\s+h\s+dom\s|user(-?name)?\s+command", re.IGNORECASE)
 _SYSTEM_PLACES = re.compile(r"(^|/)(etc/crontab|cron\.d/[^/]+)$")
 _PLACE_OF_ANACRON = re.compile(r"(^|/)anacrontab$")
 _USERS_HEADING = re.compile(r"dow\s+user\s+command")
@@ -145,9 +145,10 @@ def _looks_like_an_entry(text: str) -> bool:
 def _read(number: int, text: str, description: str, form: Form) -> Read:
     setting = _SETTING.fullmatch(text)
     if setting:
-        quoted = _QUOTED.fullmatch(setting["value"])
+        value = setting["value"].strip(" \t")
+        quoted = _QUOTED.fullmatch(value)
         name = setting["plain"] or setting["double"] or setting["single"]
-        return Setting(number, text, name, quoted[2] if quoted else setting["value"])
+        return Setting(number, text, name, quoted[2] if quoted else value)
     line = text.lstrip(" \t")
     count = form.count(line)
     words = _words(line, count)

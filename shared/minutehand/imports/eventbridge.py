@@ -45,7 +45,8 @@ _WORDS = Words(
     },
     group=re.compile(r"(?:(?:Target|Targets\[\d+\])\.)?(?P<word>[^.\[]+)"),
 )
-_RATE = re.compile(r"\s*rate\(\s*([^,()]+?)\s*\)\s*", re.IGNORECASE)
+_BLANKS = re.compile(r"\s*")
+_RATE = re.compile(r"rate\(([^,()]+)\)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +97,7 @@ def _as_documents(text: str, source: str) -> str:
         return text
     decoder, place, parts = json.JSONDecoder(), 0, list[str]()
     while True:
-        start = place + len(text[place:]) - len(text[place:].lstrip())
+        start = _blank(text, place)
         if start == len(text):
             return "".join(parts)
         try:
@@ -111,6 +112,12 @@ def _as_documents(text: str, source: str) -> str:
         gap = text[place:start]
         parts += [gap if gap.endswith("\n") or not parts else f"{gap}\n", "--- ", text[start:end]]
         place = end
+
+
+def _blank(text: str, place: int) -> int:
+    """Where the blanks at a place end."""
+    found = _BLANKS.match(text, place)
+    return found.end() if found else place
 
 
 def _items(node: Node) -> Iterator[Node]:
@@ -193,10 +200,10 @@ def _times(item: _Item, notes: list[str]) -> dict[str, Any]:
     manifest = item.manifest
     zone = manifest.text("ScheduleExpressionTimezone") or "UTC"
     start, end = _moment(manifest, "StartDate"), _moment(manifest, "EndDate")
-    expression, rate = item.expression, _RATE.fullmatch(item.expression)
+    expression, rate = item.expression, _RATE.fullmatch(item.expression.strip())
     rule: dict[str, Any] = {"start": start, "end": end, "window": _window(manifest)}
     if rate and start:
-        expression, rule["start"] = f"rate({rate[1]}, from={start})", None
+        expression, rule["start"] = f"rate({rate[1].strip()}, from={start})", None
     if zone not in ("UTC", "Etc/UTC") and re.match(r"\s*cron\(\S*[*/]|\s*cron\(\S+\s+\S*[*/]", expression):
         notes.append(
             "in the hour that comes twice it is due in both passes; EventBridge documents one (repeated: first)"

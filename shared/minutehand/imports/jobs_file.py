@@ -138,7 +138,7 @@ def _function(name: str, taken: set[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(text)
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _plain(text: str) -> str:

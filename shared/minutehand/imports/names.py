@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
 
 STANDARD_INPUT = "standard input"  # name of the source that has none
 _LONGEST = 180  # characters: room for what makes a name unique
+_WORDS = 100  # of a command, in which its program is looked for
 _OTHERS = re.compile(r"[^A-Za-z0-9._:@/-]+")
 _SUBSTITUTION = re.compile(r"\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`")  # $(…), up to two deep
 _PIECES = re.compile(r"&&|\|\||[;|&(){}\n]")
@@ -40,13 +40,20 @@ def slug(text: str) -> str:
     return _OTHERS.sub("-", text).strip("-/")[:_LONGEST].strip("-/") or "schedule"
 
 
-def unique(name: str, taken: Container[str]) -> str:
-    """The name, or the first of name-2, name-3 … that is free."""
-    found, number = name, 1
-    while found in taken:
-        number += 1
-        found = f"{name}-{number}"
-    return found
+class Names:
+    """Names that were given already."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def unique(self, name: str) -> str:
+        """The name, or the first of name-2, name-3 … that is free."""
+        found = name
+        while found in self._counts:
+            self._counts[name] += 1
+            found = f"{name}-{self._counts[name]}"
+        self._counts[found] = 1
+        return found
 
 
 def program_of(command: str) -> str:
@@ -58,7 +65,7 @@ def program_of(command: str) -> str:
     'manage'
     """
     for piece in _PIECES.split(_SUBSTITUTION.sub(" ", command)):
-        found = _program(piece.split())
+        found = _program(piece.split()[:_WORDS])
         if found:
             return found
     return "command"

@@ -11,7 +11,7 @@ from typing import Any
 from minutehand.apply.document import Document, write
 from minutehand.apply.words import read_words, words_of
 from minutehand.errors import InvalidInput
-from minutehand.imports.names import slug, unique
+from minutehand.imports.names import Names, slug
 from minutehand.model.schedule import Definition
 
 
@@ -76,7 +76,7 @@ class Collector:
     def __init__(self, source: str) -> None:
         self.lines: list[Line] = []
         self.schedules: dict[str, Mapping[str, Any]] = {}
-        self._source = source
+        self._source, self._names = source, Names()
 
     def setting(self, line: int, text: str, fit: Fit, *notes: str) -> None:
         """A line that is not due at any time."""
@@ -92,7 +92,7 @@ class Collector:
         wanted = slug(name)
         if wanted != name:
             said.append(f"{name!r} is no name here: it becomes {wanted}")
-        chosen = unique(wanted, self.schedules)
+        chosen = self._names.unique(wanted)
         if chosen != wanted:
             said.append(f"{wanted} is there already: it becomes {chosen}")
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -396,3 +397,25 @@ def test_lines_are_due_within_their_random_delay() -> None:
     words, _ = only("RANDOM_DELAY=10\n0 5 * * * x\n")
     (fire,) = fires(words, NOON, 1)
     assert timedelta(0) <= fire - datetime(2026, 5, 5, 5, tzinfo=UTC) < timedelta(minutes=10)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "A=x" + " " * 90_000 + "y",
+        "# " + "m h " * 22_000,
+        "# " + "* " * 45_000,
+        "0 5 * * * " + "if " * 30_000,
+        "0 5 * * * " + "$(" * 45_000,
+        "0 5 * * * " + "`" * 90_001,
+        "0 5 * * * " + "\\%" * 45_000,
+        " " * 90_000,
+        "*" + "/" * 90_000 + " * * * * x",
+        "1," * 45_000 + "1 * * * * x",
+    ],
+)
+def test_long_lines_take_no_time(line: str) -> None:
+    began = time.process_time()
+    found = crontab(f"{line}\n0 5 * * * good\n")
+    assert "jobs/good" in found.schedules
+    assert time.process_time() - began < 2

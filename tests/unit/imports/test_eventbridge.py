@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -216,3 +217,18 @@ def test_two_resources_of_one_name_are_two_jobs() -> None:
 def test_hostile_listings_are_one_clean_error(text: str, where: str, what: str) -> None:
     with pytest.raises(InvalidInput, match=rf"^{where}.*({what})"):
         imported(text)
+
+
+def test_no_name_and_no_arn_becomes_code() -> None:
+    evil = 'x"""\nimport os\nos.system("id")\n"""{}\\'
+    for arn in (f"arn:aws:sqs:r:1:{evil}", f"arn:aws:ecs:r:1:{evil}", evil):
+        text = json.dumps({"Name": evil, "ScheduleExpression": "rate(1 hour)", "Target": {"Arn": arn, "Input": "x"}})
+        found = imported(text, source=evil)
+        assert found.jobs is not None
+        tree = ast.parse(found.jobs)
+        kinds = {type(node).__name__ for node in tree.body}
+        assert kinds <= {"Expr", "ImportFrom", "Assign", "FunctionDef"}
+        assert all("os" not in ast.dump(node) for node in tree.body if isinstance(node, ast.ImportFrom))
+        assert [len(node.body) for node in tree.body if isinstance(node, ast.FunctionDef)] in ([], [2])
+        (document,) = read(found.yaml(), "schedules.yaml")
+        assert len(document.declarations) == 1
