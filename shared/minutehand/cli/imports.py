@@ -10,6 +10,7 @@ import importlib
 import inspect
 import sys
 import tempfile
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -197,6 +198,7 @@ def _finish(shell: Shell, found: Import, output: Path, jobs_file: Path | None, *
     """Say what becomes of each line, then write. Ends with code 1 if something was not taken over."""
     _show(shell, found)
     files = {} if dry_run or not found.schedules else _files(found, output, jobs_file)
+    _spare(found.source, files)
     _write(files, force=force)
     counts = {str(fit): found.count(fit) for fit in Fit}
     if shell.as_json:
@@ -242,6 +244,13 @@ def _files(found: Import, output: Path, jobs_file: Path | None) -> dict[Path, st
     """What is to be written where; the schedules last, since they name the jobs."""
     jobs = {} if found.jobs is None else {jobs_file or output.parent / "jobs.py": found.jobs}
     return {**jobs, output: found.yaml()}
+
+
+def _spare(source: str, files: Iterable[Path]) -> None:
+    """Whatever is forced: what was imported is not overwritten."""
+    for path in files:
+        if path.exists() and Path(source).exists() and path.samefile(source):
+            raise InvalidInput("output", str(path), "is what was imported", "give another --output or --jobs-file")
 
 
 def _write(files: dict[Path, str], *, force: bool) -> None:

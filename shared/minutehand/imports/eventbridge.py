@@ -7,30 +7,22 @@ put there. A target for which there is no ready call becomes a job to be written
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from minutehand.apply.nodes import Node, read_documents
 from minutehand.errors import InvalidInput
 from minutehand.imports import jobs_file
+from minutehand.imports.called import Jobs, call_of, retry_of
+from minutehand.imports.documents import as_documents
 from minutehand.imports.manifest import Manifest, Words
-from minutehand.imports.names import slug, stem_of
+from minutehand.imports.names import stem_of
 from minutehand.imports.report import Collector, Fit, Import
 from minutehand.schedule import next_fires
-from minutehand.targets import can_call
 
-_DEFAULT_RETRIES, _DEFAULT_AGE = 185, 86_400  # of EventBridge: get-schedule prints them where nobody chose
-_MOST_ATTEMPTS = 1_000
-_PARAMETERS = {  # of targets, in the words of the ready jobs
-    ("SqsParameters", "MessageGroupId"),
-    ("EventBridgeParameters", "DetailType"),
-    ("EventBridgeParameters", "Source"),
-    ("KinesisParameters", "PartitionKey"),
-}
 _WORDS = Words(
     idle=re.compile(
         r"(Name|GroupName|ScheduleExpression|Arn|CreationDate|LastModificationDate|EventBusName|ManagedBy|CreatedBy|RoleArn"
@@ -45,7 +37,6 @@ _WORDS = Words(
     },
     group=re.compile(r"(?:(?:Target|Targets\[\d+\])\.)?(?P<word>[^.\[]+)"),
 )
-_BLANKS = re.compile(r"\s*")
 _RATE = re.compile(r"rate\(([^,()]+)\)", re.IGNORECASE)
 
 
@@ -56,18 +47,10 @@ class Asked:
     now: datetime  # what is over by then is not taken over
 
 
-@dataclass
-class _Jobs:
-    """The jobs that the schedules name."""
-
-    ready: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)  # name: ARN, parameters
-    unwritten: dict[str, str] = field(default_factory=dict)  # name: what it shall call
-
-
 def read_eventbridge(text: str, source: str, asked: Asked) -> Import:
     """What a listing becomes. Raises InvalidInput with line and remedy for what is none."""
-    found, jobs = Collector(source), _Jobs()
-    for document in read_documents(_as_documents(text, source), source):
+    found, jobs = Collector(source), Jobs()
+    for document in read_documents(as_documents(text, source), source):
         for node in _items(document):
             _item(node, asked, found, jobs)
     if not found.lines:
@@ -91,35 +74,6 @@ _REMARKS = (
 )
 
 
-def _as_documents(text: str, source: str) -> str:
-    """JSON values one after the other, as a shell's loop leaves them, made documents of YAML; the lines stay."""
-    if text.lstrip()[:1] not in ("{", "["):
-        return text
-    decoder, place, parts = json.JSONDecoder(), 0, list[str]()
-    while True:
-        start = _blank(text, place)
-        if start == len(text):
-            return "".join(parts)
-        try:
-            _, end = decoder.raw_decode(text, start)
-        except json.JSONDecodeError as problem:
-            line = text.splitlines()[problem.lineno - 1 : problem.lineno]
-            raise InvalidInput(
-                f"{source}:{problem.lineno}", "".join(line).strip(), f"is not JSON ({problem.msg})", "mend it"
-            ) from None
-        except RecursionError:
-            raise InvalidInput(source, text[:40], "is too deep", "give what aws prints") from None
-        gap = text[place:start]
-        parts += [gap if gap.endswith("\n") or not parts else f"{gap}\n", "--- ", text[start:end]]
-        place = end
-
-
-def _blank(text: str, place: int) -> int:
-    """Where the blanks at a place end."""
-    found = _BLANKS.match(text, place)
-    return found.end() if found else place
-
-
 def _items(node: Node) -> Iterator[Node]:
     """The schedules and rules of a document."""
     if isinstance(node.value, list):
@@ -135,7 +89,7 @@ def _items(node: Node) -> Iterator[Node]:
         yield node
 
 
-def _item(node: Node, asked: Asked, found: Collector, jobs: _Jobs) -> None:
+def _item(node: Node, asked: Asked, found: Collector, jobs: Jobs) -> None:
     manifest = Manifest(node, _WORDS)
     name, group = manifest.text("Name"), manifest.text("GroupName")
     if name is None:
@@ -179,14 +133,18 @@ class _Item:
     expression: str
 
 
-def _scheduled(item: _Item, asked: Asked, found: Collector, jobs: _Jobs) -> None:
+def _scheduled(item: _Item, asked: Asked, found: Collector, jobs: Jobs) -> None:
     notes: list[str] = []
     try:
         words = _times(item, notes)
         if not _is_still_due(words, asked.now):
             found.setting(item.node.line, item.name, Fit.LEFT, "it is over: it would never be due again")
             return
-        words |= {**_state(item.manifest), **_retry(item, notes), **_target(item, jobs, notes)}
+        words |= {
+            **_state(item.manifest),
+            **retry_of(item.manifest, item.target, notes),
+            **call_of(item.manifest, item.target, item.name, jobs, notes),
+        }
     except InvalidInput as problem:
         found.left(item.node.line, item.name, str(problem))
         return
@@ -245,78 +203,3 @@ def _state(manifest: Manifest) -> dict[str, Any]:
         "paused": True if state == "DISABLED" else None,
         "delete_after_completion": True if action == "DELETE" else None,
     }
-
-
-# What it calls.
-
-
-def _retry(item: _Item, notes: list[str]) -> dict[str, Any]:
-    policy = None if item.target is None else item.target.get("RetryPolicy")
-    if policy is None:
-        return {}
-    retries = _number(item.manifest, policy, "MaximumRetryAttempts", _DEFAULT_RETRIES)
-    age = _number(item.manifest, policy, "MaximumEventAgeInSeconds", _DEFAULT_AGE)
-    if (retries, age) == (_DEFAULT_RETRIES, _DEFAULT_AGE):
-        return {}
-    if retries >= _MOST_ATTEMPTS:
-        notes.append(f"{retries} retries: {_MOST_ATTEMPTS} attempts are the most")
-    return {"retry": {"max_attempts": min(retries + 1, _MOST_ATTEMPTS), "within": age}}
-
-
-def _number(manifest: Manifest, node: Node, name: str, default: int) -> int:
-    text = manifest.text_of(node, name)
-    if text is None:
-        return default
-    if not text.isdigit():
-        raise InvalidInput(name, text, "is no number", "give what aws prints")
-    return int(text)
-
-
-def _target(item: _Item, jobs: _Jobs, notes: list[str]) -> dict[str, Any]:
-    """Job and payload; what has no ready call waits, paused, for its job to be written."""
-    arn = None if item.target is None else item.manifest.text_of(item.target, "Arn")
-    if item.target is None or arn is None:
-        notes.append("nothing says what it calls: write its job, or add Targets of aws events list-targets-by-rule")
-        return _to_be_written(f"rule/{slug(item.name)}", f"what the rule {item.name} calls", jobs)
-    given = {name: item.manifest.text_of(item.target, kind, name) for kind, name in sorted(_PARAMETERS)}
-    parameters = {name: value for name, value in given.items() if value is not None}
-    payload = _payload(item.manifest.text_of(item.target, "Input"), notes)
-    service, resource = _resource(arn)
-    name = slug(f"{service}/{resource}")
-    if not can_call(arn):
-        notes.append(f"there is no ready call of {arn}: write the job {name}; until then the schedule is paused")
-        return {**_to_be_written(name, arn, jobs), "payload": payload}
-    while name in jobs.ready and jobs.ready[name] != (arn, parameters):
-        name += "-2"
-    jobs.ready[name] = (arn, parameters)
-    return {"job": name, "payload": payload}
-
-
-def _to_be_written(name: str, what: str, jobs: _Jobs) -> dict[str, Any]:
-    jobs.unwritten[name] = what
-    return {"job": name, "paused": True}
-
-
-def _resource(arn: str) -> tuple[str, str]:
-    """Service and resource's own name: ``lambda``, ``report``."""
-    parts = arn.split(":")
-    if len(parts) < 6:
-        return "target", arn
-    if parts[2] == "scheduler":  # arn:aws:scheduler:::aws-sdk:ec2:stopInstances
-        return "aws-sdk", "/".join(parts[6:])
-    named = parts[6:] if parts[2] in ("lambda", "states") else parts[5:]
-    return parts[2], "/".join(named).rpartition("/")[2] if parts[2] == "ecs" else "/".join(named)
-
-
-def _payload(text: str | None, notes: list[str]) -> Any:
-    """EventBridge's Input: JSON as such, anything else as the text that it is."""
-    if text is None:
-        notes.append("without Input EventBridge sends an event of its own; here the target gets {}")
-        return None
-    if "<aws.scheduler.schedule-arn>" in text:
-        notes.append("<aws.scheduler.schedule-arn> is not replaced: there is no such ARN any more")
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return text if isinstance(value, str) or value is None else value

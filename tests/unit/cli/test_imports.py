@@ -97,6 +97,15 @@ def test_the_same_import_again_changes_nothing_and_is_no_error(typed: Type) -> N
     assert {name: Path(name).stat().st_mtime_ns for name in files()} == before
 
 
+def test_what_is_imported_is_never_overwritten(typed: Type) -> None:
+    Path("schedules.yaml").write_bytes((DATA / "kubernetes" / "documented.yaml").read_bytes())
+    before = Path("schedules.yaml").read_bytes()
+    done = typed("import", "kubernetes", "schedules.yaml", "--force")
+    assert done.code == 1
+    assert "output='schedules.yaml': is what was imported" in done.err
+    assert (files(), Path("schedules.yaml").read_bytes()) == (["schedules.yaml"], before)
+
+
 def test_a_folder_that_is_not_there_is_named(typed: Type) -> None:
     done = typed("import", "crontab", "crontab.txt", "--output", "no/such/schedules.yaml")
     assert done.code == 1

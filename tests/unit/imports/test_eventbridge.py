@@ -117,6 +117,16 @@ def test_any_way_of_putting_several_together_is_taken(form: str) -> None:
     assert list(imported(form.format(one=one, two=two)).schedules) == ["a", "b"]
 
 
+@pytest.mark.parametrize("text", ["😀", "\u2028", "tab\t", "back\\ud83d\\ude00", '"quoted"', "a/b"])
+@pytest.mark.parametrize("plain", [True, False])
+def test_any_text_of_json_is_read_as_json_reads_it(text: str, plain: bool) -> None:
+    given = {"Name": "a", "ScheduleExpression": "rate(1 hour)", "Target": TARGET, "Description": text}
+    found = imported(json.dumps(given, ensure_ascii=plain).replace("/", "\\/"))
+    assert found.schedules["a"]["description"] == text
+    (document,) = read(found.yaml(), "f.yaml")
+    assert document.declarations[0].description == text
+
+
 def test_yaml_of_the_command_line_is_taken() -> None:
     text = f"Name: a\nScheduleExpression: cron(0 9 * * ? *)\nTarget:\n  Arn: {TARGET['Arn']}\n  Input: '1'\n"
     assert imported(text).schedules["a"]["payload"] == 1
