@@ -320,7 +320,11 @@ MUTANTS = (
         INCIDENTS,
     ),
     Mutant(
-        "a recovery is told first", "flow/timers.py", "entry.kind is not EntryKind.NOTICE)", "entry.due)", INCIDENTS
+        "a recovery is told first",
+        "flow/timers.py",
+        "entry.kind is not EntryKind.NOTICE)  #",
+        "entry.due)  #",
+        INCIDENTS,
     ),
     Mutant(
         "what is LOST is not reported",

@@ -45,9 +45,8 @@ def handle_any(
     runs = [entry for entry in entries if entry.kind is EntryKind.RUN]
     done = order_all(runs, services, clock, trace, result) if len(runs) > 1 else frozenset()
     timers = [entry for entry in entries if entry.kind is not EntryKind.CHAIN and entry.key not in done]
-    for entry in sorted(
-        timers, key=lambda entry: entry.kind is not EntryKind.NOTICE
-    ):  # told before their incident is over
+    timers.sort(key=lambda entry: entry.kind is not EntryKind.NOTICE)  # what began is told before its end is found
+    for entry in timers:
         _one(entry, services, clock, trace, result)
     return result
 

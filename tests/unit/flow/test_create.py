@@ -137,7 +137,7 @@ def test_what_was_seen_may_be_demanded() -> None:
     world = World()
     world.scheduler.create_schedule("s", "note", "0 * * * *")
     world.scheduler.update_schedule("s", expected_revision=1, payload="x")
-    with pytest.raises(Conflict, match="changed revision 1, but revision 2 is current"):
+    with pytest.raises(Conflict, match="saw revision 1, but revision 2 is current"):
         world.scheduler.update_schedule("s", expected_revision=1, payload="y")
 
 
