@@ -29,6 +29,7 @@ DECISIONS = (
     "tests/unit/runs",
     "tests/unit/flow/test_changes.py",
 )  # what takes a stall, a throttle and a race at once to show
+WORKERS = ("tests/unit/flow/test_worker.py", "tests/unit/runs")
 CONTRACT = ("tests/contract/test_batch_failures.py",)  # what the drivers make of AWS's answers
 INCIDENTS = ("tests/unit/incidents", "tests/unit/dead/test_lost_and_expired.py")
 PATIENCE = 600  # seconds for one mutant
@@ -57,6 +58,7 @@ MUTANTS = (
         "runs/transitions.py",
         "if first else attempts_left(max_attempts)",
         'if first else Compare("fence", ">=", 0)',
+        WORKERS,  # a worker looks before it takes what another had, so this clause decides in races only
     ),
     Mutant("lease of what has ended", "runs/transitions.py", _LEASE, _LEASE.replace(", startable", "")),
     Mutant(
@@ -64,6 +66,7 @@ MUTANTS = (
         "runs/transitions.py",
         "either(ready(), abandoned(now)) if steal",
         'either(ready(), Compare("state", "=", RunState.RUNNING)) if steal',
+        WORKERS,  # likewise
     ),
     Mutant(
         "at most once is stolen",

@@ -426,6 +426,27 @@ def test_a_run_whose_worker_died_starts_again_after_its_lease() -> None:
     assert vanished.next_attempt_at == world.started[1].at
 
 
+def test_two_that_find_an_abandoned_run_do_not_both_take_it() -> None:
+    """Each looks before it takes: in between, the other one may have it already, and be at it."""
+    world = submitted()
+    dies(world)
+    (message,) = world.memory.messages()
+    world.wait(RECOVERY)
+
+    def overtake() -> None:
+        world.services.work.send([Parcel(message, 0)])
+        with pytest.raises(Crash):
+            world.work(world.worker(Faults().at("succeed", before=crash), name="faster"))
+
+    (first, *_) = world.work(world.worker(Faults().at("lease", before=overtake, skip=1), name="slower"))
+    assert (first.action, first.why) == ("waiting", "live_lease")
+    assert [start.attempt for start in world.started] == [1, 2]
+    (vanished,) = world.services.ledger.attempts(the_run(world).ref)
+    assert (vanished.fence, vanished.worker) == (1, "dead")
+    world.live(RECOVERY)
+    assert [attempt.worker for attempt in world.services.ledger.attempts(the_run(world).ref)] == ["dead", "faster"]
+
+
 def test_an_attempt_that_vanished_after_heartbeats_lasted_until_the_last_of_them() -> None:
     world = submitted()
     worker = world.worker(Faults().at("succeed", before=crash), name="dead")
