@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from minutehand import Registry
 from minutehand.apply.document import read
 from minutehand.apply.nodes import read_documents
@@ -18,6 +21,8 @@ from minutehand.imports.kubernetes import Asked, read_kubernetes
 from minutehand.imports.report import Fit, Import, Line
 from minutehand.schedule import next_fires
 from minutehand.testing import Harness
+
+from tests.unit.schedule.oracle import Cron, crons
 
 DATA = Path(__file__).parents[2] / "data" / "kubernetes"
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -167,6 +172,31 @@ def test_a_time_that_the_clocks_skip_is_skipped_and_one_that_comes_twice_is_due_
     autumn = fires(words, datetime(2026, 10, 24, 12, tzinfo=UTC), 2)
     assert spring == ["03-30 02:30+0200"]
     assert autumn == ["10-25 02:30+0200", "10-25 02:30+0100"]
+
+
+def as_kubernetes(cron: Cron, wall: datetime) -> bool:
+    """Whether it is due when a wall clock shows this: only a bare star makes a day field no restriction."""
+    clock = wall.month in cron.month.values and wall.hour in cron.hour.values and wall.minute in cron.minute.values
+    by_date, by_week = wall.day in cron.day.values, wall.isoweekday() % 7 in cron.weekday.values
+    star = {cron.day.text, cron.weekday.text} & {"*", "*/1"}
+    return clock and ((by_date and by_week) if star else (by_date or by_week))
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(crons, st.sampled_from(["2026-03-28 12:00", "2026-10-24 12:00", "2026-06-30 00:00"]))
+def test_any_schedule_is_due_whenever_the_wall_clock_matches(cron: Cron, start: str) -> None:
+    """Every minute of three days, two of which have a change of the clocks, against the sets that the text means."""
+    after = datetime.fromisoformat(start).replace(tzinfo=UTC)
+    minutes = [after + timedelta(minutes=number) for number in range(1, 3 * 24 * 60 + 1)]
+    due = [one for one in minutes if as_kubernetes(cron, one.astimezone(ZoneInfo("Europe/Berlin")))]
+    found = read_kubernetes(cron_job(f"  schedule: '{cron.text}'\n  timeZone: Europe/Berlin"), "f.yaml", Asked())
+    if not found.schedules:
+        assert "never occurs" in found.lines[0].notes[0]
+        return
+    (words,) = found.schedules.values()
+    policies, count = words.get("rule", {}), min(len(due) + 1, 1_000)
+    ours = next_fires(words["expression"], timezone="Europe/Berlin", after=after, count=count, **policies)
+    assert [fire.astimezone(UTC) for fire in ours if fire.astimezone(UTC) <= minutes[-1]] == due[:count]
 
 
 @pytest.mark.parametrize(
