@@ -20,6 +20,7 @@ Job = Annotated[str, typer.Argument(help="Name of the job.")]
 Expression = Annotated[str, typer.Argument(help="'*/5 * * * *', 'rate(5 minutes)' or 'at(2026-12-24T18:00:00)'.")]
 
 _LISTED = ("name", "state", "job", "expression", "timezone")
+_FAILING = ("failing", "failed_at", "failed_run")
 _RUNS = ("due", "state", "lateness", "reason", "id")
 
 
@@ -176,7 +177,7 @@ def list_(
         limit=limit,
         cursor=cursor,
     )
-    shell.list(page.items, _LISTED)
+    shell.list(page.items, (*_LISTED, *_FAILING) if failing else _LISTED)
     shell.more(page)
 
 

@@ -152,7 +152,8 @@ def _entered(before: Head, note: Note, services: Services, clock: Clock) -> Ente
     """It is written: say so, and take back what a pause stops."""
     began = before.incident is None and any(entry.kind is EntryKind.EXPECT for entry in note.entries)
     ids = {"tenant": before.tenant, "schedule": before.name, "run_id": note.head.failed_run}
-    log.warning("schedule.failing", extra=ids | {"failing": note.head.failing, "incident": note.head.incident})
+    if note.head.failing:  # it is not over already
+        log.warning("schedule.failing", extra=ids | {"failing": note.head.failing, "incident": note.head.incident})
     if note.closes and note.revision is not None:
         log.error("schedule.paused_on_failure", extra=ids | {"failing": note.head.failing})
         sweep(note.revision, services, clock)
