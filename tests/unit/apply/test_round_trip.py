@@ -76,7 +76,7 @@ declarations = st.fixed_dictionaries(
         "pause_on_failure": st.integers(1, 1000),
         "delete_after_completion": st.booleans(),
         "shadow": st.booleans(),
-        "on_failure": st.sampled_from(["job:tell", "arn:aws:sns:eu-central-1:123456789012:alarms"]),
+        "on_failure": st.sampled_from(["job:note", "arn:aws:sns:eu-central-1:123456789012:alarms"]),
         "expect_success_within": st.floats(60, 86_400),
     },
 )
