@@ -129,7 +129,7 @@ def test_a_message_is_delivered_a_second_time(local_cloud: LocalCloud, settings:
     with behind(local_cloud, settings, "repeat") as (_, services, journal):
         (first,) = services.work.receive(most=10, wait=2, visibility=60)
         (again,) = services.work.receive(most=10, wait=0, visibility=60)
-    assert first == again
+    assert replace(first, receives=2) == again
     assert journal.faults == {"delivery repeated": 1}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import logging
 import shutil
+import signal
 import sys
 import time
 from pathlib import Path
@@ -36,6 +37,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="leave logs and timeline of a clean siege as well")
     given = parser.parse_args()
     logging.disable(logging.CRITICAL)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what it has stopped does not stay behind
     folder = (BUILD / str(given.seed)).resolve()
     plan = (brief if given.hurried else full)(given.seed, given.seconds)
     say(f"seed {given.seed}, {given.seconds:.0f} s, lease {plan.pace.lease:.0f} s, {conditions()}")

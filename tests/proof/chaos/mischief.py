@@ -25,7 +25,8 @@ BATCHES = {
     "ChangeMessageVisibilityBatch": "RequestThrottled",
     "DeleteMessageBatch": "RequestThrottled",
 }  # operations that answer item by item: the code of a throttled item
-_KEPT = 50  # deliveries from which the next repeated one is taken
+_KEPT = 20  # deleted messages that may come again all the same …
+_LATE = 0.2  # … and how often one of these is taken
 
 
 class Fate(StrEnum):
@@ -55,7 +56,7 @@ class Chances:
     hold: float = 0.001
     delay: float = 0.0005
     items: float = 0.08
-    repeat: float = 0.10
+    repeat: float = 0.25
     held: float = 27.0  # seconds for which an answer or a request is held back
 
 
@@ -95,17 +96,27 @@ class Answer:
 
 
 class Post:
-    """Messages that were delivered, so that some come a second time, to whoever asks next."""
+    """Messages that were delivered, so that some come a second time, to whoever asks next: mostly while somebody has them."""
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[str, dict[str, Any]]] = deque(maxlen=_KEPT)
+        self._at_hand: dict[str, tuple[str, dict[str, Any]]] = {}  # by receipt: queue and message
+        self._deleted: deque[tuple[str, dict[str, Any]]] = deque(maxlen=_KEPT)
+        self._lock = threading.Lock()
 
     def keep(self, queue: str, messages: list[dict[str, Any]]) -> None:
-        self._seen.extend((queue, message) for message in messages)
+        with self._lock:
+            self._at_hand |= {message["ReceiptHandle"]: (queue, message) for message in messages}
+
+    def forget(self, receipts: list[str]) -> None:
+        """These are being deleted."""
+        with self._lock:
+            self._deleted += [self._at_hand.pop(receipt) for receipt in receipts if receipt in self._at_hand]
 
     def again(self, queue: str, dice: random.Random) -> dict[str, Any] | None:
-        known = [message for of, message in list(self._seen) if of == queue]
-        return dice.choice(known) if known else None
+        with self._lock:
+            late = bool(self._deleted) and (dice.random() < _LATE or not self._at_hand)
+            known = [message for of, message in (self._deleted if late else self._at_hand.values()) if of == queue]
+        return _received_once_more(dice.choice(known)) if known else None
 
 
 class Mischief:
@@ -173,18 +184,48 @@ class Mischief:
 
     # Deliveries.
 
-    def redelivered(self, asked: Asked, answer: Answer) -> Answer:
-        """An answer to ReceiveMessage, now and then with a message that was delivered before."""
-        given, received = json.loads(asked.body), json.loads(answer.body or b"{}")
-        queue, messages = given.get("QueueUrl", ""), received.get("Messages", [])
+    def deleted(self, asked: Asked) -> None:
+        """Messages that nobody has at hand any more."""
+        self._post.forget(receipts_of(asked))
+
+    def again(self, asked: Asked) -> dict[str, Any] | None:
+        """A message that was delivered before, to be delivered once more with this receive; None: not now."""
         with self._lock:
             strikes = self._dice.random() < self.chances.repeat
-            again = self._post.again(queue, self._dice) if strikes else None
-            self._post.keep(queue, messages)
-        if again is None or len(messages) >= given.get("MaxNumberOfMessages", 1):
+            found = self._post.again(_queue(asked), self._dice) if strikes else None
+        if found is not None:
+            self.journal.count(Fate.REPEAT, self.process, asked.operation)
+        return found
+
+    def delivered(self, asked: Asked, answer: Answer, again: dict[str, Any] | None) -> Answer:
+        """The answer to a receive, with that message if there is room for it."""
+        received = json.loads(answer.body or b"{}")
+        messages = received.get("Messages", [])
+        self._post.keep(_queue(asked), messages)
+        if again is None or len(messages) >= json.loads(asked.body).get("MaxNumberOfMessages", 1):
             return answer
-        self.journal.count(Fate.REPEAT, self.process, asked.operation)
         return replace(answer, body=json.dumps(received | {"Messages": [*messages, again]}).encode())
+
+
+def _received_once_more(message: dict[str, Any]) -> dict[str, Any]:
+    attributes = message.get("Attributes", {})
+    count = int(attributes.get("ApproximateReceiveCount", "1")) + 1
+    return message | {"Attributes": attributes | {"ApproximateReceiveCount": str(count)}}
+
+
+def receipts_of(asked: Asked) -> list[str]:
+    """What a deletion deletes."""
+    given = json.loads(asked.body)
+    return [entry["ReceiptHandle"] for entry in given.get("Entries", [given])]
+
+
+def at_once(asked: Asked) -> Asked:
+    """A receive that waits for nothing."""
+    return replace(asked, body=json.dumps(json.loads(asked.body) | {"WaitTimeSeconds": 0}).encode())
+
+
+def _queue(asked: Asked) -> str:
+    return str(json.loads(asked.body).get("QueueUrl", ""))
 
 
 def error(asked: Asked, fate: Fate) -> Answer:

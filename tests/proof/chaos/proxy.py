@@ -13,10 +13,11 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from tests.contract.throttle import Throttle
-from tests.proof.chaos.mischief import Answer, Asked, Fate, Mischief, error
+from tests.proof.chaos.mischief import Answer, Asked, Fate, Mischief, at_once, error
 
 _OWN = frozenset({"host", "content-length", "connection", "accept-encoding", "transfer-encoding", "keep-alive"})
 _OF_THE_BODY = frozenset({"x-amz-crc32", "content-md5"})  # not true any more of an answer that was changed
+_DELETE = frozenset({"DeleteMessage", "DeleteMessageBatch"})
 _PATIENCE = 60.0  # seconds for which the cloud may take
 
 
@@ -42,6 +43,8 @@ class Proxy:
     def answer(self, asked: Asked) -> Answer | None:
         """What the process gets; None: its connection breaks."""
         fate = self.mischief.fate_of(asked)
+        if asked.operation in _DELETE:
+            self.mischief.deleted(asked)
         match fate:
             case Fate.RESET | Fate.CUT:
                 return None
@@ -51,13 +54,18 @@ class Proxy:
                 return self._in_part(asked, self.mischief.throttle_of(asked))
             case Fate.DELAY:
                 self._ended.wait(self.mischief.chances.held)
-        answer = self._forward(asked)
+        answer = self._receive(asked) if asked.operation == "ReceiveMessage" else self._forward(asked)
         if fate is Fate.HOLD:
             self._ended.wait(self.mischief.chances.held)
-        if answer is None or fate is not Fate.PASS:
-            return None
-        received = asked.operation == "ReceiveMessage" and answer.status == 200
-        return self.mischief.redelivered(asked, answer) if received else answer
+        return answer if fate is Fate.PASS else None
+
+    def _receive(self, asked: Asked) -> Answer | None:
+        """Messages, now and then one that was delivered before: at once, so that it meets whoever has it."""
+        again = self.mischief.again(asked)
+        answer = self._forward(asked if again is None else at_once(asked))
+        if answer is None or answer.status != 200:
+            return answer
+        return self.mischief.delivered(asked, answer, again)
 
     def hang_up(self) -> None:
         """The process has left this thread's connection: leave the cloud's."""

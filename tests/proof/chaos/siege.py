@@ -75,7 +75,7 @@ def brief(seed: int, seconds: float) -> Plan:
         seconds=seconds,
         pace=Pace(lease=4.0, skew=1.0, between=1.0, rest=0.5, brief=1.5),
         load=Load(every=2, copies=1, short=(0.0, 0.2), long=(0.5, 2.0), think=0.5, delay=4.0),
-        chances=Chances(hold=0.003, delay=0.002, held=2.0),
+        chances=Chances(hold=0.003, delay=0.002, held=2.0, repeat=0.6),
         period=1.0,
         patience=60.0,
         workers=2,
