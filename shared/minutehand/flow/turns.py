@@ -1,12 +1,13 @@
-"""Turns: a message that was delivered before may be of a job that kills its process. Such suspects take their turn in a process.
+"""Turns: a run whose worker vanished may be of a job that kills its process. Such suspects take their turn in a process.
 
-    delivered   why, mostly                                      its turn lasts
-    once        it is new                                        it needs none
-    twice       its worker stopped or died, it and all that it   BRIEF: a job that kills its process at once does so alone, and
-                had at hand; or a service did not answer         what was merely left behind is under way again within seconds
+    vanished    why, mostly                                      its turn lasts
+    never       it is new, or its message merely came back       it needs none
+    once        its worker stopped or died, it and all that it   BRIEF: a job that kills its process at once does so alone, and
+                had begun                                        what was merely left behind is under way again within seconds
     more often  it may well be the one                           to its end: nobody else loses an attempt to it
 
-A suspect takes its lease only in its turn: a run whose neighbour kills the process before that has spent no attempt.
+A suspect takes its lease only in its turn: a run whose neighbour kills the process before that has spent no attempt. Waiting makes
+nobody more suspect: what counts are attempts, not deliveries.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ class Turns:
         self._taken = threading.Lock()
 
     @contextmanager
-    def of(self, receives: int) -> Iterator[bool]:
-        """The turn of a message that was received so often; False if it has to go back."""
-        if receives <= 1:
+    def of(self, deaths: int) -> Iterator[bool]:
+        """The turn of a run of which so many workers may have died; False if its message has to go back."""
+        if not deaths:
             yield True
         elif not self._taken.acquire(timeout=PATIENCE):
             yield False
-        elif receives == 2:
+        elif deaths == 1:
             yield from self._briefly()
         else:
             try:

@@ -38,6 +38,7 @@ from minutehand.model.policies import Delivery as DeliveryPolicy
 from minutehand.model.policies import Policies
 from minutehand.model.run import Run
 from minutehand.runs.backfill import unhurried
+from minutehand.runs.decisions import deaths
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ class Worker:
     remaining: Callable[[], float | None] = lambda: None  # seconds until the process's time limit
     execute: Execute = perform  # runs one attempt to its end
     crew: Crew = field(default_factory=InThreads)  # runs several
-    turns: Turns = field(default_factory=Turns)  # of messages that were delivered before
+    turns: Turns = field(default_factory=Turns)  # of runs whose worker vanished
 
     def take(self, deliveries: Sequence[Delivery]) -> list[Task]:
         """Take a batch in hand: keep it hidden, decode it, read the revisions of all its runs at once."""
@@ -102,7 +103,7 @@ class Worker:
 
     def _in_turn(self, task: Task) -> Outcome:
         task.ticket.changed = threading.Condition()
-        with self.turns.of(task.delivery.receives) as may_run:
+        with self.turns.of(self._deaths(task)) as may_run:
             if not may_run:
                 return self.desk.kept(task.ticket, "other_suspect_runs", task.message, after=_SOON)
             outcome = self._process(task)
@@ -111,6 +112,12 @@ class Worker:
         move_on(outcome, task.revision, self.desk.services, self.desk.clock)
         report_success(outcome, task.revision, self.desk.services, self.desk.clock)
         return outcome
+
+    def _deaths(self, task: Task) -> int:
+        """How many workers may have died of its run. A message that nobody had before needs no look."""
+        if task.message is None or task.delivery.receives <= 1:
+            return 0
+        return deaths(self.desk.services.ledger.read(task.message.run), self.desk.clock())
 
     def shielded(self, task: Task, step: Callable[[], _T]) -> _T | Outcome:
         """What a step of a message gives. Where it fails, the message comes back."""

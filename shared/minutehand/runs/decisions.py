@@ -187,6 +187,13 @@ def vanished(run: Run, now: int) -> Attempt | None:
     )
 
 
+def deaths(run: Run | None, now: int) -> int:
+    """How many workers may have died of a run: its attempts, if the last of them neither ended nor is alive (``now``: UTC ms)."""
+    if run is None or run.state is not RunState.RUNNING or (run.lease_until or 0) >= now - SKEW:
+        return 0
+    return max(run.attempt, 1)
+
+
 def stuck(*, checkpointed: bool, slices: int) -> str | None:
     """Why a slice that asks to go on in another must not; None: it may.
 

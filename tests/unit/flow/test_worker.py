@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,10 +16,11 @@ from minutehand.flow.admit import PATIENCE
 from minutehand.flow.heartbeat import HIDDEN
 from minutehand.flow.ports import Parcel
 from minutehand.flow.settle import release_ticket
-from minutehand.flow.work import hide_batch
+from minutehand.flow.work import Worker, hide_batch
 from minutehand.model.entry import EntryKind
 from minutehand.model.letter import decode_letter
 from minutehand.model.moment import MINUTE, SECOND
+from minutehand.runs.decisions import deaths
 from minutehand.runs.transitions import HEARTBEAT, LEASE, SKEW
 from minutehand.testing import Crash
 from minutehand.testing.process import bury_all
@@ -540,29 +542,62 @@ def test_a_job_that_kills_its_process_costs_its_neighbours_one_attempt_at_the_mo
     assert max(run.attempt for run in notes) <= 2
 
 
-def test_suspects_take_turns_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.flow.turns.PATIENCE", 0.01)
-    world = submitted()
-    (first,) = world.services.work.receive(most=1, wait=0, visibility=0)
-    (again,) = world.services.work.receive(most=1, wait=0, visibility=HIDDEN)
-    worker = world.worker()
-    (task,) = worker.take([again])
+@contextlib.contextmanager
+def turn_taken(worker: Worker) -> Iterator[None]:
+    """Some suspect of this process is at it."""
     held, release = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with worker.turns.of(3):
+        with worker.turns.of(2):
             held.set()
             release.wait(10)
 
     other = threading.Thread(target=hold)
     other.start()
     held.wait(10)
-    outcome = worker.process(task)
-    release.set()
-    other.join(10)
+    try:
+        yield
+    finally:
+        release.set()
+        other.join(10)
+
+
+def test_suspects_take_turns_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minutehand.flow.turns.PATIENCE", 0.01)
+    world = submitted()
+    dies(world)
+    world.wait(RECOVERY)
+    worker = world.worker()
+    (task,) = worker.take(world.services.work.receive(most=1, wait=0, visibility=HIDDEN))
+    with turn_taken(worker):
+        outcome = worker.process(task)
     assert (outcome.action, outcome.why) == ("kept", "other_suspect_runs")
-    assert the_run(world).attempt == 0, "no attempt is spent on waiting"
-    assert first.body == again.body
+    assert the_run(world).attempt == 1, "no attempt is spent on waiting"
+
+
+def test_a_message_that_merely_came_back_waits_for_no_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Received five times while the tables did not answer: nobody can have died of a run that never began."""
+    monkeypatch.setattr("minutehand.flow.turns.PATIENCE", 0.01)
+    world = submitted()
+    for _ in range(4):
+        world.services.work.receive(most=1, wait=0, visibility=0)
+    worker = world.worker()
+    (task,) = worker.take(world.services.work.receive(most=1, wait=0, visibility=HIDDEN))
+    assert task.delivery.receives == 5
+    with turn_taken(worker):
+        worker.process(task)
+    assert the_run(world).state is RunState.SUCCEEDED
+
+
+def test_waiting_makes_nobody_more_suspect() -> None:
+    world = submitted()
+    dies(world)
+    row = the_run(world)
+    alive, abandoned = row.lease_until or 0, (row.lease_until or 0) + SKEW + 1
+    assert deaths(row, alive) == 0, "its worker may be at it"
+    assert deaths(row, abandoned) == 1
+    assert deaths(replace(row, attempt=2), abandoned) == 2
+    assert deaths(replace(row, state=RunState.RETRYING), abandoned) == deaths(None, abandoned) == 0
 
 
 # Heartbeats.
