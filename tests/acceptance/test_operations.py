@@ -119,7 +119,7 @@ def test_a_thousand_acts_race_with_real_processes(scene: Scene) -> None:
 
     result = judged(owners, began, connect(scene.settings), scene.settings.tenant, backfills=True)
     assert result.counts["acts"] + sum(owners.refused.values()) >= count
-    assert result.counts["ran"] > count // 4
+    assert result.counts["ran"] > count // 8
     assert all(crew[name].exit_code is None for name in crew.names)
 
 
