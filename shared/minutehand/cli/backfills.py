@@ -54,7 +54,7 @@ def start(
         how["payload"] = read_payload(payload)
     planned = scheduler.backfill(name, *span, **how, dry_run=True)
     missing = planned.total - (planned.there or 0)
-    if dry_run or not missing:
+    if dry_run or not (missing or client_token):  # with a token it may be one that was started before
         shell.show(planned)
         return
     shell.confirm(f"Run {missing} fires of {name} ({planned.there} of {planned.total} have run already)", yes=yes)

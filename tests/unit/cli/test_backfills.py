@@ -56,6 +56,13 @@ def test_started_shown_and_listed_with_its_runs(said: Say) -> None:
     assert table[0].split() == ["id", "state", "total", "done", "skipped", "failed", "start", "end"]
 
 
+def test_a_client_token_starts_one(said: Say) -> None:
+    ids = {started(said, "--client-token", "t") for _ in range(2)}
+    assert {one["id"] for one in said("--json", "backfills", "list", "s").json} == ids
+    lost = said("--json", *BACKFILL, "--yes", "--expected-revision", "7")
+    assert (lost.code, lost.problem["error"]) == (4, "Conflict")
+
+
 def test_held_let_go_and_ended(said: Say) -> None:
     backfill = started(said)
 

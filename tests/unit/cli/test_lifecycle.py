@@ -49,6 +49,13 @@ def test_the_next_fires_are_skipped_one_by_one(said: Say) -> None:
     assert (refused.code, refused.problem["error"]) == (4, "Conflict")
 
 
+def test_a_client_token_skips_one(said: Say) -> None:
+    words = ("--json", "schedules", "skip-next", "s", "--client-token", "t")
+    assert said(*words).json == said(*words).json
+    lost = said("--json", "schedules", "skip-next", "s", "--expected-revision", "7")
+    assert "you saw revision 7, but revision 1 is current" in lost.problem["message"]
+
+
 def test_triggered_while_it_is_paused(said: Say) -> None:
     said("schedules", "pause", "s")
     (run,) = said("--json", "schedules", "trigger", "s", "--key", "k").json
