@@ -246,6 +246,9 @@ def shadow(*, revision: int, now: int, expires: int) -> Transition:
 
 # The lease.
 
+_COUNTED: Mapping[str, Change] = {"fence": Plus(1), "attempt": Plus(1), "slices": Once(0)}
+_FIRST: Mapping[str, Change] = {"fence": 1, "attempt": 1, "slices": 0}
+
 
 def lease(
     *, revision: int, now: int, token: str, worker: str, max_attempts: int, steal: bool, first: bool = False
@@ -257,7 +260,7 @@ def lease(
     """
     startable = never_leased() if first else either(ready(), abandoned(now)) if steal else ready()
     untouched = Compare("fence", "=", 0) if first else attempts_left(max_attempts)
-    counted: dict[str, Change] = {"fence": Plus(1), "attempt": Plus(1), "started_at": Once(now), "slices": Once(0)}
+    counted = _FIRST if first else _COUNTED
     return Transition(
         name="lease",
         to=RunState.RUNNING,
@@ -270,7 +273,8 @@ def lease(
             "leased_at": now,
             "worker": worker,
             "reason": None,
-            **({"fence": 1, "attempt": 1, "started_at": now, "slices": 0} if first else counted),
+            "started_at": now if first else Once(now),
+            **counted,
         },
         already=every(Compare("state", "=", RunState.RUNNING), Compare("lease_token", "=", token)),
     )

@@ -98,26 +98,29 @@ def _insert_text(table: str, names: tuple[str, ...], literal: bool) -> str:  # n
     return f'INSERT INTO "{table}" VALUE {{{", ".join(fields)}}}'
 
 
+_REMOVE = "-"  # before the name of an attribute that is removed
+
+
 def update_statement(table: str, ref: RunRef, transition: Transition, *, returning: bool = False) -> dict[str, Any]:
     """A transition with plain changes and a guard of ANDed clauses as a PartiQL statement; ``returning`` the new row."""
-    parameters = [
-        encode(_plain(name, change, transition)) for name, change in transition.changes.items() if change is not None
-    ]
+    parameters: list[dict[str, Any]] = []
+    changed: list[str] = []
+    for name, change in transition.changes.items():
+        if change is None:
+            changed.append(_REMOVE + name)
+            continue
+        if isinstance(change, (Plus, Once)):
+            raise TypeError(f"transition {transition.name} cannot be batched: {name} depends on the row")
+        changed.append(name)
+        parameters.append(encode(change))
     parameters += ({"S": ref.owner}, {"S": ref.key})
     conditions: list[tuple[str, str, int]] = []
     _collect(transition.guard, conditions, parameters)
-    changed = tuple([(name, change is None) for name, change in transition.changes.items()])
     return {
-        "Statement": _update_text(table, changed, tuple(conditions), returning),
+        "Statement": _update_text(table, tuple(changed), tuple(conditions), returning),
         "Parameters": parameters,
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
-
-
-def _plain(name: str, change: Change, transition: Transition) -> Value:
-    if isinstance(change, (Plus, Once)) or change is None:
-        raise TypeError(f"transition {transition.name} cannot be batched: {name} depends on the row")
-    return change
 
 
 def _collect(clause: Clause, conditions: list[tuple[str, str, int]], parameters: list[dict[str, Any]]) -> None:
@@ -140,11 +143,11 @@ def _collect(clause: Clause, conditions: list[tuple[str, str, int]], parameters:
 @lru_cache(maxsize=64)
 def _update_text(
     table: str,
-    changed: tuple[tuple[str, bool], ...],
+    changed: tuple[str, ...],
     conditions: tuple[tuple[str, str, int], ...],
     returning: bool,  # noqa: FBT001 (a cache key)
 ) -> str:
-    sets = (f'REMOVE "{name}"' if removed else f'SET "{name}"=?' for name, removed in changed)
+    sets = (f'REMOVE "{name[1:]}"' if name[0] == _REMOVE else f'SET "{name}"=?' for name in changed)
     guards = (f' AND "{attribute}" {_compared(operator, count)}' for attribute, operator, count in conditions)
     asked = " RETURNING ALL NEW *" if returning else ""
     return f'UPDATE "{table}" {" ".join(sets)} WHERE "owner"=? AND "key"=?{"".join(guards)}{asked}'
