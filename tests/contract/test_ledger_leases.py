@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from minutehand.flow.ports import Services
+from minutehand.flow.together import first_run
 from minutehand.model.moment import MINUTE, SECOND
 from minutehand.model.run import Run, RunState
 from minutehand.runs.transitions import (
@@ -23,7 +25,7 @@ from minutehand.runs.transitions import (
     succeed,
 )
 
-from tests.builders import BOOM, NOON, a_one_off, a_run
+from tests.builders import BOOM, NOON, a_message, a_one_off, a_run
 from tests.contract.conftest import Engine
 from tests.contract.steps import HOUR, first_lease, lease_of, try_lease
 
@@ -83,6 +85,23 @@ def test_leases_of_a_batch_are_answered_each_for_itself(services: Services) -> N
         assert (leased.started_at, leased.lease_until) == (NOON + MINUTE, NOON + MINUTE + LEASE)
     for run in (early, held, gone):
         assert answers[run.ref].run == services.ledger.read(run.ref)
+
+
+def test_the_row_of_a_known_run_is_what_its_message_and_its_lease_say(services: Services) -> None:
+    """So it need not come back; a refusal's does."""
+    known, refused = a_run(NOON), a_run(NOON + SECOND)
+    services.ledger.claim([known, refused])
+    lease_of(services, refused)
+    wanted = first_lease(NOON + MINUTE)
+    answers = services.ledger.lease_all([(run.ref, wanted) for run in (known, refused)], known=[known.ref, refused.ref])
+    assert {ref: moved.applied for ref, moved in answers.items()} == {known.ref: True, refused.ref: True}, "one token"
+    others = [(run.ref, first_lease(NOON + MINUTE, token="other")) for run in (known, refused)]
+    for moved in services.ledger.lease_all(others, known=[known.ref, refused.ref]).values():
+        assert not moved.applied
+        assert moved.run is not None
+    there = services.ledger.read(known.ref)
+    assert there == replace(first_run(a_message(known), wanted), created_at=known.created_at)
+    assert answers[known.ref].run in (None, there)
 
 
 def test_the_same_batch_of_leases_twice_is_one_lease_each(services: Services) -> None:

@@ -6,7 +6,7 @@ asked again with backoff; the caller leaves it for later. Single calls raise ``U
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -173,8 +173,13 @@ class Ledger(Protocol):
     def move_all(self, moves: Sequence[tuple[RunRef, Transition]]) -> Mapping[RunRef, bool]:
         """Apply many transitions in batches: True applied, False refused, absent not answered."""
 
-    def lease_all(self, leases: Sequence[tuple[RunRef, Transition]]) -> Mapping[RunRef, Moved]:
-        """Take leases of many runs, each one's ``first``, in batches. A ref that is absent from the answer was not answered."""
+    def lease_all(
+        self, leases: Sequence[tuple[RunRef, Transition]], *, known: Collection[RunRef] = ()
+    ) -> Mapping[RunRef, Moved]:
+        """Take leases of many runs, each one's ``first``, in batches. A ref that is absent from the answer was not answered.
+
+        Of ``known`` runs the row need not come back with a lease that was taken; with a refusal it does.
+        """
 
     def read(self, ref: RunRef) -> Run | None:
         """One run, read strongly, its payload included."""

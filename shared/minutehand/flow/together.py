@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
+from typing import Any
 
 from minutehand.flow.assignment import Ended, Returned
 from minutehand.flow.begin import context_of, log_end, log_start
@@ -29,6 +31,7 @@ from minutehand.runs.transitions import Transition, lease
 
 log = logging.getLogger(__name__)
 
+_OF_RUN = frozenset(each.name for each in fields(Run))
 Report = Callable[
     [Sequence[tuple[Task, Outcome]]], None
 ]  # called with what is done, from any thread, once for each task
@@ -63,6 +66,19 @@ def _rides(worker: Worker, task: Task, message: Message) -> bool:
         return message.revision == 0
     options = task.revision.definition.options
     return not (options.shadow or options.is_exclusive or task.revision.failing)
+
+
+def first_run(message: Message, leased: Transition) -> Run:
+    """The run of a fire as its first lease leaves it: what its row says is in its message and in the lease."""
+    written: dict[str, Any] = {name: value for name, value in leased.changes.items() if name in _OF_RUN}
+    return Run(
+        ref=message.run,
+        revision=message.revision,
+        job=message.job,
+        due=message.due,
+        not_before=message.not_before,
+        **written,
+    )
 
 
 def _delivery(message: Message, of_job: Delivery) -> Delivery:
@@ -116,29 +132,34 @@ class _Together:
 
     def lease_all(self, admitted: Sequence[Admitted]) -> list[Attempt]:
         """The attempts that begin. One whose lease is refused goes on by itself, and asks again as if it had been alone."""
-        answers = self._answers([each for each in admitted if not each.task.ticket.lost])
+        leases = {each.message.run: self._lease(each) for each in admitted if not each.task.ticket.lost}
+        answers = self._answers(leases)
         attempts = []
         for each in admitted:
             moved = answers.get(each.message.run)
             if moved is None and not each.task.ticket.lost:
-                self._report([(each.task, self._worker.unavailable(each.task, "the lease was not answered"))])
-            elif moved is None or moved.run is None or not moved.applied:
+                self._worker.crew.aside(self._desk, partial(self._unanswered, each.task))
+            elif moved is None or not moved.applied:
                 self._worker.crew.aside(self._desk, partial(self._alone, each.task))
             else:
-                each.task.ticket.fence = moved.run.fence
-                begun = self._worker.shielded(each.task, partial(self._begin, each, moved.run))
+                run = moved.run or first_run(each.message, leases[each.message.run])
+                each.task.ticket.fence = run.fence
+                begun = self._worker.shielded(each.task, partial(self._begin, each, run))
                 if isinstance(begun, Outcome):
                     self._report([(each.task, begun)])
                 else:
                     attempts.append(begun)
         return attempts
 
-    def _answers(self, admitted: Sequence[Admitted]) -> Mapping[RunRef, Moved]:
+    def _answers(self, leases: Mapping[RunRef, Transition]) -> Mapping[RunRef, Moved]:
         try:
-            return self._ledger.lease_all([(each.message.run, self._lease(each)) for each in admitted])
+            return self._ledger.lease_all(list(leases.items()), known={ref for ref in leases if ref.is_fire})
         except Exception:
-            log.exception("work.leases_failed", extra={"runs": len(admitted)})
+            log.exception("work.leases_failed", extra={"runs": len(leases)})
             return {}
+
+    def _unanswered(self, task: Task) -> None:
+        self._report([(task, self._worker.unavailable(task, "the lease was not answered"))])
 
     def _lease(self, admitted: Admitted) -> Transition:
         desk = self._desk

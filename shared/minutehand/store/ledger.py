@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -158,12 +158,16 @@ class DynamoLedger:
             result[ref] = mine or not answer.refused
         return result
 
-    def lease_all(self, leases: Sequence[tuple[RunRef, Transition]]) -> Mapping[RunRef, Moved]:
+    def lease_all(
+        self, leases: Sequence[tuple[RunRef, Transition]], *, known: Collection[RunRef] = ()
+    ) -> Mapping[RunRef, Moved]:
         if not self._batched:
             return self._lease_one_by_one(leases)
-        statements = [update_statement(self._table, ref, lease, returning=True) for ref, lease in leases]
+        statements = [update_statement(self._table, ref, lease, returning=ref not in known) for ref, lease in leases]
         answers = batches.execute(self._client, self._backoff, statements)
-        return {leases[index][0]: self._leased(*leases[index], answer) for index, answer in answers.items()}
+        taken = {leases[i][0] for i, answer in answers.items() if not answer.refused and leases[i][0] in known}
+        others = {leases[i][0]: self._leased(*leases[i], a) for i, a in answers.items() if leases[i][0] not in taken}
+        return others | dict.fromkeys(taken, Moved(applied=True, run=None))
 
     def _leased(self, ref: RunRef, lease: Transition, answer: batches.Answered) -> Moved:
         row = to_row(answer.item)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from zlib import crc32
 
@@ -120,14 +120,21 @@ class MemoryLedger:
             for i, (applied, row) in answers.items()
         }
 
-    def lease_all(self, leases: Sequence[tuple[RunRef, Transition]]) -> Mapping[RunRef, Moved]:
+    def lease_all(
+        self, leases: Sequence[tuple[RunRef, Transition]], *, known: Collection[RunRef] = ()
+    ) -> Mapping[RunRef, Moved]:
         for _, lease in leases:
             _check_batchable(lease)
         detail = Detail(place="runs", verb="lease", items=tuple(ref for ref, _ in leases))
         answers = self._calls.many(
             "BatchExecuteStatement", detail, lambda i: self._apply(*leases[i]), batches=by_count(STATEMENTS)
         )
-        return {leases[i][0]: _leased(leases[i][1], applied, row) for i, (applied, row) in answers.items()}
+        return {
+            leases[i][0]: Moved(applied=True, run=None)
+            if applied and leases[i][0] in known
+            else _leased(leases[i][1], applied, row)
+            for i, (applied, row) in answers.items()
+        }
 
     # Reads.
 
