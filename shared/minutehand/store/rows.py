@@ -29,11 +29,14 @@ _NUMBERS = (
     "skipped_until",
     "defined_by",
 )
-_ALWAYS = ("fence", "attempt", "rev", "due", "not_before")  # conditions compare them, so they are there from the start
+_ALWAYS = frozenset(
+    {"fence", "attempt", "due", "not_before"}
+)  # conditions compare them, so they are there from the start
 _TEXTS = (
     *("job", "lease_token", "reason", "payload", "payload_ref", "overrides", "worker"),
     *("result", "result_ref", "stage", "replay_of", "timezone", "backfill", "queue", "act"),
 )
+_PLAIN = frozenset((*_NUMBERS, *_TEXTS))
 
 
 def encode(value: Value) -> dict[str, Any]:
@@ -57,9 +60,9 @@ def to_row(item: Mapping[str, Mapping[str, Any]]) -> dict[str, Value]:
 
 def run_row(run: Run) -> dict[str, Value]:
     """A run as it is first written."""
-    row: dict[str, Value | None] = {name: getattr(run, name) for name in (*_NUMBERS, *_TEXTS)}
-    row |= {"owner": run.ref.owner, "key": run.ref.key, "state": str(run.state), "rev": run.revision}
-    return {name: value for name, value in row.items() if value or (name in _ALWAYS and value is not None)}
+    row: dict[str, Value] = {"owner": run.ref.owner, "key": run.ref.key, "state": str(run.state), "rev": run.revision}
+    # Most are not set: they are passed over first.
+    return row | {n: value for n, value in vars(run).items() if (value or n in _ALWAYS) and n in _PLAIN}
 
 
 def claim_row(run: Run, retention: int) -> dict[str, Value]:
