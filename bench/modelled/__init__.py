@@ -1,0 +1,1 @@
+"""What cannot be measured here because it takes AWS: prices, limits, and how its services behave, as tables with their sources."""
