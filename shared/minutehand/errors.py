@@ -55,6 +55,14 @@ class Misconfigured(MinutehandError):
     """A setting is missing or impossible, or a table or queue is not where the settings say."""
 
 
+class Unreadable(MinutehandError, ValueError):
+    """A message or an item of a table is none of Minutehand's, or it is broken. It stops no other; the log names it."""
+
+
+class TooNew(Unreadable):
+    """A message or an item of a later release. It is left for that release's functions: finish the deployment."""
+
+
 class JobError(MinutehandError):
     """A job was declared wrongly: two with one name, or not a function of ``(ctx, payload)``."""
 

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from minutehand.flow.ports import Record, Services
+from minutehand.model.schema import reading
 from minutehand.runs.backfill import ENDED, Backfill, BackfillState, Lane
 
 _PREFIX = "~backfill~"
@@ -82,7 +83,8 @@ def _all_lanes(backfill: Backfill, records: Iterable[Record]) -> list[Lane]:
 
 
 def _kept(record: Record) -> Kept:
-    return Kept(Backfill.of_body(record.body), record.version)
+    with reading(f"backfill {record.key!r} of {record.owner!r}", record.body):
+        return Kept(Backfill.of_body(record.body), record.version)
 
 
 def _record(backfill: Backfill, key: str, version: int, body: dict[str, Any], expires: int | None) -> Record:

@@ -12,11 +12,11 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 
-from minutehand.errors import Unavailable
+from minutehand.errors import TooNew, Unavailable, Unreadable
 from minutehand.flow.incidents import enter
 from minutehand.flow.ports import Clock, Delivery, Parcel, Services
 from minutehand.model.letter import DeadLetter, decode_letter
-from minutehand.model.message import Message, Unreadable, decode
+from minutehand.model.message import Message, decode
 from minutehand.model.run import Failure, Run, RunState
 from minutehand.runs.transitions import SKEW, Transition, bury, inter
 
@@ -40,11 +40,16 @@ class Burial:
 
 
 def bury_one(delivery: Delivery, services: Services, clock: Clock) -> Burial:
-    """Deal with one letter; raises Unavailable, then it stays where it is. The caller deletes it afterwards."""
+    """Deal with one letter. The caller deletes it afterwards.
+
+    Raises Unavailable, and TooNew for what a later release's undertaker must bury: then it stays where it is.
+    """
     letter = decode_letter(delivery.body)
     body = delivery.body if letter is None else letter.body
     try:
         message = decode(body)
+    except TooNew:
+        raise
     except Unreadable as problem:
         log.error("letter.unreadable", extra={"error": str(problem), "body": body[:_SHOWN]})
         return Burial(action="unreadable", reason=str(problem))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from minutehand.errors import Unavailable
+from minutehand.errors import TooNew, Unavailable
 from minutehand.flow.claim import Materialised
 from minutehand.flow.ports import Services
 from minutehand.model.entry import Entry
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +56,10 @@ class Handled:
             setattr(self, name, max(mine, value) if name == "lag" else mine + value)
 
     def failed_at(self, entry: Entry, problem: Exception) -> None:
-        """An entry stays: for a failure of its own it is counted, for the cloud's it is only left."""
-        if isinstance(problem, Unavailable):  # later, and never quarantined for it
+        """An entry stays: for a failure of its own it is counted, for the cloud's or a later release's it is only left."""
+        if isinstance(problem, (TooNew, Unavailable)):  # later, and never quarantined for it
             self.left += 1
+            log.warning("entry.left", extra={"entry": entry.key, "error": str(problem)})
         else:
             self.failures.append((entry, problem))
 

@@ -16,6 +16,7 @@ from minutehand.flow.ports import Clock, Record, Services
 from minutehand.flow.sweep import sweep
 from minutehand.model.moment import DAY
 from minutehand.model.schedule import Change, Head, ScheduleState
+from minutehand.model.schema import reading
 
 _RACES = 3  # times that another call with the same token may be faster
 HELD = DAY  # ms for which a token stands for its call
@@ -85,10 +86,16 @@ def _noted(token: Token, services: Services, now: int) -> tuple[int, Mapping[str
         return 0, None
     if record.expires is not None and record.expires <= now:
         return record.version, None
-    if record.body["said"] != token.said:
+    with reading(f"client_token={token.text!r}", record.body):
+        return _remembered(token, record.body, now)
+
+
+def _remembered(token: Token, body: Mapping[str, Any], now: int) -> Memory:
+    """What a record says of its call, if it is this one."""
+    if body["said"] != token.said:
         raise AlreadyExists(
-            f"client_token={token.text!r}: within the last day it was used for {record.body['act']}"
-            f"{' with other arguments' if record.body['act'] == token.act else ''}; use a new token for each new call"
+            f"client_token={token.text!r}: within the last day it was used for {body['act']}"
+            f"{' with other arguments' if body['act'] == token.act else ''}; use a new token for each new call"
         )
     return record.version, record.body
 

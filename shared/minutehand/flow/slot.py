@@ -23,6 +23,7 @@ from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.moment import MINUTE
 from minutehand.model.names import shard_of
 from minutehand.model.run import Run, RunState
+from minutehand.model.schema import reading
 from minutehand.runs.overlap import SLOT, Pair, Slot, ref_of
 from minutehand.runs.transitions import SKEW
 
@@ -46,7 +47,8 @@ def read_slot(owner: str, services: Services) -> Held:
     record = services.records.read(owner, SLOT)
     if record is None:
         return Held(owner=owner, version=0, slot=Slot())
-    return Held(owner=owner, version=record.version, slot=Slot.of(record.body))
+    with reading(f"slot of {owner!r}", record.body):
+        return Held(owner=owner, version=record.version, slot=Slot.of(record.body))
 
 
 def write_slot(held: Held, slot: Slot, services: Services) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from minutehand.errors import Unreadable
 from minutehand.flow.heartbeat import Ticket
 from minutehand.flow.ports import Delivery, Revisions
 from minutehand.model.job import Job
-from minutehand.model.message import Message, Unreadable
+from minutehand.model.message import Message
 from minutehand.model.policies import Policies
 from minutehand.model.schedule import Revision
 

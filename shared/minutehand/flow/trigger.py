@@ -22,6 +22,7 @@ from minutehand.flow.submit import submit
 from minutehand.model.names import aside_ref
 from minutehand.model.run import Run, RunState
 from minutehand.model.schedule import Head, ScheduleState
+from minutehand.model.schema import reading
 
 _RACES = 3  # times that another call with the same key may be faster
 _TOKEN = 32  # characters of what makes a triggered run's key its own
@@ -73,7 +74,8 @@ def _moment(head: Head, key: str, token: str, services: Services, now: int) -> i
     for _ in range(_RACES):
         there = services.records.read(head.owner, place)
         if there is not None and (there.expires or 0) > now:
-            return int(there.body["at"])
+            with reading(f"idempotency_key={key!r}", there.body):
+                return int(there.body["at"])
         version = 0 if there is None else there.version
         expires = now + services.retention
         record = Record(owner=head.owner, key=place, version=version + 1, body={"at": now}, expires=expires)

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
-from minutehand.errors import MinutehandError, Unavailable
+from minutehand.errors import MinutehandError, TooNew, Unavailable, Unreadable
 from minutehand.flow.admit import expired, hold, taken_back, unknown_job
 from minutehand.flow.assignment import Assignment, Ended
 from minutehand.flow.backfill_lanes import move_on
@@ -31,7 +31,7 @@ from minutehand.flow.turns import Turns
 from minutehand.model.freeze import freeze_key
 from minutehand.model.job import Context, Job
 from minutehand.model.letter import DeadLetter
-from minutehand.model.message import Message, TooNew, Unreadable, decode
+from minutehand.model.message import Message, decode
 from minutehand.model.moment import SECOND
 from minutehand.model.names import RunRef
 from minutehand.model.policies import Delivery as DeliveryPolicy

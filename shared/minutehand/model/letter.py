@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from minutehand.model.schema import check_schema
+
 
 @dataclass(frozen=True, kw_only=True)
 class DeadLetter:
@@ -26,13 +28,14 @@ def encode_letter(letter: DeadLetter) -> str:
 
 
 def decode_letter(text: str) -> DeadLetter | None:
-    """The worker's letter behind a body; None for a message that SQS moved as it was."""
+    """The worker's letter behind a body; None for a message that SQS moved as it was. Raises TooNew."""
     try:
         given = json.loads(text)
     except (ValueError, RecursionError):
         return None
     if not isinstance(given, dict) or "letter" not in given:
         return None
+    check_schema({"v": given["letter"]}, "letter")
     verdict = given["verdict"] if isinstance(given.get("verdict"), dict) else {}
     fence = verdict.get("fence", 0)
     return DeadLetter(

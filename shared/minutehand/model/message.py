@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from minutehand.errors import MinutehandError, shorten
+from minutehand.errors import TooNew, Unreadable, shorten
 from minutehand.model.names import RunRef, parse_run_id
 from minutehand.model.payload import json_text
 from minutehand.model.policies import Overrides, Start
+from minutehand.model.schema import SCHEMA
 
 INLINE_PAYLOAD = (
     64 * 1024
 )  # bytes of a payload that a message carries: 64 KB are billed as one request; more lies in the bucket
 _LARGEST = 10**15  # beyond every UTC ms, revision and fence
-SCHEMA = 1  # raised when an older reader would misunderstand; a reader hides what is newer than itself
+_FIELDS = frozenset(
+    (
+        *("v", "run", "job", "due", "start", "rev", "not_before", "payload", "payload_ref", "tz", "policies", "fence"),
+        *("trace", "returned", "unknown_since", "queue", "missed", "backfill"),
+    )
+)
 
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode  # made once: json.dumps would make one a message
-
-
-class Unreadable(MinutehandError):
-    """A queue message that is not one of Minutehand's."""
-
-
-class TooNew(Unreadable):
-    """A message of a later release, which a worker of that release will take."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +49,9 @@ class Message:
     queue: str | None = None  # name of the declared queue that it travels through; None: the default one
     missed: bool = False  # it was claimed more than a minute after its time
     backfill: str | None = None  # id and lane of the backfill that it belongs to
+    later: Mapping[str, Any] = field(
+        default_factory=dict, compare=False
+    )  # fields of a later release, sent on as they came
 
     def encode(self) -> str:
         """JSON; fields that say nothing are left out."""
@@ -75,6 +77,8 @@ class Message:
             "backfill": self.backfill,
         }
         body |= {name: value for name, value in optional.items() if value}
+        if self.later:
+            body |= self.later
         text = _encode(body)
         return text if self.payload is None else f'{text[:-1]},"payload":{self.payload}}}'
 
@@ -84,7 +88,9 @@ def decode(text: str) -> Message:
     try:
         body = json.loads(text)
         if body["v"] > SCHEMA:
-            raise TooNew(f"message of schema {body['v']}: this release reads up to {SCHEMA}; deploy the workers first")
+            raise TooNew(
+                f"message of schema {shorten(body['v'])}: this release reads up to {SCHEMA}; deploy the workers first"
+            )
         return Message(
             run=parse_run_id(body["run"]),
             revision=_whole(body.get("rev", 0)),
@@ -103,6 +109,7 @@ def decode(text: str) -> Message:
             queue=_optional_text(body.get("queue")),
             missed=body.get("missed") is True,
             backfill=_optional_text(body.get("backfill")),
+            later={name: body[name] for name in body.keys() - _FIELDS},
         )
     except TooNew:
         raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 Value = int | str | bool
 Row = Mapping[str, Value]  # the attributes of a run's row by name; what is not set is not there
@@ -65,7 +66,7 @@ def holds(clause: Clause, row: Row) -> bool:
     """Whether a row meets a clause, by DynamoDB's rules: a comparison with an attribute that is not set is false."""
     match clause:
         case Compare(attribute, symbol, value):
-            return attribute in row and bool(OPERATORS[symbol](row[attribute], value))
+            return attribute in row and _compares(symbol, row[attribute], value)
         case OneOf(attribute, values):
             return attribute in row and row[attribute] in values
         case Absent(attribute):
@@ -74,3 +75,11 @@ def holds(clause: Clause, row: Row) -> bool:
             return all(holds(part, row) for part in parts)
         case Either(parts):
             return any(holds(part, row) for part in parts)
+
+
+def _compares(symbol: str, present: Any, value: Value) -> bool:
+    """Values of different types are neither greater nor smaller."""
+    try:
+        return bool(OPERATORS[symbol](present, value))
+    except TypeError:
+        return False

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from minutehand.aws import Backoff, Client, ConditionFailed
+from minutehand.errors import Unreadable
 from minutehand.flow.ports import DuePage
 from minutehand.model.entry import Entry
 from minutehand.model.moment import stamp
@@ -87,13 +88,14 @@ class DynamoAgenda:
             "ConsistentRead": True,
             "Limit": limit,
             "KeyConditionExpression": "#shard = :shard AND #entry < :last",
-            "ProjectionExpression": "#entry, #after, #failures, #created",  # the shard is known
+            "ProjectionExpression": "#entry, #after, #failures, #created, #v",  # the shard is known
             "ExpressionAttributeNames": {
                 "#shard": "shard",
                 "#entry": "entry",
                 "#after": "after",
                 "#failures": "failures",
                 "#created": "created_at",
+                "#v": "v",
             },
             "ExpressionAttributeValues": {":shard": {"S": shard_key(shard)}, ":last": {"S": stamp(upto + 1)}},
         }
@@ -104,7 +106,7 @@ class DynamoAgenda:
         for item in answer["Items"]:
             try:
                 entries.append(entry_of(to_row(item), shard))
-            except (ValueError, KeyError, TypeError):
+            except Unreadable:
                 broken.append(item["entry"]["S"])
         last = answer.get("LastEvaluatedKey")
         return DuePage(entries=entries, broken=broken, last=last["entry"]["S"] if last else None)
@@ -134,8 +136,10 @@ class DynamoAgenda:
         return int(answer["Attributes"]["failures"]["N"])
 
     def quarantine(self, entry: Entry, *, reason: str, now: int) -> None:
+        key = _key(entry.shard, entry.key)
+        there = self._client.call("get_item", TableName=self._table, Key=key, ConsistentRead=True).get("Item", {})
         row = entry_row(entry) | {"entry": f"{_ASIDE}{entry.key}", "reason": reason[:500], "quarantined_at": now}
-        self._client.call("put_item", TableName=self._table, Item=to_item(row))
+        self._client.call("put_item", TableName=self._table, Item=there | to_item(row))
         self._client.call("delete_item", TableName=self._table, Key=_key(entry.shard, entry.key))
 
     def quarantined(self, shard: int) -> Sequence[str]:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.connection import Connection
 from pynamodb.exceptions import PynamoDBException
+from pynamodb.expressions.update import Action
 from pynamodb.transactions import TransactWrite
 
 from minutehand.aws import Backoff, TransactionRefused, translated
@@ -52,7 +53,7 @@ class Control:
         entries = [self._entry_item(one) for one in (entry, expect) if one is not None]
 
         def write(transaction: TransactWrite) -> None:
-            transaction.save(self._head_item(head), condition=self._head_is(expected))
+            self._put(transaction, head, expected)
             transaction.save(self._revision_item(revision), condition=self._revisions.owner.does_not_exist())
             if previous is not None:
                 self._close(transaction, previous)
@@ -72,7 +73,7 @@ class Control:
         token: Record | None = None,
     ) -> bool:
         def write(transaction: TransactWrite) -> None:
-            transaction.save(self._head_item(head), condition=self._head_is(expected))
+            self._put(transaction, head, expected)
             if revision is not None:
                 self._close(transaction, revision)
             if entry is not None:
@@ -116,6 +117,20 @@ class Control:
                 model(**record_row(token)),
                 condition=model.version == before if before else model.version.does_not_exist(),
             )
+
+    def _put(self, transaction: TransactWrite, head: Head, expected: int) -> None:
+        """Write a head over the version that was read. What a later release has noted on it stays."""
+        item, condition = self._head_item(head), self._head_is(expected)
+        if not expected:
+            transaction.save(item, condition=condition)
+            return
+        written = {name: (kind, getattr(item, name)) for name, kind in self._heads.get_attributes().items()}
+        actions: list[Action] = [
+            kind.remove() if value is None else kind.set(value)
+            for name, (kind, value) in written.items()
+            if not (kind.is_hash_key or kind.is_range_key)
+        ]
+        transaction.update(self._heads(head.tenant, head.name), actions=actions, condition=condition)
 
     def _head_is(self, version: int) -> Any:
         return self._heads.version == version if version else self._heads.tenant.does_not_exist()

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from minutehand.aws import Backoff, Client, ConditionFailed
+from minutehand.errors import Unreadable
 from minutehand.model.dead import DeadRun, parse_dead_key, partitions
 from minutehand.model.moment import SECOND
 from minutehand.model.run import RunState
+from minutehand.model.schema import reading
 from minutehand.runs.clauses import Clause, Value
 from minutehand.store import batches
 from minutehand.store.expressions import Placeholders, condition
 from minutehand.store.rows import Item, to_item, to_row
+
+log = logging.getLogger(__name__)
 
 
 class DynamoDeadIndex:
@@ -38,10 +43,8 @@ class DynamoDeadIndex:
         self, tenant: str, *, after: int, upto: int, only: Clause | None, before: str | None, page: int | None
     ) -> Iterator[DeadRun]:
         for owner, first, last in partitions(tenant, after=after, upto=upto, before=before):
-            for item in self._query(owner, first, last, only, page):
-                row = to_row(item)
-                if row["key"] != before:
-                    yield dead_of(row)
+            rows = (to_row(item) for item in self._query(owner, first, last, only, page))
+            yield from readable_dead(row for row in rows if row["key"] != before)
 
     def _query(self, owner: str, first: str, last: str, only: Clause | None, page: int | None) -> Iterator[Item]:
         use = Placeholders(
@@ -111,7 +114,23 @@ def dead_row(dead: DeadRun, expires: int) -> dict[str, Value]:
 
 
 def dead_of(row: Mapping[str, Any]) -> DeadRun:
-    """A line from its row."""
+    """A line from its row. Raises Unreadable, TooNew."""
+    with reading(f"line {row.get('key')!r} of the index of dead runs", row):
+        return _dead_of(row)
+
+
+def readable_dead(rows: Iterable[Mapping[str, Any]]) -> Iterator[DeadRun]:
+    """The lines of rows; one that cannot be read is named and hides no other."""
+    for row in rows:
+        try:
+            yield dead_of(row)
+        except Unreadable as problem:
+            log.error(
+                "dead.unreadable", extra={"owner": row.get("owner"), "key": row.get("key"), "error": str(problem)}
+            )
+
+
+def _dead_of(row: Mapping[str, Any]) -> DeadRun:
     ended_at, run = parse_dead_key(row["key"])
     return DeadRun(
         run=run,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from minutehand.aws import Backoff, Client, ConditionFailed, TransactionRefused
-from minutehand.errors import Unavailable
+from minutehand.errors import Unavailable, Unreadable
 from minutehand.flow.ports import BesideKind, Claimed, Looked, Moved, Page
 from minutehand.model.moment import DAY, SECOND, stamp
 from minutehand.model.names import RunRef
@@ -25,6 +25,7 @@ from minutehand.store.rows import (
     beside_of,
     beside_prefix,
     claim_row,
+    readable_runs,
     run_of,
     run_row,
     to_item,
@@ -165,9 +166,15 @@ class DynamoLedger:
             return self._lease_one_by_one(leases)
         statements = [update_statement(self._table, ref, lease, returning=ref not in known) for ref, lease in leases]
         answers = batches.execute(self._client, self._backoff, statements)
-        taken = {leases[i][0] for i, answer in answers.items() if not answer.refused and leases[i][0] in known}
-        others = {leases[i][0]: self._leased(*leases[i], a) for i, a in answers.items() if leases[i][0] not in taken}
-        return others | dict.fromkeys(taken, Moved(applied=True, run=None))
+        result = {}
+        for index, answer in answers.items():
+            ref, lease = leases[index]
+            try:
+                taken = ref in known and not answer.refused
+                result[ref] = Moved(applied=True, run=None) if taken else self._leased(ref, lease, answer)
+            except Unreadable as problem:  # its own: the leases of the others are taken, and must be known
+                log.error("run.unreadable", extra={"run_id": str(ref), "error": str(problem)})
+        return result
 
     def _leased(self, ref: RunRef, lease: Transition, answer: batches.Answered) -> Moved:
         row = to_row(answer.item)
@@ -182,7 +189,7 @@ class DynamoLedger:
         for ref, lease in leases:
             try:
                 result[ref] = self.move(ref, lease)
-            except Unavailable:
+            except (Unavailable, Unreadable):
                 continue
         return result
 
@@ -191,7 +198,7 @@ class DynamoLedger:
         for ref, transition in moves:
             try:
                 result[ref] = self.move(ref, transition).applied
-            except Unavailable:
+            except (Unavailable, Unreadable):
                 continue
         return result
 
@@ -215,7 +222,7 @@ class DynamoLedger:
             self._client, self._backoff, self._table, [_key(ref) for ref in dict.fromkeys(refs)]
         )
         rows = {_ref(item): to_row(item) for item in items}
-        found = {run.ref: run for run in _readable(rows.values())}
+        found = {run.ref: run for run in readable_runs(rows.values())}
         return Looked(found=found, unanswered=frozenset(rows.keys() - found.keys()) | {_ref(key) for key in unread})
 
     def never_leased(self, owner: str, *, after: int | None, upto: int | None = None) -> Iterator[Run]:
@@ -236,7 +243,7 @@ class DynamoLedger:
         }
         while True:
             answer = self._client.call("scan", **request)
-            yield from _readable(to_row(item) for item in answer["Items"])
+            yield from readable_runs(to_row(item) for item in answer["Items"])
             if "LastEvaluatedKey" not in answer:
                 return
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
@@ -254,7 +261,7 @@ class DynamoLedger:
         rows = self._rows(owner, after, upto, newest_first=newest_first, start=start)
         taken = list(islice(rows, limit + 1))
         more = encode_cursor(taken[limit - 1]) if len(taken) > limit else None
-        return Page(items=list(_readable(taken[:limit])), cursor=more)
+        return Page(items=list(readable_runs(taken[:limit])), cursor=more)
 
     def _query(
         self,
@@ -266,7 +273,7 @@ class DynamoLedger:
         newest_first: bool = False,
         page: int | None = None,
     ) -> Iterator[Run]:
-        return _readable(self._rows(owner, after, upto, only=only, newest_first=newest_first, page=page))
+        return readable_runs(self._rows(owner, after, upto, only=only, newest_first=newest_first, page=page))
 
     def _rows(
         self,
@@ -370,18 +377,9 @@ def _claimed(created: frozenset[RunRef], present: Mapping[RunRef, Item]) -> Clai
     for ref, item in present.items():
         try:
             existing[ref] = run_of(to_row(item))
-        except (ValueError, KeyError, TypeError):
+        except Unreadable:
             unreadable.add(ref)
     return Claimed(created=created, existing=existing, unreadable=frozenset(unreadable))
-
-
-def _readable(rows: Iterable[Mapping[str, Any]]) -> Iterator[Run]:
-    """The runs of rows; one that cannot be read, of another release or garbage, is named and hides no other."""
-    for row in rows:
-        try:
-            yield run_of(row)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            log.exception("run.unreadable", extra={"owner": row.get("owner"), "key": row.get("key")})
 
 
 def _key(ref: RunRef) -> Item:

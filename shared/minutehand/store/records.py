@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from minutehand.aws import Client, ConditionFailed
+from minutehand.errors import Unreadable
 from minutehand.flow.ports import Record
 from minutehand.model.moment import SECOND
+from minutehand.model.schema import reading
 from minutehand.store.rows import to_item, to_row
+
+log = logging.getLogger(__name__)
 
 Item = Mapping[str, Mapping[str, Any]]
 
@@ -71,7 +76,7 @@ class DynamoRecords:
         }
         while True:
             answer = self._client.call("query", **request)
-            yield from (record_of(to_row(item)) for item in answer["Items"])
+            yield from readable_records(to_row(item) for item in answer["Items"])
             if "LastEvaluatedKey" not in answer:
                 return
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
@@ -85,11 +90,23 @@ def record_row(record: Record) -> dict[str, Any]:
 
 
 def record_of(row: Mapping[str, Any]) -> Record:
-    """The reverse of ``record_row``; of the expiry whole seconds are left."""
-    return Record(
-        owner=row["owner"],
-        key=row["key"],
-        version=int(row["version"]),
-        body=json.loads(row["body"]),
-        expires=int(row["ttl"]) * SECOND if "ttl" in row else None,
-    )
+    """The reverse of ``record_row``; of the expiry whole seconds are left. Raises Unreadable, TooNew."""
+    with reading(f"record {row.get('owner')}#{row.get('key')}", row):
+        return Record(
+            owner=row["owner"],
+            key=row["key"],
+            version=int(row["version"]),
+            body=dict(json.loads(row["body"])),
+            expires=int(row["ttl"]) * SECOND if "ttl" in row else None,
+        )
+
+
+def readable_records(rows: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
+    """The records of rows; one that cannot be read is named and hides no other."""
+    for row in rows:
+        try:
+            yield record_of(row)
+        except Unreadable as problem:
+            log.error(
+                "record.unreadable", extra={"owner": row.get("owner"), "key": row.get("key"), "error": str(problem)}
+            )

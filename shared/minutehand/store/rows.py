@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from minutehand.errors import Unreadable
 from minutehand.model.entry import Entry, EntryKind, parse_entry_key
 from minutehand.model.moment import SECOND
 from minutehand.model.names import RunRef
 from minutehand.model.run import Attempt, Beside, Failure, Run, RunState
+from minutehand.model.schema import GARBAGE, check_schema, unreadable
 from minutehand.runs.clauses import Value
+
+log = logging.getLogger(__name__)
 
 Item = dict[str, dict[str, Any]]
 
@@ -55,7 +60,16 @@ def to_item(row: Mapping[str, Value]) -> Item:
 
 def to_row(item: Mapping[str, Mapping[str, Any]]) -> dict[str, Value]:
     """The reverse of ``to_item``."""
-    return {name: int(v) if kind == "N" else v for name, attribute in item.items() for kind, v in attribute.items()}
+    try:
+        return {name: int(v) if kind == "N" else v for name, attribute in item.items() for kind, v in attribute.items()}
+    except ValueError:
+        return {name: _foreign(attribute) for name, attribute in item.items()}
+
+
+def _foreign(attribute: Mapping[str, Any]) -> Any:
+    """Our numbers are whole. One that is not, a later release's, stays text: it must not spoil the rest of its row."""
+    ((kind, value),) = attribute.items()
+    return int(value) if kind == "N" and value.removeprefix("-").isdigit() else value
 
 
 def run_row(run: Run) -> dict[str, Value]:
@@ -72,7 +86,25 @@ def claim_row(run: Run, retention: int) -> dict[str, Value]:
 
 
 def run_of(row: Mapping[str, Any]) -> Run:
-    """A run from its row; attributes of a later release are passed over."""
+    """A run from its row; attributes of a later release are passed over. Raises Unreadable, TooNew."""
+    if "v" in row:
+        check_schema(row, "run")
+    try:
+        return _run_of(row)
+    except GARBAGE as problem:
+        raise unreadable(f"run {row.get('owner')}#{row.get('key')}", problem) from problem
+
+
+def readable_runs(rows: Iterable[Mapping[str, Any]]) -> Iterator[Run]:
+    """The runs of rows; one that cannot be read, of a later release or garbage, is named and hides no other."""
+    for row in rows:
+        try:
+            yield run_of(row)
+        except Unreadable as problem:
+            log.error("run.unreadable", extra={"run_id": f"{row.get('owner')}#{row.get('key')}", "error": str(problem)})
+
+
+def _run_of(row: Mapping[str, Any]) -> Run:
     known = {name: row[name] for name in (*_NUMBERS, *_TEXTS, "buried_at", "slices") if name in row}
     failure = None
     if "error_type" in row:
@@ -172,7 +204,16 @@ def entry_row(entry: Entry) -> dict[str, Value]:
 
 
 def entry_of(row: Mapping[str, Any], shard: int) -> Entry:
-    """An entry from its row. Raises ValueError, KeyError or TypeError for one that is none."""
+    """An entry from its row. Raises Unreadable, or TooNew."""
+    if "v" in row:
+        check_schema(row, "entry")
+    try:
+        return _entry_of(row, shard)
+    except GARBAGE as problem:
+        raise unreadable("entry", problem) from problem
+
+
+def _entry_of(row: Mapping[str, Any], shard: int) -> Entry:
     due, kind, identity = parse_entry_key(row["entry"])
     return Entry(
         shard=shard,

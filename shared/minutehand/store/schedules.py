@@ -19,6 +19,7 @@ from minutehand.model.freeze import Freeze, is_freeze
 from minutehand.model.options import Options
 from minutehand.model.policies import Overrides
 from minutehand.model.schedule import ClosedBy, Definition, Head, Revision, ScheduleState
+from minutehand.model.schema import GARBAGE, check_schema, reading
 from minutehand.schedule.rule import from_json
 from minutehand.settings import Settings
 from minutehand.store import batches
@@ -33,8 +34,7 @@ log = logging.getLogger(__name__)
 
 _HISTORY = 50  # revisions read at a time
 
-# What reading a foreign item may raise.
-_UNREADABLE = (ArithmeticError, AttributeError, KeyError, MinutehandError, RecursionError, TypeError, ValueError)
+_UNREADABLE = (*GARBAGE, MinutehandError)
 
 
 class DynamoSchedules:
@@ -206,6 +206,12 @@ def _readable_head(item: Mapping[str, Any]) -> Head | None:
 
 
 def _head(row: Mapping[str, Any]) -> Head:
+    """A head from its row; attributes of a later release are passed over. Raises Unreadable, TooNew."""
+    with reading(f"schedule {row.get('tenant')}/{row.get('name')}", row):
+        return _head_of(row)
+
+
+def _head_of(row: Mapping[str, Any]) -> Head:
     return Head(
         tenant=row["tenant"],
         name=row["name"],
@@ -234,6 +240,9 @@ def _revision_key(item: Mapping[str, Mapping[str, Any]]) -> RevisionKey:
 
 
 def _revision(row: Mapping[str, Any]) -> Revision:
+    """A revision from its row. Raises Unreadable, TooNew."""
+    if "v" in row:
+        check_schema(row, "revision")
     tenant, _, name = row["owner"].partition("/")
     return Revision(
         tenant=tenant,

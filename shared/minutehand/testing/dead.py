@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from minutehand.model.dead import DeadRun, partitions
 from minutehand.model.moment import SECOND
 from minutehand.runs.clauses import Clause, holds
-from minutehand.store.dead import dead_of, dead_row
+from minutehand.store.dead import dead_row, readable_dead
 from minutehand.testing.calls import Calls, Detail, by_count
 from minutehand.testing.tables import Row, Table
 
@@ -34,9 +34,9 @@ class MemoryDeadIndex:
         self, tenant: str, *, after: int, upto: int, only: Clause | None, before: str | None, page: int | None
     ) -> Iterator[DeadRun]:
         for owner, first, last in partitions(tenant, after=after, upto=upto, before=before):
-            for row in self._query(owner, first, last, page or PAGE):
-                if (only is None or holds(only, row)) and row["key"] != before:
-                    yield dead_of(row)
+            rows = self._query(owner, first, last, page or PAGE)
+            wanted = (row for row in rows if (only is None or holds(only, row)) and row["key"] != before)
+            yield from readable_dead(wanted)
 
     def _query(self, owner: str, first: str, last: str, page: int) -> Iterator[Row]:
         start: str | None = None

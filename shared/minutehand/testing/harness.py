@@ -11,12 +11,12 @@ import random
 from datetime import datetime, timedelta
 
 from minutehand.client import Scheduler
-from minutehand.errors import InvalidInput
+from minutehand.errors import InvalidInput, Unreadable
 from minutehand.flow.ports import Delivery
 from minutehand.flow.steps import LOOKAHEAD
 from minutehand.flow.tick import tick
 from minutehand.jobs import Registry, default_registry, load
-from minutehand.model.message import Unreadable, decode
+from minutehand.model.message import decode
 from minutehand.model.moment import MINUTE, SECOND, to_ms
 from minutehand.model.notice import Notice
 from minutehand.testing.beats import BeatingClock

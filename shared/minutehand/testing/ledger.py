@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from zlib import crc32
 
+from minutehand.errors import Unreadable
 from minutehand.flow.ports import BesideKind, Claimed, Looked, Moved, Page
 from minutehand.model.moment import DAY, SECOND, stamp
 from minutehand.model.names import RunRef
@@ -13,7 +15,16 @@ from minutehand.model.run import WAITING, Attempt, Beside, Run, RunState
 from minutehand.runs.clauses import Clause, Either, Every, holds
 from minutehand.runs.transitions import Once, Plus, Transition, held
 from minutehand.store.cursors import decode_cursor, encode_cursor
-from minutehand.store.rows import attempt_row, beside_key, beside_of, beside_prefix, claim_row, run_of, run_row
+from minutehand.store.rows import (
+    attempt_row,
+    beside_key,
+    beside_of,
+    beside_prefix,
+    claim_row,
+    readable_runs,
+    run_of,
+    run_row,
+)
 from minutehand.testing.calls import Calls, Detail, by_count
 from minutehand.testing.tables import Row, Table
 
@@ -46,7 +57,7 @@ class MemoryLedger:
             try:
                 if there is not None:
                     existing[runs[place].ref] = run_of(there)
-            except (ValueError, KeyError, TypeError):
+            except Unreadable:
                 unreadable.add(runs[place].ref)
         return Claimed(created=created, existing=existing, unreadable=frozenset(unreadable))
 
@@ -129,12 +140,13 @@ class MemoryLedger:
         answers = self._calls.many(
             "BatchExecuteStatement", detail, lambda i: self._apply(*leases[i]), batches=by_count(STATEMENTS)
         )
-        return {
-            leases[i][0]: Moved(applied=True, run=None)
-            if applied and leases[i][0] in known
-            else _leased(leases[i][1], applied, row)
-            for i, (applied, row) in answers.items()
-        }
+        result = {}
+        for i, (applied, row) in answers.items():
+            ref, lease = leases[i]
+            with suppress(Unreadable):
+                taken = applied and ref in known
+                result[ref] = Moved(applied=True, run=None) if taken else _leased(lease, applied, row)
+        return result
 
     # Reads.
 
@@ -159,17 +171,16 @@ class MemoryLedger:
         for i, row in answers.items():
             try:
                 found |= {} if row is None else {wanted[i]: run_of(row)}
-            except (ValueError, KeyError, TypeError):
+            except Unreadable:
                 unanswered.add(wanted[i])
         return Looked(found=found, unanswered=frozenset(unanswered))
 
     def never_leased(self, owner: str, *, after: int | None, upto: int | None = None) -> Iterator[Run]:
-        for row in self._between(owner, after, upto, "never_leased"):
-            if row["state"] == RunState.QUEUED:
-                yield run_of(row)
+        rows = self._between(owner, after, upto, "never_leased")
+        return readable_runs(row for row in rows if row.get("state") == RunState.QUEUED)
 
     def window(self, owner: str, *, after: int, upto: int) -> Iterator[Run]:
-        return (run_of(row) for row in self._between(owner, after, upto, "window"))
+        return readable_runs(self._between(owner, after, upto, "window"))
 
     def unfinished(self, *, segment: int, segments: int) -> Iterator[Run]:
         states = WAITING | {RunState.RUNNING}
@@ -178,10 +189,10 @@ class MemoryLedger:
             Detail(place="runs", verb="unfinished"),
             lambda: [row for owner, _, row in self._rows if crc32(owner.encode()) % segments == segment],
         )
-        return (run_of(row) for row in rows if row.get("state") in states)
+        return readable_runs(row for row in rows if row.get("state") in states)
 
     def latest(self, owner: str, *, upto: int) -> Iterator[Run]:
-        return (run_of(row) for row in self._between(owner, None, upto, "latest", newest_first=True, page=5))
+        return readable_runs(self._between(owner, None, upto, "latest", newest_first=True, page=5))
 
     def succeeded(self, owner: str, *, after: int, upto: int) -> Iterator[Run]:
         rows = self._between(owner, after, upto, "succeeded", newest_first=True, page=100)
@@ -194,7 +205,7 @@ class MemoryLedger:
         rows = self._between(owner, after, upto, "page", newest_first=newest_first, start=start)
         taken = list(islice(rows, limit + 1))
         more = encode_cursor(taken[limit - 1]) if len(taken) > limit else None
-        return Page(items=[run_of(row) for row in taken[:limit]], cursor=more)
+        return Page(items=list(readable_runs(taken[:limit])), cursor=more)
 
     def _between(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from minutehand.flow.ports import Record
-from minutehand.store.records import record_of, record_row
+from minutehand.store.records import readable_records, record_of, record_row
 from minutehand.testing.calls import Calls, Detail
 from minutehand.testing.tables import Row, Table
 
@@ -44,7 +44,7 @@ class MemoryRecords:
         found = self._calls.one(
             "Query", detail, lambda: self._rows.page(owner, prefix, f"{prefix}\x7f", limit=10**6).items
         )
-        return iter([record_of(row) for _, row in found])
+        return readable_records([row for _, row in found])
 
 
 def put_record(rows: Table[str, Row], record: Record | None) -> bool:

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from minutehand.errors import TooNew, Unreadable
 from minutehand.model.letter import DeadLetter, decode_letter, encode_letter
-from minutehand.model.message import SCHEMA, Message, TooNew, Unreadable, decode
+from minutehand.model.message import Message, decode
 from minutehand.model.names import RunRef, fire_ref, one_off_ref
 from minutehand.model.payload import json_text, size
 from minutehand.model.policies import Backoff, Delivery, Overrides, Retry, Start
+from minutehand.model.schema import SCHEMA
 
 NAMES = st.text("abcXYZ019._:@/-", min_size=1, max_size=40)
 TIMES = st.integers(1, 10**14)
