@@ -122,6 +122,7 @@ def _chain_ids(shard: int, services: Services) -> set[str]:
     while True:
         page = services.agenda.due(shard, upto=FAR, after=after, limit=_PAGE)
         ids |= {entry.id for entry in page.entries if entry.kind is EntryKind.CHAIN}
+        ids |= {key.split("#", 2)[-1] for key in page.newer}
         after = page.last
         if after is None:
             return ids
@@ -253,6 +254,8 @@ def _is_waiting_in_agenda(revision: Revision, fire: int, services: Services) -> 
     while True:
         page = services.agenda.due(revision.shard, upto=fire, after=after, limit=_PAGE)
         if any(entry.id == revision.id and entry.after < fire for entry in page.entries):
+            return True
+        if any(key.endswith(f"#{EntryKind.CHAIN}#{revision.id}") for key in page.newer):
             return True
         after = page.last
         if after is None:

@@ -91,6 +91,7 @@ class DuePage:
 
     entries: Sequence[Entry]
     broken: Sequence[str] = ()
+    newer: Sequence[str] = ()  # keys of entries of a later schema, which that release's ticker handles
     last: str | None = None  # key to go on after; None at the end
 
 

@@ -75,7 +75,8 @@ def recall(token: Token | None, services: Services, now: int) -> Memory:
     version, body = _noted(token, services, now)
     if body is None:
         return Memory(token=token, version=version, now=now)
-    first = Done(head=_head_of(body["head"]), change=Change(body["change"]))
+    with reading(f"client_token={token.text!r}", body):
+        first = Done(head=_head_of(body["head"]), change=Change(body["change"]))
     return Memory(token=token, first=first, now=now)
 
 
@@ -87,15 +88,11 @@ def _noted(token: Token, services: Services, now: int) -> tuple[int, Mapping[str
     if record.expires is not None and record.expires <= now:
         return record.version, None
     with reading(f"client_token={token.text!r}", record.body):
-        return _remembered(token, record.body, now)
-
-
-def _remembered(token: Token, body: Mapping[str, Any], now: int) -> Memory:
-    """What a record says of its call, if it is this one."""
-    if body["said"] != token.said:
+        is_this = record.body["said"] == token.said
+    if not is_this:
         raise AlreadyExists(
-            f"client_token={token.text!r}: within the last day it was used for {body['act']}"
-            f"{' with other arguments' if body['act'] == token.act else ''}; use a new token for each new call"
+            f"client_token={token.text!r}: within the last day it was used for {record.body.get('act')}"
+            f"{' with other arguments' if record.body.get('act') == token.act else ''}; use a new token for each new call"
         )
     return record.version, record.body
 

@@ -73,6 +73,8 @@ def _page(shard: int, services: Services, clock: Clock, after: str | None, repor
     page = services.agenda.due(shard, upto=clock() + LOOKAHEAD, after=after, limit=PAGE)
     if page.entries:
         report.behind = max(report.behind, report.now - page.entries[0].due)
+    for key in page.newer:
+        log.warning("entry.left", extra={"entry": key, "error": "it is of a later release"})
     for key in page.broken:
         log.error("entry.unreadable", extra={"shard": shard, "entry": key})
     return page

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from minutehand.aws import Backoff, Client, ConditionFailed
-from minutehand.errors import Unreadable
+from minutehand.errors import TooNew, Unreadable
 from minutehand.flow.ports import DuePage
 from minutehand.model.entry import Entry
 from minutehand.model.moment import stamp
@@ -102,14 +102,16 @@ class DynamoAgenda:
         if after is not None:
             request["ExclusiveStartKey"] = _key(shard, after)
         answer = self._client.call("query", **request)
-        entries, broken = [], []
+        entries, broken, newer = [], [], []
         for item in answer["Items"]:
             try:
                 entries.append(entry_of(to_row(item), shard))
+            except TooNew:
+                newer.append(item["entry"]["S"])
             except Unreadable:
                 broken.append(item["entry"]["S"])
         last = answer.get("LastEvaluatedKey")
-        return DuePage(entries=entries, broken=broken, last=last["entry"]["S"] if last else None)
+        return DuePage(entries=entries, broken=broken, newer=newer, last=last["entry"]["S"] if last else None)
 
     def put(self, entries: Sequence[Entry]) -> frozenset[str]:
         requests = {entry.key: {"PutRequest": {"Item": to_item(entry_row(entry))}} for entry in entries}
