@@ -12,7 +12,7 @@ import botocore.session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
-from minutehand.errors import MinutehandError, Misconfigured, Unavailable
+from minutehand.errors import MinutehandError, Misconfigured, NotFound, Unavailable
 from minutehand.settings import Settings
 from minutehand.transport import SERVICES, Transport
 
@@ -148,6 +148,8 @@ def translated(problem: ClientError, operation: str) -> MinutehandError:  # noqa
         return Unavailable(f"{operation}: {text}") if codes & TRANSIENT else MinutehandError(f"{operation}: {text}")
     if code in TRANSIENT or status >= 500:
         return Unavailable(f"{operation}: {code}: {text}")
+    if code == "NoSuchKey":
+        return NotFound(f"{operation}: {text}; has the bucket been emptied?")
     if code in _MISSING:
         return Misconfigured(
             f"{operation}: {code}: {text}; is MINUTEHAND_PREFIX right, and the stack deployed in this region?"

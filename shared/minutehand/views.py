@@ -13,6 +13,7 @@ from minutehand.model.moment import from_ms
 from minutehand.model.run import Attempt, Beside, RunState
 from minutehand.model.run import Run as LedgerRun
 from minutehand.model.schedule import Head, Revision, ScheduleState
+from minutehand.model.schema import reading
 from minutehand.runs.backfill import backfill_id
 from minutehand.schedule import zone
 
@@ -180,8 +181,12 @@ def schedule_view(
 def run_view(
     run: LedgerRun, *, payload: str | None = None, result: str | None = None, beside: Beside | None = None
 ) -> Run:
-    """The public form of a ledger row, with what else is known."""
-    beside = beside or Beside()
+    """The public form of a ledger row, with what else is known. Raises Unreadable for a row that garbage was written into."""
+    with reading(f"run {run.ref}", {}):
+        return _run_view(run, payload, result, beside or Beside())
+
+
+def _run_view(run: LedgerRun, payload: str | None, result: str | None, beside: Beside) -> Run:
     return Run(
         id=str(run.ref),
         tenant=run.ref.tenant,

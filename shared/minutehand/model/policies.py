@@ -133,7 +133,7 @@ class Overrides:
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Overrides:
         """The reverse of ``as_dict``; keys of a later release are passed over."""
-        if not given:
+        if given == {}:
             return _NOTHING
         retry = given.get("retry")
         known = {f.name for f in fields(Retry)} if retry else set()

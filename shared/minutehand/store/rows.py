@@ -43,6 +43,9 @@ _TEXTS = (
 )
 _PLAIN = frozenset((*_NUMBERS, *_TEXTS))
 
+_READ_NUMBERS = (*_NUMBERS, "buried_at", "slices")
+_INT, _STR = frozenset({int}), frozenset({str})
+
 
 def encode(value: Value) -> dict[str, Any]:
     """A value in DynamoDB's JSON."""
@@ -105,7 +108,10 @@ def readable_runs(rows: Iterable[Mapping[str, Any]]) -> Iterator[Run]:
 
 
 def _run_of(row: Mapping[str, Any]) -> Run:
-    known = {name: row[name] for name in (*_NUMBERS, *_TEXTS, "buried_at", "slices") if name in row}
+    numbers = {name: row[name] for name in _READ_NUMBERS if name in row}
+    texts = {name: row[name] for name in _TEXTS if name in row}
+    if not (_INT.issuperset(map(type, numbers.values())) and _STR.issuperset(map(type, texts.values()))):
+        raise TypeError("an attribute is not of its type")
     failure = None
     if "error_type" in row:
         failure = Failure(kind=row["error_type"], message=row.get("error", ""), code=row.get("error_code"))
@@ -118,7 +124,8 @@ def _run_of(row: Mapping[str, Any]) -> Run:
         cancel_requested=bool(row.get("cancel_requested", False)),
         unstarted=bool(row.get("unstarted", False)),
         payload_beside=bool(row.get("payload_beside", False)),
-        **known,
+        **numbers,
+        **texts,
     )
 
 

@@ -183,7 +183,7 @@ class MemoryLedger:
         return readable_runs(self._between(owner, after, upto, "window"))
 
     def unfinished(self, *, segment: int, segments: int) -> Iterator[Run]:
-        states = WAITING | {RunState.RUNNING}
+        states = [*WAITING, RunState.RUNNING]
         rows = self._calls.one(
             "Scan",
             Detail(place="runs", verb="unfinished"),

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
 
+from minutehand.errors import NotFound
 from minutehand.flow.ports import Clock, Services
 from minutehand.model.entry import Entry
 from minutehand.model.message import Message, decode
@@ -59,9 +60,12 @@ class MemoryPayloads:
         return key
 
     def get(self, key: str) -> str:
-        return self._calls.one(
-            "GetObject", Detail(place="payloads", verb="get", items=(key,)), lambda: self._texts[key]
+        found = self._calls.one(
+            "GetObject", Detail(place="payloads", verb="get", items=(key,)), lambda: self._texts.get(key)
         )
+        if found is None:
+            raise NotFound(f"{key!r}: the bucket has no such object")
+        return found
 
 
 @dataclass
