@@ -32,7 +32,6 @@ AT_ONCE = Backoff(wait=lambda seconds: None)  # rounds without waits: no engine 
 WRONG = {
     "moto": {
         "stale receipt": "moto deletes and hides by a receipt of an earlier delivery",
-        "transaction conflict": "moto runs one transaction at a time",
     },
     "ministack": {},
     "memory": {},
