@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-from minutehand import Run, RunState, Scheduler, Settings
+from minutehand import Run, RunState, Scheduler, ScheduleState, Settings
 from minutehand.errors import Misconfigured
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.process import inherited
@@ -40,6 +40,7 @@ ASSEMBLY = "cdk.out"
 _LOOK = 0.5  # seconds between looks at the ledger, which has no events
 _SCHEDULE = "every-10-seconds"
 _LATER = "later"
+_FAILING = "failing"
 _QUEUE = "reports"  # that the example declares
 _LANE = worker_part(_QUEUE)
 
@@ -90,6 +91,8 @@ def prove(deployment: Deployment, *, patience: float = PATIENCE) -> Iterator[str
     scheduler.create_schedule(_SCHEDULE, "starter.hello", "rate(10 seconds)", payload={"to": "deploy-local"})
     scheduler.create_schedule(_LATER, "starter.hello", f"at({datetime.now(UTC) + BEYOND:%Y-%m-%dT%H:%M:%S})")
     doomed = scheduler.submit("starter.doomed").id
+    scheduler.create_schedule(_FAILING, "starter.doomed", "0 0 1 1 *", pause_on_failure=1)
+    scheduler.trigger(_FAILING)
     report = scheduler.submit("starter.report", {"upto": 100}, queue=_QUEUE).id
 
     _wait_for("the worker", patience, lambda: _count(deployment.runs(), RunState.SUCCEEDED) >= RUNS)
@@ -105,7 +108,8 @@ def prove(deployment: Deployment, *, patience: float = PATIENCE) -> Iterator[str
     _wait_for("the undertaker", patience, lambda: _logged(deployment, "undertaker", "run.dead"))
     if (state := scheduler.get_run(doomed).state) is not RunState.DEAD:
         raise TimeoutError(f"the doomed run is {state}, not DEAD")
-    yield "undertaker: a run that failed for good is DEAD in the ledger"
+    _wait_for("the undertaker", patience, lambda: scheduler.get_schedule(_FAILING).state is ScheduleState.PAUSED)
+    yield "undertaker: a run that failed for good is DEAD in the ledger; a schedule is paused for it"
 
     _wait_for("the ticker", patience, lambda: bool(scheduler.list_runs(_LATER).items))
     yield f"ticker: claimed a fire that was {BEYOND.seconds} s away when its schedule was made"
