@@ -180,11 +180,23 @@ MUTANTS = (
         "arm without the transaction",
         "flow/create.py",
         """        return services.schedules.arm(
-            plan.head, expected=expected, previous=plan.closed, revision=plan.revision, entry=plan.entry, token=token
+            plan.head,
+            expected=expected,
+            previous=plan.closed,
+            revision=plan.revision,
+            entry=plan.entry,
+            expect=plan.expect,
+            token=token,
         )
 """,
         """        armed = services.schedules.arm(
-            plan.head, expected=expected, previous=plan.closed, revision=plan.revision, entry=None, token=token
+            plan.head,
+            expected=expected,
+            previous=plan.closed,
+            revision=plan.revision,
+            entry=None,
+            expect=plan.expect,
+            token=token,
         )
         services.agenda.put([plan.entry] if armed and plan.entry else [])
         return armed
@@ -261,9 +273,15 @@ MUTANTS = (
     ),
     Mutant(
         "a timer that goes unsent",
-        "flow/timers.py",
-        "    sent = publish([message], services.work, clock)[0]\n    result.sent += sent\n    return sent\n",
-        "    result.sent += publish([message], services.work, clock)[0]\n    return True\n",
+        "flow/order.py",
+        "    result.sent += sent\n    return sent\n",
+        "    result.sent += sent\n    return True\n",
+    ),
+    Mutant(
+        "timers of a batch that go unsent",
+        "flow/order.py",
+        "zip(going, accepted, strict=True) if sent]",
+        "zip(going, accepted, strict=True)]",
     ),
     # Incidents.
     Mutant(
