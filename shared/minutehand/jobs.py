@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from minutehand.errors import InvalidInput, JobError
+from minutehand.errors import InvalidInput, JobError, shorten
 from minutehand.model.job import Job, JobFunction
 from minutehand.model.names import check_name
 from minutehand.model.options import Options, changed
@@ -204,6 +204,8 @@ def load(package: str, registry: Registry = default_registry) -> Registry:
 
     Raises JobError if the package cannot be imported or declares no job.
     """
+    if not isinstance(package, str) or not all(part.isidentifier() for part in package.split(".")):
+        raise JobError(f"jobs={shorten(package)} is not the name of a package; give it as in an import: acme.jobs")
     try:
         module = importlib.import_module(package)
         for found in pkgutil.walk_packages(getattr(module, "__path__", []), f"{package}."):

@@ -131,7 +131,7 @@ def _is_in(declared: Declaration, package: str) -> bool:
 def _text(source: str) -> str:
     try:
         return sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
+    except (OSError, ValueError) as problem:  # ValueError: not UTF-8, or a name that no file has
         raise InvalidInput("source", source, f"cannot be read ({problem})", "check the path and the encoding") from None
 
 

@@ -22,6 +22,8 @@ def run(words: Sequence[str]) -> int:
     """Execute a command line; its exit code. An error is one line on standard error, as JSON if ``--json`` is given."""
     as_json = "--json" in words
     try:
+        for word in words:
+            _check_word(word)
         code = app(list(words), prog_name="minutehand", standalone_mode=False)
     except MinutehandError as problem:
         return _failed(problem, as_json=as_json)
@@ -33,6 +35,14 @@ def run(words: Sequence[str]) -> int:
         _explain(problem, as_json=as_json)
         return Exit.USAGE
     return code if isinstance(code, int) else Exit.DONE
+
+
+def _check_word(word: str) -> None:
+    """Bytes that are no UTF-8 could be neither stored nor printed. Raises InvalidInput."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput("argument", word, "is no text in UTF-8", "check the encoding of your terminal") from None
 
 
 def _failed(problem: MinutehandError, *, as_json: bool) -> Exit:

@@ -182,8 +182,8 @@ def _beat(module: str) -> tuple[ModuleType, tasks.Beat]:
 def _read(file: str) -> str:
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    except OSError as problem:
-        raise InvalidInput("file", file, f"cannot be read ({problem.strerror})", "check the path") from None
+    except (OSError, ValueError) as problem:  # ValueError: no file system has such a name
+        raise InvalidInput("file", file, f"cannot be read ({problem})", "check the path") from None
     return text_of(data, _named(file))
 
 

@@ -62,7 +62,7 @@ def read_payload(text: str) -> Any:
     """A ``--payload`` argument: JSON text, or ``-`` for standard input."""
     try:
         return json.loads(sys.stdin.read() if text == "-" else text)
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise InvalidInput(
             "payload", text, f"is not JSON ({problem})", """write e.g. --payload '{"day": 1}'"""
         ) from None
