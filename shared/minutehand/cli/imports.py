@@ -183,7 +183,8 @@ def _read(file: str) -> str:
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except (OSError, ValueError) as problem:  # ValueError: no file system has such a name
-        raise InvalidInput("file", file, f"cannot be read ({problem})", "check the path") from None
+        why = getattr(problem, "strerror", None) or problem
+        raise InvalidInput("file", file, f"cannot be read ({why})", "check the path") from None
     return text_of(data, _named(file))
 
 
