@@ -20,9 +20,10 @@ from typing import Any
 
 import boto3
 from minutehand import Run, RunState, Scheduler, ScheduleState, Settings
-from minutehand.errors import Misconfigured
+from minutehand.errors import Misconfigured, NotFound
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.process import inherited
+from minutehand.services import connect
 
 from .app import STACK
 from .node import wheel_node
@@ -91,7 +92,9 @@ def prove(deployment: Deployment, *, patience: float = PATIENCE) -> Iterator[str
     scheduler.create_schedule(_SCHEDULE, "starter.hello", "rate(10 seconds)", payload={"to": "deploy-local"})
     scheduler.create_schedule(_LATER, "starter.hello", f"at({datetime.now(UTC) + BEYOND:%Y-%m-%dT%H:%M:%S})")
     doomed = scheduler.submit("starter.doomed").id
-    scheduler.create_schedule(_FAILING, "starter.doomed", "0 0 1 1 *", pause_on_failure=1)
+    scheduler.create_schedule(
+        _FAILING, "starter.doomed", "0 0 1 1 *", pause_on_failure=1, on_failure="job:starter.hello"
+    )
     scheduler.trigger(_FAILING)
     report = scheduler.submit("starter.report", {"upto": 100}, queue=_QUEUE).id
 
@@ -110,9 +113,13 @@ def prove(deployment: Deployment, *, patience: float = PATIENCE) -> Iterator[str
         raise TimeoutError(f"the doomed run is {state}, not DEAD")
     _wait_for("the undertaker", patience, lambda: scheduler.get_schedule(_FAILING).state is ScheduleState.PAUSED)
     yield "undertaker: a run that failed for good is DEAD in the ledger; a schedule is paused for it"
+    scheduler.pause_schedule(_FAILING, until=datetime.now(UTC) + timedelta(seconds=3))
 
     _wait_for("the ticker", patience, lambda: bool(scheduler.list_runs(_LATER).items))
     yield f"ticker: claimed a fire that was {BEYOND.seconds} s away when its schedule was made"
+    _wait_for("the job that is told", patience, lambda: _told(deployment))
+    _wait_for("the end of a pause", patience, lambda: scheduler.get_schedule(_FAILING).state is ScheduleState.ACTIVE)
+    yield "ticker: told a job that a schedule fails, and ended its pause"
 
     yield f"auditor: {_audit(deployment)}"
     if stuck := [f"{run.id} is {run.state}" for run in deployment.runs() if run.state is not RunState.SUCCEEDED]:
@@ -172,6 +179,19 @@ def _logged(deployment: Deployment, part: str, event: str) -> bool:
     group = f"/aws/lambda/{deployment.settings.prefix}-{part}"
     answer = deployment.client("logs").filter_log_events(logGroupName=group, filterPattern=f'"{event}"')
     return bool(answer["events"])
+
+
+def _told(deployment: Deployment) -> bool:
+    """Whether the job that is to be told has run, once for each notice."""
+    scheduler = deployment.scheduler
+    owner = f"{scheduler.tenant}/{_FAILING}"
+    records = connect(deployment.settings).records.listed(owner, "~notice~")
+    tokens = [record.key.removeprefix("~notice~") for record in records]
+    try:
+        runs = [scheduler.get_run(f"{scheduler.tenant}/~notice-{token}#once") for token in tokens]
+    except NotFound:
+        return False
+    return bool(runs) and all(run.state is RunState.SUCCEEDED for run in runs)
 
 
 def _audit(deployment: Deployment) -> str:
