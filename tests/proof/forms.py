@@ -46,7 +46,7 @@ def jobs() -> Registry:
         ctx.checkpoint({"page": 2})
         return {"payload": payload}
 
-    @known.job("fails", retry=Retry(max_attempts=2, base=1.0))
+    @known.job("fails", retry=Retry(max_attempts=2, base=0.0))
     def fails(ctx: Context, payload: object) -> object:
         raise ValueError("boom")
 
