@@ -1,0 +1,83 @@
+"""What an installation on AWS would do under loads that take AWS to try: a model, with the real planning code, of what is not ours.
+
+python -m bench capacity [--quick] [--seed 1]
+
+Which fires are claimed when, with which delay, in which batches is computed by the code that ships; how DynamoDB, SQS and Lambda behave is
+taken from a table of assumptions, each with its source (``bench/modelled/assumptions.py``). It is a model: it shows what must be
+set and which quota binds, not what a bill or a dashboard will say. Parallel tickers, several queues, pacing and provisioned pollers are
+settings of the model that are not built yet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+
+from minutehand.model.moment import MINUTE
+
+from bench.modelled.assumptions import ASSUMPTIONS, DISTRIBUTIONS
+from bench.modelled.scenarios import (
+    INSTALLED,
+    INSTANT,
+    PROVISIONED,
+    STAGGERED,
+    TICKERS,
+    WRITES,
+    Scenario,
+    answer,
+    around,
+    burst,
+    mixed,
+    spread_burst,
+    sustained,
+)
+from bench.modelled.settings import Setting
+from bench.report import Table, write
+
+
+def asked(*, quick: bool) -> list[tuple[Scenario, Setting]]:
+    """Every load with every setting that is worth asking about."""
+    length = (20 if quick else 60) * MINUTE
+    steady, staggered = sustained(length=length), sustained(length=length, staggered=True)
+    pairs = [
+        (sustained(100, length=length), INSTALLED),
+        (sustained(1_000, length=length), INSTALLED),
+        (sustained(1_000, length=length, staggered=True), INSTALLED),
+        (sustained(1_000, length=length), TICKERS),
+        (steady, TICKERS),
+        (steady, PROVISIONED),
+        (steady, WRITES),
+        (staggered, STAGGERED),
+    ]
+    pairs += [(burst(), setting) for setting in (INSTALLED, TICKERS, PROVISIONED, WRITES, INSTANT)]
+    pairs += [(spread_burst(), setting) for setting in (INSTALLED, TICKERS, PROVISIONED)]
+    if not quick:
+        pairs += [(mixed(), setting) for setting in (PROVISIONED, WRITES, INSTANT)]
+        pairs += [(mixed(window=60), setting) for setting in (PROVISIONED, WRITES)]
+    pairs += [(spread_burst(), setting) for setting in around(PROVISIONED)]
+    return pairs
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="bench capacity")
+    parser.add_argument("--quick", action="store_true", help="twenty minutes instead of an hour")
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args(arguments)
+    rows = []
+    for scenario, setting in asked(quick=given.quick):
+        began = time.process_time()
+        row = answer(scenario, setting, seed=given.seed)
+        rows.append(row | {"cpu_s": round(time.process_time() - began, 1)})
+    write("capacity", rows)
+    assumed = [{"assumption": a.what, "value": f"{a.value:g} {a.unit}", "source": a.source} for a in ASSUMPTIONS]
+    drawn = [
+        {
+            "assumption": what,
+            "value": ", ".join(f"p{share * 100:g} {ms:g}" for share, ms in quantiles),
+            "source": source,
+        }
+        for what, quantiles, source in DISTRIBUTIONS
+    ]
+    Table("assumptions", assumed + drawn).show()
+    Table("capacity, modelled", rows).show()

@@ -1,0 +1,195 @@
+"""What is asked: so many fires, when, with which setting; and what the model answers, with dollars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from minutehand.flow.steps import timetable_of
+from minutehand.model.moment import HOUR, MINUTE, SECOND
+from minutehand.model.schedule import Definition, Revision
+from minutehand.schedule import Rule
+
+from bench.modelled.assumptions import overhead
+from bench.modelled.prices import GB_SECOND, INVOCATION, POLLER, READ, SQS, WRITE
+from bench.modelled.settings import Setting
+from bench.modelled.ticker import Cohort, Visible, run_ticker
+from bench.modelled.workers import Worked, run_workers
+
+TOP = 1_795_240_800_000  # 2026-11-21T06:00:00Z, the top of an hour
+EARLIER = 6 * MINUTE  # ticks go on for so long before the first fire
+_WRITES_OF_A_RUN, _WRITES_OF_A_STEP = 3, 2  # claim, lease, settle; next entry, this one gone: bench cost counts them
+_REQUESTS_OF_A_BATCH = 3  # receive, visibility, deletion
+_MONTH = 720  # hours
+_WORKER_GB, _TICKER_GB = 0.5, 1_769 / 1_024
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Schedules, and the time that is asked about: fires in ``(TOP - 1, TOP + length)``."""
+
+    name: str
+    cohorts: Sequence[Cohort]
+    length: int  # ms
+
+
+def sustained(rate: int = 10_000, *, length: int = HOUR, staggered: bool = False) -> Scenario:
+    """Minutely schedules, begun at every second of the minute alike.
+
+    Steps of dense chains end where ten minutes of the wall clock do, so all chains take theirs at once. ``staggered``: those of each
+    tenth a minute after those of the last, which is not built.
+    """
+    tenths = 10 if staggered else 1
+    cohorts = [
+        Cohort(
+            _revision(f"rate-{second}", "rate(1 minute)", since=TOP - MINUTE + second * SECOND + tenth * MINUTE),
+            rate / tenths,
+            frame=tenth * MINUTE,
+        )
+        for second in range(60)
+        for tenth in range(tenths)
+    ]
+    return Scenario(f"{rate:,} fires/s" + (", windows staggered" if staggered else ""), cohorts, length)
+
+
+def burst(fires: int = 600_000) -> Scenario:
+    """Hourly schedules, all due at one instant."""
+    return Scenario(f"{fires:,} at one instant", [Cohort(_revision("hourly", "0 * * * *"), fires)], MINUTE)
+
+
+def spread_burst(fires: int = 600_000, *, window: int = 60) -> Scenario:
+    """The same, with ``spread``: late is what starts after its own instant."""
+    cohorts = [Cohort(each, fires / window) for each in _spread("hourly", "0 * * * *", window)]
+    return Scenario(f"{fires:,} with spread={window}s", cohorts, MINUTE + window * SECOND)
+
+
+def mixed(schedules: int = 10_000_000, *, window: int = 0) -> Scenario:
+    """60 % daily and 30 % hourly at any minute, 9 % every quarter of an hour, 1 % minutely: as cron has it, at second 0."""
+    cohorts: list[Cohort] = []
+    for minute in range(60):
+        cohorts += _alike(f"daily-{minute}", f"{minute} 6 * * *", schedules * 0.6 / 1_440, window)
+        cohorts += _alike(f"hourly-{minute}", f"{minute} * * * *", schedules * 0.3 / 60, window)
+    cohorts += _alike("quarterly", "*/15 * * * *", schedules * 0.09, window)
+    cohorts += _alike("minutely", "* * * * *", schedules * 0.01, window)
+    name = f"{schedules:,} schedules" + (f", spread={window}s" if window else "")
+    return Scenario(name, cohorts, HOUR)
+
+
+def _alike(name: str, expression: str, weight: float, window: int) -> Iterator[Cohort]:
+    if not window:
+        yield Cohort(_revision(name, expression), weight)
+        return
+    for revision in _spread(name, expression, window):
+        yield Cohort(revision, weight / window)
+
+
+def _spread(name: str, expression: str, window: int) -> list[Revision]:
+    """One schedule for each second of the window: the first of that name whose first fire moves there."""
+    found: dict[int, Revision] = {}
+    number = 0
+    while len(found) < window:
+        revision = _revision(f"{name}-{number}", expression, window=window)
+        fire = timetable_of(revision).next(revision.active_from)
+        found.setdefault((fire or 0) // SECOND % window, revision)
+        number += 1
+    return list(found.values())
+
+
+def _revision(name: str, expression: str, *, since: int = TOP - 1, window: int = 0) -> Revision:
+    definition = Definition(job="any", rule=Rule(expression=expression, window=window), payload="null")
+    return Revision(tenant="model", name=name, number=1, shard=0, definition=definition, active_from=since)
+
+
+def answer(scenario: Scenario, setting: Setting, *, seed: int = 1) -> dict[str, Any]:
+    """The model's answer: a row of the table."""
+    visible = run_ticker(scenario.cohorts, setting, start=TOP - EARLIER, end=TOP + scenario.length, seed=seed)
+    worked = run_workers(visible, setting)
+    late = worked.lateness.delayed(overhead(seed))
+    return {
+        "case": scenario.name,
+        "setting": setting.name,
+        "size": round(visible.fires),
+        "p50_s": late.quantile(0.5),
+        "p99_s": late.quantile(0.99),
+        "p99.9_s": late.quantile(0.999),
+        "max_s": late.quantile(1.0),
+        "within_2s": round(late.within(2.0), 5),
+        "missed": round(visible.passed),
+        "unstarted": round(worked.left),
+        "throttled": round(visible.throttled + worked.throttled),
+        "functions": round(worked.most_functions),
+        "waiting": round(worked.most_waiting),
+        "claimed_late_s": round(max(visible.behind, 0.0), 1),
+        **dollars(visible, worked, setting),
+    }
+
+
+def dollars(visible: Visible, worked: Worked, setting: Setting) -> dict[str, float]:
+    """Of these runs; and what kept pollers cost a month, whether anything runs or not."""
+    writes = worked.started * _WRITES_OF_A_RUN + visible.steps * _WRITES_OF_A_STEP
+    reads = worked.started + visible.steps
+    requests = visible.fires / 10 + worked.batches * _REQUESTS_OF_A_BATCH
+    gigabytes = worked.function_seconds * _WORKER_GB + visible.busy * _TICKER_GB
+    spent = writes * WRITE.dollars + reads * READ.dollars + requests * SQS.dollars
+    spent += worked.batches * INVOCATION.dollars + gigabytes * GB_SECOND.dollars
+    kept = (setting.pollers or 0) * setting.queues * POLLER.dollars * _MONTH
+    return {
+        "$": round(spent, 2),
+        "$_a_million": round(spent / max(worked.started, 1) * 1e6, 2),
+        "$_kept_a_month": round(kept),
+    }
+
+
+# Settings: as installed; what a default account's quotas allow; and beyond them.
+
+INSTALLED = Setting()
+TICKERS = Setting(
+    name="16 tickers, 64 shards, 40,000 writes/s",
+    shards=64,
+    invocations=16,
+    requests=8,
+    warm_writes=40_000,
+    pace=16_000,
+)
+PROVISIONED = replace(
+    TICKERS, name="the same, 2 queues of 100 pollers", queues=2, pollers=100, functions=3_000, warm_functions=1_000
+)
+STAGGERED = replace(
+    PROVISIONED, name="32 tickers, 64 shards, 40,000 writes/s, 2 queues of 100 pollers", invocations=32, pace=20_000
+)
+WRITES = replace(
+    PROVISIONED,
+    name="64 tickers, 128 shards, 120,000 writes/s, 4 queues of 100 pollers",
+    shards=128,
+    invocations=64,
+    queues=4,
+    warm_writes=120_000,
+    quota_writes=120_000,
+    pace=60_000,
+)
+INSTANT = replace(
+    WRITES,
+    name="64 tickers, 128 shards, 1,200,000 writes/s, 20 queues of 200 pollers, 6,000 functions kept warm",
+    queues=20,
+    pollers=200,
+    functions=6_000,
+    warm_functions=6_000,
+    warm_writes=1_200_000,
+    quota_writes=1_200_000,
+)
+
+
+def around(setting: Setting) -> list[Setting]:
+    """A setting with less of one thing at a time: what binds, and how much of it is enough."""
+    return [
+        *(replace(setting, name=f"{number} tickers", invocations=number) for number in (4, 8, 12)),
+        *(replace(setting, name=f"2 queues of {number} pollers", pollers=number) for number in (25, 50, 60)),
+        *(
+            replace(setting, name=f"{writes:,} writes/s", warm_writes=writes, quota_writes=writes)
+            for writes in (4_000, 20_000, 30_000)
+        ),
+        replace(setting, name="no warm functions", warm_functions=0),
+        replace(setting, name="jobs of 1 s", job_ms=1_000),
+        replace(setting, name="jobs of 1 s, 1,000 functions", job_ms=1_000, functions=1_000),
+    ]

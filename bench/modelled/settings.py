@@ -1,0 +1,30 @@
+"""What whoever installs Minutehand can choose, and what the model lets them choose although it is not built yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench.modelled.assumptions import ACCOUNT, JOB, NEW_TABLE_WRITES, TABLE_QUOTA
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """The defaults are those of a fresh installation in a fresh account."""
+
+    name: str = "as installed"
+    shards: int = 16
+    invocations: int = 1  # of the ticker side by side; more than 1 is modelled, not built
+    requests: int = 1  # that a ticker has under way at once; more than 1 is modelled, not built
+    pace: float | None = (
+        None  # claims a second, all invocations together; None: what the table takes. Modelled, not built
+    )
+    queues: int = 1  # behind one name, by hash; more than 1 is modelled, not built
+    pollers: int | None = None  # provisioned ones kept for each queue; None: standard polling. Modelled, not built
+    most_pollers: int | None = None  # that provisioned polling may grow to; None: as many as are kept
+    warm_writes: float = NEW_TABLE_WRITES.value  # units a second that each table takes at once
+    quota_writes: float = TABLE_QUOTA.value  # and to which it may grow
+    functions: float = ACCOUNT.value  # at once, of the account
+    warm_functions: float = (
+        0  # whose environments are there already: traffic of just before, or provisioned concurrency
+    )
+    job_ms: float = JOB.value

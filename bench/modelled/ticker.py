@@ -1,0 +1,217 @@
+"""The ticker, modelled: when the message of each fire becomes visible. What is claimed when is planned by the real ``plan_step``.
+
+Schedules are cohorts: one that is planned for real, and how many are like it. Invocations side by side go through equal shares of
+the shards, so a few lanes, at different moments, stand for all. In a lane the real sizes hold: pages, groups, batches, messages that
+share a reading of the clock; each with the real ``delay_for``. A lane takes its entries oldest first, as if its shards were one.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from minutehand.flow.handle import _FIRES_AT_ONCE
+from minutehand.flow.publish import _BATCH
+from minutehand.flow.steps import LOOKAHEAD, Step, first_entry, plan_step
+from minutehand.flow.tick import PAGE
+from minutehand.model.moment import DAY, MINUTE, SECOND
+from minutehand.model.policies import Start
+from minutehand.model.schedule import Revision
+from minutehand.queue.sqs import BATCH
+from minutehand.runs.decisions import delay_for
+from minutehand.store.batches import READS, STATEMENTS, WRITES
+
+from bench.modelled.assumptions import DATABASE_CALL, PARTITION_WRITES, QUEUE_CALL, TICK_CPU, TICK_JITTER
+from bench.modelled.lateness import STEP
+from bench.modelled.settings import Setting
+
+BIN = 50  # ms in which messages become visible at the same time
+_LANES = 4  # that are gone through; they stand for all invocations
+_BUDGET = 50 * SECOND  # of a tick
+_OLDEST = 90 * DAY
+_STEP_WRITES = 2  # of the agenda: the next entry, and this one gone
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """Schedules that are planned alike."""
+
+    revision: Revision
+    weight: float  # how many
+    frame: int = 0  # ms by which its clock is ahead while it is planned: its windows end so much earlier. Not built
+
+
+@dataclass
+class Visible:
+    """What the ticker sent: by the bin in which it becomes visible, how late that is of how many fires."""
+
+    bins: dict[int, Counter[int]] = field(default_factory=dict)  # bars of lateness
+    fires: float = 0.0
+    passed: float = 0.0  # missed fires that the policy passes over
+    steps: float = 0.0
+    claims: Counter[int] = field(default_factory=Counter)  # by second
+    throttled: float = 0.0  # writes that had to wait for capacity
+    busy: float = 0.0  # seconds of invocations
+    calls: float = 0.0
+    behind: float = 0.0  # s: the latest claim after its fire's time
+
+    def add(self, at: float, due: int, fires: float) -> None:
+        bars = self.bins.setdefault(int(at) // BIN, Counter())
+        bars[max(int(at - due), 0) // STEP] += fires  # type: ignore[assignment]
+        self.fires += fires
+
+
+def run_ticker(cohorts: Sequence[Cohort], setting: Setting, *, start: int, end: int, seed: int) -> Visible:
+    """Ticks from ``start`` until all that is due before ``end`` (UTC ms) was sent."""
+    visible = Visible()
+    count = min(setting.invocations, setting.shards, _LANES)
+    for number in range(count):
+        _Lane(cohorts, setting, share=1 / count, number=number, visible=visible, seed=seed).run(start, end)
+    return visible
+
+
+class _Lane:
+    """One invocation a minute, which stands for several."""
+
+    def __init__(
+        self,
+        cohorts: Sequence[Cohort],
+        setting: Setting,
+        *,
+        share: float,
+        number: int,
+        visible: Visible,
+        seed: int,
+    ) -> None:
+        self._invocations = min(setting.invocations, setting.shards)
+        self._stands_for = self._invocations * share
+        self._setting, self._visible = setting, visible
+        self._jitter = random.Random(seed)  # the same for all lanes: they are invoked together
+        self._apart = number * SECOND / _LANES
+        self._end = 0
+        self._free = 0.0  # when the next claim may begin
+        self._cohorts = cohorts
+        self._weights: dict[tuple[int, int, int], float] = {}  # (due, after, cohort): entries of this lane
+        self._heap: list[tuple[int, int, int]] = []
+        for place, cohort in enumerate(cohorts):
+            entry = first_entry(cohort.revision)
+            if entry is not None:
+                self._put(
+                    (entry.due - cohort.frame, entry.after - cohort.frame, place), cohort.weight / self._invocations
+                )
+
+    def _put(self, key: tuple[int, int, int], weight: float) -> None:
+        if key not in self._weights:
+            heapq.heappush(self._heap, key)
+        self._weights[key] = self._weights.get(key, 0.0) + weight
+
+    def run(self, start: int, end: int) -> None:
+        self._end = end
+        free = float(start)
+        for minute in range(start, end + 120 * MINUTE, MINUTE):
+            began = minute + self._jitter.uniform(0, TICK_JITTER.value * SECOND) + self._apart
+            now = max(began, free)
+            deadline = began + _BUDGET
+            while now < deadline and self._heap and self._heap[0][0] <= now + LOOKAHEAD and self._heap[0][0] < end:
+                now = self._page(now)
+            self._visible.busy += max(now - began, 0) / SECOND * self._stands_for
+            free = now
+            if not self._heap or self._heap[0][0] >= end:
+                return
+
+    def _page(self, now: float) -> float:
+        """A page of entries, planned and followed in groups; when it was done."""
+        now += DATABASE_CALL.value
+        room, group, fires = float(PAGE), [], 0.0
+        while room > 0 and self._heap and self._heap[0][0] <= now + LOOKAHEAD and fires < _FIRES_AT_ONCE:
+            key = self._heap[0]
+            step = self._planned(key, int(now))
+            each = max(len(step.fires), 1)
+            weight = min(self._weights[key], room, max((_FIRES_AT_ONCE - fires) / each, 1))
+            self._take(key, weight)
+            group.append((key, step, weight))
+            room -= weight
+            fires += weight * len(step.fires)
+        return self._follow(group, fires, now)
+
+    def _planned(self, key: tuple[int, int, int], now: int) -> Step:
+        cohort = self._cohorts[key[2]]
+        now += cohort.frame
+        return plan_step(cohort.revision, after=key[1] + cohort.frame, now=now, oldest=now - _OLDEST)
+
+    def _take(self, key: tuple[int, int, int], weight: float) -> None:
+        left = self._weights[key] - weight
+        if left > 1e-9:
+            self._weights[key] = left
+        else:
+            del self._weights[key]
+            heapq.heappop(self._heap)
+
+    def _follow(self, group: Sequence[tuple[tuple[int, int, int], Step, float]], fires: float, now: float) -> float:
+        """Claim and send the fires of a group, then let the chains move on."""
+        entries = sum(weight for _, _, weight in group)
+        side_by_side = self._setting.requests
+        reading = entries / READS * DATABASE_CALL.value / side_by_side
+        claiming = fires / STATEMENTS * DATABASE_CALL.value / side_by_side
+        sending = fires / BATCH * QUEUE_CALL.value / side_by_side + fires * TICK_CPU.value / 1_000
+        moving = 2 * entries / WRITES * DATABASE_CALL.value / side_by_side
+        moving = self._at_most(moving, entries * _STEP_WRITES, self._agenda_writes())
+        send_from = self._claim(now + reading, claiming, fires)
+        self._claimed(send_from, fires)
+        for key, step, weight in group:
+            frame = self._cohorts[key[2]].frame
+            self._send([fire - frame for fire in step.fires], weight, send_from, sending, fires)
+            passed = sum(fire - frame < self._end for fire in step.passed)
+            self._visible.passed += weight * passed * self._stands_for
+            self._visible.steps += weight * self._stands_for
+            if step.following is not None:
+                self._put((step.following.due - frame, step.following.after - frame, key[2]), weight)
+        batches = entries / READS + fires / STATEMENTS + fires / BATCH + 2 * entries / WRITES + 1
+        self._visible.calls += batches * self._stands_for
+        return send_from + sending + moving
+
+    def _claim(self, now: float, claiming: float, fires: float) -> float:
+        """When the claims are answered: all invocations share a pace, which throttles nothing, or else what the table takes."""
+        pace = min(self._setting.pace or self._setting.warm_writes, self._setting.warm_writes)
+        needed = fires * self._invocations / pace * SECOND
+        begin = max(now, self._free)
+        if self._setting.pace is None:
+            self._visible.throttled += fires * min((begin - now) / max(needed, 1e-9), 1) * self._stands_for
+        self._free = begin + needed
+        return begin + claiming
+
+    def _agenda_writes(self) -> float:
+        """Writes a second to the agenda by all invocations: each is at one shard at a time, which is one key."""
+        return min(self._setting.warm_writes, self._invocations * PARTITION_WRITES.value)
+
+    def _at_most(self, ms: float, writes: float, rate: float) -> float:
+        """As long as so many writes take at that rate, which all invocations share; what has to wait counts as throttled."""
+        needed = writes * self._invocations / rate * SECOND
+        if needed > ms:
+            self._visible.throttled += writes * (1 - ms / needed) * self._stands_for
+        return max(ms, needed)
+
+    def _claimed(self, at: float, fires: float) -> None:
+        self._visible.claims[int(at) // SECOND] += fires * self._stands_for  # type: ignore[assignment]
+
+    def _send(self, dues: Sequence[int], weight: float, start: float, sending: float, fires: float) -> None:
+        """The messages of a step, spread evenly over those of its group, 200 for one reading of the clock."""
+        for at, share in _readings(start, sending, fires):
+            each = weight * share * self._stands_for
+            for due in dues:
+                if due >= self._end:  # claimed with others, beyond what is asked about
+                    continue
+                delay = delay_for(due, Start.PROMPT, int(at))
+                accepted = at + sending * share / 2  # on average
+                self._visible.add(max(accepted + delay * SECOND, accepted), due, each)
+                self._visible.behind = max(self._visible.behind, (accepted - due) / SECOND)
+
+
+def _readings(start: float, sending: float, fires: float) -> Iterator[tuple[float, float]]:
+    """When the clock is read, and for which share of the messages."""
+    count = max(1, round(fires / _BATCH))
+    for number in range(count):
+        yield start + sending * number / count, 1 / count
