@@ -268,6 +268,18 @@ def test_a_message_that_is_gone_is_passed_over_and_a_failure_is_one(
                 act()
 
 
+def test_a_batch_that_fails_keeps_no_other_from_being_sent(cloud: Engine) -> None:
+    """Of each of two batches all goes but the first message, which is throttled."""
+    cloud.services.work.send(parcels(12))
+    receipts = [delivery.receipt for delivery in [*cloud.receive(), *cloud.receive()]]
+    throttle = Throttle("DeleteMessageBatch", always_the_first, "InternalError")
+    with throttled(cloud.clients, throttle), pytest.raises(Unavailable, match="InternalError"):
+        cloud.services.work.erase(receipts)
+    assert throttle.calls == [10, 2]
+    cloud.services.work.hide(receipts, 0)
+    assert len(cloud.receive()) == 2
+
+
 # Answers that get lost.
 
 

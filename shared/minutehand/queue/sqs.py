@@ -81,24 +81,27 @@ class SqsWorkQueue:
         return self._queue.receive(most, wait, visibility)
 
     def hide(self, receipts: Sequence[str], seconds: int) -> None:
-        for start in range(0, len(receipts), BATCH):
-            part = receipts[start : start + BATCH]
-            entries = [
-                {"Id": str(index), "ReceiptHandle": receipt, "VisibilityTimeout": min(max(seconds, 0), 43_200)}
-                for index, receipt in enumerate(part)
-            ]
-            answer = self._client.call("change_message_visibility_batch", QueueUrl=self._queue.url, Entries=entries)
-            _raise_unless_gone("change_message_visibility_batch", answer)
+        held = min(max(seconds, 0), 43_200)
+        self._each("change_message_visibility_batch", receipts, VisibilityTimeout=held)
 
     def delete(self, receipt: str) -> None:
         self._queue.delete(receipt)
 
     def erase(self, receipts: Sequence[str]) -> None:
+        self._each("delete_message_batch", receipts)
+
+    def _each(self, operation: str, receipts: Sequence[str], **said: Any) -> None:
+        """In batches, of which one that fails stops no other. Raises the first failure in the end."""
+        problems: list[Unavailable] = []
         for start in range(0, len(receipts), BATCH):
             part = receipts[start : start + BATCH]
-            entries = [{"Id": str(index), "ReceiptHandle": receipt} for index, receipt in enumerate(part)]
-            answer = self._client.call("delete_message_batch", QueueUrl=self._queue.url, Entries=entries)
-            _raise_unless_gone("delete_message_batch", answer)
+            entries = [{"Id": str(index), "ReceiptHandle": receipt, **said} for index, receipt in enumerate(part)]
+            try:
+                _raise_unless_gone(operation, self._client.call(operation, QueueUrl=self._queue.url, Entries=entries))
+            except Unavailable as problem:
+                problems.append(problem)
+        if problems:
+            raise problems[0]
 
 
 class SqsDeadQueue:
