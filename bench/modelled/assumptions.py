@@ -53,7 +53,7 @@ POLLERS_KEPT = Assumption(
     "Lambda on SQS, provisioned: pollers of a queue that can always be kept (the minimum), at most",
     200,
     "pollers",
-    "Lambda API reference, ProvisionedPollerConfig",
+    "Lambda API reference, ProvisionedPollerConfig: MinimumPollers 1 to 200; it may grow to 10,000 for SQS",
 )
 ENVIRONMENTS_RAMP = Assumption(
     "Lambda, new environments of a function; so many at once, then at that rate",

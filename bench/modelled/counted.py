@@ -34,6 +34,10 @@ class Tally(Hook):
     """Counts the calls of one role. All items are under 1 KB, so that an item is a write unit, and a read unit."""
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """What was counted so far does not count."""
         self.calls = 0
         self.writes = 0.0
         self.reads = 0.0
@@ -82,6 +86,7 @@ class World:
     ticker: Tally = field(default_factory=Tally)
     worker: Tally = field(default_factory=Tally)
     claimed: int = 0
+    claims: dict[int, int] = field(default_factory=dict)  # by the tick's time, UTC ms
     batches: int = 0
 
     def __post_init__(self) -> None:
@@ -98,28 +103,30 @@ class World:
             chance=random.Random(1),
         )
         self._hand = Hand(worker=worker, together=True)
-        self._next_tick = self.clock()
+        self.next_tick = self.clock()
 
     def forget(self) -> None:
-        """What was counted so far does not count."""
+        """Count from here on."""
         for tally in (self.client, self.ticker, self.worker):
-            tally.__init__()  # type: ignore[misc]
+            tally.clear()
         self.claimed = self.batches = 0
 
     def live(self, seconds: float) -> None:
         """Tick every minute, work off what is visible, until so much time has passed."""
         until = self.clock() + int(seconds * 1000)
         while True:
-            if self.clock() >= self._next_tick:
-                self.claimed += tick(self._ticking, clock=self.clock, holder="bench").handled.claimed
-                self._next_tick += MINUTE
+            if self.clock() >= self.next_tick:
+                now, handled = self.clock(), tick(self._ticking, clock=self.clock, holder="bench").handled
+                self.claims[now] = handled.claimed
+                self.claimed += handled.claimed
+                self.next_tick += MINUTE
             while self._hand.work() or bury_all(self._working, self.clock):
                 self.batches += 1
             if self.clock() >= until:
                 return
             queues = (self.memory.work, self.memory.dead)
             times = [at for queue in queues if (at := queue.next_visible()) is not None]
-            self.clock.reach(max(min([until, self._next_tick, *times]), self.clock() + 1))
+            self.clock.reach(max(min([until, self.next_tick, *times]), self.clock() + 1))
 
     def counts(self) -> Counts:
         """Of one run, of those that ended."""
@@ -169,7 +176,7 @@ def backfilled(runs: int) -> World:
     world.scheduler.create_schedule("s", "nothing", "* * * * *", payload={"x": "x" * 92})
     world.scheduler.pause_schedule("s")
     world.clock.advance(timedelta(minutes=runs + 1))
-    world._next_tick = world.clock()
+    world.next_tick = world.clock()
     world.scheduler.update_schedule("s", expression="0 0 1 1 *")
     world.scheduler.resume_schedule("s")
     world.forget()

@@ -37,7 +37,13 @@ READ = Price(
 )
 STORAGE = Price("DynamoDB, a GB for a month", 0.25, "GB-month", "from memory: not found again", "2026-11")
 SQS = Price("SQS, a request (64 KB)", 0.40 / MILLION, "request", _FACTS, "2026-11")
-INVOCATION = Price("Lambda, an invocation", 0.20 / MILLION, "invocation", "from memory: not found again", "2026-11")
+INVOCATION = Price(
+    "Lambda, an invocation",
+    0.20 / MILLION,
+    "invocation",
+    "AWS whitepaper How AWS Pricing Works, docs.aws.amazon.com/whitepapers",
+    "2026-11",
+)
 GB_SECOND = Price(
     "Lambda, a GB-second (Arm, first 7.5 billion)",
     0.0000133334,

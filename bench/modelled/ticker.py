@@ -3,6 +3,7 @@
 Schedules are cohorts: one that is planned for real, and how many are like it. Invocations side by side go through equal shares of
 the shards, so a few lanes, at different moments, stand for all. In a lane the real sizes hold: pages, groups, batches, messages that
 share a reading of the clock; each with the real ``delay_for``. A lane takes its entries oldest first, as if its shards were one.
+Tables are as warm as at first.
 """
 
 from __future__ import annotations

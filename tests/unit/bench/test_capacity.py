@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from minutehand.model.moment import MINUTE, SECOND
 
 from bench.modelled.assumptions import ASSUMPTIONS, COLD_START, DOUBLING, overhead
+from bench.modelled.counted import World
 from bench.modelled.lateness import Lateness
 from bench.modelled.scenarios import (
     EARLIER,
@@ -90,19 +92,34 @@ def test_a_ticker_takes_as_long_as_its_calls() -> None:
     assert visible.steps == pytest.approx(500)
 
 
-def test_chains_of_dense_schedules_take_their_steps_at_the_same_time_unless_staggered() -> None:
-    def share_of_busiest_minutes(*, staggered: bool) -> float:
-        claims = ticked(sustained(50, length=40 * MINUTE, staggered=staggered), TICKERS).claims
-        minutes: Counter[int] = Counter()
-        for second, fires in claims.items():
-            minutes[second * SECOND // MINUTE] += fires
-        later = sorted(
-            (fires for minute, fires in minutes.items() if minute * MINUTE > TOP + 12 * MINUTE), reverse=True
-        )
-        return sum(later[:6]) / sum(later)
+def busiest(claims: Mapping[int, float], *, after: int) -> float:
+    """The share of claims (by UTC ms) that the busiest fifth of the minutes has, of 30 after some time."""
+    minutes = [0.0] * 30
+    for at, fires in claims.items():
+        place = (at - after) // MINUTE
+        if 0 <= place < len(minutes):
+            minutes[place] += fires
+    return sum(sorted(minutes, reverse=True)[:6]) / sum(minutes)
 
-    assert share_of_busiest_minutes(staggered=False) > 0.99
-    assert share_of_busiest_minutes(staggered=True) < 0.6
+
+@pytest.mark.parametrize(("staggered", "least", "most"), [(False, 0.99, 1.0), (True, 0.2, 0.6)])
+def test_chains_of_dense_schedules_take_their_steps_at_once_unless_staggered(
+    least: float, most: float, *, staggered: bool
+) -> None:
+    claims = ticked(sustained(50, length=50 * MINUTE, staggered=staggered), TICKERS).claims
+    by_time = {second * SECOND: float(fires) for second, fires in claims.items()}
+    assert least <= busiest(by_time, after=TOP + 12 * MINUTE) <= most
+
+
+def test_the_real_ticker_does_so_too() -> None:
+    world = World()
+    world.jobs.job("nothing")(lambda _ctx, _payload: None)
+    began = world.clock()
+    for number in range(6):
+        world.scheduler.create_schedule(f"s-{number}", "nothing", "rate(1 minute)")
+        world.live(9)
+    world.live(50 * 60)
+    assert busiest(world.claims, after=began + 12 * MINUTE) > 0.99
 
 
 # Workers, by hand.
