@@ -1,6 +1,6 @@
 """What an installation on AWS would do under loads that take AWS to try: a model, with the real planning code, of what is not ours.
 
-python -m bench capacity [--quick] [--seed 1]
+python -m bench capacity [--quick] [--seed 1] [--markdown]
 
 Which fires are claimed when, with which delay, in which batches is computed by the code that ships; how DynamoDB, SQS and Lambda behave is
 taken from a table of assumptions, each with its source (``bench/modelled/assumptions.py``). It is a model: it shows what must be
@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from minutehand.model.moment import MINUTE
 
 from bench.modelled.assumptions import ASSUMPTIONS, DISTRIBUTIONS
+from bench.modelled.markdown import page
 from bench.modelled.scenarios import (
     INSTALLED,
     INSTANT,
@@ -63,6 +64,7 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="bench capacity")
     parser.add_argument("--quick", action="store_true", help="twenty minutes instead of an hour")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--markdown", action="store_true", help="print the tables of docs/how-to/size.md as well")
     given = parser.parse_args(arguments)
     rows = []
     for scenario, setting in asked(quick=given.quick):
@@ -81,3 +83,5 @@ def main(arguments: Sequence[str]) -> None:
     ]
     Table("assumptions", assumed + drawn).show()
     Table("capacity, modelled", rows).show()
+    if given.markdown:
+        print(f"\n{page(rows)}")

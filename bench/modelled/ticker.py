@@ -74,6 +74,13 @@ def run_ticker(cohorts: Sequence[Cohort], setting: Setting, *, start: int, end: 
     return visible
 
 
+@dataclass
+class _Capacity:
+    """Of a table: when the next write may begin."""
+
+    free: float = 0.0
+
+
 class _Lane:
     """One invocation a minute, which stands for several."""
 
@@ -93,7 +100,7 @@ class _Lane:
         self._jitter = random.Random(seed)  # the same for all lanes: they are invoked together
         self._apart = number * SECOND / _LANES
         self._end = 0
-        self._free = 0.0  # when the next claim may begin
+        self._runs, self._agenda = _Capacity(), _Capacity()
         self._cohorts = cohorts
         self._weights: dict[tuple[int, int, int], float] = {}  # (due, after, cohort): entries of this lane
         self._heap: list[tuple[int, int, int]] = []
@@ -159,8 +166,9 @@ class _Lane:
         claiming = fires / STATEMENTS * DATABASE_CALL.value / side_by_side
         sending = fires / BATCH * QUEUE_CALL.value / side_by_side + fires * TICK_CPU.value / 1_000
         moving = 2 * entries / WRITES * DATABASE_CALL.value / side_by_side
-        moving = self._at_most(moving, entries * _STEP_WRITES, self._agenda_writes())
-        send_from = self._claim(now + reading, claiming, fires)
+        pace = min(self._setting.pace or self._setting.warm_writes, self._setting.warm_writes)
+        paced = self._setting.pace is not None
+        send_from = self._begin(self._runs, now + reading, fires, pace, paced=paced) + claiming
         self._claimed(send_from, fires)
         for key, step, weight in group:
             frame = self._cohorts[key[2]].frame
@@ -172,28 +180,18 @@ class _Lane:
                 self._put((step.following.due - frame, step.following.after - frame, key[2]), weight)
         batches = entries / READS + fires / STATEMENTS + fires / BATCH + 2 * entries / WRITES + 1
         self._visible.calls += batches * self._stands_for
-        return send_from + sending + moving
+        # each invocation is at one shard at a time, which is one key
+        rate = min(self._setting.warm_writes, self._invocations * PARTITION_WRITES.value)
+        return self._begin(self._agenda, send_from + sending, entries * _STEP_WRITES, rate) + moving
 
-    def _claim(self, now: float, claiming: float, fires: float) -> float:
-        """When the claims are answered: all invocations share a pace, which throttles nothing, or else what the table takes."""
-        pace = min(self._setting.pace or self._setting.warm_writes, self._setting.warm_writes)
-        needed = fires * self._invocations / pace * SECOND
-        begin = max(now, self._free)
-        if self._setting.pace is None:
-            self._visible.throttled += fires * min((begin - now) / max(needed, 1e-9), 1) * self._stands_for
-        self._free = begin + needed
-        return begin + claiming
-
-    def _agenda_writes(self) -> float:
-        """Writes a second to the agenda by all invocations: each is at one shard at a time, which is one key."""
-        return min(self._setting.warm_writes, self._invocations * PARTITION_WRITES.value)
-
-    def _at_most(self, ms: float, writes: float, rate: float) -> float:
-        """As long as so many writes take at that rate, which all invocations share; what has to wait counts as throttled."""
+    def _begin(self, on: _Capacity, now: float, writes: float, rate: float, *, paced: bool = False) -> float:
+        """When such writes may begin, at a rate that all invocations share; what has to wait counts as throttled unless paced."""
         needed = writes * self._invocations / rate * SECOND
-        if needed > ms:
-            self._visible.throttled += writes * (1 - ms / needed) * self._stands_for
-        return max(ms, needed)
+        begin = max(now, on.free)
+        if not paced:
+            self._visible.throttled += writes * min((begin - now) / needed, 1) * self._stands_for if needed else 0
+        on.free = begin + needed
+        return begin
 
     def _claimed(self, at: float, fires: float) -> None:
         self._visible.claims[int(at) // SECOND] += fires * self._stands_for  # type: ignore[assignment]
