@@ -124,8 +124,8 @@ MUTANTS = (
     Mutant(
         "a refused lease of a batch begins",
         "flow/together.py",
-        "elif moved is None or moved.run is None or not moved.applied:",
-        "elif moved is None or moved.run is None:",
+        "elif moved is None or not moved.applied:",
+        "elif moved is None:",
     ),
     Mutant(
         "no order for the next attempt",

@@ -43,7 +43,7 @@ def _proof_seeds() -> range:
 
 @pytest.mark.parametrize(("name", "faults"), [("calm", CALM), ("rough", ROUGH), ("wild", WILD)])
 def test_no_history_breaks_a_promise(name: str, faults: Faults) -> None:
-    totals = many(range(20), faults)
+    totals = many(range(8), faults)
     print(name, dict(totals))  # noqa: T201 (what a failing history is repeated with)
     assert totals["starts"] > 200
 
