@@ -189,7 +189,10 @@ def main() -> None:
     folder = FOLDER / RELEASE
     folder.mkdir(parents=True, exist_ok=True)
     for name, items in written().items():
-        (folder / f"{name}.json").write_text(json.dumps(items, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+        text = json.dumps(items, indent=1, sort_keys=True, ensure_ascii=False)
+        (folder / f"{name}.json").write_text(
+            text.replace(f"{FOLDER.parents[2]}/", "") + "\n"
+        )  # no path of this machine
 
 
 if __name__ == "__main__":
