@@ -33,6 +33,7 @@ class History:
     """One seed, one history."""
 
     expressions: tuple[str, ...] = EXPRESSIONS
+    busy = BUSY
     between: tuple[int, ...] = (0, 1, 10, 60)  # seconds between two acts of owners
     at_hand = 3  # messages that a worker takes at once
     crew = 6  # workers at a time
@@ -54,10 +55,10 @@ class History:
         """The whole of it; what does not hold."""
         stage = self.stage
         try:
-            self._live(NOON + BUSY)
+            self._live(NOON + self.busy)
             self.rest()
-            self._live(NOON + BUSY + QUIET)
-            return self.seen.violations(NOON + BUSY + QUIET - 15 * MINUTE, self.faults.skew)
+            self._live(NOON + self.busy + QUIET)
+            return self.seen.violations(NOON + self.busy + QUIET - 15 * MINUTE, self.faults.skew)
         finally:
             stage.close()
 
@@ -96,7 +97,7 @@ class History:
     def _arrivals(self, quiet: bool) -> None:
         stage = self.stage
         if stage.now >= self.next_tick:
-            self.next_tick += TICK
+            self.next_tick += 2 * TICK if quiet else TICK  # in quiet, half of them will do
             if not stage.strikes("missed tick", stage.faults.missed):
                 stage.process("ticker", self._tick)
             if stage.strikes("doubled tick", stage.faults.doubled):

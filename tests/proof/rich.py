@@ -18,13 +18,13 @@ from minutehand.model.run import RunState
 from minutehand.model.schedule import ScheduleState
 
 from tests.proof.checker import Observed, Start, Stop, violations
-from tests.proof.history import BUSY, EXPRESSIONS, History
+from tests.proof.history import EXPRESSIONS, History
 from tests.proof.stage import Faults, Process
 from tests.unit.flow.world import NOON
 
 JOBS = {"a": "work", "b": "steps", "once": "once", "c": "sliced", "d": "frail"}  # by the name of the schedule
 NEVER = "0 0 1 1 *"  # what everything is changed to when the history comes to rest
-SETTLED = NOON + BUSY + 5 * MINUTE  # what is due until then is judged
+SETTLED = 5 * MINUTE  # after the busy time: what is due until then is judged
 REST = 75 * MINUTE  # afterwards: late messages, stalls, leases and the auditor's patience are over
 AUDITS = (10, 25, 40, 55)  # minutes of the rest
 SLICES = 3
@@ -53,14 +53,14 @@ class Rich(History):
     def run(self) -> list[str]:
         stage = self.stage
         try:
-            self._live(NOON + BUSY)
+            self._live(NOON + self.busy)
             self.rest()
             self.going = False
             stage.process("owner", self._come_to_rest)
             for minutes in AUDITS:
-                self._live(NOON + BUSY + minutes * MINUTE)
+                self._live(NOON + self.busy + minutes * MINUTE)
                 stage.process("auditor", lambda process: audit(process.services, clock=process.clock))
-            self._live(NOON + BUSY + REST)
+            self._live(NOON + self.busy + REST)
             return self._violations()
         finally:
             stage.close()
@@ -204,7 +204,7 @@ class Rich(History):
     def _violations(self) -> list[str]:
         seen, observed = self.seen, self.observed
         observed.excused |= {str(lease.ref) for lease, _, _ in seen.stolen()}
-        found = violations(observed, self.stage.memory, SETTLED)
+        found = violations(observed, self.stage.memory, NOON + self.busy + SETTLED)
         found += seen._doubles(self.faults.skew)
         found += [f"early: {lease.ref} by {ms} ms" for lease, ms in seen.ahead() if ms > self.faults.skew]
         found += self._after_stop()
@@ -225,6 +225,13 @@ class Rich(History):
             and lease.at > at
             and self.calls_of.get(str(lease.ref), (0, asked if lease.ref.is_fire else self.stage.calls))[1] <= asked
         ]
+
+
+class Brief(Rich):
+    """The same in five minutes."""
+
+    busy = 5 * MINUTE
+    between = (1, 5, 20, 40)
 
 
 ACTS: dict[str, Callable[[Rich, Scheduler, str], None]] = {

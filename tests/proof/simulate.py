@@ -20,13 +20,13 @@ from pathlib import Path
 
 from tests.proof.dense import Dense
 from tests.proof.history import FAR, History
-from tests.proof.rich import Rich
+from tests.proof.rich import Brief, Rich
 from tests.proof.shrink import about, shrink
 from tests.proof.stage import CALM, HOSTILE, ROUGH, WILD, Faults
 from tests.unit.backfill.test_interleaving import Filling
 from tests.unit.flow.test_overlap_histories import Exclusive
 
-KINDS: tuple[type[History], ...] = (*(Rich, Exclusive, Rich, Filling, History) * 4, Dense)
+KINDS: tuple[type[History], ...] = (*(Rich, Brief, Exclusive, Brief, Filling, History, Brief) * 3, Dense)
 CLASSES: tuple[Faults, ...] = (
     HOSTILE,
     ROUGH,
