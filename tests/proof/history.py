@@ -97,7 +97,7 @@ class History:
     def _arrivals(self, quiet: bool) -> None:
         stage = self.stage
         if stage.now >= self.next_tick:
-            self.next_tick += 2 * TICK if quiet else TICK  # in quiet, half of them will do
+            self.next_tick += TICK
             if not stage.strikes("missed tick", stage.faults.missed):
                 stage.process("ticker", self._tick)
             if stage.strikes("doubled tick", stage.faults.doubled):

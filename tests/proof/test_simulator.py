@@ -21,7 +21,8 @@ FRESH = tuple(int(time.time()) + number for number in range(3))
 def test_a_history_breaks_no_promise(seed: int) -> None:
     found = simulate.play(seed)
     assert found.violations == [], f"python -m tests.proof.simulate --only {seed}"
-    assert found.executions > 10
+    assert found.executions > 0
+    assert found.calls > 100
 
 
 def test_a_seed_is_a_history_with_everything_in_it() -> None:

@@ -195,8 +195,11 @@ def _runs_of(head: Head, services: Services, clock: Clock, window: int, report: 
         if revision is None:
             return
         now = clock()
-        after, upto = max(revision.active_from, now - window), now - GRACE
-        runs = {run.ref: run for run in services.ledger.window(head.owner, after=after, upto=upto)}
+        upto = now - GRACE
+        runs = {run.ref: run for run in services.ledger.window(head.owner, after=now - window, upto=upto)}
+        after = max(
+            revision.active_from, now - window
+        )  # from then on its fires; the runs of older revisions must end as well
         due = _recomputed(revision, after, upto)
         report.unclaimed += _claim_missing(revision, due, after, runs, services, clock)
         report.moved += _moved(revision, due, runs.values())

@@ -144,17 +144,18 @@ def finish(kept: Kept, services: Services, clock: Clock) -> bool:
     return done is not None
 
 
-def advance(under_way: Going, lane: Lane, *, rounds: int, again: bool = False) -> Lane:
+def advance(under_way: Going, lane: Lane, *, rounds: int, looked: int | None = None) -> Lane:
     """Move a lane to its next run, past at most ``rounds`` places; the lane as it is then.
 
-    A run that is under way keeps it where it is; ``again``: one that has been waiting for long is sent again, its message may be lost.
+    A run that is under way keeps it where it is. ``looked`` is when the ticker looked before (UTC ms): one that has been waiting for
+    long is sent again, because its message may be lost.
     """
     for _ in range(0 if lane.over else rounds):
         passed = False
         if lane.is_open:
             what, run = _deal_with(under_way, lane)
             if what is AtFire.AWAIT:
-                _send_again(under_way, run, again=again)
+                _send_again(under_way, run, looked)
                 return lane
             passed = what is AtFire.LEAVE
             lane = lane.counted(None if passed else run)
@@ -219,12 +220,15 @@ def _send(run: Run, revision: Revision, under_way: Going) -> None:
         )
 
 
-def _send_again(under_way: Going, run: Run | None, *, again: bool) -> None:
-    """Send a run that has been waiting for 1, 2, 4, 8 … minutes: behind a busy queue that makes few duplicates."""
-    if not again or run is None or run.state is not RunState.QUEUED:
+def _send_again(under_way: Going, run: Run | None, looked: int | None) -> None:
+    """Send a run that has been waiting for 1, 2, 4, 8 … minutes: behind a busy queue that makes few duplicates.
+
+    What counts is that one of these has passed since the last look: ticks may be missed.
+    """
+    if looked is None or run is None or run.state is not RunState.QUEUED:
         return
-    minutes = (under_way.clock() - run.created_at) // MINUTE
-    if minutes > 0 and minutes & (minutes - 1) == 0:
+    before, now = (max(at - run.created_at, 0) // MINUTE for at in (looked, under_way.clock()))
+    if before.bit_length() < now.bit_length():
         _send(run, under_way.revision(run.defined_by or run.revision), under_way)
 
 

@@ -52,7 +52,7 @@ def piece(entry: Entry, services: Services, clock: Clock, trace: str | None, res
         about_to_go_on = kept.backfill.state is BackfillState.PAUSED and clock() - entry.created_at <= ORPHAN_PATIENCE
         return not about_to_go_on
     if stands is Standing.GOES and head is not None:
-        _go_on(kept, Going(kept.backfill, head.revision, services, clock, trace))
+        _go_on(kept, Going(kept.backfill, head.revision, services, clock, trace), looked=entry.due - LOOKAHEAD - MINUTE)
     return _put_next(entry, services, clock)
 
 
@@ -70,15 +70,15 @@ def _finish_stop(backfill: Backfill, services: Services, clock: Clock) -> None:
         forget_lanes(backfill, services, expires=(backfill.ended_at or clock()) + services.retention)
 
 
-def _go_on(kept: Kept, under_way: Going) -> None:
-    """Move the lanes that nobody has moved for a while, as far as the budget goes."""
+def _go_on(kept: Kept, under_way: Going, *, looked: int) -> None:
+    """Move the lanes that nobody has moved for a while, as far as the budget goes. ``looked``: when this was done before, or earlier."""
     clock = under_way.clock
     until = clock() + BUDGET
     for lane in lanes_of(kept.backfill, under_way.services):
         if clock() >= until:
             return
         if not lane.over and lane.moved_at <= clock() - STILL:
-            advance(under_way, lane, rounds=_ROUNDS, again=True)
+            advance(under_way, lane, rounds=_ROUNDS, looked=looked)
     finish(kept, under_way.services, clock)
 
 

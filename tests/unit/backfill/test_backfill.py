@@ -380,3 +380,19 @@ def test_a_schedule_that_never_was_has_none(scene: World) -> None:
     with pytest.raises(NotFound, match="never"):
         scene.scheduler.backfill("never", at(-60), at(0))
     assert scene.scheduler.list_backfills("never") == []
+
+
+def test_a_lost_message_is_sent_again_however_few_ticks_come(scene: Scene) -> None:
+    """Found by the simulator: sent again was at the first, second, fourth … minute, and the ticks came at none of them."""
+    scene.idle()
+    started = scene.scheduler.backfill("s", at(0), at(600), concurrency=1, **whole())
+    (lost,) = scene.of(started)
+    assert scene.services.work.receive(most=10, wait=0, visibility=1_200), "and whoever had it is never heard of again"
+    scene.wait(190)
+    scene.tick()
+    assert [message.run for message in scene.memory.messages()].count(lost.ref) == 2
+    for _ in range(3):
+        scene.wait(60)
+        scene.tick()
+    copies = [message.run for message in scene.memory.messages()].count(lost.ref)
+    assert copies <= 4, "at four minutes, at five perhaps, not again before eight"

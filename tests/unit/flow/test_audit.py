@@ -193,6 +193,7 @@ def test_entries_that_nobody_needs_are_removed() -> None:
 def test_the_last_entry_of_a_revision_that_still_has_fires_to_claim_stays() -> None:
     world = minutely()
     world.wait(3_600)
+    world.work()
     world.scheduler.update_schedule("s", expression="0 18 * * *")
     quiet(world)
     assert len(world.entries(EntryKind.CHAIN)) == 2
@@ -223,6 +224,20 @@ def test_a_run_whose_message_was_lost_is_sent_again() -> None:
     assert world.audit().resent >= 1
     world.work()
     assert 60 in world.began()
+
+
+def test_a_run_of_an_older_revision_whose_message_was_lost_is_sent_again() -> None:
+    """Found by the simulator: a change of the schedule hid it from the auditor's recent past, and a week may pass until the next look."""
+    world = minutely()
+    world.tick()
+    lose_messages(world)
+    world.wait(70)
+    world.scheduler.update_schedule("s", expression="0 0 1 1 *")
+    world.wait(GRACE // SECOND)
+    assert world.audit().resent == 1
+    world.work()
+    assert world.run(60).state is RunState.SUCCEEDED
+    quiet(world)
 
 
 def test_a_run_that_waits_for_less_than_the_grace_is_left_alone() -> None:
