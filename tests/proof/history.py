@@ -34,6 +34,7 @@ class History:
 
     expressions: tuple[str, ...] = EXPRESSIONS
     busy = BUSY
+    quiet = QUIET
     between: tuple[int, ...] = (0, 1, 10, 60)  # seconds between two acts of owners
     at_hand = 3  # messages that a worker takes at once
     crew = 6  # workers at a time
@@ -57,8 +58,8 @@ class History:
         try:
             self._live(NOON + self.busy)
             self.rest()
-            self._live(NOON + self.busy + QUIET)
-            return self.seen.violations(NOON + self.busy + QUIET - 15 * MINUTE, self.faults.skew)
+            self._live(NOON + self.busy + self.quiet)
+            return self.seen.violations(NOON + self.busy + self.quiet - 15 * MINUTE, self.faults.skew)
         finally:
             stage.close()
 

@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from minutehand.model.moment import HOUR
+
 from tests.proof.dense import Dense
 from tests.proof.history import FAR, History
 from tests.proof.rich import Brief, Rich
@@ -26,7 +28,14 @@ from tests.proof.stage import CALM, HOSTILE, ROUGH, WILD, Faults
 from tests.unit.backfill.test_interleaving import Filling
 from tests.unit.flow.test_overlap_histories import Exclusive
 
-KINDS: tuple[type[History], ...] = (*(Rich, Brief, Exclusive, Brief, Filling, History, Brief) * 3, Dense)
+
+class Patient(Filling):
+    """Backfills under hostile faults: each message that comes twenty minutes late holds its lane up."""
+
+    quiet = 2 * HOUR
+
+
+KINDS: tuple[type[History], ...] = (*(Rich, Brief, Exclusive, Brief, Patient, History, Brief) * 3, Dense)
 CLASSES: tuple[Faults, ...] = (
     HOSTILE,
     ROUGH,
