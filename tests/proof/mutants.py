@@ -52,7 +52,7 @@ MUTANTS = (
     # The lease: drop any one clause.
     Mutant("lease of any revision", "runs/transitions.py", _LEASE, _LEASE.replace("same_revision(revision), ", "")),
     Mutant("lease before its time", "runs/transitions.py", _LEASE, _LEASE.replace("due(now), ", "")),
-    Mutant("lease of a cancelled run", "runs/transitions.py", _LEASE, _LEASE.replace("not_cancelled(), ", "")),
+    Mutant("lease of a cancelled run", "runs/transitions.py", _LEASE, _LEASE.replace("not_cancelled(), ", ""), WORKERS),
     Mutant(
         "lease beyond the last attempt",
         "runs/transitions.py",
@@ -73,6 +73,7 @@ MUTANTS = (
         "runs/transitions.py",
         "either(ready(), abandoned(now)) if steal else ready()",
         "either(ready(), abandoned(now))",
+        WORKERS,
     ),
     Mutant(
         "a batch leases what others had",

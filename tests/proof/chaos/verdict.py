@@ -107,7 +107,8 @@ def _lost(evidence: Evidence, accepted: Accepted, runs: Mapping[str, Run], upto:
     """Fires of schedules that nobody changed and one-offs that nobody cancelled, without a start that anybody saw."""
     until = datetime.fromtimestamp(upto, UTC)
     expected = {run_id for schedule in accepted.steady for run_id in schedule.expected(until)}
-    expected |= set(accepted.submitted) - {cancelled.run.id for cancelled in accepted.cancelled}
+    submitted = {run_id for run_id, due in accepted.submitted.items() if due <= upto}
+    expected |= submitted - {cancelled.run.id for cancelled in accepted.cancelled}
     for run_id in expected - set(evidence.starts):
         run = runs.get(run_id)
         if (
