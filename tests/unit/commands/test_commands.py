@@ -157,10 +157,12 @@ from tests.unit.commands.test_commands import perform, stage_of
 stage_of(perform).run("command", "echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; sleep 300 & sleep 300 | cat")
 """
     worker = subprocess.Popen([sys.executable, "-c", program])
-    assert until((tmp_path / "pid").exists, 20)
-    assert len(living(leader(tmp_path))) >= 3
-    worker.kill()
-    worker.wait()
+    try:
+        assert until((tmp_path / "pid").exists, 20)
+        assert until(lambda: len(living(leader(tmp_path))) >= 3, 5), "the shell, its two sleeps, its cat"
+    finally:
+        worker.kill()
+        worker.wait()
     assert until(lambda: not living(leader(tmp_path)), 5)
 
 
