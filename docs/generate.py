@@ -179,7 +179,7 @@ def _appliers() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for place in sorted(_PACKAGE.rglob("*.py")):
         part = place.relative_to(_PACKAGE)
-        if part.parts[0] in ("runs", "testing"):
+        if part.parts[0] == "testing":
             continue
         for node in ast.walk(ast.parse(place.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module == transitions.__name__:

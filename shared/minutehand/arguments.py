@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,6 +11,7 @@ from minutehand.errors import InvalidInput
 from minutehand.model.moment import DAY, SECOND, to_ms
 from minutehand.model.names import is_text
 from minutehand.model.payload import json_text, size
+from minutehand.schedule import Rule
 
 MAX_PAYLOAD = 256 * 1024  # bytes of JSON in UTF-8
 MAX_DESCRIPTION = 1_000  # characters
@@ -37,6 +38,17 @@ def payload_text(payload: Any) -> str:
             f"keep it within {MAX_PAYLOAD:,}, or store it and pass its address",
         )
     return text
+
+
+def rule_of(expression: str | Sequence[str] | Rule, timezone: str | None) -> Rule:
+    """A rule from what a user gives; a Rule has its own time zone."""
+    if not isinstance(expression, Rule):
+        return Rule.of(expression, timezone="UTC" if timezone is None else timezone)
+    if timezone is not None:
+        raise InvalidInput(
+            "timezone", timezone, "was given beside a Rule, which has its own", "pass Rule(timezone=...)"
+        )
+    return expression
 
 
 def due_time(run_at: datetime | None, delay: float | timedelta | None, now: int) -> int:

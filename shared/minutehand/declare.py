@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar, Unpack
 
-from minutehand.arguments import MAX_DESCRIPTION, checked_tags, checked_text, payload_text
-from minutehand.errors import ExpressionError, InvalidInput, JobError
+from minutehand.arguments import MAX_DESCRIPTION, checked_tags, checked_text, payload_text, rule_of
+from minutehand.errors import InvalidInput, JobError
 from minutehand.jobs import Registry, default_registry, place_of
 from minutehand.model.declaration import Declaration
 from minutehand.model.names import check_name
@@ -104,7 +104,7 @@ def declaration(
         function=function,
         name=None if name is None else check_name(name),
         job=None if job is None else check_name(job, "job"),
-        rule=_rule(expression, timezone),
+        rule=rule_of(expression, timezone),
         payload=payload_text(payload),
         description=checked_text("description", description, MAX_DESCRIPTION),
         tags=checked_tags(tags or {}),
@@ -136,21 +136,8 @@ def about(place: str) -> Iterator[None]:
     """Refusals from within say where they are about."""
     try:
         yield
-    except ExpressionError as error:
-        field = f"{place}: {error.field}"
-        raise ExpressionError(field, error.value, error.problem, error.remedy, position=error.position) from None
     except InvalidInput as error:
-        raise InvalidInput(f"{place}: {error.field}", error.value, error.problem, error.remedy) from None
-
-
-def _rule(expression: Any, timezone: str | None) -> Rule:
-    if not isinstance(expression, Rule):
-        return Rule.of(expression, timezone="UTC" if timezone is None else timezone)
-    if timezone is not None:
-        raise InvalidInput(
-            "timezone", timezone, "was given beside a Rule, which has its own", "pass Rule(timezone=...)"
-        )
-    return expression
+        raise error.about(f"{place}: {error.field}") from None
 
 
 def _paused(paused: object) -> bool | None:

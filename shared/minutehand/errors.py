@@ -23,6 +23,10 @@ class InvalidInput(MinutehandError, ValueError):
         super().__init__(f"{field}={shorten(value)}: {problem}; {remedy}")
         self.field, self.value, self.problem, self.remedy = field, value, problem, remedy
 
+    def about(self, field: str) -> InvalidInput:
+        """The same refusal as one of another field: where the value stands in what the user wrote."""
+        return InvalidInput(field, self.value, self.problem, self.remedy)
+
 
 class ExpressionError(InvalidInput):
     """A schedule expression or its time zone cannot be used.
@@ -33,6 +37,10 @@ class ExpressionError(InvalidInput):
     def __init__(self, field: str, value: object, problem: str, remedy: str, *, position: int | None = None) -> None:
         super().__init__(field, value, problem, remedy)
         self.position = position
+
+    def about(self, field: str) -> ExpressionError:
+        """As of every refusal."""
+        return ExpressionError(field, self.value, self.problem, self.remedy, position=self.position)
 
 
 class NotFound(MinutehandError, LookupError):

@@ -64,7 +64,16 @@ class Process(Hook):
         self._parted: tuple[str, int] = ("", 0)  # the service that it cannot reach, until when (UTC ms)
 
     def clock(self) -> int:
+        thread: Any = getattr(_current, "thread", None)
+        if thread is not None:
+            thread.looked = self.stage.now
         return self.stage.now + self.skew
+
+    @property
+    def looked(self) -> int:
+        """UTC ms at which the present thread last looked at its clock: what it writes now, it may have decided then, and stalled."""
+        thread: Any = getattr(_current, "thread", None)
+        return self.stage.now if thread is None else thread.looked
 
     def wait(self, seconds: float) -> None:
         """Sleep, as far as this process's clock can tell."""
@@ -125,6 +134,7 @@ class _Thread:
     def __init__(self, process: Process, body: Callable[[], object]) -> None:
         self.process, self._body = process, body
         self.wakes = 0
+        self.looked = process.stage.now  # UTC ms
         self._mine, self._back = threading.Lock(), threading.Lock()
         self._mine.acquire()
         self._back.acquire()

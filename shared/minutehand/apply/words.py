@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from minutehand.declare import declaration
-from minutehand.errors import ExpressionError, InvalidInput
+from minutehand.errors import InvalidInput
 from minutehand.model.declaration import Declaration
 from minutehand.model.moment import from_ms
 from minutehand.model.options import Options
@@ -137,9 +137,5 @@ def _below(path: str) -> Iterator[None]:
     """Refusals from within are about words below ``path``."""
     try:
         yield
-    except ExpressionError as error:
-        field = f"{path}.{error.field}"
-        raise ExpressionError(field, error.value, error.problem, error.remedy, position=error.position) from None
     except InvalidInput as error:
-        field = f"{path}.{error.field}".removesuffix(".")
-        raise InvalidInput(field, error.value, error.problem, error.remedy) from None
+        raise error.about(f"{path}.{error.field}".removesuffix(".")) from None

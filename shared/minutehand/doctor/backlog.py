@@ -7,7 +7,6 @@ from datetime import timedelta
 
 from minutehand.doctor.findings import Finding, ok, warn
 from minutehand.doctor.patient import Patient
-from minutehand.model.moment import from_ms
 
 _FULL = 100_000  # messages in flight: at about 120,000 SQS gives no more, without saying so
 _MANY = 1_000  # messages that wait for a worker
@@ -56,19 +55,7 @@ def _work(patient: Patient, suffix: str, attributes: Mapping[str, str]) -> Findi
 
 def _age(patient: Patient, name: str) -> str:
     """How long the oldest message waits, if CloudWatch knows."""
-    now = from_ms(patient.clock())
-    answer = patient.probe.call(
-        "cloudwatch",
-        "get_metric_statistics",
-        Namespace="AWS/SQS",
-        MetricName="ApproximateAgeOfOldestMessage",
-        Dimensions=[{"Name": "QueueName", "Value": name}],
-        StartTime=now - _METRIC,
-        EndTime=now,
-        Period=60,
-        Statistics=["Maximum"],
-    )
-    points = sorted(answer.data.get("Datapoints", []), key=lambda point: point["Timestamp"])
+    points = patient.probe.metric("AWS/SQS", "ApproximateAgeOfOldestMessage", ("QueueName", name), "Maximum", _METRIC)
     return f", the oldest for {points[-1]['Maximum']:.0f} s" if points and points[-1]["Maximum"] >= _OLD else ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from datetime import timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
 from minutehand.flow.ports import Clock
-from minutehand.model.moment import SECOND, to_ms
+from minutehand.model.moment import SECOND, from_ms, to_ms
 from minutehand.settings import Settings
 
 _PATIENT = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 2})
@@ -102,6 +103,24 @@ class Probe:
             return Answer(action=action, code=UNREACHABLE, text=str(problem))
         self._note_date(before, data)
         return Answer(action=action, data=data)
+
+    def metric(
+        self, namespace: str, name: str, dimension: tuple[str, str], statistic: str, window: timedelta
+    ) -> list[dict[str, Any]]:
+        """The datapoints of a metric in the last ``window``, a minute each, oldest first; none if CloudWatch does not answer."""
+        now = from_ms(self.clock())
+        answer = self.call(
+            "cloudwatch",
+            "get_metric_statistics",
+            Namespace=namespace,
+            MetricName=name,
+            Dimensions=[{"Name": dimension[0], "Value": dimension[1]}],
+            StartTime=now - window,
+            EndTime=now,
+            Period=60,
+            Statistics=[statistic],
+        )
+        return sorted(answer.data.get("Datapoints", []), key=lambda point: point["Timestamp"])
 
     @property
     def region(self) -> str:

@@ -97,20 +97,9 @@ def _signs(patient: Patient, seen: _Agenda) -> str:
     """What else shows that it lives: a lock that is held, the metric of the function."""
     if seen.locked:
         return f"; a ticker is at work on {seen.locked} of {patient.shards} shards"
-    now = from_ms(patient.clock())
-    answer = patient.probe.call(
-        "cloudwatch",
-        "get_metric_statistics",
-        Namespace="Minutehand",
-        MetricName="Ticks",
-        Dimensions=[{"Name": "service", "Value": f"{patient.settings.prefix}-ticker"}],
-        StartTime=now - _METRIC,
-        EndTime=now,
-        Period=60,
-        Statistics=["Sum"],
-    )
-    latest = max((point["Timestamp"] for point in answer.data.get("Datapoints", [])), default=None)
-    return "" if latest is None else f"; the function's last tick was in the minute of {latest:%H:%M}Z"
+    ticker = ("service", f"{patient.settings.prefix}-ticker")
+    points = patient.probe.metric("Minutehand", "Ticks", ticker, "Sum", _METRIC)
+    return f"; the function's last tick was in the minute of {points[-1]['Timestamp']:%H:%M}Z" if points else ""
 
 
 def quarantined(patient: Patient) -> Iterator[Finding]:

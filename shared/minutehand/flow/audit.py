@@ -17,6 +17,7 @@ from itertools import islice
 
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.flow.claim import Order, materialise
+from minutehand.flow.current import find_revision
 from minutehand.flow.freeze import freeze_of
 from minutehand.flow.gaps import record
 from minutehand.flow.pauses import resume_entry
@@ -168,13 +169,7 @@ def _reached(revision: Revision, services: Services) -> int:
 
 
 def _open_revision(head: Head, services: Services) -> Revision | None:
-    key = (head.owner, head.revision)
-    answer = services.schedules.revisions([key])
-    if key in answer.unanswered:
-        raise Unavailable(f"revision {head.revision} of {head.owner} could not be read")
-    if key in answer.broken:
-        raise answer.broken[key]
-    revision = answer.found.get(key)
+    revision = find_revision(head.owner, head.revision, services)
     return revision if revision is not None and revision.active_until is None else None
 
 

@@ -13,18 +13,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from minutehand.errors import Conflict, InvalidInput, MinutehandError, NotFound, Unavailable
-from minutehand.flow.backfill_lanes import ROUNDS, Going, advance, finish, going, one_revision
+from minutehand.flow.backfill_lanes import ROUNDS, Going, advance, finish, going
 from minutehand.flow.backfill_piece import first_entry
 from minutehand.flow.backfill_records import Kept, lanes_of, moved_to, read_backfill, write_backfill
 from minutehand.flow.backfill_stop import take_back
+from minutehand.flow.current import check_seen, must_exist, revision_of
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.remember import Token, note, noted
-from minutehand.flow.seen import check_seen
 from minutehand.flow.submit import ORPHAN_PATIENCE
 from minutehand.model.entry import Entry
 from minutehand.model.moment import from_ms
 from minutehand.model.run import Run
-from minutehand.model.schedule import ClosedBy, Head, Revision, ScheduleState
+from minutehand.model.schedule import ClosedBy, Head, Revision
 from minutehand.runs.backfill import ENDED, MARGIN, Backfill, BackfillOrder, BackfillState, is_free
 from minutehand.runs.stretches import one_definition, own_definitions, survey
 from minutehand.schedule import fires
@@ -62,11 +62,7 @@ def plan(
     expected: int | None = None,
 ) -> Going:
     """The backfill as it would be started. Reads only. Raises NotFound, InvalidInput, Conflict, Unavailable."""
-    now, head = clock(), services.schedules.head(tenant, name)
-    if head is None or head.state is ScheduleState.DELETED:
-        raise NotFound(
-            f"name={name!r}: tenant {tenant!r} has no schedule of that name; list_schedules() shows those it has"
-        )
+    now, head = clock(), must_exist(tenant, name, services.schedules.head(tenant, name))
     check_seen(head, expected)
     oldest = now - services.retention + MARGIN
     if wish.start < oldest and not wish.allow_repeat:
@@ -101,10 +97,12 @@ def _surveyed(backfill: Backfill, head: Head, services: Services, clock: Clock, 
     """With the stretches of its interval and what is due in them."""
     after, upto = backfill.start - 1, backfill.end - 1
     if current:
-        revisions = [one_revision(backfill.owner, head.revision, services)]
+        revisions = [revision_of(head, services)]
         parts = one_definition(revisions[0], after, upto)
     else:
         revisions = list(_history(head, after, services))[::-1]
+        if not revisions:
+            raise Conflict(f"name={head.name!r}: it was deleted meanwhile; nothing is filled")
         parts = own_definitions(revisions, after, upto)
     known = Going(backfill, head.revision, services, clock, revisions={r.number: r for r in revisions})
     kept, total, first, last = survey(parts, known.table)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from minutehand.errors import NotFound, Unavailable
+from minutehand.errors import Unavailable
 from minutehand.flow.backfill_records import (
     Kept,
     lanes_of,
@@ -21,6 +21,7 @@ from minutehand.flow.backfill_records import (
     read_lane,
     write_lane,
 )
+from minutehand.flow.current import read_revision
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.publish import fire_message, publish
@@ -73,7 +74,7 @@ class Going:
     def revision(self, number: int) -> Revision:
         """A revision of the schedule. Raises Unavailable, NotFound, and what makes it unreadable."""
         if number not in self.revisions:
-            self.revisions[number] = one_revision(self.backfill.owner, number, self.services)
+            self.revisions[number] = read_revision(self.backfill.owner, number, self.services)
         return self.revisions[number]
 
     def table(self, stretch: Stretch) -> Timetable:
@@ -83,19 +84,6 @@ class Going:
 
     def is_too_old(self, fire: int) -> bool:
         return self.floor is not None and fire < self.floor
-
-
-def one_revision(owner: str, number: int, services: Services) -> Revision:
-    """One revision, read strongly. Raises Unavailable, NotFound, and what makes it unreadable."""
-    key = (owner, number)
-    answer = services.schedules.revisions([key])
-    if key in answer.unanswered:
-        raise Unavailable(f"revision {number} of {owner!r} could not be read; try again")
-    if key in answer.broken:
-        raise answer.broken[key]
-    if key not in answer.found:
-        raise NotFound(f"revision {number} of {owner!r} is missing; run the auditor")
-    return answer.found[key]
 
 
 def going(backfill: Backfill, services: Services, clock: Clock, trace: str | None = None) -> Going | None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from minutehand.errors import Conflict, NotFound
-from minutehand.flow.create import RACES, read_revision
+from minutehand.errors import Conflict
+from minutehand.flow.create import RACES
+from minutehand.flow.current import check_seen, must_exist, revision_of
 from minutehand.flow.pauses import resume_entry
 from minutehand.flow.ports import Clock, Record, Services
 from minutehand.flow.remember import Done, Token, finish, recall
-from minutehand.flow.seen import check_seen
 from minutehand.flow.sweep import sweep
 from minutehand.model.schedule import Change, ClosedBy, Head, Revision, ScheduleState
 
@@ -80,12 +80,9 @@ def _close(
         if memory.first is not None:
             finish(memory.first, services, clock)
             return memory.first.head
-        if head is None or (head.state is ScheduleState.DELETED and stop.state is not ScheduleState.DELETED):
-            raise NotFound(
-                f"name={name!r}: tenant {tenant!r} has no schedule of that name; list_schedules() shows those it has"
-            )
+        head = must_exist(tenant, name, head, deleted=stop.state is ScheduleState.DELETED)
         check_seen(head, expected)
-        revision = read_revision(services, head)
+        revision = revision_of(head, services)
         closed = _closed(revision, stop.by, clock())
         done = stop.done(head, clock(), changed=closed != revision)
         if _write(done, head.version, revision, closed, memory.record(done), services):

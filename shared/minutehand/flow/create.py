@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from minutehand.errors import AlreadyExists, Conflict, MinutehandError, NotFound, Unavailable
+from minutehand.errors import AlreadyExists, Conflict, MinutehandError
+from minutehand.flow.current import check_seen, must_exist, revision_of
 from minutehand.flow.handle import handle
 from minutehand.flow.pauses import Begin, resumed
 from minutehand.flow.ports import Clock, Record, Services
 from minutehand.flow.remember import Done, Token, finish, recall
-from minutehand.flow.seen import check_seen
 from minutehand.flow.steps import LOOKAHEAD, first_entry
 from minutehand.flow.sweep import sweep
 from minutehand.model.entry import Entry
@@ -115,11 +115,7 @@ def resume(
 
 
 def _must_exist(tenant: str, name: str, expected: int | None, head: Head | None) -> None:
-    if head is None or head.state is ScheduleState.DELETED:
-        raise NotFound(
-            f"name={name!r}: tenant {tenant!r} has no schedule of that name; list_schedules() shows those it has"
-        )
-    check_seen(head, expected)
+    check_seen(must_exist(tenant, name, head), expected)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +186,7 @@ def _write(plan: _Plan, head: Head | None, token: Record | None, services: Servi
 def _plan(
     tenant: str, name: str, wish: Wish, head: Head | None, services: Services, now: int, *, resuming: int | None
 ) -> _Plan:
-    previous = read_revision(services, head) if head is not None else None
+    previous = revision_of(head, services) if head is not None else None
     kept = head if head is not None and head.state is not ScheduleState.DELETED else None
     present = previous.definition if previous is not None and kept is not None else None
     definition = settled(wish.definition(present), present)
@@ -273,19 +269,6 @@ def _labelled(wish: Wish, head: Head) -> Head:
     """The head with what the wish says of the schedule itself."""
     said: dict[str, Any] = {"description": wish.description, "tags": wish.tags, "managed_by": wish.managed_by}
     return replace(head, **{name: value for name, value in said.items() if value is not None})
-
-
-def read_revision(services: Services, head: Head) -> Revision:
-    """The head's current revision. Raises Unavailable; NotFound if the tables contradict each other."""
-    key = (head.owner, head.revision)
-    answer = services.schedules.revisions([key])
-    if key in answer.broken:
-        raise answer.broken[key]
-    if key in answer.unanswered:
-        raise Unavailable(f"revision {head.revision} of {head.owner!r} could not be read; try again")
-    if key not in answer.found:
-        raise NotFound(f"name={head.name!r}: revision {head.revision} is missing; run the auditor")
-    return answer.found[key]
 
 
 def _after(plan: _Plan, services: Services, clock: Clock) -> None:

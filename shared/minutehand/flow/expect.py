@@ -15,7 +15,7 @@ import logging
 from dataclasses import replace
 
 from minutehand.errors import MinutehandError, Unavailable
-from minutehand.flow.create import read_revision
+from minutehand.flow.current import revision_of
 from minutehand.flow.handled import Handled
 from minutehand.flow.incidents import About, is_counted, noted
 from minutehand.flow.outcome import Outcome
@@ -87,7 +87,7 @@ def _over(head: Head, success: Run, services: Services, clock: Clock, result: Ha
     judged = after_success(head, success.ended_at or 0)
     if judged.head == head:
         return True
-    revision, now = read_revision(services, head), clock()
+    revision, now = revision_of(head, services), clock()
     note = noted(head, judged, revision, About(success=success), now, expires=now + services.retention)
     if not services.schedules.note(note):
         return False
@@ -116,7 +116,7 @@ def _in_time(entry: Entry, head: Head, services: Services, clock: Clock, result:
     """Whether there was a success in time. A schedule that rests is expected nothing of; resuming it begins anew."""
     if head.state is not ScheduleState.ACTIVE:
         return True
-    revision, now = read_revision(services, head), clock()
+    revision, now = revision_of(head, services), clock()
     within = allowed(revision)
     if within is None:
         return True

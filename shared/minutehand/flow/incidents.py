@@ -13,7 +13,8 @@ import logging
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from minutehand.errors import Unavailable
+from minutehand.errors import NotFound, Unavailable, Unreadable
+from minutehand.flow.current import revision_of
 from minutehand.flow.ports import Clock, Note, Record, Services
 from minutehand.flow.sweep import sweep
 from minutehand.model.dead import DeadRun, dead_run
@@ -79,13 +80,11 @@ def is_counted(run: Run) -> bool:
 
 def _current(head: Head, services: Services) -> Revision | None:
     """The current revision; None if it cannot be understood: that a run is dead must be known all the same."""
-    key = (head.owner, head.revision)
-    answer = services.schedules.revisions([key])
-    if key in answer.unanswered:
-        raise Unavailable(f"revision {head.revision} of {head.owner!r} could not be read")
-    if key not in answer.found:
+    try:
+        return revision_of(head, services)
+    except (Unreadable, NotFound):
         log.error("incident.revision_unreadable", extra={"owner": head.owner, "revision": head.revision})
-    return answer.found.get(key)
+        return None
 
 
 def _note_of(head: Head, revision: Revision, dead: DeadRun, services: Services, now: int) -> Note:

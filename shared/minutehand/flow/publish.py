@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minutehand.errors import Unavailable
+from minutehand.flow.current import find_revision
 from minutehand.flow.ports import Clock, Parcel, Services, WorkQueue
 from minutehand.model.message import Message
 from minutehand.model.policies import Overrides, Start
@@ -74,11 +74,5 @@ def order_of(run: Run, services: Services, trace: str | None = None) -> Message 
     whole = services.ledger.read(run.ref) if run.payload_beside and run.payload is None else run
     if whole is None or (whole.payload_beside and whole.payload is None):
         return None
-    key = (run.ref.owner, run.defined_by or run.revision)
-    answer = services.schedules.revisions([key])
-    if key in answer.broken:
-        raise answer.broken[key]
-    if key in answer.unanswered:
-        raise Unavailable(f"revision {key[0]}#{key[1]} could not be read; it is tried again at the next tick")
-    revision = answer.found.get(key)
+    revision = find_revision(run.ref.owner, run.defined_by or run.revision, services)
     return None if revision is None else fire_message(whole, revision, trace)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from minutehand.errors import AlreadyExists, Conflict, MinutehandError, NotFound, Unavailable
+from minutehand.errors import AlreadyExists, Conflict, NotFound
+from minutehand.flow.current import read_revision
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.submit import submit
 from minutehand.model.names import RunRef
@@ -81,13 +82,5 @@ def _with_payload(again: Run) -> Run:
 
 def _definition(original: Run, services: Services) -> Definition:
     """What the run's revision says."""
-    key = (original.ref.owner, original.defined_by or original.revision)
-    answer = services.schedules.revisions([key])
-    name = f"run_id={str(original.ref)!r}: revision {key[1]} of {key[0]!r}"
-    if key in answer.unanswered:
-        raise Unavailable(f"{name} could not be read; try again")
-    if key in answer.broken:
-        raise MinutehandError(f"{name} cannot be understood: {answer.broken[key]}") from answer.broken[key]
-    if key not in answer.found:
-        raise NotFound(f"{name} is missing; run the auditor")
-    return answer.found[key].definition
+    owner, number = original.ref.owner, original.defined_by or original.revision
+    return read_revision(owner, number, services).definition

@@ -6,7 +6,8 @@ import logging
 from dataclasses import replace
 
 from minutehand.errors import ExpressionError
-from minutehand.flow.create import read_revision, resume
+from minutehand.flow.create import resume
+from minutehand.flow.current import revision_of
 from minutehand.flow.handled import Handled
 from minutehand.flow.pauses import EARLY
 from minutehand.flow.ports import Clock, Services
@@ -28,7 +29,7 @@ def end_pause(entry: Entry, services: Services, clock: Clock, trace: str | None,
     head = services.schedules.head(tenant, name)
     if head is None or not _means(head, entry):
         return True
-    options = read_revision(services, head).definition.options
+    options = revision_of(head, services).definition.options
     early = 0 if options.automatic_backfill else EARLY  # what it fires then lies in the pause, and must not start in it
     if entry.due > clock() + early:
         return False

@@ -12,16 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from minutehand.errors import Conflict, NotFound, Unavailable
-from minutehand.flow.create import read_revision
+from minutehand.errors import Conflict, Unavailable
+from minutehand.flow.current import check_seen, must_exist, revision_of
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.remember import Token, note, noted
-from minutehand.flow.seen import check_seen
 from minutehand.flow.steps import timetable_of
 from minutehand.model.moment import DAY
 from minutehand.model.names import fire_ref, schedule_owner
 from minutehand.model.run import Run, RunState
-from minutehand.model.schedule import Head, Revision, ScheduleState
+from minutehand.model.schedule import Head, Revision
 from minutehand.runs.transitions import skip
 from minutehand.schedule import fires
 
@@ -48,11 +47,7 @@ def skip_next(
     first = None if token is None else _first(token, schedule_owner(tenant, name), act, services, clock())
     if first is not None:
         return first
-    head = services.schedules.head(tenant, name)
-    if head is None or head.state is ScheduleState.DELETED:
-        raise NotFound(
-            f"name={name!r}: tenant {tenant!r} has no schedule of that name; list_schedules() shows those it has"
-        )
+    head = must_exist(tenant, name, services.schedules.head(tenant, name))
     check_seen(head, expected)
     revision = _current(head, services)
     if token is not None:
@@ -74,7 +69,7 @@ def _first(token: Token, owner: str, act: str, services: Services, now: int) -> 
 
 
 def _current(head: Head, services: Services) -> Revision:
-    revision = read_revision(services, head)
+    revision = revision_of(head, services)
     if revision.active_until is not None:
         raise Conflict(f"name={head.name!r}: it is {head.state}, so nothing is about to start; resume it first")
     return revision

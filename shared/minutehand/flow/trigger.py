@@ -14,14 +14,14 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from minutehand.errors import Conflict, NotFound
+from minutehand.errors import Conflict
+from minutehand.flow.current import check_seen, must_exist
 from minutehand.flow.ports import Clock, Record, Services
 from minutehand.flow.replay import Stored
-from minutehand.flow.seen import check_seen
 from minutehand.flow.submit import submit
 from minutehand.model.names import aside_ref
 from minutehand.model.run import Run, RunState
-from minutehand.model.schedule import Head, ScheduleState
+from minutehand.model.schedule import Head
 from minutehand.model.schema import reading
 
 _RACES = 3  # times that another call with the same key may be faster
@@ -44,11 +44,7 @@ def trigger(
 
     Raises NotFound, AlreadyExists (its key has another payload), Conflict, Unavailable.
     """
-    head = services.schedules.head(tenant, name)
-    if head is None or head.state is ScheduleState.DELETED:
-        raise NotFound(
-            f"name={name!r}: tenant {tenant!r} has no schedule of that name; list_schedules() shows those it has"
-        )
+    head = must_exist(tenant, name, services.schedules.head(tenant, name))
     check_seen(head, expected)
     now = clock()
     token = wish.token if wish.key is None else hashlib.sha256(wish.key.encode()).hexdigest()

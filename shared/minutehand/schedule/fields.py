@@ -82,7 +82,7 @@ def about(name: str) -> Iterator[None]:
     try:
         yield
     except ExpressionError as error:
-        raise ExpressionError(name, error.value, error.problem, error.remedy, position=error.position) from None
+        raise error.about(name) from None
 
 
 def bits(low: int, high: int, step: int = 1) -> int:

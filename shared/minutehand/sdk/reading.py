@@ -11,7 +11,7 @@ from minutehand import views
 from minutehand.arguments import checked_limit
 from minutehand.flow import chain
 from minutehand.flow.chain import Health
-from minutehand.flow.create import read_revision
+from minutehand.flow.current import revision_of
 from minutehand.model.moment import from_ms
 from minutehand.model.names import check_name
 from minutehand.model.schedule import Definition as Stored
@@ -42,7 +42,7 @@ class Reading(Base):
     def get_schedule(self, name: str) -> Schedule:
         """A schedule with its payload, last fire and next fires. Raises NotFound."""
         head = self._head(name)
-        return self._shown(head, read_revision(self._services, head))
+        return self._shown(head, revision_of(head, self._services))
 
     def _shown(self, head: Head, revision: Revision) -> Schedule:
         return views.schedule_view(
@@ -77,7 +77,7 @@ class Reading(Base):
     def preview(self, name: str, count: int = 10) -> Sequence[datetime]:
         """The next ``count`` (1 to 1000) fires of a schedule, in its zone; none unless it is ACTIVE. Raises InvalidInput, NotFound."""
         head = self._head(name)
-        upcoming = self._upcoming(head, read_revision(self._services, head), checked_limit(count, MOST_FIRES, "count"))
+        upcoming = self._upcoming(head, revision_of(head, self._services), checked_limit(count, MOST_FIRES, "count"))
         return [from_ms(fire, zone(head.timezone)) for fire in upcoming]
 
     def list_schedules(
@@ -118,7 +118,7 @@ class Reading(Base):
         Who made a change is not known, what and when is. Costs a handful of reads. Raises InvalidInput, NotFound, Unavailable.
         """
         head = self._head(name)
-        revision = read_revision(self._services, head)
+        revision = revision_of(head, self._services)
         now, local = self._clock(), zone(head.timezone)
         shown = self._shown(head, revision)
         definition = revision.definition

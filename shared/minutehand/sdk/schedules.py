@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Unpack
 
 from minutehand import views
-from minutehand.arguments import MAX_DESCRIPTION, checked_revision, checked_tags, checked_text, end_time
+from minutehand.arguments import MAX_DESCRIPTION, checked_revision, checked_tags, checked_text, end_time, rule_of
 from minutehand.errors import NotFound
 from minutehand.flow import close as closing
 from minutehand.flow import create as creating
@@ -20,7 +20,7 @@ from minutehand.model.schedule import Definition
 from minutehand.schedule import Rule
 from minutehand.sdk.answers import Upserted
 from minutehand.sdk.base import UNSET, Base
-from minutehand.sdk.wishes import Amended, Asked, Payload, either, rule_of, token_of
+from minutehand.sdk.wishes import Amended, Asked, Payload, either, token_of
 from minutehand.views import Schedule
 
 

@@ -10,8 +10,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, TypeVar
 
-from minutehand.arguments import payload_text
-from minutehand.errors import InvalidInput
+from minutehand.arguments import payload_text, rule_of
 from minutehand.flow.ports import Payloads
 from minutehand.flow.remember import Token
 from minutehand.model.message import INLINE_PAYLOAD
@@ -101,17 +100,6 @@ class Amended:
 
 
 # Rules.
-
-
-def rule_of(expression: str | Sequence[str] | Rule, timezone: str | None) -> Rule:
-    """A rule from what a user gives; a Rule has its own time zone."""
-    if not isinstance(expression, Rule):
-        return Rule.of(expression, timezone="UTC" if timezone is None else timezone)
-    if timezone is not None:
-        raise InvalidInput(
-            "timezone", timezone, "was given beside a Rule, which has its own", "pass Rule(timezone=...)"
-        )
-    return expression
 
 
 def changed_rule(present: Rule, expression: str | Sequence[str] | Rule | None, timezone: str | None) -> Rule:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from minutehand.aws import Backoff, Client, ConditionFailed
-from minutehand.errors import Unreadable
 from minutehand.model.dead import DeadRun, parse_dead_key, partitions
 from minutehand.model.moment import SECOND
 from minutehand.model.run import RunState
@@ -15,7 +14,7 @@ from minutehand.model.schema import reading
 from minutehand.runs.clauses import Clause, Value
 from minutehand.store import batches
 from minutehand.store.expressions import Placeholders, condition
-from minutehand.store.rows import Item, to_item, to_row
+from minutehand.store.rows import Item, readable, to_item, to_row
 
 log = logging.getLogger(__name__)
 
@@ -120,14 +119,8 @@ def dead_of(row: Mapping[str, Any]) -> DeadRun:
 
 
 def readable_dead(rows: Iterable[Mapping[str, Any]]) -> Iterator[DeadRun]:
-    """The lines of rows; one that cannot be read is named and hides no other."""
-    for row in rows:
-        try:
-            yield dead_of(row)
-        except Unreadable as problem:
-            log.error(
-                "dead.unreadable", extra={"owner": row.get("owner"), "key": row.get("key"), "error": str(problem)}
-            )
+    """The lines of rows."""
+    return readable(rows, dead_of, "dead.unreadable")
 
 
 def _dead_of(row: Mapping[str, Any]) -> DeadRun:

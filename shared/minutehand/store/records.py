@@ -8,11 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from minutehand.aws import Client, ConditionFailed
-from minutehand.errors import Unreadable
 from minutehand.flow.ports import Record
 from minutehand.model.moment import SECOND
 from minutehand.model.schema import reading
-from minutehand.store.rows import to_item, to_row
+from minutehand.store.rows import readable, to_item, to_row
 
 log = logging.getLogger(__name__)
 
@@ -102,11 +101,5 @@ def record_of(row: Mapping[str, Any]) -> Record:
 
 
 def readable_records(rows: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
-    """The records of rows; one that cannot be read is named and hides no other."""
-    for row in rows:
-        try:
-            yield record_of(row)
-        except Unreadable as problem:
-            log.error(
-                "record.unreadable", extra={"owner": row.get("owner"), "key": row.get("key"), "error": str(problem)}
-            )
+    """The records of rows."""
+    return readable(rows, record_of, "record.unreadable")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from minutehand.errors import Unreadable
 from minutehand.model.entry import Entry, EntryKind, parse_entry_key
@@ -15,6 +15,8 @@ from minutehand.model.schema import GARBAGE, check_schema, unreadable
 from minutehand.runs.clauses import Value
 
 log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 Item = dict[str, dict[str, Any]]
 
@@ -98,13 +100,18 @@ def run_of(row: Mapping[str, Any]) -> Run:
         raise unreadable(f"run {row.get('owner')}#{row.get('key')}", problem) from problem
 
 
-def readable_runs(rows: Iterable[Mapping[str, Any]]) -> Iterator[Run]:
-    """The runs of rows; one that cannot be read, of a later release or garbage, is named and hides no other."""
+def readable(rows: Iterable[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], _T], event: str) -> Iterator[_T]:
+    """What ``read`` makes of rows; one that cannot be read, of a later release or garbage, is named and hides no other."""
     for row in rows:
         try:
-            yield run_of(row)
+            yield read(row)
         except Unreadable as problem:
-            log.error("run.unreadable", extra={"run_id": f"{row.get('owner')}#{row.get('key')}", "error": str(problem)})
+            log.error(event, extra={"owner": row.get("owner"), "key": row.get("key"), "error": str(problem)})
+
+
+def readable_runs(rows: Iterable[Mapping[str, Any]]) -> Iterator[Run]:
+    """The runs of rows."""
+    return readable(rows, run_of, "run.unreadable")
 
 
 def _run_of(row: Mapping[str, Any]) -> Run:

@@ -16,7 +16,7 @@ from minutehand.runs.backfill import BackfillState
 from minutehand.views import Run
 
 from tests.unit.backfill.scene import Onlooker, Scene, whole
-from tests.unit.flow.world import NOON, OWNER, World, at
+from tests.unit.flow.world import NOON, OWNER, Faults, World, at
 
 
 @pytest.fixture
@@ -380,6 +380,15 @@ def test_a_schedule_that_never_was_has_none(scene: World) -> None:
     with pytest.raises(NotFound, match="never"):
         scene.scheduler.backfill("never", at(-60), at(0))
     assert scene.scheduler.list_backfills("never") == []
+
+
+def test_a_schedule_that_is_deleted_while_its_backfill_is_planned(scene: Scene) -> None:
+    """Found by the simulator: the history read after the head was empty, and the owner got a ValueError."""
+    scene.idle()
+    deleted = Faults().at("history", before=lambda: scene.scheduler.delete_schedule("s"))
+    with pytest.raises(Conflict, match="deleted meanwhile"):
+        scene.owner(deleted).backfill("s", at(0), at(600), **whole())
+    assert scene.entries(EntryKind.BACKFILL) == []
 
 
 def test_a_lost_message_is_sent_again_however_few_ticks_come(scene: Scene) -> None:

@@ -30,7 +30,7 @@ class Lease:
     attempt: int
     at: int  # UTC ms
     by: str
-    renewed: int = 0  # UTC ms of the last sign of life
+    renewed: int = 0  # UTC ms of its clock's last reading before a sign of life
     given_up: bool = False  # settled, released or continued: another attempt is in order
 
 
@@ -60,9 +60,10 @@ class Seen:
         key = (ref, row["fence"])
         if verb == "lease" and row["state"] == RunState.RUNNING and key not in self.leases:
             now = self.stage.now
-            self.leases[key] = Lease(ref, row["fence"], row["rev"], row["attempt"], now, process.name, renewed=now)
+            begun = Lease(ref, row["fence"], row["rev"], row["attempt"], now, process.name, renewed=process.looked)
+            self.leases[key] = begun
         elif verb == "renew" and row["state"] == RunState.RUNNING and row["worker"] == process.name:
-            self.leases[key].renewed = self.stage.now
+            self.leases[key].renewed = process.looked
         elif row["state"] in (RunState.RETRYING, RunState.CONTINUED) and key in self.leases:
             self.leases[key].given_up = True
 
