@@ -24,7 +24,8 @@ class StubbedCloud:
     """Answers the calls of a tick and of a worker.
 
     ``cpu`` is what answering cost, to be taken off; ``calls``, ``bytes`` and ``units`` (write units, by the size of each item) are
-    what was asked. Every condition holds; rows are made of ``run``, whose keys are filled in.
+    what was asked. Every condition holds; rows are made of ``run``, whose keys are filled in. A request takes ``latency`` seconds
+    beside its processor time.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class StubbedCloud:
         revisions: Mapping[str, Item] | None = None,
         run: Item | None = None,
         messages: Iterable[str] = (),
+        latency: float = 0.0,
     ) -> None:
         self._pages: dict[str, list[Entry]] = {}
         for entry in sorted(entries, key=lambda e: e.key):
@@ -42,7 +44,7 @@ class StubbedCloud:
         self._revisions = {owner: json.dumps(item).encode() for owner, item in (revisions or {}).items()}
         self._run = run or {}
         self._messages = enumerate(messages)
-        self._lock = threading.Lock()
+        self._lock, self._latency = threading.Lock(), latency
         self.cpu = 0.0
         self.calls: Counter[str] = Counter()
         self.bytes = 0
@@ -65,6 +67,8 @@ class StubbedCloud:
             content = getattr(self, f"_{operation.lower()}", _empty)(json.loads(body))
             answer = AWSResponse(request.url, 200, {"Content-Type": "application/x-amz-json-1.0"}, _Raw(content))
             self.cpu += time.thread_time() - started
+        if self._latency:
+            time.sleep(self._latency)
         return answer
 
     def _getitem(self, asked: Any) -> bytes:

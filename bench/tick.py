@@ -25,7 +25,7 @@ from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.names import one_off_ref, schedule_owner, shard_of
 from minutehand.model.run import Run, RunState
 from minutehand.services import connect
-from minutehand.settings import Settings
+from minutehand.settings import DEFAULT_REQUESTS, Settings
 from minutehand.store.rows import run_row, to_item
 
 from bench.report import Table, write
@@ -65,17 +65,17 @@ def payload_of(size: int) -> str:
     return '{"report":"' + "x" * (size - 13) + '"}'
 
 
-def cloud_of(case: Case, fires: int) -> StubbedCloud:
+def cloud_of(case: Case, fires: int, *, latency: float = 0.0) -> StubbedCloud:
     """An agenda in which so many fires are due."""
     if case.expression is None:
-        return StubbedCloud(entries=list(_one_offs(case, fires)), run=_submitted(case))
+        return StubbedCloud(entries=list(_one_offs(case, fires)), run=_submitted(case), latency=latency)
     entries, revisions = [], {}
     for number in range(fires // case.fires_each):
         owner = schedule_owner("bench", f"schedule-{number:06d}")
         shard = shard_of(owner, SHARDS)
         entries.append(Entry(shard=shard, due=case.due, kind=EntryKind.CHAIN, id=f"{owner}#1", after=case.due - 1))
         revisions[owner] = revision(owner, shard, case)
-    return StubbedCloud(entries=entries, revisions=revisions)
+    return StubbedCloud(entries=entries, revisions=revisions, latency=latency)
 
 
 def revision(owner: str, shard: int, case: Case) -> Item:
@@ -104,10 +104,12 @@ def _submitted(case: Case) -> Item:
     return to_item(run_row(run))
 
 
-def stubbed(cloud: StubbedCloud) -> Services:
+def stubbed(cloud: StubbedCloud, *, requests: int = DEFAULT_REQUESTS) -> Services:
     """The real services over a stubbed cloud."""
     os.environ.update(AWS_ACCESS_KEY_ID="bench", AWS_SECRET_ACCESS_KEY="bench")
-    services = connect(Settings(prefix="bench", endpoint="http://127.0.0.1:9", region="us-east-1", shards=SHARDS))
+    endpoint = "http://127.0.0.1:9"
+    settings = Settings(prefix="bench", endpoint=endpoint, region="us-east-1", shards=SHARDS, requests=requests)
+    services = connect(settings)
     cloud.attach(services)
     return services
 

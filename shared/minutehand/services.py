@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from minutehand.aws import Backoff, Client, new_session
+from minutehand.flow.abreast import Lanes, Traffic
 from minutehand.flow.ports import Services
 from minutehand.model.moment import DAY
 from minutehand.model.queue import declared_name
@@ -24,20 +25,36 @@ def connect(settings: Settings, *, backoff: Backoff | None = None) -> Services:
     backoff = backoff or Backoff()
     session = new_session()
     dynamodb, sqs = Client("dynamodb", settings, session), Client("sqs", settings, session)
-    retention = settings.retention_days * DAY
+    retention, traffic = settings.retention_days * DAY, Traffic()
+
+    def lanes() -> Lanes:  # of one table or queue: what one throttles slows down no other
+        return Lanes(settings.requests, traffic=traffic, wait=backoff.wait)
+
     return Services(
-        schedules=DynamoSchedules(dynamodb, settings, backoff=backoff),
+        schedules=DynamoSchedules(dynamodb, settings, backoff=backoff, lanes=lanes()),
         ledger=DynamoLedger(
-            dynamodb, settings.table("runs"), backoff=backoff, retention=retention, claim_by=settings.claim_by
+            dynamodb,
+            settings.table("runs"),
+            backoff=backoff,
+            retention=retention,
+            claim_by=settings.claim_by,
+            lanes=lanes(),
         ),
-        agenda=DynamoAgenda(dynamodb, settings.table("agenda"), backoff=backoff, shards=settings.shards),
-        work=SqsWorkQueue(sqs, settings.queue("work"), backoff=backoff, consumes=declared_name(settings.work_queue)),
+        agenda=DynamoAgenda(dynamodb, settings.table("agenda"), backoff=backoff, shards=settings.shards, lanes=lanes()),
+        work=SqsWorkQueue(
+            sqs,
+            settings.queue("work"),
+            backoff=backoff,
+            consumes=declared_name(settings.work_queue),
+            lanes=lanes(),
+        ),
         dead=SqsDeadQueue(sqs, settings.queue("dead")),
         dead_index=DynamoDeadIndex(dynamodb, settings.table("runs"), backoff=backoff),
         records=DynamoRecords(dynamodb, settings.table("runs")),
         payloads=BucketPayloads(lambda: Client("s3", settings, session), settings.bucket),
         notices=SnsNotices(settings),
         retention=retention,
+        traffic=traffic,
     )
 
 

@@ -10,6 +10,8 @@ from minutehand.errors import Misconfigured
 
 DEFAULT_PREFIX = "minutehand"
 DEFAULT_TENANT = "default"
+DEFAULT_REQUESTS = 8  # a ticker that waits 10 ms for each request is then bound by its processor
+MOST_REQUESTS = 32
 DEFAULT_SHARDS = 16  # 1,000 fires a second with headroom: a shard key takes 450 chain steps a second
 
 
@@ -30,6 +32,7 @@ class Settings:
     logs: str | None = None  # MINUTEHAND_LOGS: the folder that processes here log to; None: CloudWatch Logs has them
     retention_days: int = 90  # MINUTEHAND_RETENTION_DAYS: how long an ended run stays in the ledger
     shards: int = DEFAULT_SHARDS  # MINUTEHAND_SHARDS: of a new agenda; it may only grow
+    requests: int = DEFAULT_REQUESTS  # MINUTEHAND_REQUESTS: batches of one kind under way at once; 1: one by one
 
     def __post_init__(self) -> None:
         if self.claim_by not in ("partiql", "put"):
@@ -39,6 +42,8 @@ class Settings:
                 f"MINUTEHAND_RETENTION_DAYS={self.retention_days} or MINUTEHAND_SHARDS={self.shards} is out of range; "
                 "use at least 1 day and 1 to 1024 shards"
             )
+        if not 1 <= self.requests <= MOST_REQUESTS:
+            raise Misconfigured(f"MINUTEHAND_REQUESTS={self.requests} is out of range; use 1 to {MOST_REQUESTS}")
 
     def table(self, suffix: str) -> str:
         """The name of a table: ``schedules``, ``revisions``, ``agenda`` or ``runs``."""
@@ -63,7 +68,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         "work_queue": given.get("MINUTEHAND_WORK_QUEUE"),
         "logs": given.get("MINUTEHAND_LOGS"),
     }
-    numbers = {name: _number(given, f"MINUTEHAND_{name.upper()}") for name in ("retention_days", "shards")}
+    numbers = {name: _number(given, f"MINUTEHAND_{name.upper()}") for name in ("retention_days", "shards", "requests")}
     return Settings(**{k: v for k, v in {**texts, **numbers}.items() if v is not None})  # type: ignore[arg-type]
 
 

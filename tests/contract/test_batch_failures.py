@@ -22,6 +22,7 @@ from minutehand.model.message import decode
 from minutehand.model.moment import MINUTE
 from minutehand.runs.transitions import refuse
 from minutehand.services import connect, system_clock
+from minutehand.settings import DEFAULT_REQUESTS
 from minutehand.testing.cloud import fresh_settings
 from minutehand.testing.process import Hand, make_worker
 
@@ -144,7 +145,9 @@ def test_the_waits_are_taken_between_rounds(cloud: Engine) -> None:
     services = connect(cloud.settings, backoff=Backoff(wait=waits.append))
     with throttled(cloud.clients, Throttle("BatchExecuteStatement", for_ever(""))):
         services.ledger.claim(runs(3))
-    assert len(waits) == Backoff().rounds - 1
+    halved = 4  # times until less than one request is under way: from then on each is preceded by a pause
+    assert 2 ** (halved - 1) == DEFAULT_REQUESTS
+    assert len(waits) == (Backoff().rounds - 1) + (Backoff().rounds - halved)
 
 
 # Revisions.

@@ -6,6 +6,7 @@ A throttled item is taken out of the request before it is sent, and named in the
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -30,25 +31,25 @@ class Throttle:
 
     def __init__(self, operation: str, choose: Choose, code: str = "ThrottlingError") -> None:
         self.operation, self._choose, self._code = operation, choose, code
-        self._taken: dict[int, Any] = {}
-        self._all = False
+        self._lock, self._present = threading.Lock(), threading.local()  # requests go side by side, each in its thread
         self.table = ""
         self.calls: list[int] = []
 
     def take(self, params: dict[str, Any], **_: object) -> dict[str, Any]:
         """Take the throttled items out of a request."""
         items = self._items(params)
-        chosen = self._choose(len(self.calls), items)
-        self.calls.append(len(items))
-        self._taken = {place: items[place] for place in sorted(chosen)}
-        self._all = len(self._taken) == len(items)
-        if self._all:
+        with self._lock:
+            chosen = self._choose(len(self.calls), items)
+            self.calls.append(len(items))
+        self._present.taken = taken = {place: items[place] for place in sorted(chosen)}
+        self._present.all = len(taken) == len(items)
+        if self._present.all:
             return params
-        return self._with(params, [item for place, item in enumerate(items) if place not in self._taken])
+        return self._with(params, [item for place, item in enumerate(items) if place not in taken])
 
     def stop(self, **_: object) -> SimpleNamespace | None:
         """A request of which nothing is left is not sent."""
-        if not self._all:
+        if not self._present.all:
             return None
         responses: Any = [] if self.operation == "BatchExecuteStatement" else {}
         content = json.dumps({"Responses": responses}).encode()
@@ -68,7 +69,7 @@ class Throttle:
 
     def name(self, parsed: dict[str, Any], **_: object) -> None:
         """Name the throttled items in the answer."""
-        taken, self._taken = self._taken, {}
+        taken, self._present.taken = self._present.taken, {}
         if not taken:
             return
         match self.operation:

@@ -374,8 +374,8 @@ MUTANTS = (
     Mutant(
         "ignore UnprocessedItems",
         "store/batches.py",
-        "return set(requests) - unprocessed",
-        "return set(requests)",
+        "return set(requests) - unprocessed,",
+        "return set(requests),",
         CONTRACT,
     ),
     Mutant(
@@ -388,8 +388,8 @@ MUTANTS = (
     Mutant(
         "ignore Failed",
         "queue/sqs.py",
-        'return [int(success["Id"]) for success in answer.get("Successful", [])]',
-        'return [int(entry["Id"]) for entry in entries]',
+        'accepted = [int(success["Id"]) for success in answer.get("Successful", [])]',
+        'accepted = [int(entry["Id"]) for entry in entries]',
         CONTRACT,
     ),
 )

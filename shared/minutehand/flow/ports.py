@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
+from minutehand.flow.abreast import Traffic
 from minutehand.model.dead import DeadRun
 from minutehand.model.entry import Entry
 from minutehand.model.freeze import Freeze
@@ -399,3 +400,4 @@ class Services:
     records: Records
     notices: Notices
     retention: int  # ms for which ended runs stay in the ledger; nothing older is ever claimed
+    traffic: Traffic = field(default_factory=Traffic)  # what they had to hold back

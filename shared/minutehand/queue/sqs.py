@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 from minutehand.aws import Backoff, Client
 from minutehand.errors import MinutehandError, Unavailable
+from minutehand.flow.abreast import Lanes
 from minutehand.flow.ports import Delivery, Parcel
 from minutehand.model.letter import DeadLetter, encode_letter
 from minutehand.model.queue import is_queue
@@ -24,11 +26,14 @@ class SqsWorkQueue:
     """The work queues: what is sent goes to the queue that each message names, what is received comes from one, ``consumes``.
 
     A tenant is a message group, so that SQS keeps one tenant's backlog from delaying the others. ``name`` is that of the default
-    queue; those of declared queues follow from it.
+    queue; those of declared queues follow from it. Batches that are sent go over ``lanes``.
     """
 
-    def __init__(self, client: Client, name: str, *, backoff: Backoff, consumes: str | None = None) -> None:
+    def __init__(
+        self, client: Client, name: str, *, backoff: Backoff, consumes: str | None = None, lanes: Lanes | None = None
+    ) -> None:
         self._client, self._name, self._backoff = client, name, backoff
+        self._lanes = lanes or Lanes()
         self._queues: dict[str | None, _Queue] = {}
         self._queue = self._of(consumes)
 
@@ -46,22 +51,23 @@ class SqsWorkQueue:
     def _send(self, queue: _Queue, entries: Sequence[dict[str, Any]], accepted: list[bool]) -> None:
         left = list(entries)
         for _ in self._backoff.rounds_with_waits():
-            for batch in _batches(left):
-                for index in self._send_once(queue, batch):
+            for indexes in self._lanes.each(lambda batch: self._send_once(queue, batch), _batches(left)):
+                for index in indexes:
                     accepted[index] = True
             left = [entry for entry in left if not accepted[int(entry["Id"])]]
             if not left:
                 break
 
-    def _send_once(self, queue: _Queue, entries: list[dict[str, Any]]) -> list[int]:
-        """The indexes that were accepted."""
+    def _send_once(self, queue: _Queue, entries: list[dict[str, Any]]) -> tuple[list[int], int]:
+        """The indexes that were accepted, and how many were throttled."""
         try:
             answer = self._client.call("send_message_batch", QueueUrl=queue.url, Entries=entries)
         except Unavailable:
-            return []
+            return [], len(entries)
         for failed in answer.get("Failed", []):
             log.warning("send.failed", extra={"code": failed.get("Code"), "error": failed.get("Message")})
-        return [int(success["Id"]) for success in answer.get("Successful", [])]
+        accepted = [int(success["Id"]) for success in answer.get("Successful", [])]
+        return accepted, len(entries) - len(accepted)
 
     def _of(self, queue: str | None) -> _Queue:
         name = self._name if queue is None else f"{self._name}-{queue}"
@@ -126,12 +132,15 @@ class _Queue:
     def __init__(self, client: Client, name: str) -> None:
         self._client, self._name = client, name
         self._url: str | None = None
+        self._looking = threading.Lock()
 
     @property
     def url(self) -> str:
         """Looked up by name once a process."""
         if self._url is None:
-            self._url = str(self._client.call("get_queue_url", QueueName=self._name)["QueueUrl"])
+            with self._looking:
+                if self._url is None:
+                    self._url = str(self._client.call("get_queue_url", QueueName=self._name)["QueueUrl"])
         return self._url
 
     def receive(self, most: int, wait: float, visibility: int | None) -> list[Delivery]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from minutehand.aws import Backoff, Client, ConditionFailed
 from minutehand.errors import TooNew, Unreadable
+from minutehand.flow.abreast import Lanes
 from minutehand.flow.ports import DuePage
 from minutehand.model.entry import Entry
 from minutehand.model.moment import stamp
@@ -21,8 +22,11 @@ _ASIDE = "quarantined#"
 class DynamoAgenda:
     """The agenda in DynamoDB."""
 
-    def __init__(self, client: Client, table: str, *, backoff: Backoff, shards: int) -> None:
+    def __init__(
+        self, client: Client, table: str, *, backoff: Backoff, shards: int, lanes: Lanes | None = None
+    ) -> None:
         self._client, self._table, self._backoff, self._wanted = client, table, backoff, shards
+        self._lanes = lanes or Lanes()
         self._known: int | None = None
 
     def shards(self, *, fresh: bool = False) -> int:
@@ -115,11 +119,11 @@ class DynamoAgenda:
 
     def put(self, entries: Sequence[Entry]) -> frozenset[str]:
         requests = {entry.key: {"PutRequest": {"Item": to_item(entry_row(entry))}} for entry in entries}
-        return batches.write(self._client, self._backoff, self._table, requests)
+        return batches.write(self._client, self._backoff, self._table, requests, self._lanes)
 
     def remove(self, entries: Sequence[Entry]) -> frozenset[str]:
         requests = {entry.key: {"DeleteRequest": {"Key": _key(entry.shard, entry.key)}} for entry in entries}
-        return batches.write(self._client, self._backoff, self._table, requests)
+        return batches.write(self._client, self._backoff, self._table, requests, self._lanes)
 
     def fail(self, entry: Entry) -> int:
         try:

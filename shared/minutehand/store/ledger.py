@@ -9,6 +9,7 @@ from typing import Any
 
 from minutehand.aws import Backoff, Client, ConditionFailed, TransactionRefused
 from minutehand.errors import Unavailable, Unreadable
+from minutehand.flow.abreast import Lanes
 from minutehand.flow.ports import BesideKind, Claimed, Looked, Moved, Page
 from minutehand.model.moment import DAY, SECOND, stamp
 from minutehand.model.names import RunRef
@@ -45,12 +46,20 @@ _MISSING = "attribute_not_exists(#owner)"
 
 
 class DynamoLedger:
-    """Runs in DynamoDB. ``claim_by`` is "partiql", or "put" for engines without PartiQL."""
+    """Runs in DynamoDB. ``claim_by`` is "partiql", or "put" for engines without PartiQL. Claims go over ``lanes``."""
 
     def __init__(
-        self, client: Client, table: str, *, backoff: Backoff, retention: int, claim_by: str = "partiql"
+        self,
+        client: Client,
+        table: str,
+        *,
+        backoff: Backoff,
+        retention: int,
+        claim_by: str = "partiql",
+        lanes: Lanes | None = None,
     ) -> None:
         self._client, self._table, self._backoff = client, table, backoff
+        self._lanes = lanes or Lanes()
         self._retention, self._batched = retention, claim_by == "partiql"
 
     # Claims.
@@ -63,19 +72,21 @@ class DynamoLedger:
         return _claimed(created, self._rows_of(duplicates))
 
     def _claim_in_batches(self, rows: Sequence[Mapping[str, Any]]) -> dict[int, batches.Answered]:
-        return batches.execute(self._client, self._backoff, [insert_statement(self._table, row) for row in rows])
+        statements = [insert_statement(self._table, row) for row in rows]
+        return batches.execute(self._client, self._backoff, statements, self._lanes)
 
     def _claim_one_by_one(self, rows: Sequence[Mapping[str, Any]]) -> dict[int, batches.Answered]:
-        answers = {}
-        for index, row in enumerate(rows):
-            try:
-                self._put(to_item(row))
-                answers[index] = batches.Answered()
-            except ConditionFailed as refused:
-                answers[index] = batches.Answered(refused=True, item=refused.item or {})
-            except Unavailable:
-                continue  # botocore has asked again already; the entry stays for the next tick
-        return answers
+        answers = self._lanes.each(self._claim_one, rows)
+        return {index: answer for index, answer in enumerate(answers) if answer is not None}
+
+    def _claim_one(self, row: Mapping[str, Any]) -> tuple[batches.Answered | None, int]:
+        try:
+            self._put(to_item(row))
+        except ConditionFailed as refused:
+            return batches.Answered(refused=True, item=refused.item or {}), 0
+        except Unavailable:
+            return None, 1  # it was asked for again already; the entry stays for the next tick
+        return batches.Answered(), 0
 
     def _put(self, item: Item) -> None:
         self._client.call(
@@ -219,7 +230,7 @@ class DynamoLedger:
 
     def look(self, refs: Sequence[RunRef]) -> Looked:
         items, unread = batches.get(
-            self._client, self._backoff, self._table, [_key(ref) for ref in dict.fromkeys(refs)]
+            self._client, self._backoff, self._table, [_key(ref) for ref in dict.fromkeys(refs)], self._lanes
         )
         rows = {_ref(item): to_row(item) for item in items}
         found = {run.ref: run for run in readable_runs(rows.values())}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from minutehand.aws import Backoff, Client, ConditionFailed, TransactionRefused
 from minutehand.errors import MinutehandError, Unavailable
+from minutehand.flow.abreast import Lanes
 from minutehand.flow.ports import Note, Page, Record, RevisionKey, Revisions
 from minutehand.model.entry import Entry
 from minutehand.model.freeze import Freeze, is_freeze
@@ -40,8 +41,9 @@ _UNREADABLE = (*GARBAGE, MinutehandError)
 class DynamoSchedules:
     """Schedules in DynamoDB."""
 
-    def __init__(self, client: Client, settings: Settings, *, backoff: Backoff) -> None:
+    def __init__(self, client: Client, settings: Settings, *, backoff: Backoff, lanes: Lanes | None = None) -> None:
         self._client, self._settings, self._backoff = client, settings, backoff
+        self._lanes = lanes
         self._revisions_table = settings.table("revisions")
         self._heads_table = settings.table("schedules")
 
@@ -60,7 +62,7 @@ class DynamoSchedules:
 
     def revisions(self, keys: Iterable[RevisionKey]) -> Revisions:
         wanted = [{"owner": {"S": owner}, "number": {"N": str(number)}} for owner, number in set(keys)]
-        items, unread = batches.get(self._client, self._backoff, self._revisions_table, wanted)
+        items, unread = batches.get(self._client, self._backoff, self._revisions_table, wanted, self._lanes)
         found: dict[RevisionKey, Revision] = {}
         frozen: dict[str, Freeze] = {}
         broken: dict[RevisionKey, Exception] = {}

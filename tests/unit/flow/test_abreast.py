@@ -1,0 +1,210 @@
+"""Requests side by side: as many as may be, never more; in the order of the parts; and fewer while the service throttles."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+from minutehand.flow.abreast import Lanes, Traffic
+from minutehand.flow.tick import tick
+from minutehand.testing import Crash
+
+from bench.stub import StubbedCloud
+from bench.tick import CASES, MINUTE, cloud_of, stubbed
+
+PATIENCE = 10.0  # seconds until a thread that waits for others gives up
+
+
+def echo(part: int) -> tuple[int, int]:
+    return part, 0
+
+
+def throttled(part: int) -> tuple[int, int]:
+    return part, 1
+
+
+def test_as_many_requests_are_under_way_as_there_are_lanes_and_no_more() -> None:
+    together = threading.Barrier(4, timeout=PATIENCE)
+    lock, now, most = threading.Lock(), 0, 0
+
+    def ask(part: int) -> tuple[int, int]:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        together.wait()  # breaks, and the test with it, unless four are here at once
+        with lock:
+            now -= 1
+        return part * part, 0
+
+    assert Lanes(4).each(ask, range(40)) == [part * part for part in range(40)], "in the order of the parts"
+    assert most == 4
+
+
+def test_two_threads_share_the_lanes() -> None:
+    lanes, lock, now, most = Lanes(3), threading.Lock(), 0, 0
+    met = threading.Barrier(3, timeout=PATIENCE)
+
+    def ask(part: int) -> tuple[int, int]:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        met.wait()
+        with lock:
+            now -= 1
+        return part, 0
+
+    threads = [threading.Thread(target=lanes.each, args=(ask, range(9))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert most == 3
+
+
+def test_one_lane_asks_in_the_thread_that_calls() -> None:
+    names: list[str] = []
+
+    def ask(part: int) -> tuple[None, int]:
+        names.append(threading.current_thread().name)
+        return None, 0
+
+    Lanes(1).each(ask, range(3))
+    Lanes(8).each(ask, [0])
+    assert set(names) == {threading.current_thread().name}
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("problem", [ValueError("odd"), Crash()])
+def test_a_failure_is_raised_once_nothing_is_under_way_and_ends_the_call(lanes: int, problem: BaseException) -> None:
+    asked, ended, lock = [], [], threading.Lock()
+
+    def ask(part: int) -> tuple[int, int]:
+        with lock:
+            asked.append(part)
+        try:
+            if part == 5:
+                raise problem
+            return part, 0
+        finally:
+            with lock:
+                ended.append(part)
+
+    with pytest.raises(type(problem)):
+        Lanes(lanes).each(ask, range(1_000))
+    assert sorted(asked) == sorted(ended)
+    assert len(asked) < 1_000
+
+
+# Pace.
+
+
+def test_throttled_items_halve_what_is_under_way_and_clean_answers_raise_it_again() -> None:
+    traffic = Traffic()
+    lanes = Lanes(8, traffic=traffic)
+    lanes.one(throttled, 0)
+    assert lanes.size == 4
+    lanes.one(throttled, 0)
+    assert (lanes.size, traffic.throttled) == (2, 2)
+    sizes = []
+    for _ in range(60):
+        lanes.one(echo, 0)
+        sizes.append(lanes.size)
+    assert sizes == sorted(sizes)
+    assert sizes[0] == pytest.approx(2.5)
+    assert sizes[-1] == 8, "and no further"
+
+
+def test_answers_to_what_was_sent_before_the_last_slowing_down_slow_no_further() -> None:
+    lanes, together = Lanes(4), threading.Barrier(4, timeout=PATIENCE)
+
+    def ask(part: int) -> tuple[int, int]:
+        together.wait()
+        return part, 1
+
+    lanes.each(ask, range(4))
+    assert lanes.size == 2
+
+
+def test_below_one_each_request_waits_first_and_never_for_long() -> None:
+    waits: list[float] = []
+    lanes = Lanes(2, wait=waits.append)
+    for _ in range(10):
+        lanes.one(throttled, 0)
+    assert waits[:4] == pytest.approx([0.02, 0.06, 0.14, 0.3])
+    assert max(waits) == pytest.approx(0.3)
+    for _ in range(40):
+        lanes.one(echo, 0)
+    assert lanes.size == 2
+    asked = len(waits)
+    lanes.one(echo, 0)
+    assert len(waits) == asked
+
+
+def test_a_table_that_takes_half_is_asked_for_no_more_than_that_in_the_end() -> None:
+    """A table that takes one request at a time, of four lanes."""
+    lock, under_way, refused = threading.Lock(), 0, []
+    gates = [threading.Event() for _ in range(400)]
+
+    def ask(part: int) -> tuple[int, int]:
+        nonlocal under_way
+        with lock:
+            under_way += 1
+            over = under_way > 1
+        gates[part].wait(0.001)
+        with lock:
+            under_way -= 1
+        refused.append(over)
+        return part, int(over)
+
+    lanes = Lanes(4, wait=lambda seconds: None)
+    lanes.each(ask, range(400))
+    assert sum(refused[200:]) < 100, "a few: it tries now and then whether there is more"
+
+
+# The stages of the protocol.
+
+
+class Watched(StubbedCloud):
+    """Notes which operation began or ended."""
+
+    seen: list[tuple[str, str]]
+
+    def _answer(self, request: object, **said: object) -> object:
+        target = request.headers["X-Amz-Target"]  # type: ignore[attr-defined]
+        name = str(target.decode() if isinstance(target, bytes) else target).rpartition(".")[2]
+        self.seen.append((name, "began"))
+        answer = super()._answer(request, **said)
+        self.seen.append((name, "ended"))
+        return answer
+
+
+def watched(made: StubbedCloud) -> Watched:
+    made.__class__ = Watched
+    found: Watched = made  # type: ignore[assignment]
+    found.seen = []
+    return found
+
+
+def places(seen: list[tuple[str, str]], wanted: Callable[[tuple[str, str]], bool]) -> list[int]:
+    return [place for place, event in enumerate(seen) if wanted(event)]
+
+
+def test_no_stage_begins_before_the_last_request_of_the_one_before_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.tick.SHARDS", 1)
+    cloud = watched(cloud_of(CASES[0], 400, latency=0.001))
+    report = tick(stubbed(cloud, requests=8), clock=lambda: CASES[0].due - MINUTE, holder="watched", budget=10**9)
+    assert report.handled.sent == 400
+    stages = ["BatchGetItem", "BatchExecuteStatement", "SendMessageBatch", "BatchWriteItem"]
+    for earlier, later in pairwise(stages):
+        last = max(places(cloud.seen, lambda event: event == (earlier, "ended")))  # noqa: B023
+        first = min(places(cloud.seen, lambda event: event == (later, "began")))  # noqa: B023
+        assert last < first, f"{later} before the last {earlier} was answered"
+    writes = [event for name, event in cloud.seen if name == "BatchWriteItem"]
+    puts = writes[:32]
+    assert puts.count("began") == puts.count("ended") == 16, "no entry goes while a next one is on its way"
+    sends = [event for name, event in cloud.seen if name == "SendMessageBatch"]
+    assert sends[:2] == ["began", "began"], "side by side"
