@@ -1,4 +1,7 @@
-"""Five alarms, and two for each declared queue: each says that fires come late, end dead, or do not come at all."""
+"""Five alarms, and two for each declared queue, the second for each of its stripes.
+
+Each says that fires come late, end dead, or do not come at all.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
-from minutehand.queue.definitions import work_suffix
+from minutehand.queue.definitions import WORK, work_suffix
 
 from .function import NAMESPACE
 from .installation import Installation
@@ -87,7 +91,11 @@ class Alarms(Construct):
                 _OVER,
             ),
             *(self._throttled(queue, found) for queue, found in workers.items()),
-            *(self._waiting(queue.name, queues) for queue in queues.declared),
+            *(
+                self._waiting(queue.name, number, stripe)
+                for queue in queues.declared
+                for number, stripe in enumerate(queues.work_of(queue.name))
+            ),
         ]
 
     def _throttled(self, queue: str, worker: Worker) -> cloudwatch.Alarm:
@@ -99,12 +107,13 @@ class Alarms(Construct):
             _OVER,
         )
 
-    def _waiting(self, queue: str, queues: Queues) -> cloudwatch.Alarm:
+    def _waiting(self, queue: str, number: int, stripe: sqs.Queue) -> cloudwatch.Alarm:
         """A queue that holds to its concurrency is never throttled: what it does not get done shows in what waits."""
-        visible = queues.work_of(queue).metric_approximate_number_of_messages_visible
+        visible = stripe.metric_approximate_number_of_messages_visible
+        suffix = work_suffix(queue, number)
         return self._alarm(
-            f"Waiting-{queue}",
-            f"{work_suffix(queue)}-waiting",
+            f"Waiting-{suffix.removeprefix(f'{WORK.suffix}-')}",
+            f"{suffix}-waiting",
             f"Runs have been waiting in queue {queue} for {WAITING} minutes without a break: it needs more concurrency, or workers.",
             visible(period=_FIVE_MINUTES, statistic="Minimum"),
             _OVER,

@@ -9,6 +9,7 @@ from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from minutehand.errors import InvalidInput
+from minutehand.model.queue import MOST_STRIPES
 from minutehand.queue.definitions import WORK
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_SHARDS
 
@@ -27,6 +28,7 @@ class Installation:
     log_retention: logs.RetentionDays
     removal_policy: RemovalPolicy  # of tables, bucket and logs
     encryption_key: kms.IKey | None = None  # None: the keys that AWS owns
+    stripes: int = 1  # SQS queues that the default queue consists of
     target: Target = AWS  # what the functions are bundled for
 
     def __post_init__(self) -> None:
@@ -41,6 +43,8 @@ class Installation:
             )
         if not 1 <= self.shards <= 1024:
             raise InvalidInput("shards", self.shards, "is out of range", "use 1 to 1024")
+        if not 1 <= self.stripes <= MOST_STRIPES:
+            raise InvalidInput("stripes", self.stripes, "is out of range", f"use 1 to {MOST_STRIPES}")
         if self.retention_days < 1:
             raise InvalidInput("retention", self.retention_days, "is under a day", "use Duration.days(1) or more")
 

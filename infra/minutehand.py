@@ -53,6 +53,10 @@ class Minutehand(Construct):
         secrets: variable → secret; the workers may read it, and find its ARN in the variable.
         layers, vpc, vpc_subnets, security_groups: of all workers.
         max_concurrency: the most workers of the default queue at once, 2 to 1000; None leaves it to the account's limit.
+        stripes: SQS queues that the default queue consists of, 1 to 100; see `Queue(stripes=...)` for declared ones. It may grow
+            at any time; what is taken away goes with its messages, which the auditor sends again.
+        pollers, most_pollers: of the default queue's event source, a stripe each: kept always, 2 to 200, and at the most, up to
+            2000. None: Lambda's standard polling. They exclude ``max_concurrency``.
         notice_topics: ARNs of the SNS topics that schedules name in ``on_failure`` and ``on_recovery``.
         shards: of a new agenda, 16 for 1,000 fires a second; it may only grow.
         retention: how long an ended run stays in the ledger, in whole days.
@@ -83,6 +87,9 @@ class Minutehand(Construct):
         vpc_subnets: ec2.SubnetSelection | None = None,
         security_groups: Sequence[ec2.ISecurityGroup] | None = None,
         max_concurrency: int | None = None,
+        stripes: int = 1,
+        pollers: int | None = None,
+        most_pollers: int | None = None,
         shards: int = DEFAULT_SHARDS,
         retention: Duration = RETENTION,
         notice_topics: Sequence[str] = (),
@@ -96,6 +103,7 @@ class Minutehand(Construct):
         installation = Installation(
             prefix=prefix,
             shards=shards,
+            stripes=stripes,
             retention=retention,
             log_retention=log_retention,
             removal_policy=removal_policy,
@@ -121,7 +129,14 @@ class Minutehand(Construct):
             vpc_subnets=vpc_subnets,
             security_groups=security_groups,
         )
-        size = Size(memory=memory, timeout=timeout, max_concurrency=max_concurrency)
+        size = Size.of_default(
+            memory=memory,
+            timeout=timeout,
+            max_concurrency=max_concurrency,
+            pollers=pollers,
+            most_pollers=most_pollers,
+            stripes=stripes,
+        )
         self._worker = Worker(self, "Worker", common=common, size=size, role=None)
         self._workers = {
             queue.name: Worker(
@@ -184,6 +199,8 @@ class Minutehand(Construct):
             "WorkerName": ("The function that runs the jobs", self.worker.function_name),
             "AlarmTopicArn": ("Subscribe to it to hear of alarms", self.alarms.topic.topic_arn),
         }
+        if self._queues.stripes_said is not None:
+            described["Stripes"] = ("MINUTEHAND_STRIPES for the SDK and the command line", self._queues.stripes_said)
         return {
             name: CfnOutput(self, name, description=description, value=value)
             for name, (description, value) in described.items()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from aws_cdk import Duration
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 from minutehand.errors import InvalidInput
-from minutehand.model.queue import Queue
+from minutehand.model.queue import Queue, striped_text
 from minutehand.queue.definitions import DEAD, MAX_RECEIVES, SqsQueue, all_queues, work_suffix
 
 from .acknowledge import acknowledge_for
@@ -27,32 +28,43 @@ class Queues(Construct):
         super().__init__(scope, name)
         self._installation = installation
         self.declared = _checked(declared, installation)
+        self._stripes = {None: installation.stripes} | {queue.name: queue.stripes for queue in self.declared}
         self._made: dict[str, sqs.Queue] = {}
-        for queue in all_queues(self.declared):
+        for queue in all_queues(self.declared, stripes=installation.stripes):
             self._made[queue.suffix] = self._queue(queue)
 
     @property
     def work(self) -> sqs.Queue:
-        """The default work queue."""
-        return self.work_of(None)
+        """The default work queue, its first stripe."""
+        return self.work_of(None)[0]
 
     @property
     def dead(self) -> sqs.Queue:
         return self._made[DEAD.suffix]
 
-    def work_of(self, name: str | None) -> sqs.Queue:
-        """The work queue of a declared queue; None is the default one."""
-        return self._made[work_suffix(name)]
+    @property
+    def stripes_said(self) -> str | None:
+        """How many stripes which queue has, as ``MINUTEHAND_STRIPES`` says it; None if each has one."""
+        return striped_text(self._stripes)
 
-    def allow_send(self, grantee: iam.IGrantable) -> None:
-        """Let ``grantee`` send to every work queue."""
-        for name in (None, *(queue.name for queue in self.declared)):
-            self.work_of(name).grant_send_messages(grantee)
+    def work_of(self, name: str | None) -> list[sqs.Queue]:
+        """The stripes of a declared queue; None is the default one."""
+        return [self._made[work_suffix(name, stripe)] for stripe in range(self._stripes[name])]
+
+    def allow_send(self, grantee: lambda_.Function | iam.IGrantable) -> None:
+        """Let ``grantee`` send to every work queue; a function is told how many stripes each has."""
+        for queue in self._every_stripe():
+            queue.grant_send_messages(grantee)
+        if self.stripes_said is not None and isinstance(grantee, lambda_.Function):
+            grantee.add_environment("MINUTEHAND_STRIPES", self.stripes_said)
 
     def allow_receive(self, grantee: iam.IGrantable) -> None:
         """Let ``grantee`` take from every work queue."""
-        for name in (None, *(queue.name for queue in self.declared)):
-            self.work_of(name).grant_consume_messages(grantee)
+        for queue in self._every_stripe():
+            queue.grant_consume_messages(grantee)
+
+    def _every_stripe(self) -> Iterator[sqs.Queue]:
+        return (stripe for name in self._stripes for stripe in self.work_of(name))
 
     def allow_list(self, grantee: iam.IGrantable) -> None:
         """Let ``grantee`` ask which queues there are."""

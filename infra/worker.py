@@ -11,9 +11,10 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_secretsmanager as secretsmanager
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 from minutehand.errors import InvalidInput
-from minutehand.model.queue import BATCH, Queue
+from minutehand.model.queue import BATCH, LEAST_RUNS, Queue, check_pollers
 from minutehand.queue.definitions import WORK
 
 from .function import Function
@@ -23,6 +24,8 @@ from .queues import Queues, worker_part
 from .store import BATCH as BATCH_WRITES
 from .store import PARTIQL, PAYLOADS, READ, RESULTS, WRITE, Store
 
+_GROWS_TO = 200  # pollers of an event source, where nobody says: what Lambda takes
+
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
@@ -31,7 +34,11 @@ class Size:
     memory: int  # MB
     timeout: Duration  # at most the visibility of its queue
     batch: int = BATCH  # messages at once
-    max_concurrency: int | None = None  # functions at the same time, 2 to 1000; None: as many as the account lets
+    max_concurrency: int | None = (
+        None  # functions at the same time of each stripe, 2 to 1000; None: what the account lets
+    )
+    pollers: int | None = None  # kept for each stripe; None: standard polling
+    most_pollers: int | None = None  # that each stripe's may grow to
     reach: str = ""  # what its description says of it
 
     def __post_init__(self) -> None:
@@ -39,6 +46,38 @@ class Size:
             raise InvalidInput(
                 "timeout", self.timeout.to_seconds(), "outlasts a message", f"use at most {WORK.visibility} s"
             )
+
+    @classmethod
+    def of_default(
+        cls,
+        *,
+        memory: int,
+        timeout: Duration,
+        max_concurrency: int | None,
+        pollers: int | None,
+        most_pollers: int | None,
+        stripes: int,
+    ) -> Size:
+        """Of the default queue, whose ``max_concurrency`` is that of all its stripes together."""
+        check_pollers(pollers, most_pollers, concurrency=max_concurrency, limit="max_concurrency")
+        if (
+            max_concurrency is not None
+            and stripes > 1
+            and (max_concurrency % stripes or max_concurrency < LEAST_RUNS * stripes)
+        ):
+            raise InvalidInput(
+                "max_concurrency",
+                max_concurrency,
+                f"cannot be shared by {stripes} stripes, each of which has an event source of its own",
+                f"use a multiple of {stripes}, {LEAST_RUNS * stripes} at the least, or fewer stripes",
+            )
+        return cls(
+            memory=memory,
+            timeout=timeout,
+            max_concurrency=None if max_concurrency is None else max_concurrency // stripes,
+            pollers=pollers,
+            most_pollers=most_pollers,
+        )
 
     @classmethod
     def of(cls, queue: Queue) -> Size:
@@ -49,6 +88,8 @@ class Size:
             timeout=Duration.seconds(queue.timeout),
             batch=batch,
             max_concurrency=functions,
+            pollers=queue.pollers,
+            most_pollers=queue.most_pollers,
             reach=f" in queue {queue.name}",
         )
 
@@ -114,24 +155,36 @@ class Worker(Construct):
             recursive_loop=lambda_.RecursiveLoop.ALLOW,  # it sends a retry to its own queue; attempts are bounded
             role=role,
         )
-        self.function.add_event_source(
-            sources.SqsEventSource(
-                common.queues.work_of(queue),
-                batch_size=size.batch,
-                report_batch_item_failures=True,
-                max_concurrency=size.max_concurrency,
-            )
-        )
+        for stripe in common.queues.work_of(queue):
+            self.function.add_event_source(_source(stripe, size))
         self.role = role or self._own_role()
         if role is None:
             allow_work(self.function, common.store, common.queues)
             for secret in common.secrets.values():
                 secret.grant_read(self.function)
+        elif common.queues.stripes_said is not None:
+            self.function.add_environment("MINUTEHAND_STRIPES", common.queues.stripes_said)
 
     def _own_role(self) -> iam.Role:
         role = self.function.role
         assert isinstance(role, iam.Role)
         return role
+
+
+def _source(stripe: sqs.Queue, size: Size) -> sources.SqsEventSource:
+    """What hands the messages of a stripe to a function."""
+    pollers = None
+    if size.pollers is not None:
+        pollers = lambda_.ProvisionedPollerConfig(
+            minimum_pollers=size.pollers, maximum_pollers=size.most_pollers or max(size.pollers, _GROWS_TO)
+        )
+    return sources.SqsEventSource(
+        stripe,
+        batch_size=size.batch,
+        report_batch_item_failures=True,
+        max_concurrency=size.max_concurrency,
+        provisioned_poller_config=pollers,
+    )
 
 
 def allow_work(grantee: iam.IGrantable, store: Store, queues: Queues) -> None:

@@ -20,6 +20,8 @@ from minutehand.flow.threads import Threads
 from minutehand.flow.together import groups, work_together
 from minutehand.flow.work import Around, Jobs, Worker, hide_batch
 from minutehand.model.moment import SECOND
+from minutehand.queue.definitions import stripe_called
+from minutehand.queue.routing import held
 from minutehand.runs.transitions import HEARTBEAT
 from minutehand.services import system_clock
 
@@ -93,10 +95,10 @@ class Batch:
 
 
 def _delivery(record: dict[str, Any]) -> Delivery:
-    """An SQS record as Lambda gives it."""
+    """An SQS record as Lambda gives it: of whichever stripe of its queue."""
     return Delivery(
         body=record["body"],
-        receipt=record["receiptHandle"],
+        receipt=held(record["receiptHandle"], stripe_called(record.get("eventSourceARN", ""))),
         receives=int(record.get("attributes", {}).get("ApproximateReceiveCount", "1")),
         id=record["messageId"],
     )

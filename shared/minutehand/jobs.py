@@ -127,6 +127,9 @@ class Registry:
         memory: int = 512,
         timeout: int = MOST_SECONDS,
         batch: int = BATCH,
+        stripes: int = 1,
+        pollers: int | None = None,
+        most_pollers: int | None = None,
         container: bool = False,
         spread: int = 0,
         on_failure: str | None = None,
@@ -136,7 +139,9 @@ class Registry:
 
         ``concurrency``: runs at the same time, in all of the stack's functions together, or in each worker process (2 to 1000).
         ``memory`` (MB) and ``timeout`` (seconds, 900 at the most) are those of its functions, each of which takes up to ``batch``
-        runs (1 to 10) at once. With ``container=True`` the stack makes no function: run ``minutehand worker --queue NAME``.
+        runs (1 to 10) at once. ``stripes`` (1 to 100) is of how many SQS queues it consists, each with up to 120,000 messages in
+        flight; ``pollers`` (2 to 200) are kept for each, and may grow to ``most_pollers`` (2,000), instead of ``concurrency``.
+        With ``container=True`` the stack makes no function: run ``minutehand worker --queue NAME``.
         Schedules of this queue that say nothing of it themselves have their fires moved later by up to ``spread`` seconds, and
         ``on_failure`` and ``on_recovery`` as here. A name is 1 to 32 of ``a-z 0-9 -``.
         Raises InvalidInput, or JobError if a queue of that name is declared otherwise.
@@ -148,6 +153,9 @@ class Registry:
             memory=memory,
             timeout=timeout,
             batch=batch,
+            stripes=stripes,
+            pollers=pollers,
+            most_pollers=most_pollers,
             container=container,
             spread=spread,
             on_failure=notices.on_failure,

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from itertools import cycle
 
 from minutehand import logs
 from minutehand.errors import Unavailable
@@ -34,7 +35,7 @@ from minutehand.model.job import Context
 from minutehand.model.message import Message
 from minutehand.model.moment import SECOND
 from minutehand.model.policies import Isolation
-from minutehand.model.queue import DEFAULT_QUEUE, declared_name
+from minutehand.model.queue import BATCH, DEFAULT_QUEUE, declared_name
 from minutehand.runs.transitions import HEARTBEAT
 from minutehand.sdk.queues import check_declared
 from minutehand.services import connect, system_clock
@@ -45,6 +46,7 @@ log = logging.getLogger(__name__)
 CONCURRENCY = 10  # runs of a worker at the same time, where nobody says
 
 _POLL = 5.0  # seconds of a long poll: also the longest that stopping waits for one
+_TURN = 1.0  # seconds of a long poll of one stripe by whoever has others to look after
 _PAUSE = 1.0  # seconds after a service was unavailable
 _LETTING_GO = (
     5.0  # seconds until released runs are let go: their isolated processes are killed, their threads abandoned
@@ -154,6 +156,7 @@ class WorkerProcess:
         self, services: Services, jobs: Jobs, *, concurrency: int = CONCURRENCY, queue: str | None = None
     ) -> None:
         self._services, self._queue = services, queue or DEFAULT_QUEUE
+        self._pollers = min(services.work.stripes, concurrency)
         self._heartbeat = Heartbeat(services)
         self._eraser = Eraser(services.work)
         self._stopping = threading.Event()
@@ -179,10 +182,14 @@ class WorkerProcess:
         """Work until ``stop``, then wind up."""
         ended = threading.Event()
         beating = threading.Thread(target=self._beat, args=(ended,), name="heartbeat", daemon=True)
-        polling = threading.Thread(target=self._poll, name="poll", daemon=True)
+        polling = [
+            threading.Thread(target=self._poll, args=(number,), name="poll", daemon=True)
+            for number in range(self._pollers)
+        ]
         threading.Thread(target=self._eraser.serve, args=(ended,), name="eraser", daemon=True).start()
         beating.start()
-        polling.start()
+        for thread in polling:
+            thread.start()
         threading.Thread(target=self._recycle, args=(stop,), name="recycle", daemon=True).start()
         started = {"worker": self._worker.desk.name, "concurrency": self._concurrency, "queue": self._queue}
         log.info("worker.started", extra=started)
@@ -190,7 +197,8 @@ class WorkerProcess:
         self._stopping.set()
         unfinished = self._finish(grace)
         released = self._release_all()
-        polling.join(_POLL)  # what a last poll still brings, it gives back itself
+        for thread in polling:
+            thread.join(_POLL)  # what a last poll still brings, it gives back itself
         released += self._release_all()
         self._finish(_LETTING_GO)
         ended.set()
@@ -222,29 +230,37 @@ class WorkerProcess:
             except Exception:  # the next beat may succeed, and without beats every lease is lost
                 log.exception("heartbeat.failed")
 
-    def _poll(self) -> None:
-        while not self._stopping.is_set():
-            if not self._slots.acquire(timeout=_PAUSE):
-                continue
-            taken = 1 + self._more_slots()
-            deliveries = self._receive(taken)
-            for _ in range(taken - len(deliveries)):
-                self._slots.release()
+    def _poll(self, number: int) -> None:
+        """Poll every so many'th stripe in turn. Alone with its one, as a rule, it waits longer for it."""
+        stripes = range(number, self._services.work.stripes, self._pollers)
+        wait = _POLL if len(stripes) == 1 else _TURN
+        for stripe in cycle(stripes):
             if self._stopping.is_set():
-                self._give_back(deliveries)
-            else:
-                self._start(deliveries)
+                return
+            self._poll_once(stripe, wait)
+
+    def _poll_once(self, stripe: int, wait: float) -> None:
+        if not self._slots.acquire(timeout=_PAUSE):
+            return
+        taken = 1 + self._more_slots()
+        deliveries = self._receive(taken, stripe, wait)
+        for _ in range(taken - len(deliveries)):
+            self._slots.release()
+        if self._stopping.is_set():
+            self._give_back(deliveries)
+        else:
+            self._start(deliveries)
 
     def _more_slots(self) -> int:
-        """Free slots beyond the first, up to a batch."""
-        more = 0
-        while more < 9 and self._slots.acquire(blocking=False):
+        """Free slots beyond the first, up to a batch, and to the part of this poller: it holds them while it waits."""
+        more, most = 0, min(BATCH, self._concurrency // self._pollers) - 1
+        while more < most and self._slots.acquire(blocking=False):
             more += 1
         return more
 
-    def _receive(self, most: int) -> Sequence[Delivery]:
+    def _receive(self, most: int, stripe: int, wait: float) -> Sequence[Delivery]:
         try:
-            return self._services.work.receive(most=most, wait=_POLL, visibility=HIDDEN)
+            return self._services.work.receive(most=most, wait=wait, visibility=HIDDEN, stripe=stripe)
         except Unavailable as problem:
             log.warning("worker.unavailable", extra={"error": str(problem)})
         except Exception:  # a worker that stops polling is worse than one that says so every second

@@ -8,7 +8,7 @@ from minutehand.aws import Backoff, Client, new_session
 from minutehand.flow.abreast import Lanes, Traffic
 from minutehand.flow.ports import Services
 from minutehand.model.moment import DAY
-from minutehand.model.queue import declared_name
+from minutehand.model.queue import declared_name, striped
 from minutehand.queue.sns import SnsNotices
 from minutehand.queue.sqs import SqsDeadQueue, SqsWorkQueue
 from minutehand.settings import Settings
@@ -46,6 +46,7 @@ def connect(settings: Settings, *, backoff: Backoff | None = None) -> Services:
             settings.queue("work"),
             backoff=backoff,
             consumes=declared_name(settings.work_queue),
+            stripes=striped(settings.stripes),
             lanes=lanes(),
         ),
         dead=SqsDeadQueue(sqs, settings.queue("dead")),

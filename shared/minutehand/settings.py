@@ -29,6 +29,7 @@ class Settings:
     work_queue: str | None = (
         None  # MINUTEHAND_WORK_QUEUE: the declared queue that a worker serves; None: the default one
     )
+    stripes: str | None = None  # MINUTEHAND_STRIPES: of queues with several SQS queues, as in `default=4,reports=2`
     logs: str | None = None  # MINUTEHAND_LOGS: the folder that processes here log to; None: CloudWatch Logs has them
     retention_days: int = 90  # MINUTEHAND_RETENTION_DAYS: how long an ended run stays in the ledger
     shards: int = DEFAULT_SHARDS  # MINUTEHAND_SHARDS: of a new agenda; it may only grow
@@ -50,7 +51,7 @@ class Settings:
         return f"{self.prefix}-{suffix}"
 
     def queue(self, suffix: str) -> str:
-        """The name of a queue: ``work``, ``work-<name>`` of a declared one, or ``dead``."""
+        """The name of an SQS queue: ``work``, ``work-<name>`` of a declared one, each with ``_<stripe>``, or ``dead``."""
         return f"{self.prefix}-{suffix}"
 
 
@@ -66,6 +67,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         "bucket": given.get("MINUTEHAND_BUCKET"),
         "jobs": given.get("MINUTEHAND_JOBS"),
         "work_queue": given.get("MINUTEHAND_WORK_QUEUE"),
+        "stripes": given.get("MINUTEHAND_STRIPES"),
         "logs": given.get("MINUTEHAND_LOGS"),
     }
     numbers = {name: _number(given, f"MINUTEHAND_{name.upper()}") for name in ("retention_days", "shards", "requests")}

@@ -8,7 +8,7 @@ from minutehand import Context, Queue, job
 
 from tests.acceptance.work import witness
 
-Queue("lane", concurrency=2, memory=1024)
+Queue("lane", concurrency=6, memory=1024, stripes=3)
 
 
 @job("lanes.report", queue="lane")

@@ -1,15 +1,17 @@
-"""A declared queue, from the package's text to its own worker process: nothing is said of it anywhere else."""
+"""A declared queue of three stripes, from the package's text to its own worker process: nothing is said of it anywhere else."""
 
 from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from minutehand import RunState, Scheduler
 from minutehand.errors import InvalidInput
 from minutehand.local.installation import installation
+from minutehand.model.names import parse_run_id, stripe_of
 
 from tests.acceptance.scene import until
 
@@ -19,7 +21,7 @@ pytestmark = pytest.mark.cloud
 def test_a_queues_own_worker_runs_its_schedules_and_no_other_does(tmp_path: Path) -> None:
     witness = tmp_path / "witness.jsonl"
     payload = {"to": str(witness)}
-    with installation(data=tmp_path / "state", jobs=["tests.acceptance.lanes"], workers=1) as running:
+    with installation(data=tmp_path / "state", jobs=["tests.acceptance.lanes"], workers=1, stripes=2) as running:
         running.wait_until_ready(threading.Event())
         scheduler = Scheduler(settings=running.settings, check_jobs=False)
         assert scheduler.queues() == ["default", "lane"]
@@ -29,14 +31,21 @@ def test_a_queues_own_worker_runs_its_schedules_and_no_other_does(tmp_path: Path
         scheduler.create_schedule("report", "lanes.report", every, payload=payload, queue="lane")
         scheduler.create_schedule("note", "lanes.note", every, payload=payload)
         again = scheduler.submit("lanes.report", payload | {"failures": 1}, queue="lane").id
+        crowd = [scheduler.submit("lanes.report", payload, queue="lane").id for _ in range(40)]
+        assert until(lambda: all(scheduler.get_run(run).state is RunState.SUCCEEDED for run in crowd), 60)
         assert until(lambda: scheduler.get_run(again).state is RunState.SUCCEEDED, 60)
         assert until(lambda: _ended(scheduler, "report") >= 3 and _ended(scheduler, "note") >= 3, 60)
         pids = {name: running.crew[name].pid for name in running.crew.names}
     starts = [json.loads(line) for line in witness.read_text().splitlines()]
     by_process = {pid: {start["run"].split("#")[0] for start in starts if start["pid"] == pid} for pid in pids.values()}
-    assert by_process[pids["worker@lane"]] == {"default/report", again.split("#")[0]}
+    in_lane = {run.split("#")[0] for run in (again, *crowd)}
+    assert by_process[pids["worker@lane"]] == {"default/report", *in_lane}
     assert by_process[pids["worker-1"]] == {"default/note"}
     assert sum(start["run"] == again for start in starts) == 2, "its retry as well"
+    assert {stripe_of(parse_run_id(run), 3) for run in crowd} == {0, 1, 2}, "each stripe had some"
+    counts = Counter(start["run"] for start in starts if start["run"] != again)
+    assert set(counts.values()) == {1}
+    assert set(crowd) <= counts.keys()
 
 
 def _ended(scheduler: Scheduler, name: str) -> int:

@@ -218,7 +218,7 @@ class Stage:
 
     def observe(self, process: Process, detail: Detail) -> None:
         if detail.verb == "send" and (self.faults.repeat or self.faults.delay):
-            for queue in (*self.memory.queues.values(), self.memory.dead):
+            for queue in (*self.memory.stripes.values(), self.memory.dead):
                 self._mail(queue, process)
         self.observer(process, detail)
 

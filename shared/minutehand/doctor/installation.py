@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from minutehand.doctor.findings import Finding, fail, ok, warn
 from minutehand.doctor.patient import Patient
 from minutehand.doctor.probe import NO_CREDENTIALS, NO_REGION, UNREACHABLE, Answer
-from minutehand.queue.definitions import RETENTION
+from minutehand.model.queue import striped, striped_text
+from minutehand.queue.definitions import RETENTION, stripe_called
 from minutehand.store.definitions import SCHEDULES, TABLES, Table
 
 _DEPLOYED = "deploy the stack to this account and region, or set MINUTEHAND_PREFIX and AWS_REGION to those of the stack"
@@ -109,17 +110,35 @@ def _ready(patient: Patient, table: Table, name: str) -> Finding | None:
 
 
 def queues(patient: Patient) -> Iterator[Finding]:
-    """Whether the queues are there: those that every installation has, and the declared ones."""
-    for suffix in ("dead", "work", *_declared(patient)):
+    """Whether the queues are there: those that every installation has, the declared ones, and the stripes of each."""
+    listed = [*_listed(patient, "work_"), *_listed(patient, "work-")]
+    for suffix in ("dead", "work", *listed):
         yield _queue(patient, suffix)
+    yield from _stripes(patient, ["work", *listed])
 
 
-def _declared(patient: Patient) -> list[str]:
-    """Suffixes of the declared queues, if they may be listed."""
-    begin = patient.settings.queue("work-")
-    answer = patient.probe.call("sqs", "list_queues", QueueNamePrefix=begin)
+def _listed(patient: Patient, begin: str) -> list[str]:
+    """Suffixes of the work queues that begin so, if they may be listed."""
+    answer = patient.probe.call("sqs", "list_queues", QueueNamePrefix=patient.settings.queue(begin))
     names = [url.rpartition("/")[2] for url in answer.data.get("QueueUrls", [])]
     return sorted(name.removeprefix(patient.settings.queue("")) for name in names)
+
+
+def _stripes(patient: Patient, suffixes: Sequence[str]) -> Iterator[Finding]:
+    """Whether this process spreads what it sends over the stripes that there are."""
+    there: dict[str | None, int] = {}
+    for suffix in suffixes:
+        queue = suffix.removeprefix("work").partition("_")[0].removeprefix("-") or None
+        there[queue] = max(there.get(queue, 1), stripe_called(suffix) + 1)
+    known = striped(patient.settings.stripes)
+    if any(known.get(queue, 1) != number for queue, number in there.items()):
+        told = striped_text(there)
+        yield warn(
+            "queues",
+            f"there are the stripes {told or 'of no queue'}, and MINUTEHAND_STRIPES says {patient.settings.stripes or 'nothing'}: "
+            "what is sent from here goes to some of them only",
+            f"set MINUTEHAND_STRIPES={told}" if told else "unset MINUTEHAND_STRIPES",
+        )
 
 
 def _queue(patient: Patient, suffix: str) -> Finding:

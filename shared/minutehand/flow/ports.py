@@ -281,19 +281,24 @@ class Delivery:
 
 
 class WorkQueue(Protocol):
-    """The work queues, as one process sees them: it sends to all of them and takes from one."""
+    """The work queues, as one process sees them: it sends to all of them and takes from one, whose ``stripes`` it takes in turn."""
+
+    @property
+    def stripes(self) -> int:
+        """How many SQS queues the queue that this process takes from consists of."""
 
     def send(self, parcels: Sequence[Parcel]) -> Sequence[bool]:
-        """Send each message to the queue that it names, in batches: for each, whether it was accepted.
+        """Send each message to its stripe of the queue that it names, in batches: for each, whether it was accepted.
 
-        A declared queue that is not there accepts nothing, and stops no other; that of the default one is Misconfigured.
+        A declared queue that is not there accepts nothing, and stops no other; that of the default one is Misconfigured. What
+        would go to a stripe that is not there goes to the first.
         """
 
     def names(self) -> Sequence[str]:
         """The declared queues that exist, sorted; the default one is not among them."""
 
-    def receive(self, *, most: int, wait: float, visibility: int) -> Sequence[Delivery]:
-        """Up to ``most`` messages, waiting ``wait`` seconds for the first, hidden from others for ``visibility`` seconds."""
+    def receive(self, *, most: int, wait: float, visibility: int, stripe: int = 0) -> Sequence[Delivery]:
+        """Up to ``most`` messages of a stripe, waiting ``wait`` seconds for the first, hidden from others for ``visibility`` seconds."""
 
     def hide(self, receipts: Sequence[str], seconds: int) -> None:
         """Hide received messages for so many seconds from now (0: show them). What is gone already is passed over."""

@@ -19,6 +19,7 @@ from minutehand.local.declared import declared_queues
 from minutehand.local.events import Follower
 from minutehand.local.process import changed_environ
 from minutehand.local.provision import provision
+from minutehand.model.queue import striped_text
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT, Settings
 
 _READY = 30.0  # seconds for the workers to be ready; 1 to 3 are usual
@@ -65,8 +66,9 @@ def installation(
     workers: int = 2,
     tenant: str = DEFAULT_TENANT,
     prefix: str = DEFAULT_PREFIX,
+    stripes: int = 1,
 ) -> Iterator[Installation]:
-    """Start one, with the queues that ``jobs`` declare; it ends with the block.
+    """Start one, with the queues that ``jobs`` declare; it ends with the block. ``stripes`` are those of the default queue.
 
     ``data`` keeps its state for the next, else its folder goes unless it failed.
 
@@ -78,8 +80,15 @@ def installation(
         changed_environ(cloud.environment),
     ):
         bucket = f"{prefix}-payloads".lower()
-        settings = Settings(prefix=prefix, tenant=tenant, endpoint=cloud.endpoint, region=cloud.region, bucket=bucket)
         queues = declared_queues(jobs)
+        settings = Settings(
+            prefix=prefix,
+            tenant=tenant,
+            endpoint=cloud.endpoint,
+            region=cloud.region,
+            bucket=bucket,
+            stripes=striped_text({None: stripes} | {queue.name: queue.stripes for queue in queues}),
+        )
         provision(settings, queues=queues)
         parts = roles(tickers=tickers, workers=workers, jobs=jobs, queues=queues)
         crew = Crew(parts, settings, cloud.environment, folder)

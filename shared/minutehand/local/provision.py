@@ -11,7 +11,7 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 
-from minutehand.model.queue import Queue
+from minutehand.model.queue import Queue, striped
 from minutehand.queue.definitions import SqsQueue, all_queues
 from minutehand.settings import Settings
 from minutehand.store.definitions import TABLES, Table
@@ -20,7 +20,8 @@ _WAIT = {"Delay": 1, "MaxAttempts": 60}  # seconds between looks, looks: AWS tak
 
 
 def provision(settings: Settings, *, queues: Iterable[Queue] = ()) -> None:
-    """Tables, queues and bucket as ``settings`` names them, with the declared ``queues``.
+    """Tables, queues and bucket as ``settings`` names them, with the declared ``queues``; the stripes of the default one
+    are those of the settings.
 
     What is there already stays; its data is never touched.
     """
@@ -45,7 +46,7 @@ def create_tables(dynamodb: Any, settings: Settings) -> None:
 def create_queues(sqs: Any, settings: Settings, declared: Iterable[Queue] = ()) -> dict[str, str]:
     """The queues, dead letters first; their URLs by suffix."""
     urls: dict[str, str] = {}
-    for queue in all_queues(declared):
+    for queue in all_queues(declared, stripes=striped(settings.stripes).get(None, 1)):
         dead = None if queue.dead_letters is None else _arn(sqs, urls[queue.dead_letters])
         urls[queue.suffix] = _create_queue(sqs, queue, settings.queue(queue.suffix), dead)
     return urls

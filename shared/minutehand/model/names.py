@@ -109,3 +109,8 @@ def parse_run_id(run_id: object) -> RunRef:
 def shard_of(owner: str, shards: int) -> int:
     """The shard of an owner: stable across processes and releases, even over shards."""
     return zlib.crc32(owner.encode()) % shards
+
+
+def stripe_of(run: RunRef, stripes: int) -> int:
+    """The stripe of its queue that a run's messages travel through: the same for all of them, whoever sends them."""
+    return zlib.crc32(str(run).encode()) % stripes if stripes > 1 else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from minutehand.model.queue import MOST_SECONDS, Queue
@@ -35,11 +35,32 @@ WORK = SqsQueue(suffix="work", visibility=6 * MOST_SECONDS, dead_letters="dead")
 QUEUES = (DEAD, WORK)  # in the order in which they can be created
 
 
-def work_suffix(queue: str | None) -> str:
-    """What the SQS queue of a declared queue is called after the prefix; None is the default one."""
-    return WORK.suffix if queue is None else f"{WORK.suffix}-{queue}"
+def work_suffix(queue: str | None, stripe: int = 0) -> str:
+    """What the SQS queue of a declared queue's stripe is called after the prefix; None is the default one.
+
+    The first is called as the queue is, so that a queue may grow to several. No queue's own name has a ``_``.
+    """
+    name = WORK.suffix if queue is None else f"{WORK.suffix}-{queue}"
+    return f"{name}_{stripe}" if stripe else name
 
 
-def all_queues(declared: Iterable[Queue] = ()) -> tuple[SqsQueue, ...]:
-    """The queues of an installation, in the order in which they can be created: those it always has, then the declared ones."""
-    return (*QUEUES, *(replace(WORK, suffix=work_suffix(queue.name)) for queue in declared))
+def stripe_called(name: str) -> int:
+    """The stripe behind the name of an SQS work queue."""
+    number = name.rpartition("_")[2] if "_" in name else ""
+    return int(number) if number.isdigit() else 0
+
+
+def all_queues(declared: Iterable[Queue] = (), *, stripes: int = 1) -> tuple[SqsQueue, ...]:
+    """The SQS queues of an installation, in the order in which they can be created: those it always has, then the declared ones.
+
+    ``stripes`` are those of the default queue.
+    """
+    return (
+        *QUEUES,
+        *_striped(None, stripes, since=1),
+        *(q for each in declared for q in _striped(each.name, each.stripes)),
+    )
+
+
+def _striped(queue: str | None, stripes: int, *, since: int = 0) -> Iterator[SqsQueue]:
+    return (replace(WORK, suffix=work_suffix(queue, stripe)) for stripe in range(since, stripes))

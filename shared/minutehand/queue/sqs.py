@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from minutehand.aws import Backoff, Client
@@ -13,12 +15,14 @@ from minutehand.flow.abreast import Lanes
 from minutehand.flow.ports import Delivery, Parcel
 from minutehand.model.letter import DeadLetter, encode_letter
 from minutehand.model.queue import is_queue
-from minutehand.queue.routing import by_queue, note_refusal
+from minutehand.queue.definitions import WORK, work_suffix
+from minutehand.queue.routing import Stripe, by_stripe, held, holder, note_detour, note_refusal
 
 log = logging.getLogger(__name__)
 
 BATCH = 10
 _BATCH_BYTES = 1_000_000  # of 1 MiB that a batch may have in all, entries' overhead left out
+_UNSTRIPED: Mapping[str | None, int] = {}
 _GONE = frozenset({"ReceiptHandleIsInvalid", "MessageNotInflight", "InvalidParameterValue"})
 
 
@@ -26,27 +30,48 @@ class SqsWorkQueue:
     """The work queues: what is sent goes to the queue that each message names, what is received comes from one, ``consumes``.
 
     A tenant is a message group, so that SQS keeps one tenant's backlog from delaying the others. ``name`` is that of the default
-    queue; those of declared queues follow from it. Batches that are sent go over ``lanes``.
+    queue; those of declared queues and of stripes follow from it. ``stripes`` says how many a queue has, where it has several.
+    Batches that are sent go over ``lanes``.
     """
 
     def __init__(
-        self, client: Client, name: str, *, backoff: Backoff, consumes: str | None = None, lanes: Lanes | None = None
+        self,
+        client: Client,
+        name: str,
+        *,
+        backoff: Backoff,
+        consumes: str | None = None,
+        stripes: Mapping[str | None, int] = _UNSTRIPED,
+        lanes: Lanes | None = None,
     ) -> None:
         self._client, self._name, self._backoff = client, name, backoff
         self._lanes = lanes or Lanes()
-        self._queues: dict[str | None, _Queue] = {}
-        self._queue = self._of(consumes)
+        self._consumes, self._striped = consumes, stripes
+        self._queues: dict[Stripe, _Queue] = {}
+
+    @property
+    def stripes(self) -> int:
+        return self._striped.get(self._consumes, 1)
 
     def send(self, parcels: Sequence[Parcel]) -> Sequence[bool]:
         accepted = [False] * len(parcels)
-        for queue, places in by_queue(parcels).items():
-            try:
-                self._send(self._of(queue), [_entry(place, parcels[place]) for place in places], accepted)
-            except MinutehandError as problem:
-                if queue is None:
-                    raise
-                note_refusal(queue, len(places), problem)
+        for stripe, places in by_stripe(parcels, self._striped).items():
+            self._send_to(stripe, [_entry(place, parcels[place]) for place in places], accepted)
         return accepted
+
+    def _send_to(self, stripe: Stripe, entries: Sequence[dict[str, Any]], accepted: list[bool]) -> None:
+        """To a stripe, or to the first where it is not there. Raises Misconfigured where the default queue is not."""
+        try:
+            self._send(self._of(stripe), entries, accepted)
+        except MinutehandError as problem:
+            if stripe.number:
+                left = [entry for entry in entries if not accepted[int(entry["Id"])]]
+                note_detour(stripe, len(left), problem)
+                self._send_to(Stripe(stripe.queue), left, accepted)
+            elif stripe.queue is None:
+                raise
+            else:
+                note_refusal(stripe.queue, len(entries), problem)
 
     def _send(self, queue: _Queue, entries: Sequence[dict[str, Any]], accepted: list[bool]) -> None:
         left = list(entries)
@@ -69,9 +94,15 @@ class SqsWorkQueue:
         accepted = [int(success["Id"]) for success in answer.get("Successful", [])]
         return accepted, len(entries) - len(accepted)
 
-    def _of(self, queue: str | None) -> _Queue:
-        name = self._name if queue is None else f"{self._name}-{queue}"
-        return self._queues.setdefault(queue, _Queue(self._client, name))
+    def _of(self, stripe: Stripe) -> _Queue:
+        if stripe not in self._queues:
+            name = self._name + work_suffix(*stripe).removeprefix(WORK.suffix)
+            self._queues[stripe] = _Queue(self._client, name)
+        return self._queues[stripe]
+
+    def _own(self, stripe: int) -> _Queue:
+        """A stripe of the queue that this process takes from."""
+        return self._of(Stripe(self._consumes, stripe))
 
     def names(self) -> Sequence[str]:
         prefix, urls, more = f"{self._name}-", list[str](), dict[str, Any]()
@@ -83,27 +114,32 @@ class SqsWorkQueue:
                 return sorted(name for name in found if is_queue(name))
             more = {"NextToken": answer["NextToken"]}
 
-    def receive(self, *, most: int, wait: float, visibility: int) -> Sequence[Delivery]:
-        return self._queue.receive(most, wait, visibility)
+    def receive(self, *, most: int, wait: float, visibility: int, stripe: int = 0) -> Sequence[Delivery]:
+        found = self._own(stripe).receive(most, wait, visibility)
+        return [replace(each, receipt=held(each.receipt, stripe)) for each in found] if stripe else found
 
     def hide(self, receipts: Sequence[str], seconds: int) -> None:
-        held = min(max(seconds, 0), 43_200)
-        self._each("change_message_visibility_batch", receipts, VisibilityTimeout=held)
+        for_so_long = min(max(seconds, 0), 43_200)
+        self._each("change_message_visibility_batch", receipts, VisibilityTimeout=for_so_long)
 
     def delete(self, receipt: str) -> None:
-        self._queue.delete(receipt)
+        stripe, own = holder(receipt)
+        self._own(stripe).delete(own)
 
     def erase(self, receipts: Sequence[str]) -> None:
         self._each("delete_message_batch", receipts)
 
     def _each(self, operation: str, receipts: Sequence[str], **said: Any) -> None:
         """In batches, of which one that fails stops no other. Raises the first failure in the end."""
+        by_number: defaultdict[int, list[str]] = defaultdict(list)
+        for stripe, own in map(holder, receipts):
+            by_number[stripe].append(own)
         problems: list[Unavailable] = []
-        for start in range(0, len(receipts), BATCH):
-            part = receipts[start : start + BATCH]
+        for stripe, part in ((n, of[i : i + BATCH]) for n, of in by_number.items() for i in range(0, len(of), BATCH)):
             entries = [{"Id": str(index), "ReceiptHandle": receipt, **said} for index, receipt in enumerate(part)]
             try:
-                _raise_unless_gone(operation, self._client.call(operation, QueueUrl=self._queue.url, Entries=entries))
+                answer = self._client.call(operation, QueueUrl=self._own(stripe).url, Entries=entries)
+                _raise_unless_gone(operation, answer)
             except Unavailable as problem:
                 problems.append(problem)
         if problems:

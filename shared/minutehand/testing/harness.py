@@ -56,7 +56,9 @@ class Harness:
         self._beating = BeatingClock(at)
         self.clock: ManualClock = self._beating
         queues = [queue.name for queue in known.queues()]
-        self.memory = Memory(self.clock, shards=1, queues=queues)
+        self.memory = Memory(
+            self.clock, shards=1, queues=queues, stripes={queue.name: queue.stripes for queue in known.queues()}
+        )
         self._services = self.memory.connect()
         self.scheduler = Scheduler(tenant, jobs=known, services=self._services, clock=self.clock)
         self._hands = [self._hand(queue, known, random.Random(seed)) for queue in (None, *queues)]
@@ -146,6 +148,6 @@ class Harness:
 
     def _upcoming(self) -> int:
         """When something can happen next (UTC ms)."""
-        queues = (self.memory.dead, *self.memory.queues.values())
+        queues = (self.memory.dead, *self.memory.stripes.values())
         messages = [at for queue in queues if (at := queue.next_visible()) is not None]
         return max(min([*messages, self._next_tick()]), self.clock() + 1)

@@ -12,7 +12,7 @@ request may take effect although its answer is lost. Nothing is persistent, and 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 
@@ -26,6 +26,7 @@ from minutehand.model.payload import object_key
 from minutehand.model.run import Run
 from minutehand.model.schedule import Head, Revision
 from minutehand.queue.definitions import DEAD, WORK
+from minutehand.queue.routing import Stripe
 from minutehand.store.rows import run_of
 from minutehand.testing.agenda import AgendaState, MemoryAgenda
 from minutehand.testing.calls import Calls, Detail, Hook
@@ -39,6 +40,7 @@ from minutehand.testing.tables import Row, Table
 
 RETENTION = 90 * DAY
 SHARDS = 4
+_UNSTRIPED: Mapping[str | None, int] = {}
 
 
 class MemoryPayloads:
@@ -81,8 +83,8 @@ class _Content:
 class Memory:
     """One installation. ``connect`` gives the services of one process; the rest shows what a test wants to see.
 
-    ``retention`` in ms. ``queues`` are the names of declared queues. ``random`` lets messages come in any order. ``idle`` is called
-    where a long poll would wait.
+    ``retention`` in ms. ``queues`` are the names of declared queues, ``stripes`` how many a queue has (None: the default one).
+    ``random`` lets messages come in any order. ``idle`` is called where a long poll would wait.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class Memory:
         retention: int = RETENTION,
         shards: int = SHARDS,
         queues: Iterable[str] = (),
+        stripes: Mapping[str | None, int] = _UNSTRIPED,
         random: Random | None = None,
         idle: Idle | None = None,
     ) -> None:
@@ -101,20 +104,33 @@ class Memory:
         self.dead = MemoryQueue(clock, visibility=DEAD.visibility, random=random)
         self._random = random
         self.published: list[Published] = []  # to topics, in order
-        self.queues: dict[str | None, MemoryQueue] = {}  # by the name of the declared queue; None: the default one
+        self.stripes: dict[Stripe, MemoryQueue] = {}  # all work queues
+        self._striped = dict(stripes)
         for name in (None, *queues):
-            self.add_queue(name)
+            self.add_queue(name, stripes=self._striped.get(name, 1))
+
+    @property
+    def queues(self) -> dict[str | None, MemoryQueue]:
+        """The first stripe of each work queue, by the name of the declared queue; None: the default one."""
+        return {stripe.queue: found for stripe, found in self.stripes.items() if not stripe.number}
 
     @property
     def work(self) -> MemoryQueue:
         """The default work queue."""
-        return self.queues[None]
+        return self.stripes[Stripe(None)]
 
     def connect(
-        self, hook: Hook | None = None, *, attempts: int = 2, rounds: int = 2, queue: str | None = None
+        self,
+        hook: Hook | None = None,
+        *,
+        attempts: int = 2,
+        rounds: int = 2,
+        queue: str | None = None,
+        stripes: Mapping[str | None, int] | None = None,
     ) -> Services:
         """The services of one process, which takes its orders from ``queue`` (None: the default one).
 
+        It believes in ``stripes``, or knows how many there are.
         A failing request is tried ``attempts`` times, single items of a batch ``rounds`` times.
         """
         calls = Calls(hook or Hook(), self._lock, attempts=attempts, rounds=rounds)
@@ -123,7 +139,14 @@ class Memory:
             schedules=MemorySchedules(calls, content.schedules, content.agenda, content.runs),
             ledger=MemoryLedger(calls, content.runs, retention=self._retention),
             agenda=MemoryAgenda(calls, content.agenda, shards=self._shards),
-            work=MemoryWorkQueue(calls, self.queues, self._clock, self._idle, consumes=queue),
+            work=MemoryWorkQueue(
+                calls,
+                self.stripes,
+                self._clock,
+                self._idle,
+                consumes=queue,
+                stripes=self._striped if stripes is None else stripes,
+            ),
             dead=MemoryDeadQueue(calls, self.dead, self._clock, self._idle),
             dead_index=MemoryDeadIndex(calls, content.runs),
             payloads=MemoryPayloads(calls, content.payloads),
@@ -158,18 +181,22 @@ class Memory:
 
     def messages(self, queue: str | None = None) -> list[Message]:
         """The orders in a work queue, hidden ones too."""
-        return [decode(message.body) for message in self.queues[queue]]
+        return [decode(each.body) for of, found in self.stripes.items() if of.queue == queue for each in found]
 
     # What only a test does.
 
-    def add_queue(self, name: str | None) -> MemoryQueue:
-        """Create a declared queue, as a deployment would."""
-        made = MemoryQueue(self._clock, visibility=WORK.visibility, dead=self.dead, random=self._random)
-        return self.queues.setdefault(name, made)
+    def add_queue(self, name: str | None, *, stripes: int = 1) -> MemoryQueue:
+        """Create a declared queue, or further stripes of it, as a deployment would; its first stripe."""
+        for number in range(stripes):
+            made = MemoryQueue(self._clock, visibility=WORK.visibility, dead=self.dead, random=self._random)
+            self.stripes.setdefault(Stripe(name, number), made)
+        self._striped[name] = max(stripes, self._striped.get(name, 1))
+        return self.stripes[Stripe(name)]
 
     def remove_queue(self, name: str) -> None:
         """Delete a declared queue with its messages, as a deployment does that no longer declares it."""
-        del self.queues[name]
+        for stripe in [each for each in self.stripes if each.queue == name]:
+            del self.stripes[stripe]
 
     def put_row(self, ref: RunRef, row: Row) -> None:
         """Write a row of the ledger as it is, for instance as another release would."""

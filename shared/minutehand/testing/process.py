@@ -91,10 +91,15 @@ class Hand:
     )  # seconds to put a delivery back for; 0: work on it
 
     def work(self, *, most: int = 10) -> list[Outcome]:
-        """Receive once and process what came."""
+        """Receive once from each stripe and process what came."""
+        return [
+            outcome for stripe in range(self.worker.desk.services.work.stripes) for outcome in self._work(stripe, most)
+        ]
+
+    def _work(self, stripe: int, most: int) -> list[Outcome]:
         queue = self.worker.desk.services.work
         taken = []
-        for delivery in queue.receive(most=most, wait=0, visibility=HIDDEN):
+        for delivery in queue.receive(most=most, wait=0, visibility=HIDDEN, stripe=stripe):
             seconds = self.early(delivery)
             if seconds:
                 queue.hide([delivery.receipt], seconds)

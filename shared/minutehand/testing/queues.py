@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from minutehand.errors import Unavailable
@@ -13,7 +13,7 @@ from minutehand.flow.ports import Clock, Delivery, Parcel
 from minutehand.model.letter import DeadLetter, encode_letter
 from minutehand.model.moment import SECOND
 from minutehand.queue.definitions import MAX_RECEIVES, RETENTION, work_suffix
-from minutehand.queue.routing import by_queue, note_refusal
+from minutehand.queue.routing import Stripe, by_stripe, held, holder, note_detour, note_refusal
 from minutehand.testing.calls import Calls, Detail, by_count
 
 IN_FLIGHT = 120_000  # received and not yet deleted: past it nothing is delivered, without an error
@@ -167,69 +167,114 @@ def _receive(
 
 
 class MemoryWorkQueue:
-    """The work queues' port: ``queues`` by name, None for the default one; it receives from ``consumes``."""
+    """The work queues' port over their ``queues``; it receives from ``consumes`` and believes in these ``stripes``."""
 
     def __init__(
         self,
         calls: Calls,
-        queues: Mapping[str | None, MemoryQueue],
+        queues: Mapping[Stripe, MemoryQueue],
         clock: Clock,
         idle: Idle | None,
         *,
         consumes: str | None = None,
+        stripes: Mapping[str | None, int],
     ) -> None:
         self._calls, self._queues, self._clock, self._idle = calls, queues, clock, idle
-        self._place, self._queue = work_suffix(consumes), queues[consumes]
+        self._consumes, self._striped = consumes, stripes
+
+    @property
+    def stripes(self) -> int:
+        return self._striped.get(self._consumes, 1)
 
     def send(self, parcels: Sequence[Parcel]) -> Sequence[bool]:
         for parcel in parcels:
             if type(parcel.delay) is not int or not 0 <= parcel.delay <= MAX_DELAY:
                 raise ValueError(f"DelaySeconds={parcel.delay!r}: SQS takes whole seconds from 0 to {MAX_DELAY}")
         accepted = [False] * len(parcels)
-        for name, places in by_queue(parcels).items():
-            if name in self._queues:
-                for place in self._send(name, [parcels[place] for place in places]):
+        for stripe, places in by_stripe(parcels, self._striped).items():
+            found = self._find(stripe, len(places))
+            if found is not None:
+                for place in self._send(found, [parcels[place] for place in places]):
                     accepted[places[place]] = True
-            elif name is not None:
-                note_refusal(name, len(places), "there is no such queue")
         return accepted
 
-    def _send(self, name: str | None, parcels: Sequence[Parcel]) -> Collection[int]:
-        """To one queue; the places of those that were accepted."""
+    def _find(self, stripe: Stripe, messages: int) -> Stripe | None:
+        """Where what is for a stripe goes: there, or to the first; None if there is no such queue."""
+        if stripe in self._queues:
+            return stripe
+        if stripe.number:
+            note_detour(stripe, messages, "there is no such queue")
+            return self._find(Stripe(stripe.queue), messages)
+        note_refusal(str(stripe.queue), messages, "there is no such queue")
+        return None
+
+    def _send(self, stripe: Stripe, parcels: Sequence[Parcel]) -> Collection[int]:
+        """To one stripe; the places of those that were accepted."""
         bodies = [parcel.message.encode() for parcel in parcels]
-        detail = Detail(place=work_suffix(name), verb="send", items=tuple(parcel.message.run for parcel in parcels))
+        detail = Detail(place=work_suffix(*stripe), verb="send", items=tuple(parcel.message.run for parcel in parcels))
 
         def batches(places: Sequence[int]) -> list[list[int]]:
             return _by_size(places, [len(body.encode()) for body in bodies])
 
         return self._calls.many(
-            "SendMessageBatch", detail, lambda i: self._queues[name].put(bodies[i], parcels[i].delay), batches=batches
+            "SendMessageBatch", detail, lambda i: self._queues[stripe].put(bodies[i], parcels[i].delay), batches=batches
         )
 
     def names(self) -> Sequence[str]:
         detail = Detail(place="work", verb="names")
-        return self._calls.one("ListQueues", detail, lambda: sorted(name for name in self._queues if name is not None))
+        return self._calls.one(
+            "ListQueues", detail, lambda: sorted({queue for queue, _ in self._queues if queue is not None})
+        )
 
-    def receive(self, *, most: int, wait: float, visibility: int) -> Sequence[Delivery]:
-        return _receive(self._calls, self._queue, self._place, self._clock, self._idle, most, wait, visibility)
+    def receive(self, *, most: int, wait: float, visibility: int, stripe: int = 0) -> Sequence[Delivery]:
+        place, queue = work_suffix(self._consumes, stripe), self._own(stripe)
+        found = _receive(self._calls, queue, place, self._clock, self._idle, most, wait, visibility)
+        return [replace(each, receipt=held(each.receipt, stripe)) for each in found]
+
+    def _own(self, stripe: int) -> MemoryQueue:
+        """A stripe of the queue that it takes from."""
+        return self._queues[Stripe(self._consumes, stripe)]
 
     def hide(self, receipts: Sequence[str], seconds: int) -> None:
-        held = min(max(seconds, 0), MAX_VISIBILITY)
-        self._each("ChangeMessageVisibilityBatch", "hide", receipts, lambda receipt: self._queue.hide(receipt, held))
+        for_so_long = min(max(seconds, 0), MAX_VISIBILITY)
+        self._each(
+            "ChangeMessageVisibilityBatch", "hide", receipts, lambda queue, receipt: queue.hide(receipt, for_so_long)
+        )
 
     def delete(self, receipt: str) -> None:
-        detail = Detail(place=self._place, verb="delete", items=(receipt,))
-        self._calls.one("DeleteMessage", detail, lambda: self._queue.delete(receipt))
+        stripe, own = holder(receipt)
+        detail = Detail(place=work_suffix(self._consumes, stripe), verb="delete", items=(receipt,))
+        self._calls.one("DeleteMessage", detail, lambda: self._own(stripe).delete(own))
 
     def erase(self, receipts: Sequence[str]) -> None:
-        self._each("DeleteMessageBatch", "erase", receipts, self._queue.delete)
+        self._each("DeleteMessageBatch", "erase", receipts, lambda queue, receipt: queue.delete(receipt))
 
-    def _each(self, operation: str, verb: str, receipts: Sequence[str], do: Callable[[str], object]) -> None:
+    def _each(
+        self, operation: str, verb: str, receipts: Sequence[str], do: Callable[[MemoryQueue, str], object]
+    ) -> None:
         """Messages that are gone are passed over; a throttled one is the caller's to repeat."""
-        detail = Detail(place=self._place, verb=verb, items=tuple(receipts))
-        answers = self._calls.many(operation, detail, lambda i: do(receipts[i]), batches=by_count(BATCH), rounds=1)
-        if len(answers) < len(receipts):
-            raise Unavailable(f"{operation}: {len(receipts) - len(answers)} messages were throttled")
+        by_number: dict[int, list[str]] = {}
+        for stripe, own in map(holder, receipts):
+            by_number.setdefault(stripe, []).append(own)
+        throttled = sum(self._part(operation, verb, stripe, part, do) for stripe, part in by_number.items())
+        if throttled:
+            raise Unavailable(f"{operation}: {throttled} messages were throttled")
+
+    def _part(
+        self,
+        operation: str,
+        verb: str,
+        stripe: int,
+        receipts: Sequence[str],
+        do: Callable[[MemoryQueue, str], object],
+    ) -> int:
+        """Those of one stripe; how many were throttled."""
+        queue = self._own(stripe)
+        detail = Detail(place=work_suffix(self._consumes, stripe), verb=verb, items=tuple(receipts))
+        answers = self._calls.many(
+            operation, detail, lambda i: do(queue, receipts[i]), batches=by_count(BATCH), rounds=1
+        )
+        return len(receipts) - len(answers)
 
 
 def _by_size(places: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:

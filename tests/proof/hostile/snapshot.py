@@ -18,7 +18,7 @@ def snapshot(memory: Memory) -> dict[str, Any]:
         "aside": content.agenda.aside,
     }
     held: dict[str, Any] = {name: {(of, key): item for of, key, item in table} for name, table in tables.items()}
-    queues = {str(name): queue for name, queue in memory.queues.items()} | {"dead letters": memory.dead}
+    queues = {str(stripe): queue for stripe, queue in memory.stripes.items()} | {"dead letters": memory.dead}
     held |= {name: [(message.id, message.body) for message in queue] for name, queue in queues.items()}
     return held | {"payloads": dict(content.payloads), "locks": dict(content.agenda.locks)}
 

@@ -1,0 +1,122 @@
+"""Stripes: a queue of several SQS queues. Each run has its own; whoever knows of too few or too many of them loses nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from minutehand.flow.ports import Delivery, Parcel, Services
+from minutehand.local.provision import create_queues
+from minutehand.model.message import decode
+from minutehand.model.moment import MINUTE
+from minutehand.model.names import stripe_of
+from minutehand.model.queue import Queue
+
+from tests.builders import NOON, a_message, a_run
+from tests.contract.conftest import Engine
+
+MANY = 60
+
+
+def declare(engine: Engine, *, default: int = 1, reports: int = 1) -> None:
+    """Create these stripes, as a deployment would."""
+    engine.memory.add_queue(None, stripes=default)
+    engine.memory.add_queue("reports", stripes=reports)
+    if engine.settings is not None:
+        settings = replace(engine.settings, stripes=f"default={default}")
+        create_queues(engine.clients["sqs"], settings, [Queue(name="reports", stripes=reports)])
+
+
+def knowing(engine: Engine, *, queue: str | None = None, default: int = 1, reports: int = 1) -> Services:
+    """The services of a process that believes in so many stripes and takes its orders from ``queue``."""
+    if engine.settings is None:
+        return engine.memory.connect(queue=queue, stripes={None: default, "reports": reports})
+    return engine.again(work_queue=queue, stripes=f"default={default},reports={reports}")
+
+
+def orders(queue: str | None, number: int = MANY) -> list[Parcel]:
+    return [Parcel(replace(a_message(a_run(NOON + i * MINUTE)), queue=queue), delay=0) for i in range(number)]
+
+
+def stripe(parcel: Parcel, stripes: int) -> int:
+    return stripe_of(parcel.message.run, stripes)
+
+
+def taken(services: Services, stripe: int) -> list[Delivery]:
+    """All that is visible in a stripe."""
+    found: list[Delivery] = []
+    while more := services.work.receive(most=10, wait=0 if found else 1, visibility=30, stripe=stripe):
+        found += more
+    return found
+
+
+def due(deliveries: Sequence[Delivery]) -> set[int]:
+    return {(decode(delivery.body).due - NOON) // MINUTE for delivery in deliveries}
+
+
+@pytest.mark.parametrize("queue", [None, "reports"])
+def test_each_run_has_its_stripe_and_all_of_them_are_used(engine: Engine, queue: str | None) -> None:
+    declare(engine, default=3, reports=3)
+    services = knowing(engine, queue=queue, default=3, reports=3)
+    sent = orders(queue)
+    assert list(services.work.send(sent)) == [True] * MANY
+    assert services.work.stripes == 3
+    for number in range(3):
+        expected = {i for i, parcel in enumerate(sent) if stripe(parcel, 3) == number}
+        assert due(taken(services, number)) == expected
+        assert len(expected) > MANY / 6
+
+
+def test_what_is_held_and_deleted_is_of_the_stripe_that_it_came_from(engine: Engine) -> None:
+    declare(engine, reports=3)
+    services = knowing(engine, queue="reports", reports=3)
+    services.work.send(orders("reports"))
+    everything = [delivery for number in range(3) for delivery in taken(services, number)]
+    assert due(everything) == set(range(MANY))
+    services.work.hide([delivery.receipt for delivery in everything], 0)
+    again = [delivery for number in range(3) for delivery in taken(services, number)]
+    assert due(again) == set(range(MANY)), "shown again, each in its stripe"
+    for delivery in again[:7]:
+        services.work.delete(delivery.receipt)
+    services.work.erase([delivery.receipt for delivery in again[7:-1]])
+    services.work.hide([again[-1].receipt], 0)
+    assert due([delivery for number in range(3) for delivery in taken(services, number)]) == due(again[-1:])
+
+
+def test_a_sender_that_knows_of_fewer_sends_to_those(engine: Engine) -> None:
+    declare(engine, reports=3)
+    knowing(engine, reports=1).work.send(orders("reports"))
+    assert due(taken(knowing(engine, queue="reports", reports=3), 0)) == set(range(MANY))
+
+
+@pytest.mark.parametrize("queue", [None, "reports"])
+def test_what_is_for_a_stripe_that_is_not_there_goes_to_the_first(
+    engine: Engine, queue: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    declare(engine, default=2, reports=2)
+    sent = orders(queue)
+    with caplog.at_level(logging.WARNING):
+        assert all(knowing(engine, default=3, reports=3).work.send(sent))
+    detours = [line.messages for line in caplog.records if line.getMessage() == "stripe.missing"]  # type: ignore[attr-defined]
+    assert detours == [sum(stripe(parcel, 3) == 2 for parcel in sent)]
+    services = knowing(engine, queue=queue, default=2, reports=2)
+    assert due([delivery for number in range(2) for delivery in taken(services, number)]) == set(range(MANY))
+
+
+def test_a_queue_that_is_not_there_at_all_takes_nothing_in_any_stripe(engine: Engine) -> None:
+    services = knowing(engine, reports=3)
+    assert not any(services.work.send(orders("reports")))
+    declare(engine, reports=2)
+    assert all(services.work.send(orders("reports")))
+    assert list(services.work.names()) == ["reports"], "stripes are no queues of their own"
+
+
+def test_stripes_are_added_while_messages_wait(engine: Engine) -> None:
+    declare(engine, reports=1)
+    knowing(engine, reports=1).work.send(orders("reports", 20))
+    declare(engine, reports=3)
+    services = knowing(engine, queue="reports", reports=3)
+    services.work.send(orders("reports")[20:])
+    assert due([delivery for number in range(3) for delivery in taken(services, number)]) == set(range(MANY))

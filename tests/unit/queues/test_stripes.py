@@ -1,0 +1,185 @@
+"""Stripes in worker processes and functions, and how their number is said."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import pytest
+from minutehand import Context, Registry, RunState, Scheduler
+from minutehand.errors import InvalidInput, MinutehandError, Misconfigured
+from minutehand.flow.ports import Services
+from minutehand.model.queue import Queue, striped, striped_text
+from minutehand.processes import WorkerProcess
+from minutehand.queue.definitions import all_queues, stripe_called, work_suffix
+from minutehand.services import connect, system_clock
+from minutehand.settings import Settings, from_environment
+from minutehand.testing import Harness, Memory
+
+from functions.worker.batch import Batch
+
+PATIENCE = 20.0  # seconds
+
+
+@contextmanager
+def working(services: Services, jobs: Registry, concurrency: int) -> Iterator[None]:
+    stop, process = threading.Event(), WorkerProcess(services, jobs, concurrency=concurrency)
+    running = threading.Thread(target=partial(process.run, stop=stop, grace=PATIENCE))
+    running.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        running.join(PATIENCE)
+        assert not running.is_alive()
+
+
+@pytest.mark.parametrize("concurrency", [1, 2, 3, 10])
+def test_a_process_takes_from_all_stripes_whatever_its_concurrency(concurrency: int) -> None:
+    jobs, all_done, lock = Registry(), threading.Event(), threading.Lock()
+    started: list[str] = []
+    at_once = most = 0
+
+    @jobs.job("note")
+    def note(ctx: Context, payload: object) -> None:
+        nonlocal at_once, most
+        with lock:
+            at_once += 1
+            most = max(most, at_once)
+            started.append(ctx.run_id)
+        if len(started) == 30:
+            all_done.set()
+        with lock:
+            at_once -= 1
+
+    memory = Memory(system_clock, stripes={None: 3}, idle=lambda seconds: threading.Event().wait(min(seconds, 0.02)))
+    scheduler = Scheduler(jobs=jobs, services=memory.connect())
+    expected = [scheduler.submit("note").id for _ in range(30)]
+    assert all(len(stripe) > 3 for stripe in memory.stripes.values())
+    with working(memory.connect(), jobs, concurrency):
+        assert all_done.wait(PATIENCE)
+    assert sorted(started) == sorted(expected)
+    assert most <= concurrency
+    assert {run.state for run in memory.runs()} == {RunState.SUCCEEDED}
+    assert not any(len(stripe) for stripe in memory.stripes.values())
+
+
+def test_a_process_works_while_its_other_stripes_are_empty_and_give_no_sign() -> None:
+    """An idle poller holds its part of the slots and no more."""
+    jobs, started = Registry(), threading.Semaphore(0)
+    jobs.job("note")(lambda ctx, payload: started.release())
+    empty = threading.Event()
+    memory = Memory(system_clock, stripes={None: 3}, idle=empty.wait)
+    sender = Scheduler(jobs=jobs, services=memory.connect(stripes={}))  # knows of the first stripe only
+    with working(memory.connect(), jobs, 3):
+        for _ in range(8):
+            sender.submit("note")
+        assert all(started.acquire(timeout=PATIENCE) for _ in range(8))
+        empty.set()
+
+
+def test_a_function_settles_what_it_was_handed_from_any_stripe() -> None:
+    jobs, started = Registry(), list[str]()
+    jobs.job("note")(lambda ctx, payload: started.append(ctx.run_id))
+    memory = Memory(system_clock, stripes={None: 3})
+    scheduler = Scheduler(jobs=jobs, services=memory.connect())
+    expected = {scheduler.submit("note").id for _ in range(12)}
+    for stripe, queue in memory.stripes.items():
+        records = [
+            {
+                "messageId": each.id,
+                "receiptHandle": each.receipt,
+                "body": each.body,
+                "eventSourceARN": f"arn:aws:sqs:eu-west-1:123456789012:minutehand-{work_suffix(*stripe)}",
+            }
+            for each in queue.take(10, 60)
+        ]
+        batch = Batch(
+            records, memory.connect(), jobs, name="function", around=lambda message: _nothing(), remaining=lambda: None
+        )
+        with batch:
+            assert all(batch.outcome(record["messageId"]).gone for record in records)
+    assert set(started) == expected
+    assert not any(len(queue) for queue in memory.stripes.values())
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def test_the_harness_serves_them_all() -> None:
+    jobs = Registry()
+    jobs.queue("reports", stripes=4)
+    jobs.job("note", queue="reports")(lambda ctx, payload: None)
+    harness = Harness(jobs, at=datetime(2026, 5, 4, 8, tzinfo=UTC))
+    harness.scheduler.create_schedule("s", "note", "* * * * *")
+    harness.advance(timedelta(hours=1))
+    runs = [run for run in harness.runs() if run.due <= harness.clock.now()]
+    assert (len(runs), {run.state for run in runs}) == (60, {RunState.SUCCEEDED})
+
+
+# How it is said.
+
+
+def test_names_and_numbers() -> None:
+    assert [work_suffix(None), work_suffix("a-1", 0), work_suffix(None, 3), work_suffix("a-1", 12)] == [
+        *("work", "work-a-1", "work_3", "work-a-1_12")
+    ]
+    for name in ("arn:aws:sqs:eu-west-1:1:m-work", "m-work-7", "m-work_3", "m-work-7_12", ""):
+        assert stripe_called(name) == {"m-work_3": 3, "m-work-7_12": 12}.get(name, 0)
+    declared = [Queue(name="a", stripes=2), Queue(name="b")]
+    assert [queue.suffix for queue in all_queues(declared, stripes=3)] == [
+        *("dead", "work", "work_1", "work_2", "work-a", "work-a_1", "work-b")
+    ]
+
+
+def test_the_variable_says_what_is_not_one() -> None:
+    assert from_environment({"MINUTEHAND_STRIPES": "default=3"}).stripes == "default=3"
+    assert striped_text({None: 4, "a": 1, "reports": 2}) == "default=4,reports=2"
+    assert striped("default=4, reports=2") == {None: 4, "reports": 2}
+    assert (striped(None), striped(""), striped_text({None: 1})) == ({}, {}, None)
+
+
+@pytest.mark.parametrize("text", ["4", "default", "default=four", "A=2", "a=0", "a=101", "a=2,,b=3"])
+def test_a_variable_that_is_wrong_is_refused_when_services_are_made(text: str) -> None:
+    with pytest.raises(Misconfigured, match="MINUTEHAND_STRIPES"):
+        connect(Settings(stripes=text, region="eu-west-1"))
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"stripes": 0}, "stripes"),
+        ({"stripes": 101}, "stripes"),
+        ({"stripes": True}, "stripes"),
+        ({"stripes": 4, "concurrency": 10}, "concurrency"),  # no multiple
+        ({"stripes": 4, "concurrency": 4}, "concurrency"),  # one for each: Lambda's least is two
+        ({"pollers": 1}, "pollers"),
+        ({"pollers": 201}, "pollers"),
+        ({"pollers": 100, "most_pollers": 99}, "most_pollers"),
+        ({"pollers": 100, "most_pollers": 2_001}, "most_pollers"),
+        ({"most_pollers": 10}, "most_pollers"),  # than what?
+        ({"pollers": 100, "concurrency": 10}, "pollers"),  # Lambda holds to one of them
+    ],
+)
+def test_a_queue_that_cannot_be_is_refused(given: dict[str, int], field: str) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        Registry().queue("reports", **given)  # type: ignore[arg-type]
+    assert (refusal.value.field, bool(refusal.value.remedy)) == (field, True)
+    assert isinstance(refusal.value, MinutehandError)
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "stripes", "batch", "functions"),
+    [(12, 1, 6, 2), (24, 2, 6, 2), (40, 4, 5, 2), (6, 3, 1, 2), (8, 1, 4, 2)],
+)
+def test_the_functions_of_all_stripes_run_exactly_as_many(
+    concurrency: int, stripes: int, batch: int, functions: int
+) -> None:
+    queue = Queue(name="a", concurrency=concurrency, stripes=stripes)
+    assert queue.functions == (batch, functions)
+    assert batch * functions * stripes == concurrency
