@@ -1,0 +1,102 @@
+"""Stripes and kept pollers in the stack: an SQS queue and an event source for each, known to all who send or take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from aws_cdk import Stack
+from aws_cdk.assertions import Template
+from minutehand.errors import InvalidInput
+from minutehand.model.queue import Queue
+
+from infra import Minutehand
+from tests.infra.conftest import JOBS
+from tests.infra.test_queues import functions, queues_of, statements
+
+SAID = "default=3,reports=2"
+SHARED = {"Work", "Work1", "Work2", "Workreports", "Workreports1", "Workmail"}
+
+
+@pytest.fixture(scope="module")
+def template(with_knobs: Callable[..., Template]) -> Template:
+    queues = [Queue(name="reports", stripes=2, concurrency=24), Queue(name="mail", pollers=100)]
+    return with_knobs(stripes=3, pollers=5, most_pollers=40, queues=queues)
+
+
+def sources(template: Template) -> dict[str, Mapping[str, Any]]:
+    """Event sources by the queue that they read."""
+    found = [s["Properties"] for s in template.find_resources("AWS::Lambda::EventSourceMapping").values()]
+    return {s["EventSourceArn"]["Fn::GetAtt"][0].removeprefix("JobsQueues")[:-8]: s for s in found}
+
+
+def test_each_stripe_is_an_sqs_queue_that_a_source_reads_for_its_worker(template: Template) -> None:
+    queues = template.find_resources("AWS::SQS::Queue").values()
+    names = {queue["Properties"]["QueueName"].removeprefix("minutehand-") for queue in queues}
+    assert names == {"dead", "work", "work_1", "work_2", "work-reports", "work-reports_1", "work-mail"}
+    alike = {
+        str({k: v for k, v in q["Properties"].items() if k != "QueueName"})
+        for q in queues
+        if "RedrivePolicy" in q["Properties"]
+    }
+    assert len(alike) == 1, "dead letters, visibility, retention and encryption as ever"
+    read = {queue: source["FunctionName"]["Ref"][:-8] for queue, source in sources(template).items() if queue != "Dead"}
+    assert read == {
+        **dict.fromkeys(("Work", "Work1", "Work2"), "JobsWorkerFunction"),
+        **dict.fromkeys(("Workreports", "Workreports1"), "JobsWorkerreportsFunction"),
+        "Workmail": "JobsWorkermailFunction",
+    }
+
+
+def test_all_who_send_know_of_them_and_may_send_to_each(template: Template) -> None:
+    said = {name: f["Environment"]["Variables"].get("MINUTEHAND_STRIPES") for name, f in functions(template).items()}
+    told = ("auditor", "ticker", "undertaker", "worker", "worker-mail", "worker-reports")
+    assert {name: said[name] for name in said if name.startswith("minutehand-")} == {
+        f"minutehand-{n}": SAID for n in told
+    }
+    for part in ("Ticker", "Worker", "Undertaker", "Auditor"):
+        assert queues_of(statements(template, f"Jobs{part}Role"), "sqs:SendMessage") - {"Dead"} == SHARED
+    assert queues_of(statements(template, "JobsWorkerRole"), "sqs:ReceiveMessage") == SHARED
+    assert template.find_outputs("*", {"Value": SAID})
+
+
+def test_stripes_share_the_concurrency(template: Template) -> None:
+    found = sources(template)
+    for stripe in ("Workreports", "Workreports1"):
+        assert (found[stripe]["BatchSize"], found[stripe]["ScalingConfig"]) == (6, {"MaximumConcurrency": 2})
+
+
+def test_pollers_are_kept_for_each_stripe(template: Template) -> None:
+    found = sources(template)
+    assert all(
+        found[stripe]["ProvisionedPollerConfig"] == {"MinimumPollers": 5, "MaximumPollers": 40}
+        for stripe in ("Work", "Work1", "Work2")
+    )
+    assert found["Workmail"]["ProvisionedPollerConfig"] == {"MinimumPollers": 100, "MaximumPollers": 200}
+    assert "ProvisionedPollerConfig" not in found["Workreports"]
+    assert "ScalingConfig" not in found["Work"]
+
+
+def test_each_stripe_of_a_declared_queue_has_its_alarm(template: Template) -> None:
+    alarms = {a["Properties"]["AlarmName"] for a in template.find_resources("AWS::CloudWatch::Alarm").values()}
+    waiting = {f"minutehand-work-{name}-waiting" for name in ("reports", "reports_1", "mail")}
+    assert {alarm for alarm in alarms if alarm.endswith("-waiting")} == waiting
+
+
+@pytest.mark.parametrize(
+    ("knobs", "field"),
+    [
+        ({"stripes": 0}, "stripes"),
+        ({"stripes": 101}, "stripes"),
+        ({"stripes": 3, "max_concurrency": 100}, "max_concurrency"),
+        ({"stripes": 3, "max_concurrency": 3}, "max_concurrency"),
+        ({"pollers": 10, "max_concurrency": 10}, "pollers"),
+        ({"most_pollers": 10}, "most_pollers"),
+        ({"pollers": 300}, "pollers"),
+    ],
+)
+def test_what_lambda_would_refuse_is_refused_at_synthesis(stack: Stack, knobs: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        Minutehand(stack, "Jobs", jobs=JOBS, **knobs)
+    assert (refusal.value.field, bool(refusal.value.remedy)) == (field, True)
