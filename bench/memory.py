@@ -21,7 +21,7 @@ from typing import Any
 from bench.report import Table, write
 
 LIMITS = {"tick": 256, "worker": 120, "cold start": 400}  # MB, MB, ms
-FUNCTIONS = ("ticker", "worker")
+FUNCTIONS = ("ticker", "worker", "undertaker", "auditor")
 _ROOT = Path(__file__).parents[1]
 
 
@@ -33,11 +33,15 @@ def measured(what: str, argument: object) -> dict[str, float]:
         "AWS_REGION": "eu-west-1",
         "AWS_ACCESS_KEY_ID": "bench",
         "AWS_SECRET_ACCESS_KEY": "bench",
-        "LAMBDA_TASK_ROOT": tempfile.gettempdir(),  # tracing is on, as on Lambda: it loads what it patches
+        "LAMBDA_TASK_ROOT": tempfile.gettempdir(),  # tracing is on, as on Lambda, and this invocation's trace is kept
+        "_X_AMZN_TRACE_ID": "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=557abcec3ee5a047;Sampled=1",
+        "MINUTEHAND_JOBS": "examples.starter",
+        "PYTHONPYCACHEPREFIX": str(_ROOT / "build" / "bytecode"),  # compiled beforehand, as a bundle is
         "POWERTOOLS_METRICS_NAMESPACE": "Minutehand",
         "POWERTOOLS_SERVICE_NAME": "bench",
     }
     command = [sys.executable, "-m", f"bench.weighed.{what}", str(argument)]
+    environ.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
     if done.returncode:
         raise SystemExit(done.stderr)

@@ -1,4 +1,4 @@
-"""AWS answered below botocore: requests are built, signed and serialised, answers parsed, and nothing leaves the process."""
+"""AWS answered below the transport: requests are built, signed and serialised, answers parsed, and nothing leaves the process."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from botocore.awsrequest import AWSResponse
 from minutehand.model.entry import Entry
 from minutehand.store.rows import entry_row, shard_key, to_item
+from minutehand.transport import Answer
 
 _NAMES = re.compile(r"'(\w+)': (\?|'\w+'|\d+)")
 _KILOBYTE = 1024
@@ -53,23 +53,19 @@ class StubbedCloud:
 
     def attach(self, services: Any) -> None:
         """Answer for the clients of these services."""
-        for client in (services.ledger._client.raw, services.work._client.raw):
-            client.meta.events.register("before-send.*", self._answer)
+        for client in (services.ledger._client, services.work._client):
+            client._transport._link.send = self._answer
 
-    def _answer(self, request: Any, **_: Any) -> AWSResponse:
+    def _answer(self, operation: str, _: Any, body: bytes) -> Answer:
         started = time.thread_time()
-        target = request.headers.get("X-Amz-Target", b"")
-        operation = (target.decode() if isinstance(target, bytes) else target).rpartition(".")[2]
-        body = request.body if isinstance(request.body, bytes) else (request.body or "").encode()
         with self._lock:
             self.calls[operation] += 1
             self.bytes += len(body)
             content = getattr(self, f"_{operation.lower()}", _empty)(json.loads(body))
-            answer = AWSResponse(request.url, 200, {"Content-Type": "application/x-amz-json-1.0"}, _Raw(content))
             self.cpu += time.thread_time() - started
         if self._latency:
             time.sleep(self._latency)
-        return answer
+        return Answer(200, {}, content)
 
     def _getitem(self, asked: Any) -> bytes:
         item = self._row(asked["Key"]) if "owner" in asked["Key"] else {"shards": {"N": "16"}}
@@ -190,17 +186,3 @@ def _received(number: int, body: str) -> dict[str, Any]:
 def asked_for(entry: Entry) -> dict[str, Any]:
     """An entry as the projection gives it."""
     return {name: value for name, value in to_item(entry_row(entry)).items() if name != "shard"}
-
-
-class _Raw:
-    """What botocore reads a body from."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-
-    def stream(self, **_: Any) -> Any:
-        yield self._content
-
-    def read(self, *_: Any, **__: Any) -> bytes:
-        content, self._content = self._content, b""
-        return content

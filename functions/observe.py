@@ -15,9 +15,11 @@ from minutehand.flow.ports import Services
 from minutehand.model.message import Message
 from minutehand.services import connect
 from minutehand.settings import from_environment
+from wrapt import register_post_import_hook
 
 logger = Logger()
-tracer = Tracer(patch_modules=("botocore",))  # all that it knows would be imported for it
+tracer = Tracer(auto_patch=False)  # it would import whatever it can patch
+register_post_import_hook(lambda _: tracer.patch(["botocore"]), "botocore.session")  # if it is ever needed
 metrics = Metrics()
 
 
@@ -30,7 +32,7 @@ def services() -> Services:
 
 def trace_libraries() -> None:
     """Trace the calls of the HTTP and database libraries that are in use by now: jobs have imported theirs."""
-    tracer.patch([name for name in NO_DOUBLE_PATCH if name in sys.modules])
+    tracer.patch([name for name in NO_DOUBLE_PATCH if name in sys.modules and name != "botocore"])
 
 
 def _share_format() -> None:

@@ -9,9 +9,6 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
-from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
-from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from minutehand.errors import Misconfigured
 from minutehand.flow.outcome import Outcome
@@ -26,20 +23,16 @@ from functions.observe import around_run, by_dimensions, count, logger, metrics,
 from functions.worker.batch import Batch
 
 end_process = os._exit
-_processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
+PartialResponse = dict[str, list[dict[str, str]]]  # the messages that Lambda must not delete
 
 
-class _Kept(Exception):
-    """No error: it tells Powertools that the message is not done with and comes back by itself."""
-
-
-def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
+def handler(event: dict[str, Any], context: LambdaContext) -> PartialResponse:
     """Run a batch; then, if a job's thread had to be abandoned, end the process: Lambda starts another.
 
     By then every outcome is settled and its message deleted, so the error that Lambda sees repeats nothing.
     """
     recycle = threading.Event()
-    response: PartialItemFailureResponse = _run(event, context, recycle=recycle)
+    response: PartialResponse = _run(event, context, recycle=recycle)
     if recycle.is_set():
         end_process(1)
     return response
@@ -48,16 +41,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailure
 @logger.inject_lambda_context
 @tracer.capture_lambda_handler(capture_response=False)
 @metrics.log_metrics
-def _run(event: dict[str, Any], context: LambdaContext, *, recycle: threading.Event) -> PartialItemFailureResponse:
+def _run(event: dict[str, Any], context: LambdaContext, *, recycle: threading.Event) -> PartialResponse:
     """Messages that stay are reported as failures, the others are deleted already."""
-    outcomes: list[Outcome] = []
-
-    def settled(record: SQSRecord) -> None:
-        outcome = batch.outcome(record.message_id)
-        outcomes.append(outcome)
-        if not outcome.gone:
-            raise _Kept(outcome.why)
-
+    ids = [record["messageId"] for record in event["Records"]]
     batch = Batch(
         event["Records"],
         services(),
@@ -67,12 +53,13 @@ def _run(event: dict[str, Any], context: LambdaContext, *, recycle: threading.Ev
         remaining=lambda: context.get_remaining_time_in_millis() / SECOND,
     )
     with batch:
-        response = process_partial_response(event, settled, _processor, context)
-    _report(outcomes)
+        outcomes = {message: batch.outcome(message) for message in ids}
+    _report(outcomes.values())
     if batch.must_recycle:
         logger.error("worker.recycling")
         recycle.set()
-    return response
+    kept = [message for message, outcome in outcomes.items() if not outcome.gone]
+    return {"batchItemFailures": [{"itemIdentifier": message} for message in kept]}
 
 
 @cache

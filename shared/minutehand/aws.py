@@ -1,29 +1,24 @@
-"""Calls to AWS: one place that makes clients, translates botocore's errors and paces retries of single items."""
+"""Calls to AWS: one place that makes clients, translates their errors and paces retries of single items.
+
+botocore is loaded where it is needed, and not before (see ``direct``). Where it is loaded already, its clients are used: then
+somebody may have hooked into them, as moto and debuggers do. Into what is not loaded nobody has.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from threading import Event
 from typing import Any
 
-import botocore.session
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
-
+from minutehand.direct import direct_to
 from minutehand.errors import MinutehandError, Misconfigured, NotFound, Unavailable
 from minutehand.settings import Settings
-from minutehand.transport import SERVICES, Transport
+from minutehand.transport import SERVICES, Refused, Transport, Unanswered
 
-_CONFIG = Config(
-    retries={"mode": "standard", "total_max_attempts": 4},
-    connect_timeout=3,
-    read_timeout=25,  # beyond the 20 s of a long poll
-    max_pool_connections=50,
-    user_agent="minutehand",  # botocore would compose its own anew for every call
-    parameter_validation=False,  # every argument is made here, of checked values: it is a quarter of a tick's CPU
-)
 TRANSIENT = frozenset(
     {
         "InternalServerError",
@@ -83,59 +78,69 @@ class Backoff:
             yield number
 
 
-def new_session() -> botocore.session.Session:
-    """What the clients of one installation share: credentials, configuration, the descriptions of services.
+class Session:
+    """What the clients of one installation share: credentials, configuration, the descriptions of services."""
 
-    It is botocore's, as boto3's clients are: boto3 itself would add a fifth to a function's cold start and nothing to a client.
-    """
-    return botocore.session.get_session()
+    @cached_property
+    def raw(self) -> Any:
+        """botocore's, made when it is first needed."""
+        from minutehand import hooked  # noqa: PLC0415 (see above)
+
+        return hooked.new_session()
 
 
 class Client:
-    """A client as boto3 makes it, whose errors are ours. Clients that share a ``session`` are made in one thread."""
+    """A client of one service, whose errors are ours. Clients that share a ``session`` are made in one thread.
+
+    ``config`` are fields of botocore's Config, for the services that are called by botocore alone.
+    """
 
     def __init__(
         self,
         service: str,
         settings: Settings,
-        session: botocore.session.Session | None = None,
+        session: Session | None = None,
         *,
-        config: Config | None = None,
+        config: Mapping[str, Any] | None = None,
     ) -> None:
-        session = session or new_session()
-        try:
-            self.raw: Any = session.create_client(
-                service,
-                endpoint_url=settings.endpoint,
-                region_name=settings.region,
-                config=_CONFIG if config is None else _CONFIG.merge(config),
-            )
-        except (NoRegionError, ValueError) as problem:
-            raise Misconfigured(
-                f"AWS_REGION={settings.region!r}: {problem}; set it to the region of your stack"
-            ) from problem
-        self._transport = Transport(session, self.raw) if service in SERVICES else None
+        self._service, self._settings, self._config = service, settings, config or {}
+        self._session = session or Session()
+        self._transport: Transport | None = None
+        link = direct_to(service, settings) if service in SERVICES and "botocore.session" not in sys.modules else None
+        if link is not None:
+            self._transport = Transport(service, link)
+        else:
+            _ = self.raw
+
+    @cached_property
+    def raw(self) -> Any:
+        """A client of botocore's. Whoever asks for it may listen to its events, so from then on all requests go past them."""
+        from minutehand import hooked  # noqa: PLC0415 (see above)
+
+        client = hooked.new_client(self._session.raw, self._service, self._settings, self._config)
+        if self._service in SERVICES:
+            self._transport = Transport(self._service, hooked.Hooked(self._session.raw, client))
+        return client
 
     def call(self, operation: str, /, **arguments: Any) -> dict[str, Any]:
         """One operation. Raises ConditionFailed, TransactionRefused, Unavailable or Misconfigured."""
         try:
             if self._transport is not None:
                 return self._transport.call(operation, arguments)
-            answer: dict[str, Any] = getattr(self.raw, operation)(**arguments)
-        except ClientError as problem:
-            raise translated(problem, operation) from problem
-        except NoCredentialsError as problem:
-            raise Misconfigured(
-                "no AWS credentials; set AWS_PROFILE, or AWS_ENDPOINT_URL and keys for a local cloud"
-            ) from problem
-        except BotoCoreError as problem:  # connection refused, timeouts: it may have taken effect or not
+            return self._called(operation, arguments)
+        except Refused as problem:
+            raise translated(problem.response, operation) from problem
+        except Unanswered as problem:  # connection refused, timeouts: it may have taken effect or not
             raise Unavailable(f"{operation}: {problem}") from problem
-        return answer
+
+    def _called(self, operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        from minutehand import hooked  # noqa: PLC0415 (see above)
+
+        return hooked.call(self.raw, operation, arguments)
 
 
-def translated(problem: ClientError, operation: str) -> MinutehandError:  # noqa: PLR0911 (a table of cases)
-    """Our error for one of botocore's."""
-    response: Any = problem.response
+def translated(response: dict[str, Any], operation: str) -> MinutehandError:  # noqa: PLR0911 (a table of cases)
+    """Our error for an answer that is one."""
     error = response.get("Error", {})
     code, text = str(error.get("Code", "")), str(error.get("Message", ""))
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)

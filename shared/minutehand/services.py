@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from minutehand.aws import Backoff, Client, new_session
+from minutehand.aws import Backoff, Client, Session
 from minutehand.flow.abreast import Lanes, Traffic
 from minutehand.flow.ports import Services
 from minutehand.model.moment import DAY
@@ -23,7 +23,7 @@ from minutehand.store.schedules import DynamoSchedules
 def connect(settings: Settings, *, backoff: Backoff | None = None) -> Services:
     """The services of one stack. Clients are made here, once a process, but for the bucket's; no call is made yet."""
     backoff = backoff or Backoff()
-    session = new_session()
+    session = Session()
     dynamodb, sqs = Client("dynamodb", settings, session), Client("sqs", settings, session)
     retention, traffic = settings.retention_days * DAY, Traffic()
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from minutehand.errors import Misconfigured
 
@@ -13,6 +15,21 @@ DEFAULT_TENANT = "default"
 DEFAULT_REQUESTS = 8  # a ticker that waits 10 ms for each request is then bound by its processor
 MOST_REQUESTS = 32
 DEFAULT_SHARDS = 16  # 1,000 fires a second with headroom: a shard key takes 450 chain steps a second
+
+_ENDPOINTS = frozenset(
+    {
+        *("AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SQS"),
+        *("AWS_USE_DUALSTACK_ENDPOINT", "AWS_USE_FIPS_ENDPOINT"),
+    }
+)
+_PROXIES_IN_SYSTEM = ("darwin", "win32")  # and not only in the environment
+_HEEDED = frozenset(  # by botocore
+    {
+        *("AWS_CONFIG_FILE", "AWS_DEFAULT_PROFILE", "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE"),
+        *("AWS_CREDENTIAL_EXPIRATION", "AWS_SECURITY_TOKEN"),
+        *("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "http_proxy", "https_proxy"),
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +99,33 @@ def trace_header(environ: Mapping[str, str] | None = None) -> str | None:
 def variable(name: str, environ: Mapping[str, str] | None = None) -> str | None:
     """A variable that somebody else's configuration names, such as the one that holds a secret."""
     return (os.environ if environ is None else environ).get(name)
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Credentials as the environment has them, and whom to show them to."""
+
+    access_key: str
+    secret_key: str
+    token: str | None
+    certificates: str | None  # AWS_CA_BUNDLE: a file or folder of those to trust; None: the usual ones
+
+
+def plain_keys(*, own_endpoint: bool, environ: Mapping[str, str] | None = None) -> Keys | None:
+    """Keys, where they are in the environment and nothing but region and endpoint has a say in how AWS is reached.
+
+    None: there is a profile, a file, a proxy … that only botocore heeds. ``own_endpoint``: the endpoint is given.
+    """
+    given = os.environ if environ is None else environ
+    key, secret = given.get("AWS_ACCESS_KEY_ID"), given.get("AWS_SECRET_ACCESS_KEY")
+    heeded = _HEEDED if own_endpoint else _HEEDED | _ENDPOINTS
+    if not key or not secret or sys.platform in _PROXIES_IN_SYSTEM or any(given.get(name) for name in heeded):
+        return None
+    folder = Path(given.get("HOME") or "~").expanduser() / ".aws"
+    if any((folder / name).exists() for name in ("config", "credentials")):
+        return None
+    certificates = given.get("AWS_CA_BUNDLE") or given.get("REQUESTS_CA_BUNDLE")
+    return Keys(key, secret, given.get("AWS_SESSION_TOKEN") or None, certificates or None)
 
 
 def _number(given: Mapping[str, str], variable: str) -> int | None:

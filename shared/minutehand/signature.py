@@ -18,9 +18,12 @@ _DEFAULT_PORT = {"http": ":80", "https": ":443"}
 class Credentials(Protocol):
     """What botocore calls frozen credentials."""
 
-    access_key: str
-    secret_key: str
-    token: str | None
+    @property
+    def access_key(self) -> str: ...
+    @property
+    def secret_key(self) -> str: ...
+    @property
+    def token(self) -> str | None: ...
 
 
 class Signer:

@@ -58,5 +58,8 @@ def test_to_declare_jobs_loads_no_library(code: str) -> None:
 
 
 def test_what_is_asked_for_is_loaded_then() -> None:
-    assert {"botocore"} <= loaded("from minutehand import Scheduler")
-    assert {"botocore"} <= loaded("from minutehand import *")
+    assert {"ssl"} <= loaded("from minutehand import Scheduler")
+    assert {"ssl"} <= loaded("from minutehand import *")
+    assert {"botocore"} <= loaded(
+        "from minutehand import Scheduler, Settings; Scheduler(settings=Settings(region='x'))"
+    )

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from botocore.config import Config
-
 from minutehand.aws import Client
 from minutehand.model.notice import Notice
 from minutehand.settings import Settings
 
 # The ticker waits for it, and comes again in a minute: better soon than long.
-_IMPATIENT = Config(retries={"mode": "standard", "total_max_attempts": 2}, connect_timeout=2, read_timeout=4)
+_IMPATIENT = {"retries": {"mode": "standard", "total_max_attempts": 2}, "connect_timeout": 2, "read_timeout": 4}
 _FIFO = ".fifo"
 
 
