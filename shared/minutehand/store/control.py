@@ -192,9 +192,9 @@ def _call(function: Callable[[], _T]) -> _T:
         if isinstance(cause, ClientError):
             # PynamoDB's copy of botocore's error has lost why a transaction was cancelled.
             original = cause.__cause__ if isinstance(cause.__cause__, ClientError) else cause
-            raise translated(original, type(problem).__name__) from problem
+            raise translated(original.response, type(problem).__name__) from problem
         raise Unavailable(f"{type(problem).__name__}: {problem}") from problem
     except ClientError as problem:
-        raise translated(problem, "dynamodb") from problem
+        raise translated(problem.response, "dynamodb") from problem
     except BotoCoreError as problem:
         raise Unavailable(f"dynamodb: {problem}") from problem
