@@ -56,7 +56,7 @@ class StubbedCloud:
         for client in (services.ledger._client, services.work._client):
             client._transport._link.send = self._answer
 
-    def _answer(self, operation: str, _: Any, body: bytes) -> Answer:
+    def _answer(self, operation: str, headers: object, body: bytes) -> Answer:
         started = time.thread_time()
         with self._lock:
             self.calls[operation] += 1

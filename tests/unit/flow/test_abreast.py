@@ -10,6 +10,7 @@ import pytest
 from minutehand.flow.abreast import Lanes, Traffic
 from minutehand.flow.tick import tick
 from minutehand.testing import Crash
+from minutehand.transport import Answer
 
 from bench.stub import StubbedCloud
 from bench.tick import CASES, MINUTE, cloud_of, stubbed
@@ -173,12 +174,10 @@ class Watched(StubbedCloud):
 
     seen: list[tuple[str, str]]
 
-    def _answer(self, request: object, **said: object) -> object:
-        target = request.headers["X-Amz-Target"]  # type: ignore[attr-defined]
-        name = str(target.decode() if isinstance(target, bytes) else target).rpartition(".")[2]
-        self.seen.append((name, "began"))
-        answer = super()._answer(request, **said)
-        self.seen.append((name, "ended"))
+    def _answer(self, operation: str, headers: object, body: bytes) -> Answer:
+        self.seen.append((operation, "began"))
+        answer = super()._answer(operation, headers, body)
+        self.seen.append((operation, "ended"))
         return answer
 
 
