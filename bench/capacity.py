@@ -22,7 +22,6 @@ from bench.modelled.scenarios import (
     INSTALLED,
     INSTANT,
     PROVISIONED,
-    STAGGERED,
     TICKERS,
     WRITES,
     Scenario,
@@ -40,16 +39,14 @@ from bench.report import Table, write
 def asked(*, quick: bool) -> list[tuple[Scenario, Setting]]:
     """Every load with every setting that is worth asking about."""
     length = (20 if quick else 60) * MINUTE
-    steady, staggered = sustained(length=length), sustained(length=length, staggered=True)
+    steady = sustained(length=length)
     pairs = [
         (sustained(100, length=length), INSTALLED),
         (sustained(1_000, length=length), INSTALLED),
-        (sustained(1_000, length=length, staggered=True), INSTALLED),
         (sustained(1_000, length=length), TICKERS),
         (steady, TICKERS),
         (steady, PROVISIONED),
         (steady, WRITES),
-        (staggered, STAGGERED),
     ]
     pairs += [(burst(), setting) for setting in (INSTALLED, TICKERS, PROVISIONED, WRITES, INSTANT)]
     pairs += [(spread_burst(), setting) for setting in (INSTALLED, TICKERS, PROVISIONED)]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bench.modelled.scenarios import INSTALLED, INSTANT, PROVISIONED, STAGGERED, TICKERS, WRITES
+from bench.modelled.scenarios import INSTALLED, INSTANT, PROVISIONED, TICKERS, WRITES
 
 _LETTERS = {
     INSTALLED.name: "A",
     TICKERS.name: "B",
     PROVISIONED.name: "C",
-    STAGGERED.name: "C with 32 tickers, 20,000 claims/s",
     WRITES.name: "D",
     INSTANT.name: "E",
 }

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from minutehand.flow.steps import timetable_of
+from minutehand.flow.steps import shift_of, timetable_of
 from minutehand.model.moment import HOUR, MINUTE, SECOND
 from minutehand.model.schedule import Definition, Revision
 from minutehand.schedule import Rule
@@ -22,6 +22,7 @@ EARLIER = 6 * MINUTE  # ticks go on for so long before the first fire
 _WRITES_OF_A_RUN, _WRITES_OF_A_STEP = 3, 2  # claim, lease, settle; next entry, this one gone: bench cost counts them
 _REQUESTS_OF_A_BATCH = 3  # receive, visibility, deletion
 _MONTH = 720  # hours
+_TENTHS = 10  # minutes of the longest window of dense chains
 _WORKER_GB, _TICKER_GB = 0.5, 1_769 / 1_024
 
 
@@ -34,23 +35,25 @@ class Scenario:
     length: int  # ms
 
 
-def sustained(rate: int = 10_000, *, length: int = HOUR, staggered: bool = False) -> Scenario:
-    """Minutely schedules, begun at every second of the minute alike.
-
-    Steps of dense chains end where ten minutes of the wall clock do, so all chains take theirs at once. ``staggered``: those of each
-    tenth a minute after those of the last, which is not built.
-    """
-    tenths = 10 if staggered else 1
+def sustained(rate: int = 10_000, *, length: int = HOUR) -> Scenario:
+    """Minutely schedules, begun at every second of the minute alike; windows of each tenth of them end in another minute of ten."""
     cohorts = [
-        Cohort(
-            _revision(f"rate-{second}", "rate(1 minute)", since=TOP - MINUTE + second * SECOND + tenth * MINUTE),
-            rate / tenths,
-            frame=tenth * MINUTE,
-        )
+        Cohort(revision, rate / _TENTHS)
         for second in range(60)
-        for tenth in range(tenths)
+        for revision in _tenths(f"rate-{second}", "rate(1 minute)", since=TOP - MINUTE + second * SECOND)
     ]
-    return Scenario(f"{rate:,} fires/s" + (", windows staggered" if staggered else ""), cohorts, length)
+    return Scenario(f"{rate:,} fires/s", cohorts, length)
+
+
+def _tenths(name: str, expression: str, *, since: int = TOP - 1) -> list[Revision]:
+    """Ten alike but for their names: one whose windows end in each minute of ten."""
+    found: dict[int, Revision] = {}
+    number = 0
+    while len(found) < _TENTHS:
+        revision = _revision(f"{name}-{number}", expression, since=since)
+        found.setdefault(shift_of(revision.owner) // MINUTE, revision)
+        number += 1
+    return list(found.values())
 
 
 def burst(fires: int = 600_000) -> Scenario:
@@ -71,7 +74,10 @@ def mixed(schedules: int = 10_000_000, *, window: int = 0) -> Scenario:
         cohorts += _alike(f"daily-{minute}", f"{minute} 6 * * *", schedules * 0.6 / 1_440, window)
         cohorts += _alike(f"hourly-{minute}", f"{minute} * * * *", schedules * 0.3 / 60, window)
     cohorts += _alike("quarterly", "*/15 * * * *", schedules * 0.09, window)
-    cohorts += _alike("minutely", "* * * * *", schedules * 0.01, window)
+    if window:  # each second of it has a name of its own, and so windows of its own
+        cohorts += _alike("minutely", "* * * * *", schedules * 0.01, window)
+    else:
+        cohorts += [Cohort(each, schedules * 0.01 / _TENTHS) for each in _tenths("minutely", "* * * * *")]
     name = f"{schedules:,} schedules" + (f", spread={window}s" if window else "")
     return Scenario(name, cohorts, HOUR)
 
@@ -154,9 +160,6 @@ TICKERS = Setting(
 )
 PROVISIONED = replace(
     TICKERS, name="the same, 2 queues of 100 pollers", queues=2, pollers=100, functions=3_000, warm_functions=1_000
-)
-STAGGERED = replace(
-    PROVISIONED, name="32 tickers, 64 shards, 40,000 writes/s, 2 queues of 100 pollers", invocations=32, pace=20_000
 )
 WRITES = replace(
     PROVISIONED,

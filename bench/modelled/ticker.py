@@ -42,7 +42,6 @@ class Cohort:
 
     revision: Revision
     weight: float  # how many
-    frame: int = 0  # ms by which its clock is ahead while it is planned: its windows end so much earlier. Not built
 
 
 @dataclass
@@ -107,9 +106,7 @@ class _Lane:
         for place, cohort in enumerate(cohorts):
             entry = first_entry(cohort.revision)
             if entry is not None:
-                self._put(
-                    (entry.due - cohort.frame, entry.after - cohort.frame, place), cohort.weight / self._invocations
-                )
+                self._put((entry.due, entry.after, place), cohort.weight / self._invocations)
 
     def _put(self, key: tuple[int, int, int], weight: float) -> None:
         if key not in self._weights:
@@ -146,9 +143,7 @@ class _Lane:
         return self._follow(group, fires, now)
 
     def _planned(self, key: tuple[int, int, int], now: int) -> Step:
-        cohort = self._cohorts[key[2]]
-        now += cohort.frame
-        return plan_step(cohort.revision, after=key[1] + cohort.frame, now=now, oldest=now - _OLDEST)
+        return plan_step(self._cohorts[key[2]].revision, after=key[1], now=now, oldest=now - _OLDEST)
 
     def _take(self, key: tuple[int, int, int], weight: float) -> None:
         left = self._weights[key] - weight
@@ -171,13 +166,12 @@ class _Lane:
         send_from = self._begin(self._runs, now + reading, fires, pace, paced=paced) + claiming
         self._claimed(send_from, fires)
         for key, step, weight in group:
-            frame = self._cohorts[key[2]].frame
-            self._send([fire - frame for fire in step.fires], weight, send_from, sending, fires)
-            passed = sum(fire - frame < self._end for fire in step.passed)
+            self._send(step.fires, weight, send_from, sending, fires)
+            passed = sum(fire < self._end for fire in step.passed)
             self._visible.passed += weight * passed * self._stands_for
             self._visible.steps += weight * self._stands_for
             if step.following is not None:
-                self._put((step.following.due - frame, step.following.after - frame, key[2]), weight)
+                self._put((step.following.due, step.following.after, key[2]), weight)
         batches = entries / READS + fires / STATEMENTS + fires / BATCH + 2 * entries / WRITES + 1
         self._visible.calls += batches * self._stands_for
         # each invocation is at one shard at a time, which is one key

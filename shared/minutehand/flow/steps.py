@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from zlib import crc32
 
 from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.moment import SECOND
@@ -14,7 +15,8 @@ from minutehand.schedule import Timetable, timetable
 LOOKAHEAD = 180 * SECOND  # ticks may be 119 s apart; private to the ticker
 REACH = 840 * SECOND  # how far ahead a step may go: SQS delays 900 s
 SHARED = 10  # fires that a step going beyond the look-ahead has at most: they share its two writes
-# Such a step ends where a window of the wall clock does, so that chains of one revision that parted meet again.
+# Such a step ends where a window does, so that chains of one revision that parted meet again. Windows are counted from a second of the
+# owner's own, so that chains of different owners take their steps at different times.
 WINDOWS = (600 * SECOND, 300 * SECOND, 120 * SECOND, 60 * SECOND)
 LARGEST = 100  # fires of one step at most: a backlog is worked off in pieces
 LARGEST_GAP = 100_000  # missed fires that one step passes over at most: counting them takes 0.2 s
@@ -48,7 +50,7 @@ def plan_step(revision: Revision, *, after: int, now: int, oldest: int, reach: i
     fires, fire = _collect(table, fire, near, LARGEST)
     cut = fire is not None and fire <= near
     if fires and fire is not None and not cut:
-        for end in _further(near, fire, revision.bound(now + reach)):
+        for end in _further(revision.owner, near, fire, revision.bound(now + reach)):
             more, beyond = _collect(table, fire, end, SHARED - len(fires) + 1)
             if len(fires) + len(more) <= SHARED:
                 fires, fire = fires + more, beyond
@@ -87,15 +89,21 @@ def _collect(table: Timetable, fire: int | None, upto: int, most: int) -> tuple[
     return fires, fire
 
 
-def _further(near: int, fire: int, limit: int) -> list[int]:
+def _further(owner: str, near: int, fire: int, limit: int) -> list[int]:
     """Where a step may end beyond the look-ahead, ``fire`` and what follows included, furthest first: at the end of a window.
 
     An entry that is handled twice, at different times, leaves two next ones. If the end of a step depended on when it was
     handled, or on where it began, the two chains would go on beside each other for good and send every fire twice; at the end of a
     window they meet.
     """
-    ends = (-(-near // window) * window for window in WINDOWS)
+    shift = shift_of(owner)
+    ends = (-(-(near + shift) // window) * window - shift for window in WINDOWS)
     return [end for end in ends if fire <= end <= limit]
+
+
+def shift_of(owner: str) -> int:
+    """By how much an owner's windows end before those of the wall clock (ms, whole seconds): the same in every process."""
+    return crc32(owner.encode()) * SECOND % WINDOWS[0]
 
 
 def end_of(options: Options) -> ScheduleState:

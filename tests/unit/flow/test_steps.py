@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from minutehand.flow.steps import LARGEST, LARGEST_GAP, LOOKAHEAD, REACH, SHARED, first_entry, plan_step
+from minutehand.flow.steps import (
+    LARGEST,
+    LARGEST_GAP,
+    LOOKAHEAD,
+    REACH,
+    SHARED,
+    WINDOWS,
+    first_entry,
+    plan_step,
+    shift_of,
+)
 from minutehand.model.moment import DAY, MINUTE, SECOND
 from minutehand.model.options import CatchUp, Options
 from minutehand.model.schedule import ClosedBy, Revision
@@ -17,6 +28,7 @@ from tests.builders import NOON, a_definition, a_revision
 PERIODS = (1, 7, 10, 30, 60, 90, 120, 300, 600, 3_600)
 periods = st.sampled_from(PERIODS)
 times = st.integers(NOON, NOON + DAY)
+names = st.text("abcdefgh", min_size=1, max_size=6)  # each with windows of its own
 
 
 def every(seconds: int, catch_up: CatchUp = CatchUp.ALL, window: float = 1800.0) -> Revision:
@@ -68,10 +80,12 @@ def test_once_a_chain_is_under_way_its_fires_share_the_steps(period: int, fires:
     assert set(steps[2:]) == {fires}
 
 
-@given(period=periods, after=times, early=st.integers(0, 2 * MINUTE), reach=st.sampled_from([0, REACH]))
-def test_chains_that_parted_meet_again_within_the_hour(period: int, after: int, early: int, reach: int) -> None:
+@given(period=periods, after=times, early=st.integers(0, 2 * MINUTE), reach=st.sampled_from([0, REACH]), name=names)
+def test_chains_that_parted_meet_again_within_the_hour(
+    period: int, after: int, early: int, reach: int, name: str
+) -> None:
     """The same entry handled at two moments, ticks a minute from then on."""
-    revision, now = every(period), after
+    revision, now = replace(every(period), name=name), after
     ends = set()
     for moment, how_far in ((now, REACH), (now + early, reach)):
         following = plan_step(revision, after=after, now=moment, oldest=0, reach=how_far).following
@@ -89,6 +103,16 @@ def test_chains_that_parted_meet_again_within_the_hour(period: int, after: int, 
             moved.add((following.key, following.after))
         ends = moved
     assert len({key for key, _ in ends}) == 1
+
+
+def test_windows_of_owners_are_spread_over_ten_minutes_and_always_the_same() -> None:
+    shifts = [shift_of(f"acme/s{number}") for number in range(6_000)]
+    assert shifts[:3] == [shift_of(f"acme/s{number}") for number in range(3)]
+    assert all(shift % SECOND == 0 and 0 <= shift < WINDOWS[0] for shift in shifts)
+    minutes = Counter(shift // MINUTE for shift in shifts)
+    assert len(minutes) == 10
+    assert max(minutes.values()) < 1.2 * 600
+    assert shift_of("acme/s") == 295 * SECOND, "of this release and every other: chains of both must meet"
 
 
 def test_the_end_of_a_revision_ends_its_chain() -> None:

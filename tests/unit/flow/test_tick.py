@@ -18,6 +18,10 @@ from tests.builders import an_entry
 from tests.unit.flow.world import NOON, OWNER, Faults, World, crash, fails
 
 DAY = 86_400.0  # seconds
+STEP = list(
+    range(60, 301, 60)
+)  # a first step at noon: the windows of acme/s end at 12:05:05 and every ten minutes from then on
+NEXT = list(range(360, 901, 60))  # and what the second step takes
 
 
 def far(
@@ -35,25 +39,41 @@ def test_a_tick_claims_sends_and_moves_the_chain_on() -> None:
     world = World()
     far(world)
     report = world.tick()
-    assert world.fires() == world.sent() == list(range(60, 601, 60)), "ten fires share a step"
-    assert world.chain() == [660]
-    assert (report.handled.claimed, report.handled.sent, report.handled.done, report.handled.left) == (10, 10, 1, 0)
+    assert world.fires() == world.sent() == STEP, "to the end of its window, beyond the look-ahead"
+    assert world.chain() == [360]
+    assert (report.handled.claimed, report.handled.sent, report.handled.done, report.handled.left) == (5, 5, 1, 0)
     assert report.behind == -60 * SECOND or report.behind == 0
+    world.wait(180)
+    assert world.tick().handled.claimed == 10, "ten fires share a step"
+    assert world.fires() == world.sent() == STEP + NEXT
+    assert world.chain() == [960]
 
 
 def test_a_step_takes_ten_fires_or_goes_to_the_end_of_its_ten_minutes() -> None:
     world = World()
     far(world, expression="*/2 * * * *")
     world.tick()
-    assert world.fires() == list(range(120, 601, 120))
-    world.live(540)
-    assert world.fires() == list(range(120, 1201, 120)), "all chains of a revision end a step there, and so meet again"
+    assert world.fires() == [120, 240]
+    world.live(240)
+    assert world.fires() == list(range(120, 901, 120)), "all chains of a revision end a step there, and so meet again"
+
+
+def test_chains_of_different_owners_take_their_steps_at_different_times() -> None:
+    world = World(shards=4)
+    for number in range(40):
+        far(world, f"s{number}")
+    world.live(1200)
+    steps = Counter((entry.due - NOON) // MINUTE % 10 for entry in world.entries(EntryKind.CHAIN))
+    assert len(steps) >= 8, "of ten minutes in which a step may begin"
+    assert max(steps.values()) < 12
 
 
 def test_a_step_writes_its_two_entries_once_for_ten_fires() -> None:
     world, faults = World(), Faults()
     far(world)
-    world.tick(world.process(faults))
+    world.tick()
+    world.wait(180)
+    assert world.tick(world.process(faults)).handled.claimed == 10
     assert faults.verbs().count("put") == faults.verbs().count("remove") == 1
     assert faults.count("BatchExecuteStatement") == 1
     assert faults.count("SendMessageBatch") == 1
@@ -126,7 +146,7 @@ def test_ticking_twice_claims_nothing_twice() -> None:
     far(world)
     world.tick()
     world.tick()
-    assert len(world.fires()) == len(world.sent()) == 10
+    assert world.fires() == world.sent() == STEP
 
 
 def test_two_tickers_at_once_share_the_work_or_repeat_it_harmlessly() -> None:
@@ -146,7 +166,7 @@ def test_tickers_with_other_look_aheads_merge_their_chains() -> None:
     (entry,) = world.memory.entries()
     handle([entry], world.services, world.clock, reach=0)
     handle([entry], world.services, world.clock, reach=REACH)
-    assert world.chain() == [240, 660], "the chain has two ends for a while"
+    assert world.chain() == [240, 360], "the chain has two ends for a while"
     world.live(900)
     assert world.began() == list(range(60, 901, 60)), "each fire started once"
     assert len(world.entries(EntryKind.CHAIN)) == 1, "and merged where they met"
@@ -157,12 +177,12 @@ def test_a_crash_between_claim_and_send_is_made_good_by_the_next_tick() -> None:
     far(world)
     with pytest.raises(Crash):
         world.tick(world.process(Faults().at("send", before=crash)))
-    assert (len(world.fires()), world.sent()) == (10, [])
+    assert (world.fires(), world.sent()) == (STEP, [])
     report = world.tick(holder="another")
     assert report.locked == 1, "the dead ticker's lock lasts a while"
     world.wait(LOCK // SECOND + 1)
     report = world.tick(holder="another")
-    assert (report.handled.claimed, report.handled.resent) == (0, 10)
+    assert (report.handled.claimed, report.handled.resent) == (0, 5)
     world.live(120)
     assert world.began()[:2] == [60, 120]
 
@@ -193,14 +213,14 @@ def test_a_service_that_fails_for_a_while_makes_fires_late_and_loses_none(verb: 
 def test_throttled_items_are_late_and_not_lost() -> None:
     world = World()
     far(world)
-    some = Faults().at("claim", throttle=range(0, 10, 3), times=None).at("send", throttle=range(2), times=None)
+    some = Faults().at("claim", throttle=range(0, 5, 3), times=None).at("send", throttle=range(2), times=None)
     report = world.tick(world.process(some, rounds=1))
     assert (report.handled.left, report.handled.done) == (1, 0)
-    assert len(world.fires()) == 6
-    assert len(world.sent()) == 4
+    assert len(world.fires()) == 3
+    assert len(world.sent()) == 1
     world.tick()
-    assert world.fires() == list(range(60, 601, 60))
-    assert set(world.sent()) == set(range(60, 601, 60))
+    assert world.fires() == STEP
+    assert set(world.sent()) == set(STEP)
     world.live(600)
     assert world.began() == list(range(60, 601, 60))
 
@@ -439,7 +459,7 @@ def test_the_numbers_of_a_tick_say_what_happened() -> None:
     world.wait(90)
     report = world.tick()
     assert report.behind == 30 * SECOND
-    assert (report.handled.entries, report.handled.claimed, report.handled.resent) == (1, 10, 0)
+    assert (report.handled.entries, report.handled.claimed, report.handled.resent) == (1, 5, 0)
     assert world.memory.runs()[0].ref.owner == OWNER
 
 
