@@ -9,10 +9,12 @@ from pathlib import Path
 _HELPERS = ("meter", "report", "stub")
 
 
-def parts() -> list[str]:
-    """The modules of this folder that measure something."""
-    names = [place.stem for place in Path(__file__).parent.glob("[a-z]*.py")]
-    return sorted(name for name in names if name not in _HELPERS)
+def parts() -> dict[str, str]:
+    """The modules of this folder that measure something, and those of folders of their own, by name."""
+    here = Path(__file__).parent
+    found = {place.stem: f"bench.{place.stem}" for place in here.glob("[a-z]*.py") if place.stem not in _HELPERS}
+    found |= {place.parent.name: f"bench.{place.parent.name}.part" for place in here.glob("*/part.py")}
+    return dict(sorted(found.items()))
 
 
 def main() -> None:
@@ -21,7 +23,7 @@ def main() -> None:
     if chosen and chosen[0] not in known:
         raise SystemExit(f"bench: no part {chosen[0]!r}; choose one of {', '.join(known)}")
     for name in chosen or known:
-        importlib.import_module(f"bench.{name}").main(arguments)
+        importlib.import_module(known[name]).main(arguments)
 
 
 if __name__ == "__main__":

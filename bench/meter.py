@@ -60,3 +60,23 @@ def cpu(pid: int) -> float:
     """CPU seconds of a process so far, its children not included."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+
+def cpu_of_tree(pid: int) -> float:
+    """CPU seconds so far of a process and of all that descend from it; what has ended counts by who waited for it."""
+    children: dict[int, list[tuple[int, float]]] = {}
+    own = 0.0
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = place.read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        number, used = int(place.parent.name), sum(map(int, fields[11:15])) / TICKS_PER_SECOND
+        children.setdefault(int(fields[1]), []).append((number, used))
+        own = used if number == pid else own
+    found, waiting = own, [pid]
+    while waiting:
+        for number, used in children.get(waiting.pop(), ()):
+            found += used
+            waiting.append(number)
+    return found

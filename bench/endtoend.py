@@ -1,0 +1,151 @@
+"""Tickers and workers as real processes over the embedded cloud: lateness, missing and double starts, drain rate, CPU.
+
+    python -m bench endtoend [CASE ...] [--schedules 1000] [--workers 2] [--concurrency 100]
+
+A case is one of prompt, exact, burst-1000, burst-10000; without one, all of them. Exits with 1 if a fire was missing or double.
+The cloud is one Python process on the same cores: ``cloud %`` is the share of a core that it took while fires were due.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from minutehand import Scheduler
+from minutehand.local.cloud import LocalCloud
+from minutehand.services import system_clock
+
+from bench.observed import jobs, witness
+from bench.observed.crew import Ours, ours
+from bench.observed.figures import Fire, rate, spent, starts
+from bench.report import Table, write
+
+Row = dict[str, Any]
+PERIOD = 20.0  # seconds between ticks: else a case would take minutes before it begins
+LEAD = 45  # seconds from the last schedule to the first fire, so that a tick comes between
+AGO = 200_000  # ms: all is created as if so long ago, else the SDK itself would claim and send the first fires
+EVERY, MINUTE = 10, 60  # seconds
+THREADS = 8  # that create and submit
+_DRAIN = 60.0  # seconds after the last fire is due
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is due, and how it is to start."""
+
+    name: str
+    put_on: Callable[[Scheduler, argparse.Namespace, Case], list[Fire]]
+    start: str = "prompt"
+    fires: int = 0  # of a burst
+    together: bool = False  # all fires of ten seconds at one of them; else at each a tenth of them
+
+
+def main(arguments: Sequence[str] = ()) -> None:
+    asked = parse(arguments)
+    rows = []
+    for case in CASES:
+        if case.name in asked.cases or not asked.cases:
+            with LocalCloud() as cloud:
+                rows.append(measure(case, asked, cloud))
+            print(rows[-1], flush=True)
+    write("endtoend", rows)
+    Table("end to end, on the embedded cloud", rows).show()
+    if any(row["missing"] or row["double"] or row["unexpected"] for row in rows):
+        raise SystemExit(1)
+
+
+def measure(case: Case, asked: argparse.Namespace, cloud: LocalCloud) -> Row:
+    """One case on an installation of its own."""
+    with ours(cloud, workers=asked.workers, concurrency=asked.concurrency, period=PERIOD) as running:
+        before = running.cpu()
+        scheduler = Scheduler(settings=running.settings, check_jobs=False, clock=lambda: system_clock() - AGO)
+        created = cloud_cpu(running)
+        fires = case.put_on(scheduler, asked, case)
+        first, last = (moment(of for _, of in fires) for moment in (min, max))
+        put_on = cloud_cpu(running) - created
+        until(first)
+        busy, wall = cloud_cpu(running), time.time()
+        running.wait_for(len(fires), last / 1e3 - time.time() + _DRAIN)
+        cloud_share = (cloud_cpu(running) - busy) / (time.time() - wall)
+        until(time.time() * 1e3 + 2_000)  # what began is settled, and its message deleted
+        used = spent(before, running.cpu(), len(fires))
+        used["cloud"] = round(used["cloud"] - put_on / len(fires) * 1e6, 1)
+        began = list(witness.read(running.folder))
+    return {
+        "case": case.name,
+        **starts(fires, began),
+        "a second": round(rate(began) or 0) if case.fires else "",
+        "cpu_us_per_fire": round(used["ticker"] + used["worker"], 1),
+        **{f"{name} us": value for name, value in sorted(used.items())},
+        "cloud %": round(cloud_share * 100),
+        "load": round(os.getloadavg()[0], 1),
+    }
+
+
+def cloud_cpu(running: Ours) -> float:
+    return running.cpu()["cloud"]
+
+
+def until(moment: float) -> None:
+    """Wait for an instant (UTC ms)."""
+    threading.Event().wait(max(moment / 1e3 - time.time(), 0))
+
+
+def recurring(scheduler: Scheduler, asked: argparse.Namespace, case: Case) -> list[Fire]:
+    """Schedules that fire every ten seconds of one minute; the fires."""
+    room = asked.schedules / 60 + LEAD  # seconds; so many schedules are created a second at least
+    minute = (datetime.now(UTC) + timedelta(seconds=room + 59)).replace(second=0, microsecond=0)
+    names = [(f"bench-{number:05}", 0 if case.together else number % EVERY) for number in range(asked.schedules)]
+
+    def create(of: tuple[str, int]) -> list[Fire]:
+        name, phase = of
+        cron = f"{phase}/{EVERY} {minute:%M %H %d %m} *"
+        scheduler.create_schedule(name, jobs.NAME, cron, start=case.start, payload=name)
+        instants = (minute + timedelta(seconds=second) for second in range(phase, MINUTE, EVERY))
+        return [(name, int(instant.timestamp() * 1e3)) for instant in instants]
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return [fire for fires in pool.map(create, names) for fire in fires]
+
+
+def burst(scheduler: Scheduler, asked: argparse.Namespace, case: Case) -> list[Fire]:
+    """One-offs that are due at one instant; the fires."""
+    due = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=case.fires / 60 + LEAD)
+    names = [f"burst-{number:05}" for number in range(case.fires)]
+
+    def submit(name: str) -> Fire:
+        scheduler.submit(jobs.NAME, name, run_at=due, idempotency_key=name, start=case.start)
+        return name, int(due.timestamp() * 1e3)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(submit, names))
+
+
+CASES = (
+    Case("prompt", recurring),
+    Case("exact", recurring, start="exact"),
+    Case("prompt, together", recurring, together=True),
+    Case("exact, together", recurring, start="exact", together=True),
+    Case("burst-1000", burst, fires=1_000),
+    Case("burst-10000", burst, fires=10_000),
+)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench endtoend", description=__doc__)
+    parser.add_argument("cases", nargs="*", choices=[[], *(case.name for case in CASES)])
+    parser.add_argument("--schedules", type=int, default=1_000)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--concurrency", type=int, default=100)
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Our own processes over an embedded cloud, as ``minutehand`` starts them, with their CPU and that of the cloud told apart."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from minutehand.local.cloud import LocalCloud
+from minutehand.local.crew import Crew, roles
+from minutehand.local.events import Event, Follower
+from minutehand.local.process import changed_environ
+from minutehand.settings import Settings
+from minutehand.testing.cloud import fresh_settings
+
+from bench.meter import cpu
+from bench.observed import jobs, witness
+
+SHARDS = 16  # as installed
+_ROOT = Path(__file__).parents[2]
+_READY = 60.0  # seconds for all of them to say that they are there
+_LOOK = 0.1
+
+
+@dataclass(frozen=True)
+class Ours:
+    """A running installation."""
+
+    cloud: LocalCloud
+    settings: Settings
+    crew: Crew
+    follower: Follower
+    folder: Path  # of the witness
+
+    def cpu(self) -> dict[str, float]:
+        """CPU seconds so far: of our processes by what they do, and of the cloud."""
+        found = {"cloud": cpu(self.cloud.pid)}
+        for name in self.crew.names:
+            kind = name.partition("-")[0]
+            found[kind] = found.get(kind, 0.0) + cpu(self.crew[name].pid)
+        return found
+
+    def wait_for(self, fires: int, seconds: float) -> None:
+        """Until so many jobs have begun, or so long."""
+        deadline = time.monotonic() + seconds
+        while witness.count(self.folder) < fires and time.monotonic() < deadline:
+            self.look()
+
+    def look(self) -> None:
+        """Wait a moment. A process that has ended by itself makes the figures worthless."""
+        threading.Event().wait(_LOOK)
+        assert not self.crew.replace_ended(), "a process ended by itself"
+
+    def wait_for_events(self, done: Callable[[list[tuple[str, Event]]], bool]) -> None:
+        """Until the processes' log lines say so."""
+        said: list[tuple[str, Event]] = []
+        deadline = time.monotonic() + _READY
+        while not done(said):
+            assert time.monotonic() < deadline, "the processes are not ready"
+            self.look()
+            said += self.follower.new()
+
+
+@contextmanager
+def ours(
+    cloud: LocalCloud, *, workers: int = 2, concurrency: int = 100, tickers: int = 1, period: float = 60.0
+) -> Iterator[Ours]:
+    """Tickers and workers over tables and queues of their own on ``cloud``; ready when it is handed over.
+
+    ``period`` is that of the ticks, in seconds; the first has passed.
+    """
+    with tempfile.TemporaryDirectory(prefix="minutehand-bench-") as name:
+        folder = Path(name)
+        parts = [
+            part
+            if part.name.startswith("worker")
+            else type(part)(part.name, (*part.arguments, "--period", str(period)))
+            for part in roles(tickers=tickers, workers=workers, jobs=[jobs.__name__], concurrency=concurrency)
+            if part.name != "undertaker"
+        ]
+        paths = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
+        with changed_environ({"PYTHONPATH": paths, witness.FOLDER: name, **cloud.environment}):
+            settings = fresh_settings(cloud, shards=SHARDS)
+            crew = Crew(parts, settings, cloud.environment, folder)
+            follower = crew.follow()
+            with crew:
+                running = Ours(cloud, settings, crew, follower, folder)
+                running.wait_for_events(lambda said: _ready(said, set(crew.names)))
+                yield running
+
+
+def _ready(said: list[tuple[str, Event]], names: set[str]) -> bool:
+    return names <= {name for name, event in said if event["event"] in ("worker.started", "tick.done")}

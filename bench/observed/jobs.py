@@ -1,0 +1,17 @@
+"""What is scheduled: a job that does nothing but say that it began."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minutehand import Context, job
+
+from bench.observed.witness import note
+
+NAME = "bench.observed"
+
+
+@job(NAME)
+def observed(ctx: Context, payload: Any) -> None:
+    """What is measured is the scheduler."""
+    note(str(payload), int(ctx.scheduled_at.timestamp() * 1_000))

@@ -1,0 +1,236 @@
+"""The same work for other schedulers and for ours, one after the other on this machine: CPU, lateness, throughput.
+
+    python -m bench peers [NAME ...] [--cases recurring together burst drain] [--size 1000] [--drain 10000]
+
+``recurring`` is SIZE schedules that all fire at once, every 10 s of a minute; ``burst`` is SIZE one-offs that are due at one instant,
+``drain`` are more. What cannot be set up is listed with the reason. CPU is that of a scheduler's and its workers' processes; that
+of its database (ours: of the embedded cloud, a Python program that stands for DynamoDB and SQS) stands apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from minutehand.local.cloud import LocalCloud
+
+from bench import endtoend, tick, work
+from bench.meter import cpu_of_tree
+from bench.observed import figures, witness
+from bench.peers import servers
+from bench.peers.install import Missing, environment
+from bench.peers.plan import BURST, EVERY, RECURRING, TIMES, Plan, in_order
+from bench.peers.processes import Peers, peers
+from bench.report import Table, write
+
+Row = dict[str, Any]
+PACKAGES = (
+    "apscheduler==3.11.3",
+    "arq==0.28.0",
+    "celery==5.7.0",
+    "dbos==3.4.0",
+    "psycopg2-binary==2.9.13",
+    "redis==5.3.1",
+    "sqlalchemy==2.1.9",
+)
+LEAD = {RECURRING: 25, BURST: 12}  # seconds to set up a thousand
+_AWHILE = 40.0  # seconds after the last fire was due
+_LOOK = 0.1
+_POSTGRES, _REDIS = "postgres", "redis"
+_SERVERS: dict[str, Callable[[], AbstractContextManager[servers.Server]]] = {
+    _POSTGRES: servers.postgres,
+    _REDIS: servers.redis,
+}
+
+
+@dataclass(frozen=True)
+class Peer:
+    """How one is run: ``setting up`` roles come before its processes are measured in a burst, ``submits`` after."""
+
+    name: str
+    module: str
+    server: str | None
+    recurring: tuple[str, ...]
+    burst: tuple[str, ...]
+
+
+PEERS = (
+    Peer("APScheduler, memory", "bench.peers.with_apscheduler", None, ("memory",), ("memory",)),
+    Peer("APScheduler, PostgreSQL", "bench.peers.with_apscheduler", _POSTGRES, ("postgres",), ("postgres",)),
+    Peer("Celery, Redis", "bench.peers.with_celery", _REDIS, ("worker", "beat"), ("worker", "submit")),
+    Peer("arq, Redis", "bench.peers.with_arq", _REDIS, ("worker",), ("worker", "submit")),
+    Peer("DBOS, PostgreSQL", "bench.peers.with_dbos", _POSTGRES, ("all",), ("all",)),
+)
+
+
+def main(arguments: Sequence[str] = ()) -> None:
+    asked = parse(arguments)
+    rows = list(measured(asked))
+    with_ratios(rows)
+    write("peers", rows)
+    Table(f"beside peers; load average {os.getloadavg()[0]:.1f} at the end", [shown(row) for row in rows]).show()
+
+
+def measured(asked: argparse.Namespace) -> Iterator[Row]:
+    """Row by row, each printed when it is there."""
+    for kind, size in ((RECURRING, asked.size), (BURST, asked.size), ("drain", asked.drain)):
+        if kind not in asked.cases:
+            continue
+        for name in [OURS, *(peer.name for peer in PEERS)]:
+            if not asked.names or any(name.lower().startswith(given.lower()) for given in asked.names):
+                row = {"case": kind, "size": size, "scheduler": name} | one(kind, size, name)
+                print(json.dumps(row), flush=True)
+                yield row
+
+
+def one(kind: str, size: int, name: str) -> Row:
+    """A scheduler at one work; the reason if it cannot be had."""
+    try:
+        if name == OURS:
+            return ours(kind, size)
+        peer = next(peer for peer in PEERS if peer.name == name)
+        return beside(peer, RECURRING if kind == RECURRING else BURST, size)
+    except (Missing, OSError, subprocess.SubprocessError) as problem:
+        return {"reason": str(problem)[:300]}
+
+
+# A peer.
+
+
+def beside(peer: Peer, kind: str, size: int) -> Row:
+    """One peer at one work."""
+    python = environment(PACKAGES)
+    with ExitStack() as stack:
+        url, server = ("", 0) if peer.server is None else stack.enter_context(_SERVERS[peer.server]())
+        plan = Plan(kind, size, whole_minute(LEAD[kind] * max(size / 1_000, 1)))
+        plan = replace(plan, database=_driver(url, peer), redis=url)
+        roles = peer.recurring if kind == RECURRING else peer.burst
+        running = stack.enter_context(peers(python, peer.module, plan, roles[:1]))
+        before = running.cpu(), server and cpu_of_tree(server)
+        for role in roles[1:]:
+            running.start(role)
+        if kind == RECURRING:
+            sleep_until(plan.first - 1)
+            before = running.cpu(), server and cpu_of_tree(server)
+        return figures_of(running, plan, before, server) | {"versions of it": versions(python, peer.name)}
+
+
+def figures_of(running: Peers, plan: Plan, before: tuple[float, float], server: int) -> Row:
+    """Wait for its fires; what they took. CPU is taken before a schedule's seventh fire, a fire of those that have begun."""
+    wanted = len(plan.fires)
+    wait_for(running.folder, wanted, plan.first + EVERY * TIMES - 0.5)
+    sleep_until(
+        min(time.time() + 0.5, plan.first + EVERY * TIMES - 0.2) if plan.kind == RECURRING else time.time() + 0.5
+    )
+    count = max(witness.count(running.folder), 1)
+    used = running.cpu() - before[0]
+    of_server = (cpu_of_tree(server) - before[1]) / count * 1e6 if server else 0.0
+    wait_for(running.folder, wanted, plan.first + EVERY * TIMES + _AWHILE)
+    found = list(witness.read(running.folder))
+    began = list(in_order(found, plan)) if plan.kind == RECURRING else found
+    return {
+        **figures.starts(plan.fires, began),
+        "a second": round(figures.rate(began) or 0) if plan.kind == BURST else "",
+        "cpu_us_per_fire": round(used / count * 1e6, 1),
+        "server us": round(of_server, 1),
+        "load": round(os.getloadavg()[0], 1),
+    }
+
+
+def wait_for(folder: Path, fires: int, upto: float) -> None:
+    while witness.count(folder) < fires and time.time() < upto:
+        time.sleep(_LOOK)
+
+
+def whole_minute(lead: float) -> int:
+    """The first that begins at least so many seconds from now (UTC seconds)."""
+    return -int(-(time.time() + lead) // 60) * 60
+
+
+def sleep_until(at: float) -> None:
+    time.sleep(max(at - time.time(), 0))
+
+
+def _driver(url: str, peer: Peer) -> str:
+    return url.replace("postgresql:", "postgresql+psycopg2:") if "APScheduler" in peer.name else url
+
+
+def versions(python: Path, name: str) -> str:
+    package = name.partition(",")[0].lower()
+    text = f"from importlib.metadata import version; print(version({package!r}))"
+    return subprocess.run([str(python), "-c", text], capture_output=True, text=True, check=True).stdout.strip()
+
+
+# Ours.
+
+OURS = "Minutehand, embedded cloud"
+_STUBBED = 2_000  # fires of the row with HTTP stubbed
+
+
+def ours(kind: str, size: int) -> Row:
+    """The same work on the embedded cloud; beside it what our processes take with HTTP answered below botocore."""
+    case = next(case for case in endtoend.CASES if case.name == "prompt, together")
+    if kind != RECURRING:
+        case = replace(next(case for case in endtoend.CASES if case.fires), fires=size)
+    asked = endtoend.parse(["--schedules", str(size)])
+    with LocalCloud() as cloud:
+        row = endtoend.measure(case, asked, cloud)
+    names = ("fires", "missing", "double", "unexpected", *(f"{name} ms" for name in figures.SHARES), "a second")
+    found = {name: row[name] for name in (*names, "cpu_us_per_fire", "load")}
+    return found | {"server us": row["cloud us"], "stubbed us": stubbed()}
+
+
+def stubbed() -> float:
+    """Ticker and worker together, a recurring fire, microseconds."""
+    runs = [tick.measure(tick.CASES[0], _STUBBED)["cpu_us_per_fire"] for _ in range(3)]
+    done = [work.measure(work.CASES[0], _STUBBED)["cpu_us_per_fire"] for _ in range(3)]
+    return round(min(runs) + min(done), 1)
+
+
+# The table.
+
+
+def with_ratios(rows: Sequence[Row]) -> None:
+    """Add to each row what its scheduler takes of CPU beside ours at the same work: over 1, ours takes less."""
+    mine = {row["case"]: row for row in rows if row["scheduler"] == OURS}
+    for row in rows:
+        base = mine.get(row["case"], {})
+        for name, key in (("of ours", "cpu_us_per_fire"), ("of stubbed", "stubbed us")):
+            known = "cpu_us_per_fire" in row and base.get(key)
+            row[name] = round(row["cpu_us_per_fire"] / base[key], 2) if known else ""
+
+
+_COLUMNS = (
+    "case",
+    "scheduler",
+    "fires",
+    "missing",
+    "double",
+    "p50 ms",
+    "p99 ms",
+    "max ms",
+    "a second",
+    "cpu_us_per_fire",
+)
+_MORE = ("server us", "stubbed us", "of ours", "of stubbed", "load", "reason")
+
+
+def shown(row: Row) -> Row:
+    return {name: row.get(name, "") for name in (*_COLUMNS, *_MORE)}
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench peers", description=__doc__)
+    parser.add_argument("names", nargs="*", help="beginnings of names; without one, all of them")
+    parser.add_argument("--cases", nargs="*", choices=(RECURRING, BURST, "drain"), default=[RECURRING, BURST, "drain"])
+    parser.add_argument("--size", type=int, default=1_000)
+    parser.add_argument("--drain", type=int, default=10_000)
+    return parser.parse_args(arguments)
