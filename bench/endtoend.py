@@ -32,7 +32,6 @@ PERIOD = 20.0  # seconds between ticks: else a case would take minutes before it
 LEAD = 45  # seconds from the last schedule to the first fire, so that a tick comes between
 AGO = 200_000  # ms: all is created as if so long ago, else the SDK itself would claim and send the first fires
 EVERY, MINUTE = 10, 60  # seconds
-THREADS = 8  # that create and submit
 _DRAIN = 60.0  # seconds after the last fire is due
 
 
@@ -111,7 +110,7 @@ def recurring(scheduler: Scheduler, asked: argparse.Namespace, case: Case) -> li
         instants = (minute + timedelta(seconds=second) for second in range(phase, MINUTE, EVERY))
         return [(name, int(instant.timestamp() * 1e3)) for instant in instants]
 
-    with ThreadPoolExecutor(THREADS) as pool:
+    with ThreadPoolExecutor(asked.threads) as pool:
         return [fire for fires in pool.map(create, names) for fire in fires]
 
 
@@ -124,7 +123,7 @@ def burst(scheduler: Scheduler, asked: argparse.Namespace, case: Case) -> list[F
         scheduler.submit(jobs.NAME, name, run_at=due, idempotency_key=name, start=case.start)
         return name, int(due.timestamp() * 1e3)
 
-    with ThreadPoolExecutor(THREADS) as pool:
+    with ThreadPoolExecutor(asked.threads) as pool:
         return list(pool.map(submit, names))
 
 
@@ -144,6 +143,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--schedules", type=int, default=1_000)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--concurrency", type=int, default=100)
+    parser.add_argument("--threads", type=int, default=8, help="that create and submit")
     return parser.parse_args(arguments)
 
 

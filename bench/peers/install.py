@@ -1,4 +1,4 @@
-"""What the peers need, under ``build/peers``: a virtual environment of their own, and Debian's packages of what is not installed.
+"""What the peers need, under ``build/peers``: a virtual environment for each, and Debian's packages of what is not installed.
 
 Nothing of it comes into the project's environment, and ``make clean`` removes it. Whatever cannot be had is said and left out.
 """
@@ -23,13 +23,12 @@ class Missing(Exception):
     """Something cannot be had here."""
 
 
-def environment(packages: Iterable[str]) -> Path:
-    """The Python that has these packages; Missing with what pip said."""
-    python = HOME.resolve() / "venv/bin/python"
-    if not python.exists():
-        _run(sys.executable, "-m", "venv", str(python.parents[1]))
-    mark, wanted = HOME / "installed.txt", "\n".join(packages)
+def environment(name: str, packages: Iterable[str]) -> Path:
+    """The Python of a peer's own environment, with these packages; Missing with what pip said."""
+    home = HOME.resolve() / name
+    python, mark, wanted = home / "bin/python", home / "installed.txt", "\n".join(packages)
     if not mark.exists() or mark.read_text() != wanted:
+        _run(sys.executable, "-m", "venv", "--clear", str(home))
         _run(str(python), "-m", "pip", "install", "--quiet", *packages)
         mark.write_text(wanted)
     return python

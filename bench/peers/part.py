@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -32,15 +33,6 @@ from bench.peers.processes import Peers, peers
 from bench.report import Table, write
 
 Row = dict[str, Any]
-PACKAGES = (
-    "apscheduler==3.11.3",
-    "arq==0.28.0",
-    "celery==5.7.0",
-    "dbos==3.4.0",
-    "psycopg2-binary==2.9.13",
-    "redis==5.3.1",
-    "sqlalchemy==2.1.9",
-)
 LEAD = {RECURRING: 25, BURST: 12}  # seconds to set up a thousand
 _AWHILE = 40.0  # seconds after the last fire was due
 _LOOK = 0.1
@@ -53,21 +45,26 @@ _SERVERS: dict[str, Callable[[], AbstractContextManager[servers.Server]]] = {
 
 @dataclass(frozen=True)
 class Peer:
-    """How one is run: ``setting up`` roles come before its processes are measured in a burst, ``submits`` after."""
+    """How one is run: its processes by their roles, one started when the other is set up."""
 
     name: str
-    module: str
+    packages: tuple[str, ...]  # the first is what it is
     server: str | None
     recurring: tuple[str, ...]
     burst: tuple[str, ...]
 
+    @property
+    def key(self) -> str:
+        return re.split(r"[\[=]", self.packages[0])[0]
 
+
+_APSCHEDULER = ("apscheduler==3.11.3", "psycopg2-binary==2.9.13", "sqlalchemy==2.1.9")
 PEERS = (
-    Peer("APScheduler, memory", "bench.peers.with_apscheduler", None, ("memory",), ("memory",)),
-    Peer("APScheduler, PostgreSQL", "bench.peers.with_apscheduler", _POSTGRES, ("postgres",), ("postgres",)),
-    Peer("Celery, Redis", "bench.peers.with_celery", _REDIS, ("worker", "beat"), ("worker", "submit")),
-    Peer("arq, Redis", "bench.peers.with_arq", _REDIS, ("worker",), ("worker", "submit")),
-    Peer("DBOS, PostgreSQL", "bench.peers.with_dbos", _POSTGRES, ("all",), ("all",)),
+    Peer("APScheduler, memory", _APSCHEDULER, None, ("memory",), ("memory",)),
+    Peer("APScheduler, PostgreSQL", _APSCHEDULER, _POSTGRES, ("postgres",), ("postgres",)),
+    Peer("Celery, Redis", ("celery[redis]==5.7.0",), _REDIS, ("worker", "beat"), ("worker", "submit")),
+    Peer("arq, Redis", ("arq==0.28.0",), _REDIS, ("worker",), ("worker", "submit")),
+    Peer("DBOS, PostgreSQL", ("dbos==3.4.0",), _POSTGRES, ("all",), ("all",)),
 )
 
 
@@ -99,7 +96,7 @@ def one(kind: str, size: int, name: str) -> Row:
         peer = next(peer for peer in PEERS if peer.name == name)
         return beside(peer, RECURRING if kind == RECURRING else BURST, size)
     except (Missing, OSError, subprocess.SubprocessError) as problem:
-        return {"reason": str(problem)[:300]}
+        return {"reason": " ".join(str(problem).split())[-300:]}
 
 
 # A peer.
@@ -107,20 +104,20 @@ def one(kind: str, size: int, name: str) -> Row:
 
 def beside(peer: Peer, kind: str, size: int) -> Row:
     """One peer at one work."""
-    python = environment(PACKAGES)
+    python = environment(peer.key, peer.packages)
     with ExitStack() as stack:
         url, server = ("", 0) if peer.server is None else stack.enter_context(_SERVERS[peer.server]())
         plan = Plan(kind, size, whole_minute(LEAD[kind] * max(size / 1_000, 1)))
         plan = replace(plan, database=_driver(url, peer), redis=url)
         roles = peer.recurring if kind == RECURRING else peer.burst
-        running = stack.enter_context(peers(python, peer.module, plan, roles[:1]))
+        running = stack.enter_context(peers(python, f"bench.peers.with_{peer.key}", plan, roles[:1]))
         before = running.cpu(), server and cpu_of_tree(server)
         for role in roles[1:]:
             running.start(role)
         if kind == RECURRING:
             sleep_until(plan.first - 1)
             before = running.cpu(), server and cpu_of_tree(server)
-        return figures_of(running, plan, before, server) | {"versions of it": versions(python, peer.name)}
+        return figures_of(running, plan, before, server) | {"version": peer.packages[0]}
 
 
 def figures_of(running: Peers, plan: Plan, before: tuple[float, float], server: int) -> Row:
@@ -161,12 +158,6 @@ def sleep_until(at: float) -> None:
 
 def _driver(url: str, peer: Peer) -> str:
     return url.replace("postgresql:", "postgresql+psycopg2:") if "APScheduler" in peer.name else url
-
-
-def versions(python: Path, name: str) -> str:
-    package = name.partition(",")[0].lower()
-    text = f"from importlib.metadata import version; print(version({package!r}))"
-    return subprocess.run([str(python), "-c", text], capture_output=True, text=True, check=True).stdout.strip()
 
 
 # Ours.

@@ -48,7 +48,7 @@ class Settings:
 
 
 class Cron(Settings):
-    cron_jobs = [at_its_instants(name) for name in plan.names] if plan.kind == RECURRING else []  # noqa: RUF012 (the same)
+    cron_jobs = [at_its_instants(name) for name in plan.names] if plan.kind == RECURRING else []
 
 
 async def submit() -> None:

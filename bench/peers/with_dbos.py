@@ -16,7 +16,7 @@ QUEUE = "burst"
 plan = given()
 
 
-def _scheduled(at: datetime, name: Any) -> None:
+def _scheduled(_: datetime, name: Any) -> None:
     plan.note(str(name))
 
 
