@@ -23,8 +23,9 @@ from minutehand.local.cloud import LocalCloud
 from minutehand.services import system_clock
 
 from bench.observed import jobs, witness
-from bench.observed.crew import Ours, ours
+from bench.observed.crew import Running, ours, wait_for
 from bench.observed.figures import Fire, rate, spent, starts
+from bench.observed.inside import inside
 from bench.report import Table, write
 
 Row = dict[str, Any]
@@ -44,6 +45,8 @@ class Case:
     start: str = "prompt"
     fires: int = 0  # of a burst
     together: bool = False  # all fires of ten seconds at one of them; else at each a tenth of them
+    concurrency: int = 0  # of a worker, where the case needs its own
+    inside: bool = False  # in one process, over services in memory
 
 
 def main(arguments: Sequence[str] = ()) -> None:
@@ -51,45 +54,51 @@ def main(arguments: Sequence[str] = ()) -> None:
     rows = []
     for case in CASES:
         if case.name in asked.cases or not asked.cases:
-            with LocalCloud() as cloud:
-                rows.append(measure(case, asked, cloud))
+            rows.append(one(case, asked))
             print(rows[-1], flush=True)
     write("endtoend", rows)
-    Table("end to end, on the embedded cloud", rows).show()
+    Table("end to end", rows).show()
     if any(row["missing"] or row["double"] or row["unexpected"] for row in rows):
         raise SystemExit(1)
 
 
-def measure(case: Case, asked: argparse.Namespace, cloud: LocalCloud) -> Row:
-    """One case on an installation of its own."""
-    with ours(cloud, workers=asked.workers, concurrency=asked.concurrency, period=PERIOD) as running:
-        before = running.cpu()
-        scheduler = Scheduler(settings=running.settings, check_jobs=False, clock=lambda: system_clock() - AGO)
-        created = cloud_cpu(running)
-        fires = case.put_on(scheduler, asked, case)
-        first, last = (moment(of for _, of in fires) for moment in (min, max))
-        put_on = cloud_cpu(running) - created
-        until(first)
-        busy, wall = cloud_cpu(running), time.time()
-        running.wait_for(len(fires), last / 1e3 - time.time() + _DRAIN)
-        cloud_share = (cloud_cpu(running) - busy) / (time.time() - wall)
-        until(time.time() * 1e3 + 2_000)  # what began is settled, and its message deleted
-        used = spent(before, running.cpu(), len(fires))
-        used["cloud"] = round(used["cloud"] - put_on / len(fires) * 1e6, 1)
-        began = list(witness.read(running.folder))
+def one(case: Case, asked: argparse.Namespace) -> Row:
+    """A case on an installation of its own."""
+    concurrency = case.concurrency or asked.concurrency
+    if case.inside:
+        with inside(concurrency=concurrency, period=PERIOD) as running:
+            return measure(case, asked, running)
+    with (
+        LocalCloud() as cloud,
+        ours(cloud, workers=asked.workers, concurrency=concurrency, period=PERIOD) as processes,
+    ):
+        return measure(case, asked, processes)
+
+
+def measure(case: Case, asked: argparse.Namespace, running: Running) -> Row:
+    """Put it on, wait for all that is due, and count."""
+    before = running.cpu()
+    fires = case.put_on(running.scheduler(lambda: system_clock() - AGO), asked, case)
+    first, last = (moment(of for _, of in fires) for moment in (min, max))
+    put_on = running.cpu()
+    until(first)
+    at_first, began_at = running.cpu(), time.time()
+    wait_for(running, len(fires), last / 1e3 - time.time() + _DRAIN)
+    at_last, lasted = running.cpu(), time.time() - began_at
+    until(time.time() * 1e3 + 2_000)  # what began is settled, and its message deleted
+    used = spent(before, running.cpu(), len(fires))
+    for name in {"cloud", "process"} & set(used):  # these took part in putting it on
+        used[name] = spent(put_on, running.cpu(), len(fires))[name]
+    began = list(witness.read(running.folder))
     return {
         "case": case.name,
         **starts(fires, began),
         "a second": round(rate(began) or 0) if case.fires else "",
-        "cpu_us_per_fire": round(used["ticker"] + used["worker"], 1),
-        **{f"{name} us": value for name, value in sorted(used.items())},
-        "cloud %": round(cloud_share * 100),
+        "cpu_us_per_fire": round(used["ticker"] + used["worker"], 1) if "worker" in used else "",
+        **{f"{name} us": used.get(name, "") for name in ("ticker", "worker", "cloud", "process")},
+        "cloud %": round((at_last["cloud"] - at_first["cloud"]) / lasted * 100) if "cloud" in used else "",
         "load": round(os.getloadavg()[0], 1),
     }
-
-
-def cloud_cpu(running: Ours) -> float:
-    return running.cpu()["cloud"]
 
 
 def until(moment: float) -> None:
@@ -127,13 +136,19 @@ def burst(scheduler: Scheduler, asked: argparse.Namespace, case: Case) -> list[F
         return list(pool.map(submit, names))
 
 
+ALL_AT_ONCE = 1_000  # runs of a worker that wait for one instant, or run at it
 CASES = (
     Case("prompt", recurring),
     Case("exact", recurring, start="exact"),
     Case("prompt, together", recurring, together=True),
-    Case("exact, together", recurring, start="exact", together=True),
-    Case("burst-1000", burst, fires=1_000),
-    Case("burst-10000", burst, fires=10_000),
+    Case("exact, together", recurring, start="exact", together=True, concurrency=ALL_AT_ONCE),
+    Case("burst of 1000", burst, fires=1_000),
+    Case("burst of 10000", burst, fires=10_000),
+    Case("prompt, in memory", recurring, inside=True),
+    Case("exact, in memory", recurring, start="exact", inside=True),
+    Case("prompt, together, in memory", recurring, together=True, inside=True),
+    Case("exact, together, in memory", recurring, start="exact", together=True, inside=True, concurrency=ALL_AT_ONCE),
+    Case("burst of 10000, in memory", burst, fires=10_000, inside=True),
 )
 
 

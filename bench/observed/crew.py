@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
+from minutehand import Scheduler
+from minutehand.flow.ports import Clock
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.crew import Crew, roles
 from minutehand.local.events import Event, Follower
@@ -27,32 +30,51 @@ _READY = 60.0  # seconds for all of them to say that they are there
 _LOOK = 0.1
 
 
+class Running(Protocol):
+    """An installation to be measured."""
+
+    @property
+    def folder(self) -> Path:
+        """That of the witness."""
+
+    def scheduler(self, clock: Clock) -> Scheduler:
+        """Its SDK."""
+
+    def cpu(self) -> dict[str, float]:
+        """CPU seconds so far: of our processes by what they do, and of the cloud."""
+
+    def look(self) -> None:
+        """Wait a moment, and fail if the figures are worthless."""
+
+
+def wait_for(running: Running, fires: int, seconds: float) -> None:
+    """Until so many jobs have begun, or so long."""
+    deadline = time.monotonic() + seconds
+    while witness.count(running.folder) < fires and time.monotonic() < deadline:
+        running.look()
+
+
 @dataclass(frozen=True)
 class Ours:
-    """A running installation."""
+    """Processes over an embedded cloud."""
 
     cloud: LocalCloud
     settings: Settings
     crew: Crew
     follower: Follower
-    folder: Path  # of the witness
+    folder: Path
+
+    def scheduler(self, clock: Clock) -> Scheduler:
+        return Scheduler(settings=self.settings, check_jobs=False, clock=clock)
 
     def cpu(self) -> dict[str, float]:
-        """CPU seconds so far: of our processes by what they do, and of the cloud."""
         found = {"cloud": cpu(self.cloud.pid)}
         for name in self.crew.names:
             kind = name.partition("-")[0]
             found[kind] = found.get(kind, 0.0) + cpu(self.crew[name].pid)
         return found
 
-    def wait_for(self, fires: int, seconds: float) -> None:
-        """Until so many jobs have begun, or so long."""
-        deadline = time.monotonic() + seconds
-        while witness.count(self.folder) < fires and time.monotonic() < deadline:
-            self.look()
-
     def look(self) -> None:
-        """Wait a moment. A process that has ended by itself makes the figures worthless."""
         threading.Event().wait(_LOOK)
         assert not self.crew.replace_ended(), "a process ended by itself"
 

@@ -21,8 +21,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from minutehand.local.cloud import LocalCloud
-
 from bench import endtoend, tick, work
 from bench.meter import cpu_of_tree
 from bench.observed import figures, witness
@@ -172,8 +170,7 @@ def ours(kind: str, size: int) -> Row:
     if kind != RECURRING:
         case = replace(next(case for case in endtoend.CASES if case.fires), fires=size)
     asked = endtoend.parse(["--schedules", str(size)])
-    with LocalCloud() as cloud:
-        row = endtoend.measure(case, asked, cloud)
+    row = endtoend.one(case, asked)
     names = ("fires", "missing", "double", "unexpected", *(f"{name} ms" for name in figures.SHARES), "a second")
     found = {name: row[name] for name in (*names, "cpu_us_per_fire", "load")}
     return found | {"server us": row["cloud us"], "stubbed us": stubbed()}

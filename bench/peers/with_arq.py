@@ -39,16 +39,13 @@ async def begun(_: dict[str, Any]) -> None:
     ready("worker")
 
 
-class Settings:
+class Settings:  # arq reads what the class itself has, and nothing that it inherits
     functions = [func(work, name="work")]  # noqa: RUF012 (arq's way to be told)
+    cron_jobs = [at_its_instants(name) for name in plan.names] if plan.kind == RECURRING else []
     redis_settings = redis
     max_jobs = AT_ONCE
     timezone = UTC
     on_startup = begun
-
-
-class Cron(Settings):
-    cron_jobs = [at_its_instants(name) for name in plan.names] if plan.kind == RECURRING else []
 
 
 async def submit() -> None:
@@ -62,7 +59,7 @@ def main(role: str) -> None:
     if role == "submit":
         asyncio.run(submit())
     else:
-        run_worker(Cron if plan.kind == RECURRING else Settings)
+        run_worker(Settings)
 
 
 if __name__ == "__main__":

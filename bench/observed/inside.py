@@ -1,0 +1,63 @@
+"""Ticker and worker in this very process, over services in memory: what is left of the lateness when nothing is slow but our own code."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from minutehand import Registry, Scheduler
+from minutehand.flow.ports import Clock
+from minutehand.jobs import load
+from minutehand.local.process import changed_environ
+from minutehand.processes import WorkerProcess, run_ticker
+from minutehand.services import system_clock
+from minutehand.testing.memory import Memory
+
+from bench.observed import jobs, witness
+
+SHARDS = 16
+_LOOK = 0.1  # seconds
+_POLL = 0.005  # seconds between looks of a long poll; an answer of SQS takes about as long
+
+
+@dataclass(frozen=True)
+class Inside:
+    """Threads over services in memory."""
+
+    memory: Memory
+    folder: Path
+
+    def scheduler(self, clock: Clock) -> Scheduler:
+        return Scheduler(services=self.memory.connect(), check_jobs=False, clock=clock)
+
+    def cpu(self) -> dict[str, float]:
+        return {"process": time.process_time()}
+
+    def look(self) -> None:
+        threading.Event().wait(_LOOK)
+
+
+@contextmanager
+def inside(*, concurrency: int, period: float) -> Iterator[Inside]:
+    """A ticker and a worker for the time of the block."""
+    with tempfile.TemporaryDirectory(prefix="minutehand-bench-") as name, changed_environ({witness.FOLDER: name}):
+        memory = Memory(system_clock, shards=SHARDS, idle=lambda _: threading.Event().wait(_POLL))
+        known: Registry = load(jobs.__name__)
+        worker, stop = WorkerProcess(memory.connect(), known, concurrency=concurrency), threading.Event()
+        threads = [
+            threading.Thread(target=run_ticker, args=(memory.connect(),), kwargs={"stop": stop, "period": period}),
+            threading.Thread(target=worker.run, kwargs={"stop": stop, "grace": 5.0}),
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield Inside(memory, Path(name))
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
