@@ -139,13 +139,13 @@ def burst(scheduler: Scheduler, asked: argparse.Namespace, case: Case) -> list[F
 ALL_AT_ONCE = 1_000  # runs of a worker that wait for one instant, or run at it
 CASES = (
     Case("prompt", recurring),
-    Case("exact", recurring, start="exact"),
+    Case("exact", recurring, start="exact", concurrency=ALL_AT_ONCE),
     Case("prompt, together", recurring, together=True),
     Case("exact, together", recurring, start="exact", together=True, concurrency=ALL_AT_ONCE),
     Case("burst of 1000", burst, fires=1_000),
     Case("burst of 10000", burst, fires=10_000),
     Case("prompt, in memory", recurring, inside=True),
-    Case("exact, in memory", recurring, start="exact", inside=True),
+    Case("exact, in memory", recurring, start="exact", inside=True, concurrency=ALL_AT_ONCE),
     Case("prompt, together, in memory", recurring, together=True, inside=True),
     Case("exact, together, in memory", recurring, start="exact", together=True, inside=True, concurrency=ALL_AT_ONCE),
     Case("burst of 10000, in memory", burst, fires=10_000, inside=True),

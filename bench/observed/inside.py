@@ -22,7 +22,10 @@ from bench.observed import jobs, witness
 
 SHARDS = 16
 _LOOK = 0.1  # seconds
-_POLL = 0.005  # seconds between looks of a long poll; an answer of SQS takes about as long
+_POLL = (
+    0.005,
+    0.5,
+)  # seconds between looks of a long poll, at least and at most: until the next message becomes visible
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Inside:
 def inside(*, concurrency: int, period: float) -> Iterator[Inside]:
     """A ticker and a worker for the time of the block."""
     with tempfile.TemporaryDirectory(prefix="minutehand-bench-") as name, changed_environ({witness.FOLDER: name}):
-        memory = Memory(system_clock, shards=SHARDS, idle=lambda _: threading.Event().wait(_POLL))
+        memory = Memory(system_clock, shards=SHARDS, idle=_idle)
         known: Registry = load(jobs.__name__)
         worker, stop = WorkerProcess(memory.connect(), known, concurrency=concurrency), threading.Event()
         threads = [
@@ -61,3 +64,8 @@ def inside(*, concurrency: int, period: float) -> Iterator[Inside]:
             stop.set()
             for thread in threads:
                 thread.join()
+
+
+def _idle(seconds: float) -> None:
+    least, most = _POLL
+    threading.Event().wait(min(max(seconds, least), most))

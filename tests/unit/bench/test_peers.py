@@ -1,0 +1,85 @@
+"""Peers are measured by the same rules, and one that cannot be had stops no other."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.observed import witness
+from bench.observed.figures import starts
+from bench.observed.witness import Began
+from bench.peers.install import Missing, program
+from bench.peers.part import OURS, PEERS, shown, whole_minute, with_ratios
+from bench.peers.plan import BURST, RECURRING, VARIABLE, Plan, given, in_order
+from bench.peers.processes import peers
+
+FIRST = 1_800_000_000
+
+
+def test_a_plan_reaches_a_peers_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = Plan(BURST, 3, FIRST, database="postgresql://x", redis="redis://y")
+    monkeypatch.setenv(VARIABLE, plan.encode())
+    assert given() == plan
+
+
+def test_a_schedule_has_six_fires_that_count_and_a_one_off_one() -> None:
+    assert len(Plan(RECURRING, 4, FIRST).fires) == 24
+    assert Plan(BURST, 2, FIRST).fires == [("burst-00000", FIRST * 1_000), ("burst-00001", FIRST * 1_000)]
+
+
+def test_starts_belong_to_fires_in_their_order_and_what_follows_the_last_is_not_looked_at() -> None:
+    plan = Plan(RECURRING, 1, FIRST)
+    name = plan.names[0]
+    late = [Began(name, 0, (FIRST + 10 * turn + 12) * 1_000.0) for turn in range(7)]  # each later than the next is due
+    found = starts(plan.fires, in_order(late[::-1], plan))
+    assert (found["missing"], found["double"], found["unexpected"]) == (0, 0, 0)
+    assert found["p50 ms"] == found["max ms"] == 12_000
+
+
+def test_a_schedule_that_was_passed_over_is_missing() -> None:
+    plan = Plan(RECURRING, 1, FIRST)
+    began = [Began(plan.names[0], 0, (FIRST + 10 * turn) * 1_000.0) for turn in range(5)]
+    assert starts(plan.fires, in_order(began, plan))["missing"] == 1
+
+
+def test_ratios_are_of_the_same_work_and_a_reason_has_none() -> None:
+    rows: list[dict[str, Any]] = [
+        {"case": "burst", "scheduler": OURS, "cpu_us_per_fire": 500.0, "stubbed us": 250.0},
+        {"case": "burst", "scheduler": "a", "cpu_us_per_fire": 1_000.0},
+        {"case": "drain", "scheduler": "a", "cpu_us_per_fire": 1_000.0},
+        {"case": "burst", "scheduler": "b", "reason": "no such package"},
+    ]
+    with_ratios(rows)
+    assert [(row["of ours"], row["of stubbed"]) for row in rows] == [(1.0, 2.0), (2.0, 4.0), ("", ""), ("", "")]
+    assert len({tuple(shown(row)) for row in rows}) == 1, "all rows have the columns of the table"
+
+
+def test_a_peer_that_does_not_start_is_said_with_what_it_printed() -> None:
+    plan = Plan(BURST, 1, int(time.time()) + 60)
+    with pytest.raises(Missing, match="No module named"), peers(Path(sys.executable), "bench.peers.no", plan, ("all",)):
+        pytest.fail("it is not there")
+
+
+def test_a_peer_that_is_not_ready_in_time_is_ended() -> None:
+    plan = Plan(BURST, 1, int(time.time()) + 1)
+    with pytest.raises(Missing, match="not ready in time"), peers(Path(sys.executable), "asyncio", plan, ("all",)):
+        pytest.fail("it says nothing")
+
+
+def test_a_program_that_is_installed_is_not_fetched() -> None:
+    assert program("env", "coreutils") == Path("/usr/bin/env")
+
+
+def test_work_begins_with_a_whole_minute() -> None:
+    at = whole_minute(20)
+    assert at % 60 == 0
+    assert 19 < at - time.time() <= 81
+
+
+def test_every_driver_lies_where_it_is_looked_for() -> None:
+    folder = Path(witness.__file__).parents[1] / "peers"
+    assert {f"with_{peer.key}.py" for peer in PEERS} == {place.name for place in folder.glob("with_*.py")}
