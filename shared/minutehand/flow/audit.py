@@ -18,21 +18,19 @@ from itertools import islice
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.flow.claim import Order, materialise
 from minutehand.flow.current import find_revision
-from minutehand.flow.freeze import freeze_of
 from minutehand.flow.gaps import record
 from minutehand.flow.pauses import resume_entry
 from minutehand.flow.ports import Clock, Services
-from minutehand.flow.publish import order_of, publish
+from minutehand.flow.resend import not_come_to, resend, resend_waiting
 from minutehand.flow.steps import end_of, timetable_of
 from minutehand.flow.tidy import FAR, tidy
 from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.moment import HOUR, MINUTE, SECOND
 from minutehand.model.names import RunRef, fire_ref, shard_of
-from minutehand.model.options import CatchUp
+from minutehand.model.options import CatchUp, LedgerLevel
 from minutehand.model.run import WAITING, Run, RunState
 from minutehand.model.schedule import Head, Revision, ScheduleState
 from minutehand.runs.gaps import covers
-from minutehand.runs.overlap import waits_in_turn
 from minutehand.schedule import fires
 
 log = logging.getLogger(__name__)
@@ -199,7 +197,8 @@ def _runs_of(head: Head, services: Services, clock: Clock, window: int, report: 
         report.unclaimed += _claim_missing(revision, due, after, runs, services, clock)
         report.moved += _moved(revision, due, runs.values())
         for run in runs.values():
-            report.resent += is_stuck(run, now) and _resend(run, services, clock)
+            report.resent += is_stuck(run, now) and resend(run, services, clock)
+        report.resent += resend_waiting(head.owner, now - window, upto, services, clock)
     except Exception as problem:  # noqa: BLE001 (reported by name; the other schedules are audited all the same)
         report.failed += 1
         log.error("audit.failed", extra={"schedule": head.owner, "error": f"{type(problem).__name__}: {problem}"})
@@ -230,7 +229,9 @@ def _claim_missing(
     gaps = [run for run in runs.values() if run.skipped_until is not None]
     gaps += _gap_before(revision, after, services) if missing else []
     missing = [fire for fire in missing if not any(covers(gap, fire) for gap in gaps)]
-    if not missing or _is_waiting_in_agenda(revision, missing[0], services):
+    if not missing or revision.definition.options.ledger is LedgerLevel.LEAN:
+        return 0  # lean fires have no rows before they start: ``resend_waiting`` comes to them
+    if not_come_to(revision, missing[0], services) is not None:
         return 0  # the ticker is behind, and will come to them
     options, now = revision.definition.options, clock()
     youngest = now - options.catch_up_window * SECOND if options.catch_up is CatchUp.ALL else now
@@ -246,20 +247,6 @@ def _gap_before(revision: Revision, upto: int, services: Services) -> list[Run]:
     return [run for run in rows if run.skipped_until is not None and run.revision == revision.number][:1]
 
 
-def _is_waiting_in_agenda(revision: Revision, fire: int, services: Services) -> bool:
-    """Whether the chain has not come to a fire yet."""
-    after = None
-    while True:
-        page = services.agenda.due(revision.shard, upto=fire, after=after, limit=_PAGE)
-        if any(entry.id == revision.id and entry.after < fire for entry in page.entries):
-            return True
-        if any(key.endswith(f"#{EntryKind.CHAIN}#{revision.id}") for key in page.newer):
-            return True
-        after = page.last
-        if after is None:
-            return False
-
-
 def _overdue(segment: int, segments: int, services: Services, clock: Clock, report: AuditReport) -> None:
     """Runs whose message must be gone, a one-off's or an old one's: nothing else would ever come back to them."""
     for run in services.ledger.unfinished(segment=segment, segments=segments):
@@ -269,7 +256,7 @@ def _overdue(segment: int, segments: int, services: Services, clock: Clock, repo
         try:
             fresh = services.ledger.read(run.ref)
             if fresh is not None and is_stuck(fresh, now - WINDOW):
-                report.overdue += _resend(fresh, services, clock)
+                report.overdue += resend(fresh, services, clock)
         except MinutehandError as problem:
             report.failed += 1
             log.error("audit.failed", extra={"run_id": str(run.ref), "error": str(problem)})
@@ -280,14 +267,3 @@ def is_stuck(run: Run, now: int) -> bool:
     if run.state in WAITING:
         return run.not_before < now - GRACE
     return run.state is RunState.RUNNING and (run.lease_until or 0) < now - GRACE
-
-
-def _resend(run: Run, services: Services, clock: Clock) -> bool:
-    """Whether it was sent and should not have had to be: one that waits for others of its schedule is sent for to make sure."""
-    if freeze_of(run.ref.tenant, services, clock) is not None:
-        return False  # its message goes round until the freeze ends: another would as well
-    message = order_of(run, services)
-    if message is None or not publish([message], services.work, clock)[0] or waits_in_turn(run):
-        return False
-    log.warning("audit.resent", extra={"run_id": str(run.ref), "state": str(run.state)})
-    return True

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from minutehand.errors import TooNew, Unavailable, Unreadable
 from minutehand.flow.incidents import enter
+from minutehand.flow.lean import claim
 from minutehand.flow.ports import Clock, Delivery, Parcel, Services
 from minutehand.model.letter import DeadLetter, decode_letter
 from minutehand.model.message import Message, decode
@@ -54,6 +55,8 @@ def bury_one(delivery: Delivery, services: Services, clock: Clock) -> Burial:
         log.error("letter.unreadable", extra={"error": str(problem), "body": body[:_SHOWN]})
         return Burial(action="unreadable", reason=str(problem))
     run = services.ledger.read(message.run)
+    if run is None and claim(message, services, clock):  # lean, and nobody could even lease it
+        run = services.ledger.read(message.run)
     if run is None:
         return _dropped(message, "unknown run")
     if letter is not None:

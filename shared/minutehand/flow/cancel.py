@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from minutehand.errors import Conflict, NotFound, Unavailable
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.publish import order_of, publish
+from minutehand.flow.waiting import waiting_run
 from minutehand.model.names import RunRef
 from minutehand.model.run import Run, RunState
 from minutehand.runs.transitions import cancel, hasten, request_cancel
@@ -19,7 +22,10 @@ def cancel_run(ref: RunRef, services: Services, clock: Clock) -> Run:
         moved = services.ledger.move(ref, cancel(now=now, expires=now + services.retention))
         run = moved.run
         if run is None:
-            raise NotFound(f"run_id={str(ref)!r}: there is no such run, or its retention is over")
+            put = _put_cancelled(ref, services, now)
+            if put is None:
+                continue
+            return put
         if moved.applied or run.is_terminal:
             return run
         if run.state is RunState.RUNNING:
@@ -27,6 +33,20 @@ def cancel_run(ref: RunRef, services: Services, clock: Clock) -> Run:
             if asked.applied and asked.run is not None:
                 return asked.run
     raise Conflict(f"run_id={str(ref)!r}: it changed {_ROUNDS} times meanwhile; cancel it again")
+
+
+def _put_cancelled(ref: RunRef, services: Services, now: int) -> Run | None:
+    """The row of a run that waits without one, so that its first lease is refused. None: somebody else has put it. Raises NotFound."""
+    run = waiting_run(ref, services, now)
+    if run is None:
+        raise NotFound(f"run_id={str(ref)!r}: there is no such run, or its retention is over")
+    over = replace(run, state=RunState.CANCELLED, ended_at=now, reason="requested", cancel_requested=True)
+    claimed = services.ledger.claim([over])
+    if ref in claimed.created:
+        return over
+    if ref in claimed.existing:
+        return None
+    raise Unavailable(f"run_id={str(ref)!r}: the ledger did not answer; cancel it again")
 
 
 def hasten_run(ref: RunRef, services: Services, clock: Clock) -> Run:

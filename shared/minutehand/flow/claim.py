@@ -2,6 +2,7 @@
 
 A claim has one of three answers, decided in ``runs.decisions.on_existing``: it was created; it exists and is ours to send again
 (its claimer may have died before the send); it exists and is not ours. A take-over that loses its race is read and decided again.
+A lean fire that is in time is only sent, as often as its entry is handled: its first lease claims it, see ``lean``.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from functools import cached_property
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.publish import fire_message, publish
 from minutehand.model.names import RunRef, fire_ref
+from minutehand.model.options import LedgerLevel
 from minutehand.model.run import Run, RunState
 from minutehand.model.schedule import Revision
 from minutehand.runs.decisions import OnExisting, on_existing
+from minutehand.runs.levels import sent_unclaimed
 from minutehand.runs.transitions import take_over
 
 log = logging.getLogger(__name__)
@@ -67,9 +70,10 @@ def materialise(orders: Sequence[Order], services: Services, clock: Clock, *, tr
     result, now = Materialised(), clock()
     by_ref = {order.ref: order for order in orders}
     runs = {ref: order.run(now) for ref, order in by_ref.items()}
-    to_send: list[RunRef] = []
-    pending = list(by_ref)
-    for _ in range(_ROUNDS):
+    lean = {ref for ref, order in by_ref.items() if sent_unclaimed(order.revision, order.fire, now)}
+    to_send = [ref for ref in by_ref if ref in lean]
+    pending = [ref for ref in by_ref if ref not in lean]
+    for _ in range(_ROUNDS if pending else 0):
         claimed = services.ledger.claim([runs[ref] for ref in pending])
         to_send += [ref for ref in pending if ref in claimed.created]  # in order of time
         result.claimed += len(claimed.created)
@@ -80,7 +84,12 @@ def materialise(orders: Sequence[Order], services: Services, clock: Clock, *, tr
         if not pending:
             break
     result.missed = {ref for ref in result.fresh if runs[ref].missed}
-    messages = [fire_message(runs[ref], by_ref[ref].revision, trace) for ref in to_send]
+    messages = [
+        fire_message(
+            runs[ref], by_ref[ref].revision, trace, ledger=LedgerLevel.LEAN if ref in lean else LedgerLevel.FULL
+        )
+        for ref in to_send
+    ]
     answers = publish(messages, services.work, clock)
     finished = clock()
     for ref, accepted in zip(to_send, answers, strict=True):

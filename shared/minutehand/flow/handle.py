@@ -21,15 +21,13 @@ from minutehand.flow.sweep import sweep_beyond
 from minutehand.model.entry import Entry
 from minutehand.model.moment import STAMP_DIGITS, from_ms
 from minutehand.model.names import fire_ref
-from minutehand.model.run import MISSED
 from minutehand.model.schedule import Revision
-from minutehand.runs.transitions import SKEW
+from minutehand.runs.levels import LATE
 
 log = logging.getLogger(__name__)
 
 _FIRES_AT_ONCE = 2_000  # claimed and sent in one go: bounds memory, fills batches
 _PASSED_A_FIRE = 50  # fires that are passed over take the memory of one that is claimed
-_LATE = MISSED - 2 * SKEW  # after so long the clock of another ticker may say that a fire was missed
 
 
 def handle(
@@ -134,7 +132,7 @@ def _gaps(
         step, fresh = link.step, [order for order in link.orders if order.ref in made.fresh]
         recorded = Recorded()
         try:
-            if step.passed or any(now - order.fire > _LATE for order in fresh):
+            if step.passed or any(now - order.fire > LATE for order in fresh):
                 recorded = record(link.revision, step.passed, link.entry.after, services, clock)
         except Exception as problem:  # noqa: BLE001 (whatever is among this schedule's rows: its own failure)
             result.failed_at(link.entry, problem)

@@ -11,6 +11,7 @@ from minutehand.flow.attempts import record
 from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
 from minutehand.flow.outcome import Outcome
+from minutehand.flow.ports import Moved
 from minutehand.flow.report import report
 from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.message import Message
@@ -18,8 +19,9 @@ from minutehand.model.moment import SECOND
 from minutehand.model.names import shard_of
 from minutehand.model.policies import Delivery, Policies
 from minutehand.model.run import Attempt, Run, RunState
-from minutehand.runs.decisions import OnRefusedLease, on_refused_lease, vanished
-from minutehand.runs.transitions import LEASE, SKEW, cancel_waiting, exhaust, lease, lose
+from minutehand.runs.decisions import OnExisting, OnRefusedLease, on_existing, on_refused_lease, vanished
+from minutehand.runs.levels import first_lease
+from minutehand.runs.transitions import LEASE, SKEW, Transition, cancel_waiting, exhaust, lease, lose
 
 log = logging.getLogger(__name__)
 
@@ -27,29 +29,23 @@ _TRIES = 3  # leases tried on a row that others keep moving
 AGAIN = 5 * SECOND  # then the message comes back
 
 
-def take_lease(desk: Desk, ticket: Ticket, message: Message, body: str, policies: Policies) -> Run | Outcome:
-    """Lease the run of a message, and the run as leased; an Outcome if it cannot be had."""
+def take_lease(desk: Desk, ticket: Ticket, message: Message, body: str, policies: Policies) -> Run | Outcome | None:
+    """Lease the run of a message, and the run as leased; an Outcome if it cannot be had. None: it needs a row first, see ``lean``."""
     token = f"{desk.random.getrandbits(64):016x}"
     at_most_once = policies.delivery is Delivery.AT_MOST_ONCE
     watch = _watch(desk, message, token) if at_most_once else None
     ticket.gone = at_most_once  # before there is a lease to give back
     abandoned: Attempt | None = None  # whoever had the run and vanished: it is taken only when that was read
-    for _ in range(_TRIES):
+    for again in range(_TRIES):
         if ticket.lost:  # this process stops and has shown the message to others
             desk.heartbeat.let_go(ticket)
             return Outcome(gone=False, action="released", why="stopping", message=message)
         now = desk.clock()
-        moved = desk.services.ledger.move(
-            message.run,
-            lease(
-                revision=message.revision,
-                now=now,
-                token=token,
-                worker=desk.name,
-                max_attempts=policies.max_attempts,
-                steal=abandoned is not None and not at_most_once,
-            ),
-        )
+        if message.unclaimed and not again:
+            moved = begin(desk, message, policies, token, now)
+        else:
+            steal = abandoned is not None and not at_most_once
+            moved = desk.services.ledger.move(message.run, _lease(desk, message, policies, token, now, steal=steal))
         if moved.applied and moved.run is not None:
             ticket.fence = moved.run.fence
             if abandoned is not None and moved.run.fence == abandoned.fence + 1:
@@ -57,11 +53,38 @@ def take_lease(desk: Desk, ticket: Ticket, message: Message, body: str, policies
             if watch is not None and desk.clock() > watch.due - 2 * SKEW:  # we stalled; the ticker may have dropped it
                 _watch(desk, message, token)
             return moved.run
+        if message.unclaimed and _is_to_be_taken_over(moved.run, message):
+            return None
         outcome = after_refusal(desk, ticket, message, body, policies, moved.run, now)
         if outcome is not None:
             return outcome
         abandoned = None if moved.run is None else vanished(moved.run, now)
     return desk.kept(ticket, "contended", message, after=AGAIN)
+
+
+def _lease(desk: Desk, message: Message, policies: Policies, token: str, now: int, *, steal: bool) -> Transition:
+    return lease(
+        revision=message.revision,
+        now=now,
+        token=token,
+        worker=desk.name,
+        max_attempts=policies.max_attempts,
+        steal=steal,
+    )
+
+
+def begin(desk: Desk, message: Message, policies: Policies, token: str, now: int) -> Moved:
+    """Try the first lease of a run that may have no row yet. Raises Unavailable."""
+    most = policies.max_attempts
+    run = first_lease(message, now=now, token=token, worker=desk.name, max_attempts=most)
+    moved = desk.services.ledger.begin([run]).get(run.ref)
+    if moved is None:
+        raise Unavailable(f"run {run.ref}: the lease was not answered")
+    return moved
+
+
+def _is_to_be_taken_over(there: Run | None, message: Message) -> bool:
+    return there is not None and on_existing(there, message.revision) is OnExisting.TAKE_OVER
 
 
 def _watch(desk: Desk, message: Message, token: str) -> Entry:

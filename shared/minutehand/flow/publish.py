@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from minutehand.flow.current import find_revision
 from minutehand.flow.ports import Clock, Parcel, Services, WorkQueue
 from minutehand.model.message import Message
+from minutehand.model.options import LedgerLevel
 from minutehand.model.policies import Overrides, Start
 from minutehand.model.run import Run
 from minutehand.model.schedule import Revision
@@ -25,8 +26,10 @@ def publish(messages: Sequence[Message], work: WorkQueue, clock: Clock) -> list[
     return accepted
 
 
-def fire_message(run: Run, revision: Revision, trace: str | None = None) -> Message:
-    """The order for a run of a schedule, as ``revision`` defines it."""
+def fire_message(
+    run: Run, revision: Revision, trace: str | None = None, *, ledger: LedgerLevel = LedgerLevel.FULL
+) -> Message:
+    """The order for a run of a schedule, as ``revision`` defines it; ``ledger``: what is written of the run by now."""
     definition = revision.definition
     own = run.payload is not None or run.payload_ref is not None  # a trigger's or a backfill's
     return Message(
@@ -45,6 +48,7 @@ def fire_message(run: Run, revision: Revision, trace: str | None = None) -> Mess
         queue=definition.options.queue,
         missed=run.missed,
         backfill=run.backfill,
+        ledger=ledger,
     )
 
 

@@ -10,6 +10,7 @@ from minutehand.flow.assignment import Abandoned, Assignment, Cancelled, Ended, 
 from minutehand.flow.attempts import record
 from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
+from minutehand.flow.lean import ordinary
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.ports import BesideKind, Moved
 from minutehand.model.message import INLINE_PAYLOAD
@@ -151,7 +152,7 @@ def _order_anew(assignment: Assignment, transition: Transition, at: int, why: st
     ticket.fence = None
     if not moved.applied:
         return lost(assignment)
-    order = replace(assignment.message, not_before=at, fence=assignment.fence, unknown_since=None)
+    order = replace(ordinary(assignment.message), not_before=at, fence=assignment.fence, unknown_since=None)
     try:
         gone = desk.postpone(ticket, order, at)
     except Unavailable:

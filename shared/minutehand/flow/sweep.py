@@ -1,20 +1,27 @@
 """Sweep: after an update, pause or delete, take back the runs that have not started.
 
 A worker reads the revision before it leases, but it may have read it just before the change. Its lease is conditional on QUEUED,
-so once every unstarted run has left QUEUED, nothing of it starts: only then may the owner's call return.
+so once every unstarted run has left QUEUED, nothing of it starts: only then may the owner's call return. A lean fire has no row
+before its lease, which is conditional on there being none: so those that a worker may be about to lease are put, refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from minutehand.errors import Unavailable
+from minutehand.flow.gaps import record
 from minutehand.flow.ports import Clock, Services
+from minutehand.flow.steps import timetable_of
+from minutehand.model.names import fire_ref
 from minutehand.model.run import Run
 from minutehand.model.schedule import ClosedBy, Revision
-from minutehand.runs.decisions import refused_by
+from minutehand.runs.decisions import Refusal, refused_by
+from minutehand.runs.gaps import covers
+from minutehand.runs.levels import unclaimed
 from minutehand.runs.transitions import Transition, refuse
+from minutehand.schedule import fires
 
 _BATCH = 100  # runs taken back in one go
 _ROUNDS = 5  # times that unanswered writes are asked for again before the caller is told
@@ -39,7 +46,7 @@ def sweep_beyond(closed: Revision, services: Services, clock: Clock) -> int:
 
 def _sweep(closed: Revision, services: Services, clock: Clock, *, after: int | None) -> int:
     runs = services.ledger.never_leased(closed.owner, after=after)
-    refused = 0
+    refused = _sweep_unclaimed(closed, services, clock, after=after)
     while batch := list(islice(runs, _BATCH)):
         stopped = [run for run in batch if run.revision <= closed.number and (after is None or run.ref.is_fire)]
         refused += _refuse(stopped, closed, services, clock)
@@ -56,6 +63,66 @@ def _refuse(runs: Sequence[Run], closed: Revision, services: Services, clock: Cl
             return refused
     raise Unavailable(
         f"the change of {closed.owner!r} is made, but {len(left)} of its queued runs could not be taken back yet; "
+        "call again to finish"
+    )
+
+
+def _sweep_unclaimed(closed: Revision, services: Services, clock: Clock, *, after: int | None) -> int:
+    """Put the rows of fires that may be on their way to a first lease, as refused; how many. Raises Unavailable."""
+    now, refused = clock(), 0
+    earlier = _earlier(closed, services) if after is None and closed.number > 1 else iter(())
+    for revision, since, upto in unclaimed(closed, earlier, now):
+        since = since if after is None else max(since, after)  # noqa: PLW2901 (the same bound, closer)
+        rows = list(services.ledger.window(closed.owner, after=since, upto=upto)) if since < upto else []
+        there, gaps = (
+            {run.due for run in rows if run.ref.is_fire},
+            [run for run in rows if run.skipped_until is not None],
+        )
+        bare = [fire for fire in fires(timetable_of(revision), since, upto) if fire not in there]
+        wanted = [_refused(revision, fire, closed, gaps, now) for fire in bare]
+        refused += _put_refused(wanted, services)
+        if any(not run.unstarted for run in wanted):
+            record(revision, (), since, services, clock)  # what has a row of its own is in no gap
+    return refused
+
+
+def _earlier(closed: Revision, services: Services) -> Iterator[Revision]:
+    return (revision for revision in services.schedules.history(closed.owner) if revision.number < closed.number)
+
+
+def _refused(revision: Revision, fire: int, closed: Revision, gaps: Sequence[Run], now: int) -> Run:
+    """The row of a fire that has none. What its schedule's policy has passed over stays so, and is never taken over."""
+    skipped = next((gap for gap in gaps if covers(gap, fire)), None)
+    refusal = refused_by(closed, fire) if skipped is None else Refusal(skipped.state, skipped.reason or "")
+    assert refusal is not None
+    return Run(
+        ref=fire_ref(closed.owner, fire),
+        state=refusal.to,
+        revision=revision.number,
+        job=revision.definition.job,
+        due=fire,
+        not_before=fire,
+        created_at=min(now, fire),
+        ended_at=now,
+        reason=refusal.reason,
+        unstarted=skipped is None,
+    )
+
+
+def _put_refused(runs: Sequence[Run], services: Services) -> int:
+    """Put them where there is still no row; how many. A run that has begun meanwhile, began before the call returned."""
+    put, left = 0, list(runs)
+    for _ in range(_ROUNDS):
+        if not left:
+            return put
+        claimed = services.ledger.claim(left)
+        put += len(claimed.created)
+        answered = claimed.created | claimed.existing.keys() | claimed.unreadable
+        left = [run for run in left if run.ref not in answered]
+    if not left:
+        return put
+    raise Unavailable(
+        f"the change of {left[0].ref.owner!r} is made, but {len(left)} of its fires could not be taken back yet; "
         "call again to finish"
     )
 

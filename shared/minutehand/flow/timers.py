@@ -75,7 +75,7 @@ def _watch(entry: Entry, services: Services, clock: Clock, trace: str | None, re
         report(run, services)
         return True
     if run is None or run.state is not RunState.RUNNING or run.lease_token != token:
-        announced = run is not None and run.state in WAITING and now < entry.due + SKEW
+        announced = (run is None or run.state in WAITING) and now < entry.due + SKEW
         return not announced  # the lease that it announces may still be on its way
     if now < entry.due:
         return False

@@ -27,6 +27,7 @@ from minutehand.model.message import Message
 from minutehand.model.names import RunRef
 from minutehand.model.policies import Delivery, Isolation
 from minutehand.model.run import Run, RunState
+from minutehand.runs.levels import first_lease
 from minutehand.runs.transitions import Transition, lease
 
 log = logging.getLogger(__name__)
@@ -132,8 +133,9 @@ class _Together:
 
     def lease_all(self, admitted: Sequence[Admitted]) -> list[Attempt]:
         """The attempts that begin. One whose lease is refused goes on by itself, and asks again as if it had been alone."""
-        leases = {each.message.run: self._lease(each) for each in admitted if not each.task.ticket.lost}
-        answers = self._answers(leases)
+        fresh = [each for each in admitted if not each.task.ticket.lost]
+        leases = {each.message.run: self._lease(each) for each in fresh if not each.message.unclaimed}
+        answers = {**self._answers(leases), **self._begun([each for each in fresh if each.message.unclaimed])}
         attempts = []
         for each in admitted:
             moved = answers.get(each.message.run)
@@ -153,10 +155,31 @@ class _Together:
 
     def _answers(self, leases: Mapping[RunRef, Transition]) -> Mapping[RunRef, Moved]:
         try:
-            return self._ledger.lease_all(list(leases.items()), known={ref for ref in leases if ref.is_fire})
+            return (
+                self._ledger.lease_all(list(leases.items()), known={r for r in leases if r.is_fire}) if leases else {}
+            )
         except Exception:
             log.exception("work.leases_failed", extra={"runs": len(leases)})
             return {}
+
+    def _begun(self, admitted: Sequence[Admitted]) -> Mapping[RunRef, Moved]:
+        """The first leases of runs that have no row yet."""
+        runs = [self._first(each) for each in admitted]
+        try:
+            return self._ledger.begin(runs) if runs else {}
+        except Exception:
+            log.exception("work.leases_failed", extra={"runs": len(runs)})
+            return {}
+
+    def _first(self, admitted: Admitted) -> Run:
+        desk = self._desk
+        return first_lease(
+            admitted.message,
+            now=desk.clock(),
+            token=f"{desk.random.getrandbits(64):016x}",
+            worker=desk.name,
+            max_attempts=admitted.policies.max_attempts,
+        )
 
     def _unanswered(self, task: Task) -> None:
         self._report([(task, self._worker.unavailable(task, "the lease was not answered"))])

@@ -18,6 +18,7 @@ from minutehand.flow.desk import Desk
 from minutehand.flow.expect import report_success
 from minutehand.flow.freeze import frozen
 from minutehand.flow.heartbeat import HIDDEN, Ticket
+from minutehand.flow.lean import claimed
 from minutehand.flow.lease import take_lease
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.overlap import give_way, take_turn
@@ -39,6 +40,7 @@ from minutehand.model.policies import Policies
 from minutehand.model.run import Run
 from minutehand.runs.backfill import unhurried
 from minutehand.runs.decisions import deaths
+from minutehand.runs.levels import is_late
 
 log = logging.getLogger(__name__)
 
@@ -150,6 +152,8 @@ class Worker:
         message, desk = task.message, self.desk
         if message is None:
             return self._unreadable(task)
+        if is_late(message, desk.clock()):
+            return self.admit(claimed(desk, task, message))
         refused = taken_back(desk, task.ticket, message, task.revisions)
         if refused is not None:
             return refused
@@ -182,6 +186,8 @@ class Worker:
             return admitted
         message, policies = admitted.message, admitted.policies
         leased = take_lease(self.desk, task.ticket, message, task.delivery.body, policies)
+        if leased is None:
+            return self._process(claimed(self.desk, task, message))
         if isinstance(leased, Outcome):
             return leased
         assignment = self.assign(admitted, leased)

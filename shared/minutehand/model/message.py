@@ -9,9 +9,10 @@ from typing import Any
 
 from minutehand.errors import TooNew, Unreadable, shorten
 from minutehand.model.names import RunRef, parse_run_id
+from minutehand.model.options import LedgerLevel
 from minutehand.model.payload import json_text
 from minutehand.model.policies import Overrides, Start
-from minutehand.model.schema import SCHEMA
+from minutehand.model.schema import PLAIN, SCHEMA, UNCLAIMED
 
 INLINE_PAYLOAD = (
     64 * 1024
@@ -20,7 +21,7 @@ _LARGEST = 10**15  # beyond every UTC ms, revision and fence
 _FIELDS = frozenset(
     (
         *("v", "run", "job", "due", "start", "rev", "not_before", "payload", "payload_ref", "tz", "policies", "fence"),
-        *("trace", "returned", "unknown_since", "queue", "missed", "backfill"),
+        *("trace", "returned", "unknown_since", "queue", "missed", "backfill", "ledger"),
     )
 )
 
@@ -49,14 +50,20 @@ class Message:
     queue: str | None = None  # name of the declared queue that it travels through; None: the default one
     missed: bool = False  # it was claimed more than a minute after its time
     backfill: str | None = None  # id and lane of the backfill that it belongs to
+    ledger: LedgerLevel = LedgerLevel.FULL  # what was written of its run when this was sent
     later: Mapping[str, Any] = field(
         default_factory=dict, compare=False
     )  # fields of a later release, sent on as they came
 
+    @property
+    def unclaimed(self) -> bool:
+        """Whether its run had no row when it was sent: the first lease creates it."""
+        return self.ledger is LedgerLevel.LEAN
+
     def encode(self) -> str:
         """JSON; fields that say nothing are left out."""
         body: dict[str, Any] = {
-            "v": SCHEMA,
+            "v": UNCLAIMED if self.unclaimed else PLAIN,
             "run": str(self.run),
             "job": self.job,
             "due": self.due,
@@ -75,6 +82,7 @@ class Message:
             "queue": self.queue,
             "missed": self.missed,
             "backfill": self.backfill,
+            "ledger": None if self.ledger is LedgerLevel.FULL else str(self.ledger),
         }
         body |= {name: value for name, value in optional.items() if value}
         if self.later:
@@ -109,6 +117,7 @@ def decode(text: str) -> Message:
             queue=_optional_text(body.get("queue")),
             missed=body.get("missed") is True,
             backfill=_optional_text(body.get("backfill")),
+            ledger=LedgerLevel(body.get("ledger", LedgerLevel.FULL)),
             later={name: body[name] for name in body.keys() - _FIELDS},
         )
     except TooNew:

@@ -13,7 +13,11 @@ from typing import Any
 
 from minutehand.errors import MinutehandError, TooNew, Unreadable, shorten
 
-SCHEMA = 1  # raised when an older reader would misunderstand; a reader leaves alone what is newer than itself
+SCHEMA = 2  # raised when an older reader would misunderstand; a reader leaves alone what is newer than itself
+PLAIN = 1  # what most items and messages are of still: the first release reads them
+UNCLAIMED = (
+    2  # messages of runs without a row, and the revisions that send them: an older worker would drop such a message
+)
 
 # What reading a foreign item may raise.
 GARBAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -21,8 +25,8 @@ GARBAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeErr
 
 def check_schema(given: Mapping[str, Any], what: str) -> None:
     """Raises TooNew for an item or message of a later schema."""
-    schema = given.get("v", SCHEMA)
-    if schema != SCHEMA and isinstance(schema, int) and schema > SCHEMA:
+    schema = given.get("v", PLAIN)
+    if isinstance(schema, int) and schema > SCHEMA:
         raise TooNew(
             f"{what} of schema {schema}: this release reads up to {SCHEMA}; deploy the newer one to all functions"
         )

@@ -11,6 +11,7 @@ from typing import Any
 from minutehand.arguments import payload_text
 from minutehand.errors import InvalidInput, NotFound
 from minutehand.flow.ports import Clock, Services
+from minutehand.flow.waiting import waiting_run
 from minutehand.jobs import Registry, default_registry, load
 from minutehand.model.message import INLINE_PAYLOAD
 from minutehand.model.names import check_name, check_tenant, parse_run_id
@@ -79,6 +80,8 @@ class Base:
     def _read(self, run_id: str) -> Run:
         ref = parse_run_id(run_id)
         run = self._services.ledger.read(ref) if ref.tenant == self.tenant else None
+        if run is None and ref.tenant == self.tenant:
+            run = waiting_run(ref, self._services, self._clock())
         if run is None:
             raise NotFound(f"run_id={run_id!r}: tenant {self.tenant!r} has no such run, or its retention is over")
         return run

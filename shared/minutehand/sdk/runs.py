@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any
 
 from minutehand import views
@@ -14,6 +15,7 @@ from minutehand.arguments import checked_limit, due_time
 from minutehand.errors import InvalidInput, NotFinished
 from minutehand.flow import cancel as cancelling
 from minutehand.flow import submit as submitting
+from minutehand.flow.waiting import waiting
 from minutehand.model.moment import to_ms
 from minutehand.model.names import check_name, one_off_ref, schedule_owner
 from minutehand.model.policies import Retry, check_seconds, overrides
@@ -118,18 +120,19 @@ class Runs(Base):
         Fires that are not claimed yet are not touched: pause the schedule first if it should stop as well. ``on_progress`` is told
         after each how many there are by now; ``stop`` ends it early, and the same call goes on.
         """
-        owner = schedule_owner(self.tenant, check_name(name))
+        owner, services = schedule_owner(self.tenant, check_name(name)), self._services
         if not isinstance(between, (tuple, list)) or len(between) != 2:
             raise InvalidInput("between", between, "is not a pair of datetimes", "pass (after, upto)")
         after, upto = (to_ms(moment, "between") for moment in between)
         count = 0
-        for run in self._services.ledger.window(owner, after=after, upto=upto):
+        unrecorded = waiting(owner, services, after=after, upto=upto, now=self._clock())
+        for run in chain(unrecorded, services.ledger.window(owner, after=after, upto=upto)):
             if stop is not None and stop.is_set():
                 break
             if not run.is_terminal:
                 count += 1
                 if not dry_run:
-                    cancelling.cancel_run(run.ref, self._services, self._clock)
+                    cancelling.cancel_run(run.ref, services, self._clock)
                 if on_progress is not None:
                     on_progress(count)
         return count

@@ -17,6 +17,7 @@ from minutehand.model.run import WAITING, Attempt, Beside, Run, RunState
 from minutehand.runs.clauses import Value, holds
 from minutehand.runs.transitions import Transition, held
 from minutehand.store import batches
+from minutehand.store.answers import begun
 from minutehand.store.cursors import decode_cursor, encode_cursor
 from minutehand.store.expressions import Placeholders, condition, insert_statement, update_arguments, update_statement
 from minutehand.store.rows import (
@@ -70,6 +71,13 @@ class DynamoLedger:
         created = frozenset(runs[index].ref for index, answer in answers.items() if not answer.refused)
         duplicates = {runs[index].ref: answer.item for index, answer in answers.items() if answer.refused}
         return _claimed(created, self._rows_of(duplicates))
+
+    def begin(self, runs: Sequence[Run]) -> Mapping[RunRef, Moved]:
+        rows = [run_row(run) for run in runs]
+        answers = self._claim_in_batches(rows) if self._batched else self._claim_one_by_one(rows)
+        duplicates = {runs[index].ref: answer.item for index, answer in answers.items() if answer.refused}
+        present = _claimed(frozenset(), self._rows_of(duplicates)).existing if duplicates else {}
+        return begun([runs[index] for index in answers], present, duplicates)
 
     def _claim_in_batches(self, rows: Sequence[Mapping[str, Any]]) -> dict[int, batches.Answered]:
         statements = [insert_statement(self._table, row) for row in rows]

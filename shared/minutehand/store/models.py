@@ -53,6 +53,7 @@ class RevisionItem(Model):
     anchor = NumberAttribute(null=True)
     active_until = NumberAttribute(null=True)
     closed_by = UnicodeAttribute(null=True)
+    v = NumberAttribute(null=True)  # schema, where an older release must leave it alone
 
 
 class EntryItem(Model):

@@ -14,6 +14,7 @@ from minutehand.model.names import RunRef
 from minutehand.model.run import WAITING, Attempt, Beside, Run, RunState
 from minutehand.runs.clauses import Clause, Either, Every, holds
 from minutehand.runs.transitions import Once, Plus, Transition, held
+from minutehand.store.answers import begun
 from minutehand.store.cursors import decode_cursor, encode_cursor
 from minutehand.store.rows import (
     attempt_row,
@@ -67,6 +68,15 @@ class MemoryLedger:
         if there is None:
             self._rows.put(*run.ref, claim_row(run, self._retention))
         return there
+
+    def begin(self, runs: Sequence[Run]) -> Mapping[RunRef, Moved]:
+        detail = Detail(place="runs", verb="lease", items=tuple(run.ref for run in runs))
+        answers = self._calls.many(
+            "BatchExecuteStatement", detail, lambda i: self._insert(runs[i]), batches=by_count(STATEMENTS)
+        )
+        there = {runs[i].ref: row for i, row in answers.items() if row is not None}
+        present = {run.ref: run for run in readable_runs(there.values())}
+        return begun([runs[i] for i in answers], present, there)
 
     def submit(self, run: Run) -> Run | None:
         row = run_row(run)

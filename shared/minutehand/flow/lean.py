@@ -1,0 +1,91 @@
+"""Lean: runs that have no row before their first lease, and what gives them one where a lease alone does not do.
+
+    in time    read the revision ─► put the row, RUNNING, on condition that there is none
+    else       put the row, QUEUED, or take it over ─► read the revision again ─► as any other run
+
+Who changes a schedule puts the rows of all fires that are in time before the call returns (``sweep``), so the first lease of one that
+was taken back meanwhile is refused. A row that is QUEUED is seen by that sweep, or was put after it and so after the change, which the
+second reading then finds. Duplicates meet the row, whichever of them came first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+
+from minutehand.errors import Unavailable
+from minutehand.flow.desk import Desk
+from minutehand.flow.gaps import record
+from minutehand.flow.ports import Clock, Services
+from minutehand.flow.task import Task
+from minutehand.model.freeze import freeze_key
+from minutehand.model.message import Message
+from minutehand.model.moment import SECOND
+from minutehand.model.options import LedgerLevel
+from minutehand.model.run import Run, RunState
+from minutehand.model.schedule import Revision
+from minutehand.runs.decisions import OnExisting, on_existing
+from minutehand.runs.gaps import covers
+from minutehand.runs.levels import claim_of
+from minutehand.runs.transitions import take_over
+
+_ROUNDS = 3  # decisions on one row before its message comes back: each round lost means somebody else moved it
+_NEAR = 5  # rows before a fire among which the gap is looked for that spans it
+
+
+def claimed(desk: Desk, task: Task, message: Message) -> Task:
+    """The task with its run's row put, and what it rests on read after that. Raises Unavailable."""
+    services, clock = desk.services, desk.clock
+    put = claim(message, services, clock)
+    read = services.schedules.revisions({(message.run.owner, message.revision), freeze_key(message.run.tenant)})
+    again = replace(task, message=ordinary(message), revisions=replace(read, read_at=clock()))
+    if put and again.revision is not None:
+        _correct_gap(again.revision, message.due, services, clock)
+    return again
+
+
+def ordinary(message: Message) -> Message:
+    """The message of a run that has its row."""
+    return replace(message, ledger=LedgerLevel.FULL)
+
+
+def claim(message: Message, services: Services, clock: Clock) -> bool:
+    """Put the row that a ticker would have put, or take it over from an older revision; whether it was put. Raises Unavailable.
+
+    Whatever else is there decides by itself. A run whose row may have expired already is put as passed over: it may have been run.
+    """
+    if not message.unclaimed:
+        return False
+    wanted = _beyond_retention(claim_of(message, clock()), services, clock())
+    for _ in range(_ROUNDS):
+        answer = services.ledger.claim([wanted])
+        if wanted.ref in answer.created:
+            return True
+        there = answer.existing.get(wanted.ref)
+        if there is None and wanted.ref not in answer.unreadable:
+            raise Unavailable(f"run {wanted.ref}: the ledger did not answer")
+        if there is None or on_existing(there, message.revision) is not OnExisting.TAKE_OVER:
+            return False
+        if _take_over(there, message, services, clock()):
+            return False
+    raise Unavailable(f"run {wanted.ref}: others keep moving it")
+
+
+def _take_over(there: Run, message: Message, services: Services, now: int) -> bool:
+    queued = there.state is RunState.QUEUED
+    write = take_over(revision=message.revision, job=message.job, not_before=message.not_before, now=now, queued=queued)
+    return services.ledger.move(there.ref, write).applied
+
+
+def _beyond_retention(run: Run, services: Services, now: int) -> Run:
+    if now - run.due < services.retention - SECOND:
+        return run
+    return replace(run, state=RunState.SKIPPED, ended_at=now, reason="later than the ledger's retention")
+
+
+def _correct_gap(revision: Revision, fire: int, services: Services, clock: Clock) -> None:
+    """A run that is claimed late is none of those that a gap's row stands for."""
+    rows = islice(services.ledger.latest(revision.owner, upto=fire), _NEAR)
+    gap = next((row for row in rows if row.revision == revision.number and covers(row, fire)), None)
+    if gap is not None:
+        record(revision, (), gap.due - 1, services, clock)

@@ -1,0 +1,79 @@
+"""Waiting: lean runs that are on their way to a worker have no row yet. Which they are follows from the schedule's revisions.
+
+A run is taken to wait from LOOKAHEAD before its time on, which is when the ticker comes to it at the latest. It is what the ledger would
+say under ``full``, to the ticker's next minute; whoever cancels it puts the row, and the first lease is then refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from minutehand.flow.ports import Services
+from minutehand.flow.steps import LOOKAHEAD, timetable_of
+from minutehand.model.moment import DAY
+from minutehand.model.names import RunRef, fire_ref
+from minutehand.model.options import LedgerLevel
+from minutehand.model.run import Run, RunState
+from minutehand.model.schedule import Revision
+from minutehand.runs.decisions import refused_by
+from minutehand.runs.gaps import covers
+from minutehand.schedule import fires
+
+_NEAR = 5  # rows before an instant among which the gap is looked for that spans it
+LONGEST = 14 * DAY  # that a queue keeps a message
+
+
+def waiting(owner: str, services: Services, *, after: int, upto: int, now: int) -> Iterator[Run]:
+    """The runs of a schedule with fires in ``(after, upto]`` that are on their way without a row. Raises Unavailable."""
+    after, upto = max(after, now - min(LONGEST, services.retention)), min(upto, now + LOOKAHEAD)
+    revisions = list(_since(owner, after, services)) if after < upto else []
+    if not any(_is_lean(revision) for revision in revisions):
+        return
+    rows = list(services.ledger.window(owner, after=after, upto=upto))
+    there = {run.due for run in rows if run.ref.is_fire}
+    before = islice(services.ledger.latest(owner, upto=after), _NEAR)  # a gap that begins earlier may reach into it
+    gaps = [run for run in (*rows, *before) if run.skipped_until is not None]
+    for place, revision in enumerate(revisions):
+        closed = revisions[: place + 1]  # and those after it: the newest comes first
+        for fire in _fires(revision, after, upto):
+            taken_back = any(refused_by(later, fire) for later in closed)
+            if fire not in there and not taken_back and not any(covers(gap, fire) for gap in gaps):
+                yield _queued(revision, fire)
+
+
+def waiting_run(ref: RunRef, services: Services, now: int) -> Run | None:
+    """The run of a fire, if it is on its way without a row. Raises Unavailable."""
+    if not ref.is_fire:
+        return None
+    fire = int(ref.key)
+    return next(waiting(ref.owner, services, after=fire - 1, upto=fire, now=now), None)
+
+
+def _since(owner: str, after: int, services: Services) -> Iterator[Revision]:
+    """A schedule's revisions that may have fires later than that, newest first."""
+    for revision in services.schedules.history(owner):
+        if revision.active_until is not None and revision.active_until <= after:
+            return
+        yield revision
+
+
+def _is_lean(revision: Revision) -> bool:
+    return revision.definition.options.ledger is LedgerLevel.LEAN
+
+
+def _fires(revision: Revision, after: int, upto: int) -> Iterable[int]:
+    since, end = max(after, revision.active_from), revision.bound(upto)
+    return fires(timetable_of(revision), since, end) if _is_lean(revision) and since < end else ()
+
+
+def _queued(revision: Revision, fire: int) -> Run:
+    return Run(
+        ref=fire_ref(revision.owner, fire),
+        state=RunState.QUEUED,
+        revision=revision.number,
+        job=revision.definition.job,
+        due=fire,
+        not_before=fire,
+        created_at=fire,
+    )

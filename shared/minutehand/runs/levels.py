@@ -1,0 +1,82 @@
+"""Ledger levels: what of a run is written when, and what that leaves unwritten at an instant. Pure.
+
+    full   claim: QUEUED ──► lease: RUNNING ──► settle
+    lean            sent ──► lease: RUNNING ──► settle         the lease puts the row, on condition that there is none
+
+What is lean is so only while it is in time: a fire that is late by LATE is claimed as in ``full``, by whoever comes to it. So nobody
+puts the row of a late run without having asked anew whether its schedule still wants it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from minutehand.model.message import Message
+from minutehand.model.moment import HOUR, MINUTE
+from minutehand.model.options import LedgerLevel
+from minutehand.model.run import MISSED, Run, RunState
+from minutehand.model.schedule import Revision
+from minutehand.runs.transitions import LEASE, SKEW
+
+LATE = MISSED - 2 * SKEW  # after so long the clock of a ticker may say that a fire was missed
+# How long before an instant the lease of a run without a row may have been decided on that takes effect after it: a process that
+# stands still for longer within one request is beyond what is promised.
+STALL = HOUR
+# How far ahead of an instant a worker's clock may be that has the lease of a run without a row under way: none leases before its time.
+AHEAD = 3 * MINUTE
+
+
+def sent_unclaimed(revision: Revision, fire: int, now: int) -> bool:
+    """Whether a fire is sent without a row."""
+    return revision.definition.options.ledger is LedgerLevel.LEAN and now - fire <= LATE
+
+
+def is_late(message: Message, now: int) -> bool:
+    """Whether a run without a row is claimed now, before its lease."""
+    return message.unclaimed and now - message.due > LATE
+
+
+def claim_of(message: Message, now: int) -> Run:
+    """The row that a ticker would have put. It was on its way in time, whenever that is written."""
+    return Run(
+        ref=message.run,
+        state=RunState.QUEUED,
+        revision=message.revision,
+        job=message.job,
+        due=message.due,
+        not_before=message.not_before,
+        created_at=min(now, message.due),
+    )
+
+
+def first_lease(message: Message, *, now: int, token: str, worker: str, max_attempts: int) -> Run:
+    """The row of a run that is leased without having been claimed: what ``transitions.lease`` makes of ``claim_of``."""
+    return replace(
+        claim_of(message, now),
+        state=RunState.RUNNING,
+        fence=1,
+        attempt=1,
+        max_attempts=max_attempts,
+        lease_until=now + LEASE,
+        lease_token=token,
+        started_at=now,
+        leased_at=now,
+        worker=worker,
+    )
+
+
+def unclaimed(closed: Revision, earlier: Iterator[Revision], now: int) -> list[tuple[Revision, int, int]]:
+    """Revisions with the intervals ``(after, upto]`` of their fires whose first lease may be under way, although they are closed.
+
+    ``earlier``: the schedule's revisions before ``closed``, newest first.
+    """
+    found = []
+    for revision in (closed, *earlier):
+        end = now if revision.active_until is None else revision.active_until
+        after, upto = max(revision.active_from, now - STALL), min(now, end + STALL) + AHEAD
+        if after >= upto and revision is not closed:
+            break
+        if revision.definition.options.ledger is LedgerLevel.LEAN and after < upto:
+            found.append((revision, after, upto))
+    return found
