@@ -38,6 +38,7 @@ class History:
     between: tuple[int, ...] = (0, 1, 10, 60)  # seconds between two acts of owners
     at_hand = 3  # messages that a worker takes at once
     crew = 6  # workers at a time
+    levels: tuple[str, ...] = ("full", "lean")  # of the ledger, that schedules are created with
     together = 0.5  # chance that a worker leases and settles its batch together
 
     def __init__(self, seed: int, faults: Faults) -> None:
@@ -164,9 +165,9 @@ class History:
                 run = owner.submit(job, delay=self.dice.choice([0, 0, 30, 300, 1_000]), idempotency_key=key)
                 self.seen.submitted.append((one_off_ref("acme", key), int(run.due.timestamp() * 1_000)))
             case "create":
-                owner.create_schedule(name, job, expression)
+                owner.create_schedule(name, job, expression, ledger=self.dice.choice(self.levels))
             case "update":
-                owner.update_schedule(name, expression=expression)
+                owner.update_schedule(name, expression=expression, ledger=self.dice.choice(self.levels))
             case "resume":
                 owner.resume_schedule(name)
             case "pause":

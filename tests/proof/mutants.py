@@ -32,6 +32,7 @@ DECISIONS = (
 WORKERS = ("tests/unit/flow/test_worker.py", "tests/unit/runs")
 CONTRACT = ("tests/contract/test_batch_failures.py",)  # what the drivers make of AWS's answers
 INCIDENTS = ("tests/unit/incidents", "tests/unit/dead/test_lost_and_expired.py")
+LEVELS = ("tests/unit/flow/test_lean.py", "tests/proof/test_crash_points.py")
 PATIENCE = 600  # seconds for one mutant
 
 
@@ -363,6 +364,49 @@ MUTANTS = (
         INCIDENTS,
     ),
     Mutant("what is EXPIRED is not reported", "flow/admit.py", "    report(moved.run, desk.services)\n", "", INCIDENTS),
+    # Ledger levels.
+    Mutant(
+        "a lean lease without its condition",
+        "store/answers.py",
+        "applied=there.lease_token == run.lease_token",
+        "applied=True",
+        LEVELS,
+    ),
+    Mutant(
+        "a lean sweep that puts nothing",
+        "flow/sweep.py",
+        "        refused += _put_refused(wanted, services)\n",
+        "",
+        LEVELS,
+    ),
+    Mutant(
+        "a lean chain goes on before its messages are sent",
+        "flow/claim.py",
+        "    to_send = [ref for ref in by_ref if ref in lean]\n",
+        "    to_send = [ref for ref in by_ref if ref in lean]\n    result.done |= lean\n",
+        LEVELS,
+    ),
+    Mutant(
+        "what is late is leased as read before its claim",
+        "flow/lean.py",
+        "    read = services.schedules.revisions({(message.run.owner, message.revision), freeze_key(message.run.tenant)})\n",
+        "    read = task.revisions\n",
+        LEVELS,
+    ),
+    Mutant(
+        "what is late is not claimed first",
+        "runs/levels.py",
+        "return message.unclaimed and now - message.due > LATE",
+        "return False",
+        LEVELS,
+    ),
+    Mutant(
+        "a lean sweep forgets earlier revisions",
+        "flow/sweep.py",
+        "if after is None and closed.number > 1 else iter(())",
+        "if False else iter(())",
+        LEVELS,
+    ),
     # What the drivers make of a batch's answer.
     Mutant(
         "ignore DuplicateItem",

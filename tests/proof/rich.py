@@ -12,8 +12,8 @@ from typing import Any
 from minutehand import Context, Retry, Scheduler
 from minutehand.errors import Continue, MinutehandError
 from minutehand.flow.audit import audit
-from minutehand.model.moment import MINUTE, SECOND, from_ms
-from minutehand.model.names import schedule_owner
+from minutehand.model.moment import MINUTE, SECOND, from_ms, to_ms
+from minutehand.model.names import fire_ref, schedule_owner
 from minutehand.model.run import RunState
 from minutehand.model.schedule import ScheduleState
 
@@ -132,7 +132,8 @@ class Rich(History):
             "catch_up": self.dice.choice(["all", "latest", "none"]),
             "catch_up_window": self.dice.choice([60, 600, 1800]),
         }
-        return late | {"automatic_backfill": self.dice.random() < 0.2}
+        level = {"ledger": self.dice.choice(self.levels)}
+        return late | level | {"automatic_backfill": self.dice.random() < 0.2}
 
     def _pause(self, owner: Scheduler, name: str) -> None:
         asked = self.stage.calls
@@ -168,6 +169,13 @@ class Rich(History):
         if run_id is not None:
             owner.cancel_run(run_id)
             self.observed.stops.append(Stop(what=run_id, at=self.stage.now))
+
+    def _cancel_next(self, owner: Scheduler, name: str) -> None:
+        """The next fire, which has no row yet if its schedule is lean."""
+        for moment in owner.preview(name, count=1):
+            run_id = str(fire_ref(schedule_owner("acme", name), to_ms(moment, "moment")))
+            if owner.cancel_run(run_id).cancel_requested:  # not what a change of the schedule took back before
+                self.observed.stops.append(Stop(what=run_id, at=self.stage.now))
 
     def _retry(self, owner: Scheduler, name: str) -> None:
         run_id = self._some_run(name, RunState.RETRYING)
@@ -247,6 +255,7 @@ ACTS: dict[str, Callable[[Rich, Scheduler, str], None]] = {
     "trigger": Rich._trigger,
     "skip_next": Rich._skip_next,
     "cancel": Rich._cancel,
+    "cancel next": Rich._cancel_next,
     "retry": Rich._retry,
     "replay": Rich._replay,
     "redrive": Rich._redrive,

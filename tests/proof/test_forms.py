@@ -20,6 +20,7 @@ from minutehand.model.letter import decode_letter
 from minutehand.model.message import decode
 from minutehand.model.moment import from_ms
 from minutehand.model.run import WAITING, RunState
+from minutehand.model.schema import SCHEMA
 from minutehand.services import connect
 from minutehand.store.records import record_of
 from minutehand.store.rows import run_of, to_row
@@ -31,7 +32,7 @@ from tests.proof import forms
 
 pytestmark = pytest.mark.cloud
 LATER: dict[str, Any] = {"later": {"N": "1.5"}, "later_text": {"S": "x"}, "later_map": {"M": {"a": {"L": []}}}}
-NEWER = {"v": {"N": "2"}}
+NEWER = {"v": {"N": str(SCHEMA + 1)}}
 
 
 class Installation:
@@ -187,7 +188,7 @@ def test_a_message_is_sent_on_with_what_a_later_release_added(kept: dict[str, li
 def test_items_of_a_later_schema_are_left_and_stop_nothing(
     local_cloud: LocalCloud, kept: dict[str, list[Any]], table: str
 ) -> None:
-    """All of schedule ``late`` that lies in one table is of schema 2; ``daily`` goes on, and of ``late`` nothing is touched."""
+    """All of schedule ``late`` that lies in one table is of a later schema; ``daily`` goes on, and of ``late`` nothing is touched."""
     items = [item | NEWER if "acme/late" in json.dumps(item) or item.get("name") == {"S": "late"} else item
              for item in kept[table]]  # fmt: skip
     there = Installation(local_cloud, kept | {table: items})
@@ -208,7 +209,11 @@ def test_items_of_a_later_schema_are_left_and_stop_nothing(
 def test_the_undertaker_leaves_a_letter_of_a_later_schema(there: Installation, kept: dict[str, list[Any]]) -> None:
     """It used to drop it as unreadable: the run would have waited for the auditor, and its failure would never have been listed."""
     (letter,) = [json.loads(body) for body in kept["messages"] if "letter" in json.loads(body)]
-    newer_message = json.dumps(json.loads(letter["body"]) | {"v": 2})
-    for body in (json.dumps(letter | {"letter": 2}), json.dumps(letter | {"body": newer_message}), newer_message):
-        with pytest.raises(TooNew, match="this release reads up to 1"):
+    newer_message = json.dumps(json.loads(letter["body"]) | {"v": SCHEMA + 1})
+    for body in (
+        json.dumps(letter | {"letter": SCHEMA + 1}),
+        json.dumps(letter | {"body": newer_message}),
+        newer_message,
+    ):
+        with pytest.raises(TooNew, match=f"this release reads up to {SCHEMA}"):
             bury_one(Delivery(body=body, receipt="r", receives=1, id="m"), there.services, there.clock)

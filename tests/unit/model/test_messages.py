@@ -12,9 +12,10 @@ from minutehand.errors import TooNew, Unreadable
 from minutehand.model.letter import DeadLetter, decode_letter, encode_letter
 from minutehand.model.message import Message, decode
 from minutehand.model.names import RunRef, fire_ref, one_off_ref
+from minutehand.model.options import LedgerLevel
 from minutehand.model.payload import json_text, size
 from minutehand.model.policies import Backoff, Delivery, Overrides, Retry, Start
-from minutehand.model.schema import SCHEMA
+from minutehand.model.schema import PLAIN, SCHEMA, UNCLAIMED
 
 NAMES = st.text("abcXYZ019._:@/-", min_size=1, max_size=40)
 TIMES = st.integers(1, 10**14)
@@ -55,6 +56,7 @@ MESSAGES = st.builds(
     trace=st.none() | st.text(min_size=1),
     returned=st.integers(0, 3),
     unknown_since=st.none() | st.integers(1, 10**14),
+    ledger=st.sampled_from(LedgerLevel),
 )
 
 
@@ -62,7 +64,7 @@ MESSAGES = st.builds(
 def test_a_message_is_read_as_it_was_sent(message: Message) -> None:
     body = message.encode()
     assert decode(body) == message
-    assert json.loads(body)["v"] == SCHEMA
+    assert json.loads(body)["v"] == (UNCLAIMED if message.unclaimed else PLAIN)
     body.encode("utf-8")
 
 
