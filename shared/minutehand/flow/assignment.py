@@ -9,9 +9,11 @@ from minutehand.flow.heartbeat import Ticket
 from minutehand.model.job import Job
 from minutehand.model.message import Message
 from minutehand.model.policies import Policies
+from minutehand.model.quick import quick
 from minutehand.model.run import Failure, Run
 
 
+@quick
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
     """A run that this worker holds the lease of."""
@@ -32,6 +34,7 @@ class Assignment:
 # How the execution of an attempt ended.
 
 
+@quick
 @dataclass(frozen=True)
 class Returned:
     """The job returned; ``result`` is JSON text, or None with the reason in ``note`` if it could not be kept."""

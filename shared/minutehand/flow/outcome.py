@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from minutehand.model.message import Message
+from minutehand.model.quick import quick
 from minutehand.model.run import RunState
 
 
+@quick
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     """The end of one delivery."""

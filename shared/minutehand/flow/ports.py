@@ -19,6 +19,7 @@ from minutehand.model.letter import DeadLetter
 from minutehand.model.message import Message
 from minutehand.model.names import RunRef
 from minutehand.model.notice import Notice
+from minutehand.model.quick import quick
 from minutehand.model.run import Attempt, Beside, Run
 from minutehand.model.schedule import Head, Revision, ScheduleState
 from minutehand.runs.clauses import Clause
@@ -56,6 +57,7 @@ class Looked:
     unanswered: frozenset[RunRef] = frozenset()  # or there as a row that this release cannot read as a run
 
 
+@quick
 @dataclass(frozen=True, kw_only=True)
 class Moved:
     """Answer to one transition: whether it was applied, and the row as it is now (None: there is none)."""
@@ -276,6 +278,7 @@ class Parcel:
     delay: int
 
 
+@quick
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
     """A message as received."""

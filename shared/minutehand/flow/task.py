@@ -10,9 +10,11 @@ from minutehand.flow.ports import Delivery, Revisions
 from minutehand.model.job import Job
 from minutehand.model.message import Message
 from minutehand.model.policies import Policies
+from minutehand.model.quick import quick
 from minutehand.model.schedule import Revision
 
 
+@quick
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """One delivery, read as far as it can be."""
@@ -30,6 +32,7 @@ class Task:
         return None if message is None else self.revisions.found.get((message.run.owner, message.revision))
 
 
+@quick
 @dataclass(frozen=True, kw_only=True)
 class Admitted:
     """A message that nothing keeps from its lease."""

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from minutehand.model.moment import stamp
 from minutehand.model.names import RunRef
+from minutehand.model.quick import quick
 
 
 class EntryKind(StrEnum):
@@ -23,6 +24,7 @@ class EntryKind(StrEnum):
     EXPECT = "expect"  # look whether a schedule had a success in time
 
 
+@quick
 @dataclass(frozen=True, kw_only=True)
 class Entry:
     """One line of the agenda. It stays until it has been handled."""

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from minutehand.model.policies import Policies
+from minutehand.model.quick import quick
 
 _TAKEN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
@@ -63,6 +64,7 @@ class JobEffects(Protocol):
         """See ``Context.raise_if_cancelled``."""
 
 
+@quick
 @dataclass(frozen=True, kw_only=True)
 class Context:
     """What a job knows of the run it executes, and what it can do besides its own work.

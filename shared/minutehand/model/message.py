@@ -12,6 +12,7 @@ from minutehand.model.names import RunRef, parse_run_id
 from minutehand.model.options import LedgerLevel
 from minutehand.model.payload import json_text
 from minutehand.model.policies import Overrides, Start
+from minutehand.model.quick import quick
 from minutehand.model.schema import PLAIN, SCHEMA, UNCLAIMED
 
 INLINE_PAYLOAD = (
@@ -29,6 +30,7 @@ _FIELDS = frozenset(
 _encode = json.JSONEncoder(separators=(",", ":")).encode  # made once: json.dumps would make one a message
 
 
+@quick
 @dataclass(frozen=True, kw_only=True)
 class Message:
     """An order to run; the ledger has the last word on whether it still holds."""

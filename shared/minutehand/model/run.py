@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from minutehand.model.moment import SECOND
 from minutehand.model.names import RunRef
+from minutehand.model.quick import quick
 
 MISSED = 60 * SECOND  # a fire that is claimed longer after its time was missed: the scheduler was behind
 
@@ -45,6 +46,7 @@ class Failure:
     retry_after: float | None = None  # seconds that it asks to wait
 
 
+@quick
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """One row of the ledger."""

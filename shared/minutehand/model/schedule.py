@@ -10,6 +10,7 @@ from functools import cached_property
 from minutehand.model.names import schedule_owner
 from minutehand.model.options import Options
 from minutehand.model.policies import Overrides
+from minutehand.model.quick import quick
 from minutehand.schedule import Rule
 
 
@@ -41,6 +42,7 @@ class ClosedBy(StrEnum):
     )
 
 
+@quick
 @dataclass(frozen=True, kw_only=True)
 class Definition:
     """What one revision says: which job, when, with what."""
@@ -65,6 +67,7 @@ def settled(asked: Definition, present: Definition | None) -> Definition:
     return replace(asked, rule=present.rule) if worked_out | said == known else asked
 
 
+@quick
 @dataclass(frozen=True, kw_only=True)
 class Revision:
     """One immutable definition of a schedule, active for fires in ``(active_from, active_until]``."""

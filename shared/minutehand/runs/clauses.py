@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from minutehand.model.quick import quick
+
 Value = int | str | bool
 Row = Mapping[str, Value]  # the attributes of a run's row by name; what is not set is not there
 
 OPERATORS = {"=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">=": operator.ge}
 
 
+@quick
 @dataclass(frozen=True)
 class Compare:
     """``attribute operator value``; false where the attribute is not set."""
@@ -22,6 +25,7 @@ class Compare:
     value: Value
 
 
+@quick
 @dataclass(frozen=True)
 class OneOf:
     """The attribute is one of ``values``."""
@@ -30,6 +34,7 @@ class OneOf:
     values: tuple[Value, ...]
 
 
+@quick
 @dataclass(frozen=True)
 class Absent:
     """The attribute is not set."""
@@ -37,6 +42,7 @@ class Absent:
     attribute: str
 
 
+@quick
 @dataclass(frozen=True)
 class Every:
     """All parts hold."""

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache, lru_cache
 
 from minutehand.model.moment import SECOND
+from minutehand.model.quick import quick
 from minutehand.model.run import Failure, Run, RunState
 from minutehand.runs.clauses import Absent, Clause, Compare, OneOf, Value, either, every
 
@@ -46,6 +48,7 @@ class Once:
 Change = Value | Plus | Once | None  # None removes the attribute
 
 
+@quick
 @dataclass(frozen=True, kw_only=True)
 class Transition:
     """One guarded write on a run's row."""
@@ -60,6 +63,7 @@ class Transition:
 # Clauses, named once.
 
 
+@lru_cache(maxsize=256)
 def same_revision(revision: int) -> Clause:
     return Compare("rev", "=", revision)
 
@@ -72,6 +76,7 @@ def due(now: int) -> Clause:
     return Compare("not_before", "<=", now)
 
 
+@cache
 def not_cancelled() -> Clause:
     return Absent("cancel_requested")
 
@@ -80,6 +85,7 @@ def ready() -> Clause:
     return OneOf("state", UNBEGUN)
 
 
+@cache
 def never_leased() -> Clause:
     return Compare("state", "=", RunState.QUEUED)
 
@@ -92,8 +98,13 @@ def attempts_left(max_attempts: int) -> Clause:
     return Compare("attempt", "<", max_attempts)
 
 
+@lru_cache(maxsize=256)
+def _under(state: RunState, fence: int) -> Clause:
+    return every(Compare("state", "=", state), Compare("fence", "=", fence))
+
+
 def held(fence: int) -> Clause:
-    return every(Compare("state", "=", RunState.RUNNING), Compare("fence", "=", fence))
+    return _under(RunState.RUNNING, fence)
 
 
 def _ended(state: RunState, now: int, expires: int, reason: str | None) -> dict[str, Change]:
@@ -248,6 +259,8 @@ def shadow(*, revision: int, now: int, expires: int) -> Transition:
 
 _COUNTED: Mapping[str, Change] = {"fence": Plus(1), "attempt": Plus(1), "slices": Once(0)}
 _FIRST: Mapping[str, Change] = {"fence": 1, "attempt": 1, "slices": 0}
+_UNTOUCHED = Compare("fence", "=", 0)
+_RUNNING = Compare("state", "=", RunState.RUNNING)
 
 
 def lease(
@@ -259,7 +272,7 @@ def lease(
     many can be taken in one batch.
     """
     startable = never_leased() if first else either(ready(), abandoned(now)) if steal else ready()
-    untouched = Compare("fence", "=", 0) if first else attempts_left(max_attempts)
+    untouched = _UNTOUCHED if first else attempts_left(max_attempts)
     counted = _FIRST if first else _COUNTED
     return Transition(
         name="lease",
@@ -276,7 +289,7 @@ def lease(
             "started_at": now if first else Once(now),
             **counted,
         },
-        already=every(Compare("state", "=", RunState.RUNNING), Compare("lease_token", "=", token)),
+        already=every(_RUNNING, Compare("lease_token", "=", token)),
     )
 
 
@@ -294,8 +307,7 @@ def renew(*, fence: int, now: int, progress: float | None = None, stage: str | N
 
 
 def _settled(name: str, to: RunState, fence: int, changes: Mapping[str, Change]) -> Transition:
-    already = every(Compare("state", "=", to), Compare("fence", "=", fence))
-    return Transition(name=name, to=to, guard=held(fence), changes=changes, already=already)
+    return Transition(name=name, to=to, guard=held(fence), changes=changes, already=_under(to, fence))
 
 
 def succeed(

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from minutehand.aws import TRANSIENT, Backoff, Client
 from minutehand.errors import Unavailable
 from minutehand.flow.abreast import Lanes
+from minutehand.model.quick import quick
 from minutehand.store.rows import Item
 
 log = logging.getLogger(__name__)
@@ -25,6 +26,7 @@ WRITES = 25  # requests of one BatchWriteItem
 _T = TypeVar("_T")
 
 
+@quick
 @dataclass(frozen=True, kw_only=True)
 class Answered:
     """What one statement of a batch came to; a statement without an answer is not in the batch's answers."""

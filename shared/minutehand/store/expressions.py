@@ -108,11 +108,11 @@ def update_statement(table: str, ref: RunRef, transition: Transition, *, returni
     for name, change in transition.changes.items():
         if change is None:
             changed.append(_REMOVE + name)
-            continue
-        if isinstance(change, (Plus, Once)):
+        elif isinstance(change, (Plus, Once)):
             raise TypeError(f"transition {transition.name} cannot be batched: {name} depends on the row")
-        changed.append(name)
-        parameters.append(encode(change))
+        else:
+            changed.append(name)
+            parameters.append(encode(change))
     parameters += ({"S": ref.owner}, {"S": ref.key})
     conditions: list[tuple[str, str, int]] = []
     _collect(transition.guard, conditions, parameters)
