@@ -80,7 +80,7 @@ MUTANTS = (
         "a batch leases what others had",
         "runs/transitions.py",
         """    startable = never_leased() if first else either(ready(), abandoned(now)) if steal else ready()
-    untouched = Compare("fence", "=", 0) if first else attempts_left(max_attempts)
+    untouched = _UNTOUCHED if first else attempts_left(max_attempts)
 """,
         """    startable = Compare("fence", ">=", 0) if first else either(ready(), abandoned(now)) if steal else ready()
     untouched = Compare("fence", ">=", 0) if first else attempts_left(max_attempts)
@@ -92,8 +92,8 @@ MUTANTS = (
     Mutant(
         "settle without the fence",
         "runs/transitions.py",
-        "return Transition(name=name, to=to, guard=held(fence), changes=changes, already=already)",
-        'return Transition(name=name, to=to, guard=Absent("ttl"), changes=changes, already=already)',
+        "return Transition(name=name, to=to, guard=held(fence), changes=changes, already=_under(to, fence))",
+        'return Transition(name=name, to=to, guard=Absent("ttl"), changes=changes, already=_under(to, fence))',
     ),
     Mutant(
         "delete the message before settling",

@@ -26,7 +26,7 @@ def quick(cls: type[_T]) -> type[_T]:
         )
     )
     exec(source, names)  # noqa: S102  # of the names of fields alone, as dataclasses does it
-    cls.__init__ = wraps(cls.__init__)(names["__init__"])  # type: ignore[misc]
+    cls.__init__ = wraps(cls.__init__)(names["__init__"])  # type: ignore[method-assign]
     return cls
 
 
