@@ -15,7 +15,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 from minutehand.model.queue import Queue
-from minutehand.settings import DEFAULT_PREFIX, DEFAULT_SHARDS
+from minutehand.settings import DEFAULT_PREFIX, DEFAULT_SHARDS, DEFAULT_TICKER_GROUPS
 
 from .alarms import Alarms
 from .auditor import Auditor
@@ -59,6 +59,7 @@ class Minutehand(Construct):
             2000. None: Lambda's standard polling. They exclude ``max_concurrency``.
         notice_topics: ARNs of the SNS topics that schedules name in ``on_failure`` and ``on_recovery``.
         shards: of a new agenda, 16 for 1,000 fires a second; it may only grow.
+        ticker_groups: invocations that one tick is spread over at the most, when more is due than one should take; 1: never.
         retention: how long an ended run stays in the ledger, in whole days.
         alarm_topic: where the alarms go; None makes a topic.
         encryption_key: the customer's own key for tables, queues, bucket and topic; None leaves it to the keys of AWS.
@@ -91,6 +92,7 @@ class Minutehand(Construct):
         pollers: int | None = None,
         most_pollers: int | None = None,
         shards: int = DEFAULT_SHARDS,
+        ticker_groups: int = DEFAULT_TICKER_GROUPS,
         retention: Duration = RETENTION,
         notice_topics: Sequence[str] = (),
         alarm_topic: sns.ITopic | None = None,
@@ -114,7 +116,15 @@ class Minutehand(Construct):
         package = find_jobs(jobs, requirements)
         declared = declared_by(package) if queues is None else queues
         self._queues = made = Queues(self, "Queues", installation=installation, declared=declared)
-        Ticker(self, "Ticker", installation=installation, store=store, queues=made, notice_topics=notice_topics)
+        Ticker(
+            self,
+            "Ticker",
+            installation=installation,
+            store=store,
+            queues=made,
+            notice_topics=notice_topics,
+            groups=ticker_groups,
+        )
         Undertaker(self, "Undertaker", installation=installation, store=store, queues=made)
         Auditor(self, "Auditor", installation=installation, store=store, queues=made)
         common = Common(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aws_cdk import Duration
+from aws_cdk import ArnFormat, Duration, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
+from minutehand.errors import InvalidInput
+from minutehand.settings import DEFAULT_TICKER_GROUPS, MOST_TICKER_GROUPS
 
 from .clock import EVENT_AGE, Clock
 from .function import Function
@@ -30,6 +32,7 @@ class Ticker(Construct):
         store: Store,
         queues: Queues,
         notice_topics: Sequence[str] = (),
+        groups: int = DEFAULT_TICKER_GROUPS,
     ) -> None:
         super().__init__(scope, name)
         self.function = Function(
@@ -41,12 +44,14 @@ class Ticker(Construct):
             timeout=TIMEOUT,
             max_event_age=EVENT_AGE,
             retry_attempts=0,
+            environment={"MINUTEHAND_TICKER_GROUPS": str(_checked(groups))},
         )
         store.allow(self.function, "agenda", READ, WRITE, BATCH, DELETE)
         store.allow(self.function, "revisions", READ, WRITE)  # a pause that ends by itself makes a revision
         store.allow(self.function, "runs", READ, WRITE, PARTIQL)
         store.allow(self.function, "schedules", ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"))
         store.allow_key(self.function)
+        self._allow_itself(installation)
         queues.allow_send(self.function)
         queues.dead.grant_send_messages(self.function)  # it reports what is LOST
         if notice_topics:
@@ -54,3 +59,19 @@ class Ticker(Construct):
                 grantee=self.function, actions=["sns:Publish"], resource_arns=list(notice_topics)
             )
         Clock(self, "EveryMinute", function=self.function, minute="*")
+
+    def _allow_itself(self, installation: Installation) -> None:
+        """Hand shards over to itself. By its name: the function waits for its role's policies, so these cannot wait for the function."""
+        arn = Stack.of(self).format_arn(
+            service="lambda",
+            resource="function",
+            resource_name=installation.name("ticker"),
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
+        iam.Grant.add_to_principal(grantee=self.function, actions=["lambda:InvokeFunction"], resource_arns=[arn])
+
+
+def _checked(groups: int) -> int:
+    if not 1 <= groups <= MOST_TICKER_GROUPS:
+        raise InvalidInput("ticker_groups", groups, "is out of range", f"use 1 to {MOST_TICKER_GROUPS}")
+    return groups

@@ -1,39 +1,68 @@
-"""The ticker: one tick a minute."""
+"""The ticker: one tick a minute, and the groups of shards that a tick over many entries hands over to further invocations."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
+from minutehand.flow.fan import Spread, group_of
 from minutehand.flow.tick import TickReport, tick
 from minutehand.model.moment import SECOND
-from minutehand.services import system_clock
-from minutehand.settings import trace_header
+from minutehand.services import hand_over_to, system_clock
+from minutehand.settings import from_environment, trace_header
 
 from functions.observe import count, count_named, logger, metrics, milliseconds, services, tracer
 
-_MARGIN = 5 * SECOND  # of the function's time that is kept for ending cleanly
+_MARGIN = (
+    15 * SECOND
+)  # of the function's time that is kept for ending cleanly: a page takes ten, throttled again and again
 
 
 @logger.inject_lambda_context
 @tracer.capture_lambda_handler(capture_response=False)
 @metrics.log_metrics
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  # noqa: ARG001 (the event says nothing)
-    """Tick within the function's time."""
-    budget = max(context.get_remaining_time_in_millis() - _MARGIN, SECOND)
-    report = tick(services(), clock=system_clock, holder=context.aws_request_id, budget=budget, trace=trace_header())
-    return _report(report)
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
+    """Tick within the function's time: a whole tick, or the group that the event hands over."""
+    group, spread = group_of(event), _spread(context.function_name)
+    report = tick(
+        services(),
+        clock=system_clock,
+        holder=context.aws_request_id,
+        budget=max(context.get_remaining_time_in_millis() - _MARGIN, SECOND),
+        trace=trace_header(),
+        spread=spread if group is None else replace(spread, only=group, hand_over=None),
+    )
+    return _report(report, whole=group is None)
 
 
-def _report(report: TickReport) -> dict[str, int]:
+@cache
+def _spread(function: str) -> Spread:
+    settings = from_environment()
+    to_itself = hand_over_to(function, settings)
+    return Spread(threads=settings.ticker_threads, groups=settings.ticker_groups, hand_over=to_itself)
+
+
+def _report(report: TickReport, *, whole: bool) -> dict[str, int]:
     done = report.handled
     milliseconds("BehindBy", report.behind)
     milliseconds("SchedulingLag", done.lag)
-    count(Ticks=1, Claimed=done.claimed, Sent=done.sent, Resent=done.resent, TakenOver=done.taken_over)
+    count(Ticks=whole, TickGroups=report.groups, Throttled=report.throttled)
+    count(Claimed=done.claimed, Sent=done.sent, Resent=done.resent, TakenOver=done.taken_over)
     count(Quarantined=done.quarantined, EntriesLeft=done.left, EntriesFailed=done.failed, Lost=done.lost)
     count(Notices=done.told, Incidents=done.incidents, Recovered=done.recovered)
     count(ShardsUnavailable=report.unavailable, ShardsLocked=report.locked, OutOfTime=report.stopped)
     for miss in done.misses:
         count_named({"tenant": miss.tenant, "schedule": miss.schedule}, Missed=miss.late, Skipped=miss.skipped)
-    logger.info("tick.done", claimed=done.claimed, sent=done.sent, behind_ms=report.behind, left=done.left)
+    logger.info(
+        "tick.done",
+        whole=whole,
+        groups=report.groups,
+        throttled=report.throttled,
+        claimed=done.claimed,
+        sent=done.sent,
+        behind_ms=report.behind,
+        left=done.left,
+    )
     return {"claimed": done.claimed, "sent": done.sent, "left": done.left}

@@ -20,6 +20,7 @@ from minutehand.flow.audit import AuditReport, audit
 from minutehand.flow.bury import bury_one
 from minutehand.flow.desk import Desk
 from minutehand.flow.erase import Eraser
+from minutehand.flow.fan import Spread
 from minutehand.flow.heartbeat import HIDDEN, Heartbeat, Ticket
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.perform import perform
@@ -68,12 +69,13 @@ def run_ticker(
     period: float = 60.0,
     report: Callable[[TickReport], None] | None = None,
 ) -> None:
-    """Tick now and then every ``period`` seconds until ``stop``."""
+    """Tick now and then every ``period`` seconds until ``stop``, with as many threads as the settings say (services: one)."""
     services, holder = _connected(where), process_name("ticker")
+    spread = Spread(threads=where.ticker_threads if isinstance(where, Settings) else 1)
     while not stop.is_set():
         started = system_clock()
         try:
-            done = tick(services, clock=system_clock, holder=holder)
+            done = tick(services, clock=system_clock, holder=holder, spread=spread)
         except Unavailable as problem:
             log.warning("tick.unavailable", extra={"error": str(problem)})
         else:
@@ -87,7 +89,8 @@ def log_tick(report: TickReport) -> None:
     """One line a tick: this one speaks even when it did nothing, because its absence is the alarm."""
     counts = {name: value for name, value in vars(report.handled).items() if value and not isinstance(value, list)}
     places = {"shards": report.shards, "locked": report.locked, "unavailable": report.unavailable}
-    log.info("tick.done", extra={"behind_ms": report.behind, "stopped": report.stopped} | places | counts)
+    state = {"behind_ms": report.behind, "stopped": report.stopped, "throttled": report.throttled}
+    log.info("tick.done", extra=state | places | counts)
 
 
 def run_undertaker(where: Settings | Services, *, stop: threading.Event) -> None:

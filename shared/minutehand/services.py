@@ -6,9 +6,11 @@ import time
 
 from minutehand.aws import Backoff, Client, Session
 from minutehand.flow.abreast import Lanes, Traffic
+from minutehand.flow.fan import HandOver
 from minutehand.flow.ports import Services
 from minutehand.model.moment import DAY
 from minutehand.model.queue import declared_name, striped
+from minutehand.queue.functions import AsyncFunction
 from minutehand.queue.sns import SnsNotices
 from minutehand.queue.sqs import SqsDeadQueue, SqsWorkQueue
 from minutehand.settings import Settings
@@ -57,6 +59,11 @@ def connect(settings: Settings, *, backoff: Backoff | None = None) -> Services:
         retention=retention,
         traffic=traffic,
     )
+
+
+def hand_over_to(function: str, settings: Settings) -> HandOver:
+    """How a ticker hands shards over to another invocation of its function, by its name or ARN."""
+    return AsyncFunction(lambda: Client("lambda", settings), function).send
 
 
 def system_clock() -> int:

@@ -14,6 +14,10 @@ DEFAULT_PREFIX = "minutehand"
 DEFAULT_TENANT = "default"
 DEFAULT_REQUESTS = 8  # a ticker that waits 10 ms for each request is then bound by its processor
 MOST_REQUESTS = 32
+DEFAULT_TICKER_THREADS = 4  # a processor's worth, where half of the time is waiting
+MOST_TICKER_THREADS = 32
+DEFAULT_TICKER_GROUPS = 16  # a default agenda's shards, one each
+MOST_TICKER_GROUPS = 128
 DEFAULT_SHARDS = 16  # 1,000 fires a second with headroom: a shard key takes 450 chain steps a second
 
 _ENDPOINTS = frozenset(
@@ -51,6 +55,10 @@ class Settings:
     retention_days: int = 90  # MINUTEHAND_RETENTION_DAYS: how long an ended run stays in the ledger
     shards: int = DEFAULT_SHARDS  # MINUTEHAND_SHARDS: of a new agenda; it may only grow
     requests: int = DEFAULT_REQUESTS  # MINUTEHAND_REQUESTS: batches of one kind under way at once; 1: one by one
+    ticker_threads: int = DEFAULT_TICKER_THREADS  # MINUTEHAND_TICKER_THREADS: shards that a ticker is at, at once
+    ticker_groups: int = (
+        DEFAULT_TICKER_GROUPS  # MINUTEHAND_TICKER_GROUPS: invocations that a tick is spread over at the most; 1: never
+    )
 
     def __post_init__(self) -> None:
         if self.claim_by not in ("partiql", "put"):
@@ -62,6 +70,11 @@ class Settings:
             )
         if not 1 <= self.requests <= MOST_REQUESTS:
             raise Misconfigured(f"MINUTEHAND_REQUESTS={self.requests} is out of range; use 1 to {MOST_REQUESTS}")
+        if not (1 <= self.ticker_threads <= MOST_TICKER_THREADS and 1 <= self.ticker_groups <= MOST_TICKER_GROUPS):
+            raise Misconfigured(
+                f"MINUTEHAND_TICKER_THREADS={self.ticker_threads} or MINUTEHAND_TICKER_GROUPS={self.ticker_groups} is out of "
+                f"range; use 1 to {MOST_TICKER_THREADS} threads and 1 to {MOST_TICKER_GROUPS} groups"
+            )
 
     def table(self, suffix: str) -> str:
         """The name of a table: ``schedules``, ``revisions``, ``agenda`` or ``runs``."""
@@ -87,7 +100,8 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         "stripes": given.get("MINUTEHAND_STRIPES"),
         "logs": given.get("MINUTEHAND_LOGS"),
     }
-    numbers = {name: _number(given, f"MINUTEHAND_{name.upper()}") for name in ("retention_days", "shards", "requests")}
+    whole = ("retention_days", "shards", "requests", "ticker_threads", "ticker_groups")
+    numbers = {name: _number(given, f"MINUTEHAND_{name.upper()}") for name in whole}
     return Settings(**{k: v for k, v in {**texts, **numbers}.items() if v is not None})  # type: ignore[arg-type]
 
 

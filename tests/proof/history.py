@@ -6,11 +6,13 @@ Who comes when, and what owners do, is for the dice of the seed. ``tests.unit.fl
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from minutehand import Context, Registry, Retry, Scheduler
 from minutehand.errors import MinutehandError
+from minutehand.flow.fan import Spread, group_of
 from minutehand.flow.tick import tick
 from minutehand.model.moment import MINUTE, SECOND
 from minutehand.model.names import one_off_ref, schedule_owner
@@ -127,7 +129,25 @@ class History:
     # What they do.
 
     def _tick(self, process: Process) -> None:
-        tick(process.services, clock=process.clock, holder=process.name, budget=10 * MINUTE)
+        """A whole tick; at times what it has not begun with is handed over as soon as there is anything at all."""
+        handed = self.stage.strikes("handed over", self.stage.faults.handed)
+        self._go_through(process, Spread(groups=2, alone=0, hand_over=self._hand_over) if handed else Spread())
+
+    def _go_through(self, process: Process, spread: Spread) -> None:
+        tick(process.services, clock=process.clock, holder=process.name, budget=10 * MINUTE, spread=spread)
+
+    def _hand_over(self, event: Mapping[str, Any]) -> bool:
+        """As Lambda's own queue of events does: refused, dropped after it was accepted, done, done twice."""
+        stage, faults = self.stage, self.stage.faults
+        if stage.strikes("group refused", faults.refused):
+            return False
+        times = (
+            0 if stage.strikes("group dropped", faults.dropped) else 1 + stage.strikes("group doubled", faults.doubled)
+        )
+        group = Spread(only=group_of(event))
+        for _ in range(times):
+            stage.process("ticker", lambda process: self._go_through(process, group))
+        return True
 
     def _work(self, process: Process) -> None:
         dice = random.Random(self.dice.random())

@@ -243,6 +243,28 @@ MUTANTS = (
         "if fire is None or (revision.active_until is not None and fire > revision.active_until):",
         "if fire is None or revision.active_until is not None:",
     ),
+    # A tick that is spread out. What is forgotten or begun too early here comes late, twice or not at all, by chance: tests of their own.
+    Mutant(
+        "a group that nobody took is forgotten",
+        "flow/fan.py",
+        "        if not taken:\n            self._left.extend(group)\n",
+        "",
+        ("tests/unit/flow/test_fan.py",),
+    ),
+    Mutant(
+        "a stage begins while requests of the last are under way",
+        "flow/abreast.py",
+        "            self._changed.wait_for(lambda: not self._helping)\n",
+        "            pass\n",
+        ("tests/unit/flow/test_abreast.py",),
+    ),
+    Mutant(
+        "windows of each process",
+        "flow/steps.py",
+        "crc32(owner.encode()) * SECOND",
+        "hash(owner) * SECOND",
+        ("tests/unit/flow/test_steps.py",),
+    ),
     # Workers.
     Mutant(
         "no watch", "flow/lease.py", "watch = _watch(desk, message, token) if at_most_once else None", "watch = None"

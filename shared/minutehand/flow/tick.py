@@ -1,11 +1,17 @@
-"""Tick: go through the agenda's shards and handle what is due within the look-ahead, oldest first."""
+"""Tick: go through the agenda's shards and handle what is due within the look-ahead, oldest first.
+
+A tick may be spread over threads and over invocations (``fan``). None of them waits for another, each shard has one of them by its lock,
+and what one leaves, because its time is up or it died, is still there.
+"""
 
 from __future__ import annotations
 
 import logging
+import threading
 from dataclasses import dataclass, field
 
-from minutehand.errors import MinutehandError, Misconfigured
+from minutehand.errors import InvalidInput, MinutehandError, Misconfigured
+from minutehand.flow.fan import Shares, Spread
 from minutehand.flow.handled import Handled
 from minutehand.flow.ports import Clock, DuePage, Services
 from minutehand.flow.steps import LOOKAHEAD
@@ -27,79 +33,129 @@ class TickReport:
     shards: int = 0  # gone through
     locked: int = 0  # left to another ticker
     unavailable: int = 0  # shards that could not be read to the end
+    groups: int = 0  # of shards that were handed over to other invocations
     stopped: bool = False  # out of time before the end; what is left is still there
     behind: int = 0  # ms between the oldest entry past its time and now
+    throttled: int = 0  # items that were refused for lack of capacity and asked for again, more slowly
     handled: Handled = field(default_factory=Handled)
 
 
 def tick(
-    services: Services, *, clock: Clock, holder: str, budget: int = 50 * SECOND, trace: str | None = None
+    services: Services,
+    *,
+    clock: Clock,
+    holder: str,
+    budget: int = 50 * SECOND,
+    trace: str | None = None,
+    spread: Spread | None = None,
 ) -> TickReport:
-    """One tick over all shards, within ``budget`` ms. ``holder`` names this ticker in the shards' locks."""
-    report = TickReport(now=clock())
-    deadline = report.now + budget
-    shards = services.agenda.shards(fresh=True)
-    first = report.now // MINUTE % shards  # so that running out of time does not always starve the same shards
-    for shard in (*range(first, shards), *range(first)):
-        if clock() >= deadline:
-            report.stopped = True
-            break
-        _shard(shard, services, clock, deadline, holder, trace, report)
+    """One tick over all shards, or over the group that ``spread`` names, within ``budget`` ms.
+
+    ``holder`` names this ticker in the shards' locks. Raises InvalidInput for a group with a shard that there is not.
+    """
+    spread = spread or Spread()
+    report, held_back = TickReport(now=clock()), services.traffic.throttled
+    count = services.agenda.shards(fresh=True)
+    if any(shard >= count for shard in spread.only or ()):
+        raise InvalidInput("shards", spread.only, f"is beyond the agenda's {count}", "let the ticker cut its groups")
+    first = report.now // MINUTE % count  # so that running out of time does not always starve the same shards
+    shards = (*range(first, count), *range(first)) if spread.only is None else spread.only
+    shares = Shares(shards, spread)
+    one = _Tick(services, clock, report, shares, deadline=report.now + budget, holder=holder, trace=trace)
+    shares.go_through(one.shard)
+    report.groups, report.throttled = shares.handed, services.traffic.throttled - held_back
     return report
 
 
-def _shard(
-    shard: int, services: Services, clock: Clock, deadline: int, holder: str, trace: str | None, report: TickReport
-) -> None:
-    """One shard under its lock, if anything is due in it; a failing one does not stop the others."""
-    try:
-        first = _page(shard, services, clock, None, report)
-        report.shards += 1
-        if not first.entries and first.last is None:
-            return
-        if not services.agenda.lock(shard, holder=holder, now=clock(), until=clock() + LOCK):
-            report.locked += 1
-            return
-        _drain(shard, first, services, clock, deadline, trace, report)
-        services.agenda.unlock(shard, holder=holder)
-    except Misconfigured:
-        raise  # it is so for every shard
-    except Exception as problem:  # noqa: BLE001 (whatever it is, it is this shard's)
-        report.unavailable += 1
-        log.warning("tick.shard_failed", extra={"shard": shard, "error": f"{type(problem).__name__}: {problem}"})
+class _Tick:
+    """One tick in one process: its threads share the report."""
 
+    def __init__(
+        self,
+        services: Services,
+        clock: Clock,
+        report: TickReport,
+        shares: Shares,
+        *,
+        deadline: int,
+        holder: str,
+        trace: str | None,
+    ) -> None:
+        self._services, self._clock, self._report, self._shares = services, clock, report, shares
+        self._deadline, self._holder, self._trace = deadline, holder, trace
+        self._lock = threading.Lock()  # of the report
 
-def _page(shard: int, services: Services, clock: Clock, after: str | None, report: TickReport) -> DuePage:
-    page = services.agenda.due(shard, upto=clock() + LOOKAHEAD, after=after, limit=PAGE)
-    if page.entries:
-        report.behind = max(report.behind, report.now - page.entries[0].due)
-    for key in page.newer:
-        log.warning("entry.left", extra={"entry": key, "error": "it is of a later release"})
-    for key in page.broken:
-        log.error("entry.unreadable", extra={"shard": shard, "entry": key})
-    return page
+    def shard(self, shard: int) -> bool:
+        """One shard under its lock, if anything is due in it; a failing one does not stop the others. False: time is up."""
+        if self._is_over():
+            return False
+        report = self._report
+        try:
+            first = self._page(shard, None)
+            with self._lock:
+                report.shards += 1
+            due = first.entries or first.last is not None
+            if due and self._take(shard) and self._drain(shard, first):
+                self._services.agenda.unlock(shard, holder=self._holder)
+        except Misconfigured:
+            raise  # it is so for every shard
+        except Exception as problem:  # noqa: BLE001 (whatever it is, it is this shard's)
+            with self._lock:
+                report.unavailable += 1
+            log.warning("tick.shard_failed", extra={"shard": shard, "error": f"{type(problem).__name__}: {problem}"})
+        return True
 
+    def _is_over(self) -> bool:
+        over = self._clock() >= self._deadline
+        self._report.stopped = self._report.stopped or over
+        return over
 
-def _drain(
-    shard: int, page: DuePage, services: Services, clock: Clock, deadline: int, trace: str | None, report: TickReport
-) -> None:
-    """Page through what is due; again from the start while chains were cut, so that a backlog drains within the tick."""
-    failed: set[str] = set()
-    cut = False
-    while True:
-        handled = handle_any([e for e in page.entries if e.key not in failed], services, clock, trace=trace)
-        failed |= {entry.key for entry, _ in handled.failures}
-        _count_failures(handled, services, clock)
-        cut = cut or handled.cut > 0
-        report.handled.add(handled)
-        if page.last is None and not cut:
-            return
-        if clock() >= deadline:
-            report.stopped = True
-            return
-        if page.last is None:
-            cut = False
-        page = _page(shard, services, clock, page.last, report)
+    def _take(self, shard: int) -> bool:
+        """Take or renew the shard's lock; False while another ticker has it."""
+        now = self._clock()
+        taken = self._services.agenda.lock(shard, holder=self._holder, now=now, until=now + LOCK)
+        if not taken:
+            with self._lock:
+                self._report.locked += 1
+        return taken
+
+    def _page(self, shard: int, after: str | None) -> DuePage:
+        page = self._services.agenda.due(shard, upto=self._clock() + LOOKAHEAD, after=after, limit=PAGE)
+        if page.entries:
+            with self._lock:
+                self._report.behind = max(self._report.behind, self._report.now - page.entries[0].due)
+        for key in page.newer:
+            log.warning("entry.left", extra={"entry": key, "error": "it is of a later release"})
+        for key in page.broken:
+            log.error("entry.unreadable", extra={"shard": shard, "entry": key})
+        self._shares.seen(len(page.entries), more=page.last is not None)
+        return page
+
+    def _drain(self, shard: int, page: DuePage) -> bool:
+        """Page through what is due; again from the start while chains were cut, so that a backlog drains within the tick.
+
+        False if another ticker has taken the shard over meanwhile: this one had stalled.
+        """
+        failed: set[str] = set()
+        cut, renew = False, self._clock() + LOCK // 2
+        while True:
+            handled = handle_any(
+                [e for e in page.entries if e.key not in failed], self._services, self._clock, trace=self._trace
+            )
+            failed |= {entry.key for entry, _ in handled.failures}
+            _count_failures(handled, self._services, self._clock)
+            cut = cut or handled.cut > 0
+            with self._lock:
+                self._report.handled.add(handled)
+            if (page.last is None and not cut) or self._is_over():
+                return True
+            if self._clock() >= renew:
+                if not self._take(shard):
+                    return False
+                renew = self._clock() + LOCK // 2
+            if page.last is None:
+                cut = False
+            page = self._page(shard, page.last)
 
 
 def _count_failures(handled: Handled, services: Services, clock: Clock) -> None:

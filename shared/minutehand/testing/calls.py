@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from minutehand.errors import Unavailable
+from minutehand.flow.abreast import Traffic
 
 _T = TypeVar("_T")
 
@@ -51,11 +52,21 @@ class Crash(BaseException):
 class Calls:
     """The requests of one process. As botocore does, a failing request is repeated; a batch is repeated for single items.
 
-    ``attempts`` of one request and ``rounds`` of a batch, in all. ``lock`` makes each request atomic between threads.
+    ``attempts`` of one request and ``rounds`` of a batch, in all. ``lock`` makes each request atomic between threads; ``traffic``
+    counts the items that were not answered in a round. The requests of a batch go one after the other.
     """
 
-    def __init__(self, hook: Hook, lock: threading.RLock, *, attempts: int = 2, rounds: int = 2) -> None:
+    def __init__(
+        self,
+        hook: Hook,
+        lock: threading.RLock,
+        *,
+        attempts: int = 2,
+        rounds: int = 2,
+        traffic: Traffic | None = None,
+    ) -> None:
         self._hook, self._lock, self._attempts, self._rounds = hook, lock, attempts, rounds
+        self._traffic = traffic or Traffic()
 
     def one(self, operation: str, detail: Detail, effect: Callable[[], _T], *, token: bool = False) -> _T:
         """One request about one thing, or several that stand and fall together. Raises Unavailable.
@@ -88,6 +99,7 @@ class Calls:
             left = [place for place in left if place not in answers]
             if not left:
                 break
+            self._traffic.note(len(left))
         return answers
 
     def _batch(self, operation: str, detail: Detail, part: Sequence[int], effect: Callable[[int], _T]) -> dict[int, _T]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from random import Random
 
 from minutehand.errors import NotFound
+from minutehand.flow.abreast import Traffic
 from minutehand.flow.ports import Clock, Services
 from minutehand.model.entry import Entry
 from minutehand.model.message import Message, decode
@@ -133,7 +134,8 @@ class Memory:
         It believes in ``stripes``, or knows how many there are.
         A failing request is tried ``attempts`` times, single items of a batch ``rounds`` times.
         """
-        calls = Calls(hook or Hook(), self._lock, attempts=attempts, rounds=rounds)
+        traffic = Traffic()
+        calls = Calls(hook or Hook(), self._lock, attempts=attempts, rounds=rounds, traffic=traffic)
         content = self._content
         return Services(
             schedules=MemorySchedules(calls, content.schedules, content.agenda, content.runs),
@@ -153,6 +155,7 @@ class Memory:
             records=MemoryRecords(calls, content.runs),
             notices=MemoryNotices(calls, self.published),
             retention=self._retention,
+            traffic=traffic,
         )
 
     # What is there, without a call.
