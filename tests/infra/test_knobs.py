@@ -47,6 +47,17 @@ def test_memory_timeout_environment_and_concurrency_are_those_of_the_worker(
     template.has_resource_properties("AWS::Lambda::Function", {"FunctionName": "acme-ticker", "MemorySize": 1769})
 
 
+def test_a_tick_goes_over_as_many_invocations_as_one_likes(with_knobs: Callable[..., Template]) -> None:
+    told = {"Variables": Match.object_like({"MINUTEHAND_TICKER_GROUPS": "64"})}
+    with_knobs(ticker_groups=64).has_resource_properties("AWS::Lambda::Function", {"Environment": told})
+
+
+@pytest.mark.parametrize("groups", [0, -1, 129])
+def test_but_not_over_none_or_hundreds(stack: Stack, groups: int) -> None:
+    with pytest.raises(InvalidInput, match="ticker_groups"):
+        Minutehand(stack, "Jobs", jobs=JOBS, ticker_groups=groups)
+
+
 def test_the_worker_reads_its_secrets_and_finds_them_by_variable(stack: Stack) -> None:
     secret = secretsmanager.Secret(stack, "Database")
     Minutehand(stack, "Jobs", jobs=JOBS, secrets={"DATABASE": secret})

@@ -237,6 +237,18 @@ def test_the_ticker_cannot_touch_payloads_and_results(template: Template) -> Non
     assert "Bucket" not in json.dumps(statements(template, "ticker"))
 
 
+def test_the_ticker_may_invoke_itself_and_no_other_function(template: Template) -> None:
+    (allowed,) = (s for s in statements(template, "ticker") if "lambda:" in json.dumps(s["Action"]))
+    assert allowed["Action"] == "lambda:InvokeFunction"
+    assert json.dumps(allowed["Resource"]).endswith(':function:minutehand-ticker"]]}')
+    for part in set(PARTS) - {"ticker"}:
+        assert "lambda:" not in json.dumps(statements(template, part))
+
+
+def test_the_ticker_is_told_over_how_many_invocations_a_tick_may_go(template: Template) -> None:
+    assert function(template, "ticker")["Environment"]["Variables"]["MINUTEHAND_TICKER_GROUPS"] == "16"
+
+
 def test_the_worker_cannot_change_schedules(template: Template) -> None:
     assert actions(template, "worker", "StoreSchedules") == {"dynamodb:GetItem"}
     assert not any("Write" in a or "Put" in a or "Update" in a for a in actions(template, "worker", "StoreRevisions"))

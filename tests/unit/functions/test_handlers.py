@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import json
 import threading
+import warnings
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from minutehand import Registry, Retry, RunState, Scheduler
+from minutehand.errors import InvalidInput
 from minutehand.flow.heartbeat import HIDDEN
 from minutehand.testing import ManualClock, Memory
 
@@ -113,6 +115,27 @@ def test_the_ticker_and_the_auditor_need_nothing_of_their_event(monkeypatch: pyt
     event = json.loads((EVENTS / "scheduler.json").read_text())
     assert invoke("ticker", event) == {"claimed": 0, "sent": 0, "left": 0}
     assert invoke("auditor", event)["schedules"] == 0
+
+
+def test_the_ticker_takes_a_group_of_shards_and_refuses_garbage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack = Stack(monkeypatch)
+    stack.registry.job("note")(lambda ctx, payload: None)
+    for number in range(20):
+        stack.scheduler.create_schedule(f"s{number}", "note", "rate(1 minute)")
+    stack.services.agenda.shards(fresh=True)
+    late = ManualClock(datetime.now(UTC) + timedelta(minutes=5))
+    monkeypatch.setattr("functions.ticker.handler.system_clock", late)
+    capsys.readouterr()
+    for shard in (0, 1):
+        assert invoke("ticker", {"shards": [shard]})["claimed"] > 0
+    assert invoke("ticker", {})["claimed"] == 0, "both shards were done"
+    assert capsys.readouterr().out.count('"Ticks":[1.0]') == 1, "groups are no ticks"
+    warnings.simplefilter("ignore", UserWarning)  # Powertools: a refused event leaves no metrics
+    for garbage in ([], "all", [0, 0], [2]):
+        with pytest.raises(InvalidInput, match="shards"):
+            invoke("ticker", {"shards": garbage})
 
 
 def test_the_ticker_names_the_schedules_whose_fires_were_missed(
