@@ -68,6 +68,8 @@ class StubbedCloud:
         return Answer(200, {}, content)
 
     def _getitem(self, asked: Any) -> bytes:
+        if asked["Key"].get("key", {}).get("S", "").startswith("~"):
+            return b"{}"  # no record
         item = self._row(asked["Key"]) if "owner" in asked["Key"] else {"shards": {"N": "16"}}
         return dump({"Item": item})
 
@@ -76,6 +78,9 @@ class StubbedCloud:
 
     def _getqueueurl(self, asked: Any) -> bytes:
         return b'{"QueueUrl": "http://127.0.0.1/queue"}'
+
+    def _getqueueattributes(self, asked: Any) -> bytes:
+        return dump({"Attributes": dict.fromkeys(asked["AttributeNames"], "0")})
 
     def _query(self, asked: Any) -> bytes:
         shard = asked["ExpressionAttributeValues"][":shard"]["S"]

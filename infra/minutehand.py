@@ -15,7 +15,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 from minutehand.model.queue import Queue
-from minutehand.settings import DEFAULT_PREFIX, DEFAULT_SHARDS, DEFAULT_TICKER_GROUPS
+from minutehand.settings import DEFAULT_DEPTH, DEFAULT_PREFIX, DEFAULT_SHARDS, DEFAULT_TICKER_GROUPS
 
 from .alarms import Alarms
 from .auditor import Auditor
@@ -24,7 +24,7 @@ from .installation import Installation
 from .jobs import declared_by, find_jobs
 from .queues import Queues
 from .store import BATCH, DELETE, PARTIQL, PAYLOADS, READ, RESULTS, WRITE, Store
-from .ticker import Ticker
+from .ticker import QUEUE_AGE, Ticker
 from .undertaker import Undertaker
 from .worker import Common, Size, Worker, allow_work
 
@@ -58,6 +58,8 @@ class Minutehand(Construct):
         pollers, most_pollers: of the default queue's event source, a stripe each: kept always, 2 to 200, and at the most, up to
             2000. None: Lambda's standard polling. They exclude ``max_concurrency``.
         notice_topics: ARNs of the SNS topics that schedules name in ``on_failure`` and ``on_recovery``.
+        queue_depth, queue_age: the ticker holds a queue back that has more messages waiting or at hand than this in a stripe (0:
+            it never does), or whose runs that are due have waited for so long.
         shards: of a new agenda, 16 for 1,000 fires a second; it may only grow.
         ticker_groups: invocations that one tick is spread over at the most, when more is due than one should take; 1: never.
         retention: how long an ended run stays in the ledger, in whole days.
@@ -91,6 +93,8 @@ class Minutehand(Construct):
         stripes: int = 1,
         pollers: int | None = None,
         most_pollers: int | None = None,
+        queue_depth: int = DEFAULT_DEPTH,
+        queue_age: Duration = QUEUE_AGE,
         shards: int = DEFAULT_SHARDS,
         ticker_groups: int = DEFAULT_TICKER_GROUPS,
         retention: Duration = RETENTION,
@@ -124,6 +128,8 @@ class Minutehand(Construct):
             queues=made,
             notice_topics=notice_topics,
             groups=ticker_groups,
+            queue_depth=queue_depth,
+            queue_age=queue_age,
         )
         Undertaker(self, "Undertaker", installation=installation, store=store, queues=made)
         Auditor(self, "Auditor", installation=installation, store=store, queues=made)

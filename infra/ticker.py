@@ -8,7 +8,14 @@ from aws_cdk import ArnFormat, Duration, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 from minutehand.errors import InvalidInput
-from minutehand.settings import DEFAULT_TICKER_GROUPS, MOST_TICKER_GROUPS
+from minutehand.settings import (
+    DEFAULT_AGE,
+    DEFAULT_DEPTH,
+    DEFAULT_TICKER_GROUPS,
+    IN_FLIGHT,
+    MOST_AGE,
+    MOST_TICKER_GROUPS,
+)
 
 from .clock import EVENT_AGE, Clock
 from .function import Function
@@ -18,6 +25,8 @@ from .store import BATCH, DELETE, PARTIQL, READ, WRITE, Store
 
 MEMORY = 1769  # MB: one whole core, which is what a tick over many fires needs
 TIMEOUT = Duration.minutes(2)  # a tick stops by itself before; what is left is there for the next
+
+QUEUE_AGE = Duration.seconds(DEFAULT_AGE)
 
 
 class Ticker(Construct):
@@ -33,6 +42,8 @@ class Ticker(Construct):
         queues: Queues,
         notice_topics: Sequence[str] = (),
         groups: int = DEFAULT_TICKER_GROUPS,
+        queue_depth: int = DEFAULT_DEPTH,
+        queue_age: Duration = QUEUE_AGE,
     ) -> None:
         super().__init__(scope, name)
         self.function = Function(
@@ -44,7 +55,7 @@ class Ticker(Construct):
             timeout=TIMEOUT,
             max_event_age=EVENT_AGE,
             retry_attempts=0,
-            environment={"MINUTEHAND_TICKER_GROUPS": str(_checked(groups))},
+            environment={"MINUTEHAND_TICKER_GROUPS": str(_checked(groups)), **_limits(queue_depth, queue_age)},
         )
         store.allow(self.function, "agenda", READ, WRITE, BATCH, DELETE)
         store.allow(self.function, "revisions", READ, WRITE)  # a pause that ends by itself makes a revision
@@ -75,3 +86,14 @@ def _checked(groups: int) -> int:
     if not 1 <= groups <= MOST_TICKER_GROUPS:
         raise InvalidInput("ticker_groups", groups, "is out of range", f"use 1 to {MOST_TICKER_GROUPS}")
     return groups
+
+
+def _limits(depth: int, age: Duration) -> dict[str, str]:
+    """What the ticker is told of when to hold a queue back."""
+    if not 0 <= depth <= IN_FLIGHT:
+        raise InvalidInput(
+            "queue_depth", depth, "is out of range", f"use 1 to {IN_FLIGHT:,} messages, or 0 to hold none back"
+        )
+    if not 1 <= age.to_seconds() <= MOST_AGE:
+        raise InvalidInput("queue_age", age.to_seconds(), "is out of range", f"use 1 to {MOST_AGE:,} seconds")
+    return {"MINUTEHAND_QUEUE_DEPTH": str(depth), "MINUTEHAND_QUEUE_AGE": str(int(age.to_seconds()))}

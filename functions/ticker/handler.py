@@ -53,6 +53,9 @@ def _report(report: TickReport, *, whole: bool) -> dict[str, int]:
     count(Quarantined=done.quarantined, EntriesLeft=done.left, EntriesFailed=done.failed, Lost=done.lost)
     count(Notices=done.told, Incidents=done.incidents, Recovered=done.recovered)
     count(ShardsUnavailable=report.unavailable, ShardsLocked=report.locked, OutOfTime=report.stopped)
+    count(HeldBack=done.held, QueuesHeld=len(report.held))
+    for queue in report.held:
+        count_named({"queue": queue}, QueueHeld=1)
     for miss in done.misses:
         count_named({"tenant": miss.tenant, "schedule": miss.schedule}, Missed=miss.late, Skipped=miss.skipped)
     logger.info(

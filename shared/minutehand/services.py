@@ -8,11 +8,12 @@ from minutehand.aws import Backoff, Client, Session
 from minutehand.flow.abreast import Lanes, Traffic
 from minutehand.flow.fan import HandOver
 from minutehand.flow.ports import Services
-from minutehand.model.moment import DAY
+from minutehand.model.moment import DAY, SECOND
 from minutehand.model.queue import declared_name, striped
 from minutehand.queue.functions import AsyncFunction
 from minutehand.queue.sns import SnsNotices
 from minutehand.queue.sqs import SqsDeadQueue, SqsWorkQueue
+from minutehand.runs.pressure import Limits
 from minutehand.settings import Settings
 from minutehand.store.agenda import DynamoAgenda
 from minutehand.store.dead import DynamoDeadIndex
@@ -57,6 +58,7 @@ def connect(settings: Settings, *, backoff: Backoff | None = None) -> Services:
         payloads=BucketPayloads(lambda: Client("s3", settings, session), settings.bucket),
         notices=SnsNotices(settings),
         retention=retention,
+        limits=Limits(depth=settings.queue_depth, age=settings.queue_age * SECOND),
         traffic=traffic,
     )
 

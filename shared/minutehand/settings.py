@@ -18,6 +18,10 @@ DEFAULT_TICKER_THREADS = 4  # a processor's worth, where half of the time is wai
 MOST_TICKER_THREADS = 32
 DEFAULT_TICKER_GROUPS = 16  # a default agenda's shards, one each
 MOST_TICKER_GROUPS = 128
+DEFAULT_DEPTH = 50_000  # messages of a stripe: what is claimed already comes on top, and SQS gives out 120,000
+DEFAULT_AGE = 600  # seconds
+IN_FLIGHT = 120_000  # messages that SQS gives out of one queue at a time
+MOST_AGE = 86_400  # seconds
 DEFAULT_SHARDS = 16  # 1,000 fires a second with headroom: a shard key takes 450 chain steps a second
 
 _ENDPOINTS = frozenset(
@@ -53,6 +57,12 @@ class Settings:
     stripes: str | None = None  # MINUTEHAND_STRIPES: of queues with several SQS queues, as in `default=4,reports=2`
     logs: str | None = None  # MINUTEHAND_LOGS: the folder that processes here log to; None: CloudWatch Logs has them
     retention_days: int = 90  # MINUTEHAND_RETENTION_DAYS: how long an ended run stays in the ledger
+    queue_depth: int = (
+        DEFAULT_DEPTH  # MINUTEHAND_QUEUE_DEPTH: messages of a stripe past which its queue is held back; 0: never
+    )
+    queue_age: int = (
+        DEFAULT_AGE  # MINUTEHAND_QUEUE_AGE: seconds that due runs may wait for a worker before their queue is held back
+    )
     shards: int = DEFAULT_SHARDS  # MINUTEHAND_SHARDS: of a new agenda; it may only grow
     requests: int = DEFAULT_REQUESTS  # MINUTEHAND_REQUESTS: batches of one kind under way at once; 1: one by one
     ticker_threads: int = DEFAULT_TICKER_THREADS  # MINUTEHAND_TICKER_THREADS: shards that a ticker is at, at once
@@ -74,6 +84,12 @@ class Settings:
             raise Misconfigured(
                 f"MINUTEHAND_TICKER_THREADS={self.ticker_threads} or MINUTEHAND_TICKER_GROUPS={self.ticker_groups} is out of "
                 f"range; use 1 to {MOST_TICKER_THREADS} threads and 1 to {MOST_TICKER_GROUPS} groups"
+            )
+
+        if not 0 <= self.queue_depth <= IN_FLIGHT or not 1 <= self.queue_age <= MOST_AGE:
+            raise Misconfigured(
+                f"MINUTEHAND_QUEUE_DEPTH={self.queue_depth} or MINUTEHAND_QUEUE_AGE={self.queue_age} is out of range; "
+                f"use 0 to {IN_FLIGHT} messages and 1 to {MOST_AGE} seconds"
             )
 
     def table(self, suffix: str) -> str:
@@ -102,7 +118,11 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
     }
     whole = ("retention_days", "shards", "requests", "ticker_threads", "ticker_groups")
     numbers = {name: _number(given, f"MINUTEHAND_{name.upper()}") for name in whole}
+    numbers = {name: _number(given, f"MINUTEHAND_{name.upper()}") for name in _NUMBERS}
     return Settings(**{k: v for k, v in {**texts, **numbers}.items() if v is not None})  # type: ignore[arg-type]
+
+
+_NUMBERS = ("retention_days", "shards", "requests", "queue_depth", "queue_age")
 
 
 def trace_header(environ: Mapping[str, str] | None = None) -> str | None:

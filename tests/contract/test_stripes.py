@@ -85,6 +85,22 @@ def test_what_is_held_and_deleted_is_of_the_stripe_that_it_came_from(engine: Eng
     assert due([delivery for number in range(3) for delivery in taken(services, number)]) == due(again[-1:])
 
 
+def test_what_each_stripe_holds_is_counted(engine: Engine) -> None:
+    declare(engine, default=1, reports=3)
+    services = knowing(engine, queue="reports", reports=3)
+    sent = orders("reports")
+    services.work.send([*sent, *(Parcel(parcel.message, delay=600) for parcel in orders(None, 7))])
+    expected = [sum(stripe(parcel, 3) == number for parcel in sent) for number in range(3)]
+    loads = services.work.load(["reports", None, "nobody"])
+    assert [(load.waiting, load.at_hand) for load in loads["reports"]] == [(number, 0) for number in expected]
+    assert [(load.waiting, load.at_hand, load.delayed) for load in loads[None]] == [(0, 0, 7)]
+    assert loads["nobody"] == []
+    held = taken(services, 1)
+    services.work.delete(held[0].receipt)
+    load = services.work.load(["reports"])["reports"][1]
+    assert (load.waiting, load.at_hand, load.depth) == (0, expected[1] - 1, expected[1] - 1)
+
+
 def test_a_sender_that_knows_of_fewer_sends_to_those(engine: Engine) -> None:
     declare(engine, reports=3)
     knowing(engine, reports=1).work.send(orders("reports"))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from aws_cdk import Stack
+from aws_cdk import Duration, Stack
 from aws_cdk.assertions import Template
 from minutehand.errors import InvalidInput
 from minutehand.model.queue import Queue
@@ -84,9 +84,21 @@ def test_each_stripe_of_a_declared_queue_has_its_alarm(template: Template) -> No
     assert {alarm for alarm in alarms if alarm.endswith("-waiting")} == waiting
 
 
+def test_the_ticker_is_told_when_to_hold_a_queue_back(template: Template, stack: Stack) -> None:
+    def limits(of: Template) -> tuple[str, str]:
+        said = functions(of)["minutehand-ticker"]["Environment"]["Variables"]
+        return said["MINUTEHAND_QUEUE_DEPTH"], said["MINUTEHAND_QUEUE_AGE"]
+
+    assert limits(template) == ("50000", "600")
+    Minutehand(stack, "Jobs", jobs=JOBS, queue_depth=0, queue_age=Duration.minutes(5))
+    assert limits(Template.from_stack(stack)) == ("0", "300")
+
+
 @pytest.mark.parametrize(
     ("knobs", "field"),
     [
+        ({"queue_depth": 120_001}, "queue_depth"),
+        ({"queue_age": Duration.seconds(0)}, "queue_age"),
         ({"stripes": 0}, "stripes"),
         ({"stripes": 101}, "stripes"),
         ({"stripes": 3, "max_concurrency": 100}, "max_concurrency"),

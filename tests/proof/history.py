@@ -16,6 +16,7 @@ from minutehand.flow.fan import Spread, group_of
 from minutehand.flow.tick import tick
 from minutehand.model.moment import MINUTE, SECOND
 from minutehand.model.names import one_off_ref, schedule_owner
+from minutehand.runs.pressure import Limits
 from minutehand.runs.transitions import HEARTBEAT
 from minutehand.testing.process import Hand, bury_all, make_worker
 
@@ -41,10 +42,12 @@ class History:
     at_hand = 3  # messages that a worker takes at once
     crew = 6  # workers at a time
     levels: tuple[str, ...] = ("full", "lean")  # of the ledger, that schedules are created with
+    limits = Limits()  # past which tickers hold the queue back
+    stripes = 1  # SQS queues that it consists of
     together = 0.5  # chance that a worker leases and settles its batch together
 
     def __init__(self, seed: int, faults: Faults) -> None:
-        self.stage = Stage(seed, NOON, faults)
+        self.stage = Stage(seed, NOON, faults, limits=self.limits, stripes=self.stripes)
         self.seen = Seen(self.stage)
         self.stage.observer = self.seen.look
         self.dice = self.stage.random
@@ -89,7 +92,7 @@ class History:
         if busy:
             stage.now += self.dice.choice([0, 0, 50, 500, 1_500])
             return
-        queues = (stage.memory.work.next_visible(), stage.memory.dead.next_visible())
+        queues = (self._visible(), stage.memory.dead.next_visible())
         beats = [max(beaten + HEARTBEAT, process.wakes) for process, _, beaten in self.beats.values()]
         events = [self.next_tick, self.next_act, stage.next_wake(), *queues, *beats, stage.now + 5 * SECOND]
         overdue = any(at is not None and at <= stage.now for at in queues)  # somebody comes for it as the dice will
@@ -110,13 +113,18 @@ class History:
             self.next_act += self.dice.choice(self.between) * SECOND
             stage.process("owner", self._owner)
         workers = sum(p.name.startswith("worker") and p.wakes <= stage.now for p in stage.processes)
-        visible = stage.memory.work.next_visible()
+        visible = self._visible()
         if visible is not None and visible <= stage.now and workers < self.crew and self.dice.random() < 0.5:
             stage.process("worker", self._work)
         letters = stage.memory.dead.next_visible()
         if letters is not None and letters <= stage.now and self.dice.random() < 0.1:
             stage.process("undertaker", lambda process: bury_all(process.services, process.clock))
         self._heartbeats()
+
+    def _visible(self) -> int | None:
+        """When the next order can be received (UTC ms)."""
+        upcoming = (queue.next_visible() for queue in self.stage.memory.stripes.values())
+        return min((at for at in upcoming if at is not None), default=None)
 
     def _heartbeats(self) -> None:
         for key, (process, worker, beaten) in list(self.beats.items()):

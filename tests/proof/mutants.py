@@ -30,7 +30,11 @@ DECISIONS = (
     "tests/unit/flow/test_changes.py",
 )  # what takes a stall, a throttle and a race at once to show
 WORKERS = ("tests/unit/flow/test_worker.py", "tests/unit/runs")
-CONTRACT = ("tests/contract/test_batch_failures.py",)  # what the drivers make of AWS's answers
+PRESSURE = ("tests/unit/queues/test_pressure.py", "tests/proof/test_simulator.py")
+CONTRACT = (
+    "tests/contract/test_batch_failures.py",
+    "tests/contract/test_stripes.py",
+)  # what the drivers make of AWS's answers
 INCIDENTS = ("tests/unit/incidents", "tests/unit/dead/test_lost_and_expired.py")
 LEVELS = ("tests/unit/flow/test_lean.py", "tests/proof/test_crash_points.py")
 PATIENCE = 600  # seconds for one mutant
@@ -228,8 +232,8 @@ MUTANTS = (
     Mutant(
         "the next entry forgets a fire",
         "flow/steps.py",
-        "kind=EntryKind.CHAIN, id=revision.id, after=after)",
-        "kind=EntryKind.CHAIN, id=revision.id, after=fire)",
+        "kind=EntryKind.CHAIN, id=revision.id, after=after, queue=queue)",
+        "kind=EntryKind.CHAIN, id=revision.id, after=fire, queue=queue)",
     ),
     Mutant(
         "a step beyond its revision",
@@ -428,6 +432,44 @@ MUTANTS = (
         "if after is None and closed.number > 1 else iter(())",
         "if False else iter(())",
         LEVELS,
+    ),
+    # Backpressure, and the stripes of a queue.
+    Mutant(
+        "what is held back is taken off the agenda",
+        "flow/pressure.py",
+        "        return [entry for entry in entries if entry.kind not in _SENT or not self._held[entry.queue]]\n",
+        "        held = [entry for entry in entries if entry.kind in _SENT and self._held[entry.queue]]\n"
+        "        self._services.agenda.remove(held)\n"
+        "        return [entry for entry in entries if entry not in held]\n",
+        PRESSURE,
+    ),
+    Mutant(
+        "what was held back counts as missed",
+        "flow/handle.py",
+        "if step.passed and (excused :=",
+        "if not step.passed and (excused :=",
+        PRESSURE,
+    ),
+    Mutant(
+        "held back without a note",
+        "flow/pressure.py",
+        "if after is book or _write(after, version, self._services):",
+        "if after is book or version >= 0:",
+        PRESSURE,
+    ),
+    Mutant(
+        "a spell is forgotten when it is over",
+        "runs/pressure.py",
+        "replace(self, spells=(*self.spells[:-1], replace(self.spells[-1], until=now)))",
+        "replace(self, spells=self.spells[:-1])",
+        PRESSURE,
+    ),
+    Mutant(
+        "a receipt forgets its stripe",
+        "queue/sqs.py",
+        "return [replace(each, receipt=held(each.receipt, stripe)) for each in found] if stripe else found",
+        "return found",
+        CONTRACT,
     ),
     # What the drivers make of a batch's answer.
     Mutant(

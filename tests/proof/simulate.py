@@ -22,6 +22,7 @@ from minutehand.model.moment import HOUR
 
 from tests.proof.dense import Dense
 from tests.proof.history import FAR, History
+from tests.proof.pressed import Pressed
 from tests.proof.rich import Brief, Rich
 from tests.proof.shrink import about, shrink
 from tests.proof.stage import CALM, HOSTILE, ROUGH, WILD, Faults
@@ -35,7 +36,7 @@ class Patient(Filling):
     quiet = 2 * HOUR
 
 
-KINDS: tuple[type[History], ...] = (*(Rich, Brief, Exclusive, Brief, Patient, History, Brief) * 3, Dense)
+KINDS: tuple[type[History], ...] = (*(Rich, Brief, Exclusive, Brief, Patient, History, Brief) * 3, Dense, Pressed)
 CLASSES: tuple[Faults, ...] = (
     HOSTILE,
     ROUGH,

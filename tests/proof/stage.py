@@ -19,6 +19,7 @@ from weakref import WeakSet
 
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.flow.ports import Services
+from minutehand.runs.pressure import Limits
 from minutehand.testing import Crash, Detail, Hook, Memory
 from minutehand.testing.queues import MemoryQueue, Stored
 
@@ -128,7 +129,9 @@ class Process(Hook):
 
 def service_of(detail: Detail) -> str:
     """Which of AWS's services a call goes to."""
-    return {"work": "SQS", "dead": "SQS", "payloads": "S3"}.get(detail.place, "DynamoDB")
+    if detail.place.startswith("work"):
+        return "SQS"
+    return {"dead": "SQS", "payloads": "S3"}.get(detail.place, "DynamoDB")
 
 
 class _Thread:
@@ -205,6 +208,8 @@ class Stage:
     defects: list[BaseException] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     calls: int = 0
+    limits: Limits = field(default_factory=Limits)  # past which its tickers hold a queue back
+    stripes: int = 1  # of the default queue
     script: frozenset[Strike] | None = None  # what strikes, in place of the dice
     struck: list[Strike] = field(default_factory=list)
     timeline: list[str] | None = None  # what happened, line by line, if anybody wants to read it
@@ -216,7 +221,9 @@ class Stage:
         self._opportunities: Counter[str] = Counter()
         self._began = self.now
         self._mailed: WeakSet[Stored] = WeakSet()
-        self.memory = Memory(lambda: self.now, shards=2, random=self.random)
+        self.memory = Memory(
+            lambda: self.now, shards=2, random=self.random, stripes={None: self.stripes}, limits=self.limits
+        )
         self._names = 0
 
     def observe(self, process: Process, detail: Detail) -> None:

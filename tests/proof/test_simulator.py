@@ -6,14 +6,16 @@ import time
 
 import pytest
 from minutehand.errors import MinutehandError
+from minutehand.flow.pressure import remembered
 
 from tests.proof import simulate
 from tests.proof.history import History
+from tests.proof.pressed import Pressed
 from tests.proof.rich import Rich
 from tests.proof.shrink import shrink
 from tests.proof.stage import HOSTILE, NONE, ROUGH, WILD
 
-FIXED = (0, 1, 2, 3, 4, 20, 21, 43, 64, 107)  # of all kinds
+FIXED = (0, 1, 2, 3, 4, 20, 21, 22, 43, 64, 68, 107)  # of all kinds
 FRESH = tuple(int(time.time()) + number for number in range(3))
 
 
@@ -40,6 +42,15 @@ def test_a_script_of_all_strikes_is_the_same_history() -> None:
     again.stage.script = frozenset(whole.stage.struck)
     again.judged()
     assert (again.stage.struck, again.stage.calls) == (whole.stage.struck, whole.stage.calls)
+
+
+def test_pressed_histories_hold_their_queue_back_and_lose_nothing() -> None:
+    spells = 0
+    for seed, faults in ((1, ROUGH), (3, WILD), (8, NONE), (18, HOSTILE)):
+        history = Pressed(seed, faults)
+        assert history.judged() == []
+        spells += len(remembered(history.stage.memory.connect()).of(None).spells)
+    assert spells >= 3
 
 
 class Toy(History):

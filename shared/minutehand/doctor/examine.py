@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 
-from minutehand.doctor import backlog, chains, installation, known_jobs, permissions, ticker, timing
+from minutehand.doctor import backlog, chains, installation, known_jobs, permissions, pressure, ticker, timing
 from minutehand.doctor.findings import Finding, Verdict
 from minutehand.doctor.patient import Patient
 from minutehand.doctor.probe import Probe
@@ -25,6 +25,7 @@ _THEN: tuple[Check, ...] = (
     timing.clock,
     ticker.ticker,
     ticker.quarantined,
+    pressure.backpressure,
     chains.chains,
     chains.incidents,
     backlog.backlog,

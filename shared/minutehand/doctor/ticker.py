@@ -12,6 +12,7 @@ from datetime import timedelta
 
 from minutehand.doctor.findings import Finding, fail, ok, warn
 from minutehand.doctor.patient import Patient
+from minutehand.doctor.pressure import held_back
 from minutehand.errors import MinutehandError
 from minutehand.flow.steps import LOOKAHEAD
 from minutehand.model.entry import Entry, EntryKind, parse_entry_key
@@ -68,11 +69,13 @@ def _remedy(patient: Patient) -> str:
 
 
 def _look(patient: Patient) -> _Agenda:
+    held = {queue for queue, spell in held_back(patient).items() if spell.now is not None}
     seen, table, now = _Agenda(), patient.settings.table("agenda"), patient.clock()
     for shard in range(patient.shards):
         page = patient.services.agenda.due(shard, upto=now + LOOKAHEAD, after=None, limit=_READ)
         seen.failing += [entry for entry in page.entries if entry.failures]
-        seen.waiting += [e for e in page.entries if e.kind is EntryKind.CHAIN and not e.failures]
+        chains = [e for e in page.entries if e.kind is EntryKind.CHAIN and not e.failures]
+        seen.waiting += [e for e in chains if e.queue not in held]
         key = {"shard": {"S": shard_key(shard)}, "entry": {"S": LOCK}}
         lock = patient.probe.call("dynamodb", "get_item", TableName=table, Key=key).data.get("Item")
         seen.locked += lock is not None and int(lock["until"]["N"]) > now

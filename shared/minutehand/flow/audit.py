@@ -22,7 +22,7 @@ from minutehand.flow.gaps import record
 from minutehand.flow.pauses import resume_entry
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.resend import not_come_to, resend, resend_waiting
-from minutehand.flow.steps import end_of, timetable_of
+from minutehand.flow.steps import chain_entry, end_of, timetable_of
 from minutehand.flow.tidy import FAR, tidy
 from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.moment import HOUR, MINUTE, SECOND
@@ -175,7 +175,7 @@ def _entry_after(revision: Revision, after: int) -> Entry | None:
     due = timetable_of(revision).next(after)
     if due is None:
         return None
-    return Entry(shard=revision.shard, due=due, kind=EntryKind.CHAIN, id=revision.id, after=after)
+    return chain_entry(revision, due, after)
 
 
 # Runs.

@@ -69,7 +69,7 @@ class Desk:
 
     def _entry(self, message: Message, due: int, now: int) -> Entry:
         shard = shard_of(message.run.owner, self.services.agenda.shards())
-        return Entry(shard=shard, due=due, kind=EntryKind.RUN, id=str(message.run), created_at=now)
+        return Entry(shard=shard, due=due, kind=EntryKind.RUN, id=str(message.run), created_at=now, queue=message.queue)
 
     def bury(self, body: str, fence: int, reason: str, failure: Failure | None) -> None:
         """Send a verdict to the dead-letter queue."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from minutehand.errors import Unavailable
 from minutehand.flow.claim import Materialised, Order, materialise
 from minutehand.flow.gaps import Recorded, record
 from minutehand.flow.handled import Handled, Miss
 from minutehand.flow.ports import Clock, Services
+from minutehand.flow.pressure import Excuses
 from minutehand.flow.steps import REACH, Step, end_of, plan_step
 from minutehand.flow.sweep import sweep_beyond
 from minutehand.model.entry import Entry
@@ -35,9 +36,10 @@ def handle(
 ) -> Handled:
     """Handle chain entries; each stays unless all of it was done. Raises Unavailable if nothing could be read."""
     result = Handled(entries=len(entries))
+    excuses = Excuses(services, clock)
     group: list[_Link] = []
     fires = 0
-    for link in _plan(entries, services, clock, reach, result):
+    for link in _plan(entries, services, clock, reach, excuses, result):
         group.append(link)
         fires += len(link.step.fires) + len(link.step.passed) // _PASSED_A_FIRE
         if fires >= _FIRES_AT_ONCE:
@@ -61,7 +63,9 @@ class _Link:
         return [Order(self.revision, fire) for fire in self.step.fires]
 
 
-def _plan(entries: Sequence[Entry], services: Services, clock: Clock, reach: int, result: Handled) -> Iterable[_Link]:
+def _plan(
+    entries: Sequence[Entry], services: Services, clock: Clock, reach: int, excuses: Excuses, result: Handled
+) -> Iterable[_Link]:
     """Read the revisions and plan each entry's step; one that cannot be planned stops no other."""
     keys = _keys(entries, result)
     answer = services.schedules.revisions({key for _, key in keys})
@@ -75,14 +79,24 @@ def _plan(entries: Sequence[Entry], services: Services, clock: Clock, reach: int
             log.warning("entry.orphan", extra={"entry": entry.key})
             gone.append(entry)
         else:
-            revision, now = answer.found[key], clock()
+            revision = answer.found[key]
             try:
-                step = plan_step(revision, after=entry.after, now=now, oldest=now - services.retention, reach=reach)
+                step = _step(revision, entry, services, clock, reach, excuses)
             except Exception as problem:  # noqa: BLE001 (garbage, or a later release's: this entry's own failure)
                 result.failed_at(entry, problem)
             else:
                 yield _Link(entry, revision, step)
     result.remove(gone, services)
+
+
+def _step(revision: Revision, entry: Entry, services: Services, clock: Clock, reach: int, excuses: Excuses) -> Step:
+    """The entry's step. What it would pass over may have been held back and not missed: it is asked before anything is."""
+    now = clock()
+    plan = partial(plan_step, revision, after=entry.after, now=now, oldest=now - services.retention, reach=reach)
+    step = plan()
+    if step.passed and (excused := excuses.of(revision.definition.options.queue)):
+        return plan(excused=excused)
+    return step
 
 
 def _keys(entries: Sequence[Entry], result: Handled) -> list[tuple[Entry, tuple[str, int]]]:

@@ -38,6 +38,7 @@ class Handled:
     completed: int = 0  # schedules without a further fire
     missed: int = 0  # fires claimed more than a minute late
     skipped: int = 0  # missed fires that their schedules' policies passed over
+    held: int = 0  # entries held back because the workers of their queues do not get on
     left: int = 0  # entries left for later because something was not answered
     failed: int = 0  # entries that failed for a reason of their own
     quarantined: int = 0  # of these, moved aside

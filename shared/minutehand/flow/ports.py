@@ -23,6 +23,7 @@ from minutehand.model.quick import quick
 from minutehand.model.run import Attempt, Beside, Run
 from minutehand.model.schedule import Head, Revision, ScheduleState
 from minutehand.runs.clauses import Clause
+from minutehand.runs.pressure import Limits, Load
 from minutehand.runs.transitions import Transition
 
 Clock = Callable[[], int]  # UTC ms
@@ -303,6 +304,9 @@ class WorkQueue(Protocol):
         would go to a stripe that is not there goes to the first.
         """
 
+    def load(self, queues: Collection[str | None]) -> dict[str | None, Sequence[Load]]:
+        """What the stripes of these queues hold (None: the default one), about; those that do not answer are left out."""
+
     def names(self) -> Sequence[str]:
         """The declared queues that exist, sorted; the default one is not among them."""
 
@@ -414,4 +418,5 @@ class Services:
     records: Records
     notices: Notices
     retention: int  # ms for which ended runs stay in the ledger; nothing older is ever claimed
+    limits: Limits = field(default_factory=Limits)  # past which the ticker holds a queue back
     traffic: Traffic = field(default_factory=Traffic)  # what they had to hold back

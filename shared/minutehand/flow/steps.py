@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -33,21 +34,31 @@ class Step:
     cut: bool  # more fires are due already than one step takes
 
 
-def plan_step(revision: Revision, *, after: int, now: int, oldest: int, reach: int = REACH) -> Step:
+def plan_step(
+    revision: Revision,
+    *,
+    after: int,
+    now: int,
+    oldest: int,
+    reach: int = REACH,
+    excused: Sequence[tuple[int, int | None]] = (),
+) -> Step:
     """The fires of a revision in ``(after, now + LOOKAHEAD]``, or a few more within ``reach`` ms: see ``_further``.
 
     Those among them that were missed are passed over as the revision's policy has it. ``oldest`` (UTC ms) bounds the past: rows
-    older than the ledger's retention may have expired and must not be claimed again.
+    older than the ledger's retention may have expired and must not be claimed again. ``excused`` are the times (UTC ms, in order)
+    whose fires were held back and not missed: a step that comes to one judges as of its beginning, and ends with it.
     """
     table = timetable_of(revision)
     floor = max(after, revision.active_from, oldest)
-    passed, fire = _passed(table, floor, revision.bound(now), now, revision.definition.options)
+    judged, end = _judged(table.next(floor), now, excused)
+    passed, fire = _passed(table, floor, revision.bound(judged), judged, revision.definition.options)
     if len(passed) == LARGEST_GAP:
         following = _following(revision, fire, passed[-1])
         return Step(passed=tuple(passed), fires=(), following=following, exhausted=fire is None, cut=fire is not None)
     floor = passed[-1] if passed else floor
     near = revision.bound(now + LOOKAHEAD)
-    fires, fire = _collect(table, fire, near, LARGEST)
+    fires, fire = _collect(table, fire, near if end is None else min(near, end), LARGEST)
     cut = fire is not None and fire <= near
     if fires and fire is not None and not cut:
         for end in _further(revision.owner, near, fire, revision.bound(now + reach)):
@@ -58,6 +69,14 @@ def plan_step(revision: Revision, *, after: int, now: int, oldest: int, reach: i
     reached = max(floor, fires[-1] if fires else floor, floor if cut else near)
     following = _following(revision, fire, reached)
     return Step(passed=tuple(passed), fires=tuple(fires), following=following, exhausted=fire is None, cut=cut)
+
+
+def _judged(fire: int | None, now: int, excused: Sequence[tuple[int, int | None]]) -> tuple[int, int | None]:
+    """As of when a step from this fire on judges what was missed, and where it ends for that (None: nowhere)."""
+    for since, until in excused:
+        if fire is not None and (until is None or fire <= until):
+            return min(now, since), until
+    return now, None
 
 
 def _passed(table: Timetable, after: int, upto: int, now: int, options: Options) -> tuple[list[int], int | None]:
@@ -119,4 +138,10 @@ def first_entry(revision: Revision) -> Entry | None:
 def _following(revision: Revision, fire: int | None, after: int) -> Entry | None:
     if fire is None or (revision.active_until is not None and fire > revision.active_until):
         return None
-    return Entry(shard=revision.shard, due=fire, kind=EntryKind.CHAIN, id=revision.id, after=after)
+    return chain_entry(revision, fire, after)
+
+
+def chain_entry(revision: Revision, fire: int, after: int) -> Entry:
+    """The entry of a revision's chain at a fire (UTC ms), all before it up to ``after`` being claimed."""
+    queue = revision.definition.options.queue
+    return Entry(shard=revision.shard, due=fire, kind=EntryKind.CHAIN, id=revision.id, after=after, queue=queue)

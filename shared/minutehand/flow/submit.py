@@ -50,7 +50,7 @@ def _existing(existing: Run, run: Run, entry: Entry, services: Services, *, same
 
 def _entry(run: Run, services: Services, now: int) -> Entry:
     shard = shard_of(run.ref.owner, services.agenda.shards())
-    return Entry(shard=shard, due=run.not_before, kind=EntryKind.RUN, id=str(run.ref), created_at=now)
+    return Entry(shard=shard, due=run.not_before, kind=EntryKind.RUN, id=str(run.ref), created_at=now, queue=run.queue)
 
 
 def _put(entry: Entry, services: Services) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from minutehand.errors import InvalidInput, MinutehandError, Misconfigured
 from minutehand.flow.fan import Shares, Spread
 from minutehand.flow.handled import Handled
 from minutehand.flow.ports import Clock, DuePage, Services
+from minutehand.flow.pressure import Pressure
 from minutehand.flow.steps import LOOKAHEAD
 from minutehand.flow.timers import handle_any
 from minutehand.model.moment import MINUTE, SECOND
@@ -36,6 +37,7 @@ class TickReport:
     groups: int = 0  # of shards that were handed over to other invocations
     stopped: bool = False  # out of time before the end; what is left is still there
     behind: int = 0  # ms between the oldest entry past its time and now
+    held: list[str] = field(default_factory=list)  # queues whose entries are held back
     throttled: int = 0  # items that were refused for lack of capacity and asked for again, more slowly
     handled: Handled = field(default_factory=Handled)
 
@@ -64,6 +66,7 @@ def tick(
     one = _Tick(services, clock, report, shares, deadline=report.now + budget, holder=holder, trace=trace)
     shares.go_through(one.shard)
     report.groups, report.throttled = shares.handed, services.traffic.throttled - held_back
+    report.held = one.pressure.held
     return report
 
 
@@ -83,6 +86,7 @@ class _Tick:
     ) -> None:
         self._services, self._clock, self._report, self._shares = services, clock, report, shares
         self._deadline, self._holder, self._trace = deadline, holder, trace
+        self.pressure = Pressure(services, clock)
         self._lock = threading.Lock()  # of the report
 
     def shard(self, shard: int) -> bool:
@@ -120,9 +124,12 @@ class _Tick:
         return taken
 
     def _page(self, shard: int, after: str | None) -> DuePage:
-        page = self._services.agenda.due(shard, upto=self._clock() + LOOKAHEAD, after=after, limit=PAGE)
-        if page.entries:
-            with self._lock:
+        """What is due and not held back."""
+        found = self._services.agenda.due(shard, upto=self._clock() + LOOKAHEAD, after=after, limit=PAGE)
+        page = replace(found, entries=self.pressure.admit(found.entries))
+        with self._lock:
+            self._report.handled.held += len(found.entries) - len(page.entries)
+            if page.entries:
                 self._report.behind = max(self._report.behind, self._report.now - page.entries[0].due)
         for key in page.newer:
             log.warning("entry.left", extra={"entry": key, "error": "it is of a later release"})

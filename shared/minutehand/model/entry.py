@@ -36,6 +36,9 @@ class Entry:
     after: int = 0  # chain: fires up to this UTC ms are claimed already
     failures: int = 0  # how often handling it failed for a reason of its own
     created_at: int = 0  # run and watch: UTC ms at which it was put
+    queue: str | None = (
+        None  # chain and run: the declared queue that its messages go to; None: the default one, or not said
+    )
 
     @cached_property
     def key(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,11 +17,13 @@ from minutehand.model.letter import DeadLetter, encode_letter
 from minutehand.model.queue import is_queue
 from minutehand.queue.definitions import WORK, work_suffix
 from minutehand.queue.routing import Stripe, by_stripe, held, holder, note_detour, note_refusal
+from minutehand.runs.pressure import Load
 
 log = logging.getLogger(__name__)
 
 BATCH = 10
 _BATCH_BYTES = 1_000_000  # of 1 MiB that a batch may have in all, entries' overhead left out
+_COUNTS = tuple(f"ApproximateNumberOfMessages{which}" for which in ("", "NotVisible", "Delayed"))
 _UNSTRIPED: Mapping[str | None, int] = {}
 _GONE = frozenset({"ReceiptHandleIsInvalid", "MessageNotInflight", "InvalidParameterValue"})
 
@@ -103,6 +105,23 @@ class SqsWorkQueue:
     def _own(self, stripe: int) -> _Queue:
         """A stripe of the queue that this process takes from."""
         return self._of(Stripe(self._consumes, stripe))
+
+    def load(self, queues: Collection[str | None]) -> dict[str | None, Sequence[Load]]:
+        asked = [Stripe(queue, n) for queue in queues for n in range(self._striped.get(queue, 1))]
+        answers = self._lanes.each(lambda stripe: (self._load_of(self._of(stripe)), 0), asked)
+        loads: dict[str | None, list[Load]] = {queue: [] for queue in queues}
+        for stripe, load in zip(asked, answers, strict=True):
+            loads[stripe.queue] += [] if load is None else [load]
+        return dict(loads)
+
+    def _load_of(self, queue: _Queue) -> Load | None:
+        try:
+            answer = self._client.call("get_queue_attributes", QueueUrl=queue.url, AttributeNames=list(_COUNTS))
+        except MinutehandError as problem:  # what is not there holds nothing; what does not answer is not judged
+            log.info("queue.not_counted", extra={"error": str(problem)})
+            return None
+        waiting, at_hand, delayed = (int(answer.get("Attributes", {}).get(name, "0")) for name in _COUNTS)
+        return Load(waiting=waiting, at_hand=at_hand, delayed=delayed)
 
     def names(self) -> Sequence[str]:
         prefix, urls, more = f"{self._name}-", list[str](), dict[str, Any]()

@@ -92,13 +92,14 @@ class DynamoAgenda:
             "ConsistentRead": True,
             "Limit": limit,
             "KeyConditionExpression": "#shard = :shard AND #entry < :last",
-            "ProjectionExpression": "#entry, #after, #failures, #created, #v",  # the shard is known
+            "ProjectionExpression": "#entry, #after, #failures, #created, #queue, #v",  # the shard is known
             "ExpressionAttributeNames": {
                 "#shard": "shard",
                 "#entry": "entry",
                 "#after": "after",
                 "#failures": "failures",
                 "#created": "created_at",
+                "#queue": "queue",
                 "#v": "v",
             },
             "ExpressionAttributeValues": {":shard": {"S": shard_key(shard)}, ":last": {"S": stamp(upto + 1)}},

@@ -217,6 +217,8 @@ def shard_key(shard: int) -> str:
 def entry_row(entry: Entry) -> dict[str, Value]:
     """A chain's entry needs no more than its place and ``after``; of the others it matters how old they are."""
     row: dict[str, Value] = {"shard": shard_key(entry.shard), "entry": entry.key}
+    if entry.queue is not None:
+        row["queue"] = entry.queue
     if entry.kind is EntryKind.CHAIN:
         return row | {"after": entry.after}
     return row | {"created_at": entry.created_at}
@@ -242,4 +244,5 @@ def _entry_of(row: Mapping[str, Any], shard: int) -> Entry:
         after=int(row.get("after", 0)),
         failures=int(row.get("failures", 0)),
         created_at=int(row.get("created_at", 0)),
+        queue=None if row.get("queue") is None else str(row["queue"]),
     )

@@ -28,6 +28,7 @@ from minutehand.model.run import Run
 from minutehand.model.schedule import Head, Revision
 from minutehand.queue.definitions import DEAD, WORK
 from minutehand.queue.routing import Stripe
+from minutehand.runs.pressure import Limits
 from minutehand.store.rows import run_of
 from minutehand.testing.agenda import AgendaState, MemoryAgenda
 from minutehand.testing.calls import Calls, Detail, Hook
@@ -41,6 +42,7 @@ from minutehand.testing.tables import Row, Table
 
 RETENTION = 90 * DAY
 SHARDS = 4
+_UNLIMITED = Limits()
 _UNSTRIPED: Mapping[str | None, int] = {}
 
 
@@ -85,7 +87,8 @@ class Memory:
     """One installation. ``connect`` gives the services of one process; the rest shows what a test wants to see.
 
     ``retention`` in ms. ``queues`` are the names of declared queues, ``stripes`` how many a queue has (None: the default one).
-    ``random`` lets messages come in any order. ``idle`` is called where a long poll would wait.
+    ``limits`` are those past which its tickers hold a queue back. ``random`` lets messages come in any order.
+    ``idle`` is called where a long poll would wait.
     """
 
     def __init__(
@@ -96,9 +99,11 @@ class Memory:
         shards: int = SHARDS,
         queues: Iterable[str] = (),
         stripes: Mapping[str | None, int] = _UNSTRIPED,
+        limits: Limits = _UNLIMITED,
         random: Random | None = None,
         idle: Idle | None = None,
     ) -> None:
+        self._limits = limits
         self._clock, self._retention, self._shards, self._idle = clock, retention, shards, idle
         self._lock = threading.RLock()
         self._content = _Content(Table(), ScheduleTables(), AgendaState(), {})
@@ -156,6 +161,7 @@ class Memory:
             notices=MemoryNotices(calls, self.published),
             retention=self._retention,
             traffic=traffic,
+            limits=self._limits,
         )
 
     # What is there, without a call.

@@ -14,6 +14,7 @@ from minutehand.model.letter import DeadLetter, encode_letter
 from minutehand.model.moment import SECOND
 from minutehand.queue.definitions import MAX_RECEIVES, RETENTION, work_suffix
 from minutehand.queue.routing import Stripe, by_stripe, held, holder, note_detour, note_refusal
+from minutehand.runs.pressure import Load
 from minutehand.testing.calls import Calls, Detail, by_count
 
 IN_FLIGHT = 120_000  # received and not yet deleted: past it nothing is delivered, without an error
@@ -135,6 +136,12 @@ class MemoryQueue:
         message.visible_at += seconds * SECOND
         self._keep(message)
 
+    def load(self) -> Load:
+        """How many messages it holds, of each sort."""
+        self._show()
+        waiting, at_hand = len(self._shown), len(self._in_flight)
+        return Load(waiting=waiting, at_hand=at_hand, delayed=len(self._messages) - waiting - at_hand)
+
     def next_visible(self) -> int | None:
         """When the next message can be received (UTC ms); None if there is none."""
         return min((message.visible_at for message in self._messages.values()), default=None)
@@ -219,6 +226,14 @@ class MemoryWorkQueue:
         return self._calls.many(
             "SendMessageBatch", detail, lambda i: self._queues[stripe].put(bodies[i], parcels[i].delay), batches=batches
         )
+
+    def load(self, queues: Collection[str | None]) -> dict[str | None, Sequence[Load]]:
+        detail = Detail(place="work", verb="load")
+        return self._calls.one("GetQueueAttributes", detail, lambda: {queue: self._loads(queue) for queue in queues})
+
+    def _loads(self, queue: str | None) -> list[Load]:
+        stripes = (Stripe(queue, number) for number in range(self._striped.get(queue, 1)))
+        return [self._queues[stripe].load() for stripe in stripes if stripe in self._queues]
 
     def names(self) -> Sequence[str]:
         detail = Detail(place="work", verb="names")

@@ -13,10 +13,13 @@ import boto3
 import pytest
 from minutehand import Scheduler, Settings
 from minutehand.doctor import Finding, Verdict, examine
-from minutehand.flow.ports import Note
+from minutehand.flow.ports import Note, Record
+from minutehand.flow.pressure import KEY, OWNER
 from minutehand.flow.tick import tick
+from minutehand.local.provision import create_queues
 from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.moment import MINUTE, SECOND, to_ms
+from minutehand.runs.pressure import Book, Held
 from minutehand.services import connect, system_clock
 
 pytestmark = pytest.mark.cloud
@@ -173,6 +176,29 @@ def test_a_ticker_that_comes_leaves_nothing_late(used: Settings) -> None:
     later = system_clock() + 20 * MINUTE
     tick(connect(used), clock=lambda: later, holder="t")
     assert "ticker" not in bad(seen(used, clock=lambda: later))
+
+
+def test_a_queue_that_is_held_back_is_not_the_tickers_fault(used: Settings) -> None:
+    services, later = connect(used), system_clock() + 30 * MINUTE
+    full = Held().begun(later - 25 * MINUTE, "depth", 51_000, None)
+    services.records.write(Record(owner=OWNER, key=KEY, version=1, body=Book(queues={None: full}).body()))
+    found = seen(used, clock=lambda: later)
+    assert "backpressure" in bad(found)
+    finding = the(found, "backpressure", WARN)
+    assert "queue default is held back since" in finding.what
+    assert "51,000 messages" in finding.what
+    assert "ticker" not in bad(found)
+    over = full.ended(later)
+    services.records.write(Record(owner=OWNER, key=KEY, version=2, body=Book(queues={None: over}).body()))
+    assert the(seen(used, clock=lambda: later), "backpressure", OK).what == "no queue is held back"
+
+
+def test_stripes_that_this_process_does_not_know_of(used: Settings) -> None:
+    create_queues(client(used, "sqs"), replace(used, stripes="default=3"), [])
+    finding = the(seen(used), "queues", WARN)
+    assert "default=3" in finding.what
+    assert finding.remedy == "set MINUTEHAND_STRIPES=default=3"
+    assert "queues" not in bad(seen(replace(used, stripes="default=3")))
 
 
 def test_an_entry_that_fails_is_not_the_tickers_fault(used: Settings) -> None:

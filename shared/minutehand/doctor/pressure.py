@@ -1,0 +1,48 @@
+"""Whether the ticker holds queues back because their workers do not get on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from minutehand.doctor.findings import Finding, ok, warn
+from minutehand.doctor.patient import Patient
+from minutehand.errors import MinutehandError
+from minutehand.flow.pressure import remembered
+from minutehand.model.moment import SECOND, from_ms
+from minutehand.model.queue import DEFAULT_QUEUE
+from minutehand.runs.pressure import Held
+
+
+def backpressure(patient: Patient) -> Iterator[Finding]:
+    """One finding for each queue that is held back, or one for all that are not."""
+    if "runs" not in patient.tables:
+        return
+    try:
+        noted = held_back(patient)
+    except MinutehandError as problem:
+        yield warn(
+            "backpressure", f"the note of queues that are held back cannot be read: {problem}", "see permissions"
+        )
+        return
+    held = {queue: each for queue, each in noted.items() if each.now is not None}
+    for queue, each in held.items():
+        yield _finding(queue or DEFAULT_QUEUE, each)
+    if not held:
+        yield ok("backpressure", "no queue is held back")
+
+
+def held_back(patient: Patient) -> Mapping[str | None, Held]:
+    """What is noted of queues that are or were held back. Raises MinutehandError."""
+    return remembered(patient.services).queues
+
+
+def _finding(queue: str, held: Held) -> Finding:
+    assert held.now is not None
+    why = f"{held.depth:,} messages in one of its SQS queues"
+    if held.why == "age" and held.age is not None:
+        why = f"its runs waited for {held.age // SECOND} s"
+    return warn(
+        "backpressure",
+        f"queue {queue} is held back since {from_ms(held.now.since):%Y-%m-%d %H:%M:%SZ}: {why}; its fires wait in the agenda",
+        "see to its workers: more of them, more concurrency, or whatever their jobs wait for",
+    )
