@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from importlib.metadata import requires
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from typing import Any, cast
 
 import jsii
@@ -29,6 +30,7 @@ RUNTIME = lambda_.Runtime.PYTHON_3_14  # the newest that Lambda offers; a test c
 HANDLERS = Path(__file__).parents[1] / "functions"  # beside this package, in the checkout as well as installed
 _PINS = Path(__file__).parents[1] / "constraints.txt"  # in the checkout only
 _LEFT_OUT = ("__pycache__", "*.pyc", ".*", "requirements.txt")
+_CODE = "/var/task"  # where Lambda puts a bundle: what tracebacks name
 _NOT_IN_LAMBDA = ("cli", "local", "testing", "infra", "functions")  # folders of the package that no function imports
 
 # Amazon Linux 2023 has glibc 2.34; pip wants every tag that may be used by name.
@@ -42,14 +44,22 @@ class Target:
 
     name: str
     arguments: tuple[str, ...]  # of `pip install`
+    python: str | None = None  # an interpreter of its version, which compiles the bundle; None: it stays source
 
 
+def _interpreter(version: str) -> str | None:
+    """One of that version on this machine."""
+    return sys.executable if version == f"{sys.version_info[0]}.{sys.version_info[1]}" else which(f"python{version}")
+
+
+_VERSION = RUNTIME.name.removeprefix("python")
 AWS = Target(
     name="aws",
+    python=_interpreter(_VERSION),
     arguments=(
         *(argument for platform in _PLATFORMS for argument in ("--platform", platform)),
         *("--implementation", "cp"),
-        *("--python-version", RUNTIME.name.removeprefix("python")),
+        *("--python-version", _VERSION),
         *("--only-binary", ":all:"),
     ),
 )
@@ -83,6 +93,17 @@ def build(directory: Path, target: Target, jobs: JobPackage | None = None) -> No
             _copy(jobs.root, place)
         else:
             shutil.copy2(jobs.root, place)
+    if target.python is not None:
+        _compile(directory, target.python)
+
+
+def _compile(directory: Path, python: str) -> None:
+    """Bytecode, which a function cannot keep where its code lies: from source, each cold start compiles all that it imports.
+
+    It is never compared with its source, whose date CDK changes. What does not compile, if a dependency has such, stays source.
+    """
+    options = ("-q", "--invalidation-mode", "unchecked-hash", "-s", str(directory), "-p", _CODE)
+    subprocess.run((python, "-m", "compileall", *options, str(directory)), capture_output=True, check=False)
 
 
 @jsii.implements(ILocalBundling)
@@ -162,7 +183,8 @@ def fingerprint(target: Target, jobs: JobPackage | None) -> str:
 def _inputs(target: Target, requirements: Path | None) -> tuple[bytes, ...]:
     files = [place for place in (_PINS, requirements) if place is not None and place.exists()]
     texts = (target.name, *target.arguments, *_own_requirements(), sys.version if target is HERE else "")
-    return (*(text.encode() for text in texts), *(place.read_bytes() for place in files))
+    compiled = ("compiled",) if target.python is not None else ()
+    return (*(text.encode() for text in (*texts, *compiled)), *(place.read_bytes() for place in files))
 
 
 def _contents(root: Path, also: Iterable[str] = ()) -> Iterator[bytes]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import marshal
 import re
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
@@ -70,7 +73,7 @@ def test_every_binary_for_aws_is_for_graviton_and_the_runtime(aws_bundle: Path) 
 
 def test_the_bundle_holds_what_runs_and_no_more(aws_bundle: Path) -> None:
     assert sum(place.stat().st_size for place in aws_bundle.rglob("*")) < LIMIT
-    assert not list(aws_bundle.rglob("__pycache__"))
+    assert bool(list(aws_bundle.rglob("__pycache__"))) == (AWS.python is not None)
     assert (aws_bundle / "functions" / "worker" / "handler.py").is_file()
     assert (aws_bundle / "minutehand" / "client.py").is_file()
     assert (aws_bundle / "acme" / "jobs" / "__init__.py").is_file()
@@ -78,6 +81,18 @@ def test_the_bundle_holds_what_runs_and_no_more(aws_bundle: Path) -> None:
         assert not (aws_bundle / "minutehand" / left_out).exists()
     for development in ("rich", "typer", "ministack", "aws_cdk", "pytest"):
         assert not (aws_bundle / development).exists()
+
+
+def test_a_bundle_is_compiled_where_there_is_an_interpreter_of_the_runtime(tmp_path: Path) -> None:
+    (tmp_path / "bundle").mkdir()
+    compiled = replace(HERE, python=sys.executable)
+    build(tmp_path / "bundle", compiled)
+    handler = tmp_path / "bundle" / "functions" / "ticker" / "handler.py"
+    bytecode = Path(cache_from_source(str(handler))).read_bytes()
+    unchecked = 1  # PEP 552: by hash, which nobody looks at
+    assert int.from_bytes(bytecode[4:8], "little") == unchecked
+    assert marshal.loads(bytecode[16:]).co_filename == "/var/task/functions/ticker/handler.py"
+    assert fingerprint(compiled, None) != fingerprint(HERE, None)
 
 
 def test_the_handlers_find_all_that_they_import_in_the_bundle(core_bundle: Path) -> None:
