@@ -18,8 +18,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC
 from typing import Any
 
-import botocore.session
-
 from minutehand.errors import InvalidInput, MinutehandError
 from minutehand.jobs import Registry, default_registry
 from minutehand.model.job import Context, JobFunction
@@ -75,6 +73,8 @@ def _place(arn: str) -> tuple[str, str]:
 def _client(service: str, region: str) -> Any:
     with _making:
         if (service, region) not in _clients:
+            import botocore.session  # noqa: PLC0415 (who imports schedules calls no target)
+
             name = "stepfunctions" if service == "states" else service
             _clients[service, region] = botocore.session.get_session().create_client(name, region_name=region or None)
         return _clients[service, region]

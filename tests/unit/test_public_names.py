@@ -63,3 +63,9 @@ def test_what_is_asked_for_is_loaded_then() -> None:
     assert {"botocore"} <= loaded(
         "from minutehand import Scheduler, Settings; Scheduler(settings=Settings(region='x'))"
     )
+
+
+def test_the_command_line_loads_what_every_command_needs() -> None:
+    modules = loaded("import minutehand.cli.app")
+    assert "typer" in modules
+    assert not modules & (HEAVY - {"ssl"})

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from minutehand.cli.exits import Exit
 from minutehand.cli.packages import find_here
 from minutehand.cli.shell import Shell, console, of, print_json
-from minutehand.doctor import Finding, Verdict, examine
 
-_COLOURS = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
+if TYPE_CHECKING:  # it loads boto3 and PynamoDB, which no other command needs
+    from minutehand.doctor import Finding
+
+_COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
 def run(
@@ -28,6 +30,8 @@ def run(
     Configuration, access, tables, queues, bucket, permissions, clock, ticker, chains, incidents, backlog, and with --jobs the jobs.
     The exit code is 1 if something does not work.
     """
+    from minutehand.doctor import Verdict, examine  # noqa: PLC0415 (see above)
+
     shell, seen = of(context), Counter[Verdict]()
     find_here(jobs or ())
     for finding in examine(shell.settings, jobs=jobs or (), sample=sample):

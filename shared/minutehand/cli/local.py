@@ -9,8 +9,6 @@ import typer
 
 from minutehand.cli.shell import console, of
 from minutehand.cli.signals import stop_on_signals
-from minutehand.local.session import Options, Unclean
-from minutehand.local.session import run as run_session
 
 
 def run(
@@ -27,8 +25,10 @@ def run(
 
     Ends at Ctrl-C, or after --for seconds, with a summary. The exit code is 1 if a fire was missing or double.
     """
+    from minutehand.local import session  # noqa: PLC0415 (it loads boto3 and PynamoDB, which no other command needs)
+
     settings = of(context).settings
-    options = Options(
+    options = session.Options(
         seconds=seconds,
         data=data,
         jobs=tuple(jobs or ()),
@@ -40,7 +40,7 @@ def run(
     )
     with stop_on_signals() as stop:
         try:
-            run_session(options, console, stop)
-        except Unclean as problem:
+            session.run(options, console, stop)
+        except session.Unclean as problem:
             console.print(f"[red]{problem}", soft_wrap=True)
             raise typer.Exit(1) from None
