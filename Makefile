@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 # The user's own pip configuration says where packages come from; these lines say only which versions.
 PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile # much of it waits: two at a time halve it
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder # much of it waits: two at a time halve it; the long files first
 
 # Starts over if an earlier installation was cut off (its mark is there, its process is not): pip cannot tell what is missing.
 INSTALL = @set -e; mark=$(VENV)/.unfinished; \
