@@ -23,6 +23,7 @@ from minutehand import Run, RunState, Scheduler, ScheduleState, Settings
 from minutehand.errors import Misconfigured, NotFound
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.process import inherited
+from minutehand.model.names import parse_run_id, stripe_of
 from minutehand.services import connect
 
 from .app import STACK
@@ -43,6 +44,7 @@ _SCHEDULE = "every-10-seconds"
 _LATER = "later"
 _FAILING = "failing"
 _QUEUE = "reports"  # that the example declares
+_STRIPES = 2  # of the default queue
 _LANE = worker_part(_QUEUE)
 
 
@@ -65,7 +67,8 @@ class Deployment:
 def synthesise(cloud: LocalCloud, out: Path) -> Path:
     """The template, bundled for this interpreter; its file."""
     app = ("--app", f'"{sys.executable}" -m infra.app', "--output", str(out / ASSEMBLY))
-    _cdk(cloud, out, "synth", "--quiet", *app, "--context", "target=here", "--context", "removal=destroy")
+    context = ("target=here", "removal=destroy", f"stripes={_STRIPES}")
+    _cdk(cloud, out, "synth", "--quiet", *app, *(word for each in context for word in ("--context", each)))
     return out / ASSEMBLY / f"{STACK}.template.json"
 
 
@@ -81,7 +84,11 @@ def release(cloud: LocalCloud, out: Path) -> Deployment:
     _cdk(cloud, out, "deploy", "--app", str(out / ASSEMBLY), *arguments)
     named = json.loads(outputs.read_text())[STACK]
     settings = Settings(
-        prefix=named["Prefix"], bucket=named["BucketName"], endpoint=cloud.endpoint, region=cloud.region
+        prefix=named["Prefix"],
+        bucket=named["BucketName"],
+        stripes=named["Stripes"],
+        endpoint=cloud.endpoint,
+        region=cloud.region,
     )
     return Deployment(cloud=cloud, settings=settings, scheduler=Scheduler(settings=settings, check_jobs=False))
 
@@ -91,6 +98,7 @@ def prove(deployment: Deployment, *, patience: float = PATIENCE) -> Iterator[str
     scheduler = deployment.scheduler
     scheduler.create_schedule(_SCHEDULE, "starter.hello", "rate(10 seconds)", payload={"to": "deploy-local"})
     scheduler.create_schedule(_LATER, "starter.hello", f"at({datetime.now(UTC) + BEYOND:%Y-%m-%dT%H:%M:%S})")
+    crowd = [scheduler.submit("starter.hello", {"to": "a stripe"}).id for _ in range(16)]
     doomed = scheduler.submit("starter.doomed").id
     scheduler.create_schedule(
         _FAILING, "starter.doomed", "0 0 1 1 *", pause_on_failure=1, on_failure="job:starter.hello"
@@ -101,6 +109,9 @@ def prove(deployment: Deployment, *, patience: float = PATIENCE) -> Iterator[str
     _wait_for("the worker", patience, lambda: _count(deployment.runs(), RunState.SUCCEEDED) >= RUNS)
     late = max((run.lateness or timedelta()).total_seconds() for run in deployment.runs())
     yield f"worker: {RUNS} runs of a schedule succeeded, at most {late:.1f} s late"
+    striped = {stripe_of(parse_run_id(run), _STRIPES): run for run in crowd}
+    _wait_for("the worker", patience, lambda: all(scheduler.get_run(run).ended_at for run in striped.values()))
+    yield f"worker: took from SQS queues {sorted(striped)} of the default queue"
 
     _wait_for("the worker of the queue", patience, lambda: scheduler.get_run(report).ended_at is not None)
     if (result := scheduler.get_run(report).result) != {"sum": 5050}:

@@ -27,6 +27,8 @@ _COUNTS = tuple(f"ApproximateNumberOfMessages{which}" for which in ("", "NotVisi
 _UNSTRIPED: Mapping[str | None, int] = {}
 _GONE = frozenset({"ReceiptHandleIsInvalid", "MessageNotInflight", "InvalidParameterValue"})
 
+_Left = dict[Stripe, list[dict[str, Any]]]  # entries that were not accepted yet
+
 
 class SqsWorkQueue:
     """The work queues: what is sent goes to the queue that each message names, what is received comes from one, ``consumes``.
@@ -57,50 +59,68 @@ class SqsWorkQueue:
 
     def send(self, parcels: Sequence[Parcel]) -> Sequence[bool]:
         accepted = [False] * len(parcels)
-        for stripe, places in by_stripe(parcels, self._striped).items():
-            self._send_to(stripe, [_entry(place, parcels[place]) for place in places], accepted)
-        return accepted
-
-    def _send_to(self, stripe: Stripe, entries: Sequence[dict[str, Any]], accepted: list[bool]) -> None:
-        """To a stripe, or to the first where it is not there. Raises Misconfigured where the default queue is not."""
-        try:
-            self._send(self._of(stripe), entries, accepted)
-        except MinutehandError as problem:
-            if stripe.number:
-                left = [entry for entry in entries if not accepted[int(entry["Id"])]]
-                note_detour(stripe, len(left), problem)
-                self._send_to(Stripe(stripe.queue), left, accepted)
-            elif stripe.queue is None:
-                raise
-            else:
-                note_refusal(stripe.queue, len(entries), problem)
-
-    def _send(self, queue: _Queue, entries: Sequence[dict[str, Any]], accepted: list[bool]) -> None:
-        left = list(entries)
+        left: _Left = {
+            stripe: [_entry(place, parcels[place]) for place in places]
+            for stripe, places in by_stripe(parcels, self._striped).items()
+        }
         for _ in self._backoff.rounds_with_waits():
-            for indexes in self._lanes.each(lambda batch: self._send_once(queue, batch), _batches(left)):
-                for index in indexes:
-                    accepted[index] = True
-            left = [entry for entry in left if not accepted[int(entry["Id"])]]
+            left = self._send(left, accepted)
             if not left:
                 break
+        return accepted
 
-    def _send_once(self, queue: _Queue, entries: list[dict[str, Any]]) -> tuple[list[int], int]:
-        """The indexes that were accepted, and how many were throttled."""
+    def _send(self, left: _Left, accepted: list[bool]) -> _Left:
+        """All of it once, side by side; what is still left. Raises Misconfigured where the default queue is not there."""
+        missing: dict[Stripe, MinutehandError] = {}
+        asked = [(stripe, batch) for stripe, entries in left.items() for batch in _batches(entries)]
+        for stripe, indexes, problem in self._lanes.each(self._send_once, asked):
+            for index in indexes:
+                accepted[index] = True
+            if problem is not None:
+                missing[stripe] = problem
+        still = {stripe: rest for stripe, entries in left.items() if (rest := _open(entries, accepted))}
+        detoured: dict[Stripe, list[dict[str, Any]]] = {}
+        for stripe, problem in missing.items():
+            self._give_up(stripe, problem, still.pop(stripe, []), detoured)
+        return still | (self._send(detoured, accepted) if detoured else {})
+
+    def _give_up(
+        self,
+        stripe: Stripe,
+        problem: MinutehandError,
+        entries: list[dict[str, Any]],
+        detoured: dict[Stripe, list[dict[str, Any]]],
+    ) -> None:
+        """What is for a stripe that is not there goes to the first; for a queue that is not there, it waits."""
+        if stripe.number:
+            note_detour(stripe, len(entries), problem)
+            detoured.setdefault(Stripe(stripe.queue), []).extend(entries)
+        elif stripe.queue is None:
+            raise problem
+        else:
+            note_refusal(stripe.queue, len(entries), problem)
+
+    def _send_once(
+        self, asked: tuple[Stripe, list[dict[str, Any]]]
+    ) -> tuple[tuple[Stripe, list[int], MinutehandError | None], int]:
+        """The indexes that were accepted, or what is wrong with their stripe; and how many were throttled."""
+        stripe, entries = asked
         try:
-            answer = self._client.call("send_message_batch", QueueUrl=queue.url, Entries=entries)
+            answer = self._client.call("send_message_batch", QueueUrl=self._of(stripe).url, Entries=entries)
         except Unavailable:
-            return [], len(entries)
+            return (stripe, [], None), len(entries)
+        except MinutehandError as problem:
+            return (stripe, [], problem), 0
         for failed in answer.get("Failed", []):
             log.warning("send.failed", extra={"code": failed.get("Code"), "error": failed.get("Message")})
         accepted = [int(success["Id"]) for success in answer.get("Successful", [])]
-        return accepted, len(entries) - len(accepted)
+        return (stripe, accepted, None), len(entries) - len(accepted)
 
     def _of(self, stripe: Stripe) -> _Queue:
-        if stripe not in self._queues:
-            name = self._name + work_suffix(*stripe).removeprefix(WORK.suffix)
-            self._queues[stripe] = _Queue(self._client, name)
-        return self._queues[stripe]
+        if (found := self._queues.get(stripe)) is not None:
+            return found
+        name = self._name + work_suffix(*stripe).removeprefix(WORK.suffix)
+        return self._queues.setdefault(stripe, _Queue(self._client, name))
 
     def _own(self, stripe: int) -> _Queue:
         """A stripe of the queue that this process takes from."""
@@ -247,6 +267,10 @@ def _entry(index: int, parcel: Parcel) -> dict[str, Any]:
         trace = {"DataType": "String", "StringValue": message.trace}
         entry["MessageSystemAttributes"] = {"AWSTraceHeader": trace}
     return entry
+
+
+def _open(entries: Sequence[dict[str, Any]], accepted: Sequence[bool]) -> list[dict[str, Any]]:
+    return [entry for entry in entries if not accepted[int(entry["Id"])]]
 
 
 def _batches(entries: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
