@@ -116,13 +116,11 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         "stripes": given.get("MINUTEHAND_STRIPES"),
         "logs": given.get("MINUTEHAND_LOGS"),
     }
-    whole = ("retention_days", "shards", "requests", "ticker_threads", "ticker_groups")
-    numbers = {name: _number(given, f"MINUTEHAND_{name.upper()}") for name in whole}
     numbers = {name: _number(given, f"MINUTEHAND_{name.upper()}") for name in _NUMBERS}
     return Settings(**{k: v for k, v in {**texts, **numbers}.items() if v is not None})  # type: ignore[arg-type]
 
 
-_NUMBERS = ("retention_days", "shards", "requests", "queue_depth", "queue_age")
+_NUMBERS = ("retention_days", "shards", "requests", "queue_depth", "queue_age", "ticker_threads", "ticker_groups")
 
 
 def trace_header(environ: Mapping[str, str] | None = None) -> str | None:

@@ -18,7 +18,7 @@ from itertools import islice
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.flow.claim import Order, materialise
 from minutehand.flow.current import find_revision
-from minutehand.flow.gaps import record
+from minutehand.flow.gaps import gaps_before, record
 from minutehand.flow.pauses import resume_entry
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.resend import not_come_to, resend, resend_waiting
@@ -40,7 +40,6 @@ WINDOW = 2 * HOUR  # how far back fires are recomputed: twice the auditor's peri
 SEGMENTS = 24 * 7  # parts of the ledger, one an hour: every run is looked at once a week, within the queue's 14 days
 _MOST = 2_000  # fires of one schedule that are recomputed
 _PAGE = 500
-_LOOK_BACK = 200  # rows among which the gap is looked for that reaches into the recent past: almost always the first
 
 
 @dataclass(kw_only=True)
@@ -243,8 +242,8 @@ def _claim_missing(
 
 def _gap_before(revision: Revision, upto: int, services: Services) -> list[Run]:
     """The last gap that begins at or before an instant (UTC ms); it may reach beyond."""
-    rows = islice(services.ledger.latest(revision.owner, upto=upto), _LOOK_BACK)
-    return [run for run in rows if run.skipped_until is not None and run.revision == revision.number][:1]
+    gaps = gaps_before(revision.owner, upto, services)
+    return [gap for gap in gaps if gap.revision == revision.number][:1]
 
 
 def _overdue(segment: int, segments: int, services: Services, clock: Clock, report: AuditReport) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from minutehand.errors import Unavailable
 from minutehand.flow.ports import Clock, Services
@@ -19,6 +20,9 @@ from minutehand.runs.gaps import WORD, Correct, Put, on_gap, reason_of
 from minutehand.runs.transitions import skip
 from minutehand.schedule import fires
 
+LOOK_BACK = (
+    200  # rows among which a gap is looked for: runs by hand and fires that were claimed all the same may lie between
+)
 _ROUNDS = 10  # writes until the rows are left to the next tick: others keep moving them
 
 
@@ -43,6 +47,12 @@ def record(revision: Revision, passed: Sequence[int], after: int, services: Serv
             return Recorded(skipped, _waiting(passed, rows))
         skipped += _write(write, services)
     raise Unavailable(f"the gap of {revision.owner!r} could not be recorded: others keep changing it")
+
+
+def gaps_before(owner: str, upto: int, services: Services) -> list[Run]:
+    """The last gaps of a schedule that begin at or before an instant (UTC ms), newest first; they may reach beyond."""
+    rows = islice(services.ledger.latest(owner, upto=upto), LOOK_BACK)
+    return [run for run in rows if run.skipped_until is not None]
 
 
 def _write(write: Put | Correct, services: Services) -> int:

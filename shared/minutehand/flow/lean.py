@@ -16,6 +16,7 @@ from itertools import islice
 from minutehand.errors import Unavailable
 from minutehand.flow.desk import Desk
 from minutehand.flow.gaps import record
+from minutehand.flow.outcome import Outcome
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.task import Task
 from minutehand.model.freeze import freeze_key
@@ -33,10 +34,17 @@ _ROUNDS = 3  # decisions on one row before its message comes back: each round lo
 _NEAR = 5  # rows before a fire among which the gap is looked for that spans it
 
 
-def claimed(desk: Desk, task: Task, message: Message) -> Task:
-    """The task with its run's row put, and what it rests on read after that. Raises Unavailable."""
+def claimed(desk: Desk, task: Task, message: Message) -> Task | Outcome:
+    """The task with its run's row put, and what it rests on read after that. Raises Unavailable.
+
+    An Outcome where a backfill has claimed the fire: it has its own payload and no deadline, so its own message runs it, not this one.
+    """
     services, clock = desk.services, desk.clock
     put = claim(message, services, clock)
+    there = None if put else services.ledger.read(message.run)
+    if there is not None and there.backfill is not None:
+        desk.delete(task.ticket)
+        return Outcome(gone=True, action="refused", why="backfill", message=message)
     read = services.schedules.revisions({(message.run.owner, message.revision), freeze_key(message.run.tenant)})
     again = replace(task, message=ordinary(message), revisions=replace(read, read_at=clock()))
     if put and again.revision is not None:

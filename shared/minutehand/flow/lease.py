@@ -53,7 +53,7 @@ def take_lease(desk: Desk, ticket: Ticket, message: Message, body: str, policies
             if watch is not None and desk.clock() > watch.due - 2 * SKEW:  # we stalled; the ticker may have dropped it
                 _watch(desk, message, token)
             return moved.run
-        if message.unclaimed and _is_to_be_taken_over(moved.run, message):
+        if message.unclaimed and _is_of_others(moved.run, message):
             return None
         outcome = after_refusal(desk, ticket, message, body, policies, moved.run, now)
         if outcome is not None:
@@ -83,8 +83,11 @@ def begin(desk: Desk, message: Message, policies: Policies, token: str, now: int
     return moved
 
 
-def _is_to_be_taken_over(there: Run | None, message: Message) -> bool:
-    return there is not None and on_existing(there, message.revision) is OnExisting.TAKE_OVER
+def _is_of_others(there: Run | None, message: Message) -> bool:
+    """Whether the row that is there is an older revision's, to be taken over, or a backfill's, to be left to it."""
+    if there is None:
+        return False
+    return there.backfill is not None or on_existing(there, message.revision) is OnExisting.TAKE_OVER
 
 
 def _watch(desk: Desk, message: Message, token: str) -> Entry:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from minutehand.errors import Unavailable
-from minutehand.flow.gaps import record
+from minutehand.flow.gaps import gaps_before, record
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.steps import timetable_of
 from minutehand.model.names import fire_ref
@@ -19,7 +19,7 @@ from minutehand.model.run import Run
 from minutehand.model.schedule import ClosedBy, Revision
 from minutehand.runs.decisions import Refusal, refused_by
 from minutehand.runs.gaps import covers
-from minutehand.runs.levels import unclaimed
+from minutehand.runs.levels import LATE, unclaimed
 from minutehand.runs.transitions import Transition, refuse
 from minutehand.schedule import fires
 
@@ -74,15 +74,16 @@ def _sweep_unclaimed(closed: Revision, services: Services, clock: Clock, *, afte
     for revision, since, upto in unclaimed(closed, earlier, now):
         since = since if after is None else max(since, after)  # noqa: PLW2901 (the same bound, closer)
         rows = list(services.ledger.window(closed.owner, after=since, upto=upto)) if since < upto else []
-        there, gaps = (
-            {run.due for run in rows if run.ref.is_fire},
-            [run for run in rows if run.skipped_until is not None],
-        )
+        there = {run.due for run in rows if run.ref.is_fire}
         bare = [fire for fire in fires(timetable_of(revision), since, upto) if fire not in there]
+        gaps = [run for run in rows if run.skipped_until is not None]
+        if bare and bare[0] < now - LATE:  # a gap that begins earlier may reach into it
+            gaps += gaps_before(closed.owner, since, services)
         wanted = [_refused(revision, fire, closed, gaps, now) for fire in bare]
         refused += _put_refused(wanted, services)
         if any(not run.unstarted for run in wanted):
-            record(revision, (), since, services, clock)  # what has a row of its own is in no gap
+            oldest = min(gap.due - 1 for gap in gaps)
+            record(revision, (), min(since, oldest), services, clock)  # what has a row of its own is in no gap
     return refused
 
 

@@ -7,8 +7,8 @@ say under ``full``, to the ticker's next minute; whoever cancels it puts the row
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 
+from minutehand.flow.gaps import gaps_before
 from minutehand.flow.ports import Services
 from minutehand.flow.steps import LOOKAHEAD, timetable_of
 from minutehand.model.moment import DAY
@@ -18,9 +18,9 @@ from minutehand.model.run import Run, RunState
 from minutehand.model.schedule import Revision
 from minutehand.runs.decisions import refused_by
 from minutehand.runs.gaps import covers
+from minutehand.runs.levels import LATE
 from minutehand.schedule import fires
 
-_NEAR = 5  # rows before an instant among which the gap is looked for that spans it
 LONGEST = 14 * DAY  # that a queue keeps a message
 
 
@@ -32,14 +32,19 @@ def waiting(owner: str, services: Services, *, after: int, upto: int, now: int) 
         return
     rows = list(services.ledger.window(owner, after=after, upto=upto))
     there = {run.due for run in rows if run.ref.is_fire}
-    before = islice(services.ledger.latest(owner, upto=after), _NEAR)  # a gap that begins earlier may reach into it
-    gaps = [run for run in (*rows, *before) if run.skipped_until is not None]
-    for place, revision in enumerate(revisions):
-        closed = revisions[: place + 1]  # and those after it: the newest comes first
-        for fire in _fires(revision, after, upto):
-            taken_back = any(refused_by(later, fire) for later in closed)
-            if fire not in there and not taken_back and not any(covers(gap, fire) for gap in gaps):
-                yield _queued(revision, fire)
+    bare = [
+        (revision, fire)
+        for place, revision in enumerate(revisions)
+        for fire in _fires(revision, after, upto)
+        # taken back by its own revision's end, or by that of one after it: the newest comes first
+        if fire not in there and not any(refused_by(later, fire) for later in revisions[: place + 1])
+    ]
+    gaps = [run for run in rows if run.skipped_until is not None]
+    if any(fire < now - LATE for _, fire in bare):  # a gap that begins earlier may reach into it
+        gaps += gaps_before(owner, after, services)
+    for revision, fire in bare:
+        if not any(covers(gap, fire) for gap in gaps):
+            yield _queued(revision, fire)
 
 
 def waiting_run(ref: RunRef, services: Services, now: int) -> Run | None:

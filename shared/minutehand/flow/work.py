@@ -153,7 +153,8 @@ class Worker:
         if message is None:
             return self._unreadable(task)
         if is_late(message, desk.clock()):
-            return self.admit(claimed(desk, task, message))
+            again = claimed(desk, task, message)
+            return again if isinstance(again, Outcome) else self.admit(again)
         refused = taken_back(desk, task.ticket, message, task.revisions)
         if refused is not None:
             return refused
@@ -187,7 +188,8 @@ class Worker:
         message, policies = admitted.message, admitted.policies
         leased = take_lease(self.desk, task.ticket, message, task.delivery.body, policies)
         if leased is None:
-            return self._process(claimed(self.desk, task, message))
+            again = claimed(self.desk, task, message)
+            return again if isinstance(again, Outcome) else self._process(again)
         if isinstance(leased, Outcome):
             return leased
         assignment = self.assign(admitted, leased)

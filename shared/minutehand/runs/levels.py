@@ -24,6 +24,7 @@ LATE = MISSED - 2 * SKEW  # after so long the clock of a ticker may say that a f
 # stands still for longer within one request is beyond what is promised.
 STALL = HOUR
 # How far ahead of an instant a worker's clock may be that has the lease of a run without a row under way: none leases before its time.
+# And how much later than a revision's end a fire may be whose worker read the revision before: none has a message earlier than that.
 AHEAD = 3 * MINUTE
 
 
@@ -74,7 +75,7 @@ def unclaimed(closed: Revision, earlier: Iterator[Revision], now: int) -> list[t
     found = []
     for revision in (closed, *earlier):
         end = now if revision.active_until is None else revision.active_until
-        after, upto = max(revision.active_from, now - STALL), min(now, end + STALL) + AHEAD
+        after, upto = max(revision.active_from, now - STALL), min(now, end) + AHEAD
         if after >= upto and revision is not closed:
             break
         if revision.definition.options.ledger is LedgerLevel.LEAN and after < upto:

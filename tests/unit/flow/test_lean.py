@@ -40,7 +40,7 @@ def test_a_tick_writes_no_rows_and_the_lease_puts_them() -> None:
     world.wait(60)
     world.tick(world.process(faults))
     assert (faults.count("BatchExecuteStatement"), world.states()) == (0, [])
-    assert world.sent() == [60, 120, 180, 240, 300, 360, 420, 480, 540, 600]
+    assert world.sent() == [60, 120, 180, 240, 300]
     (outcome,) = world.work(together=True)
     assert (outcome.state, outcome.start_lag) == (S, 0)
     run = world.run(60)
@@ -252,6 +252,33 @@ def test_from_full_to_lean_and_back() -> None:
     assert world.scheduler.describe_schedule("s").definition.options == {}
 
 
+def test_a_change_leaves_instants_alone_that_were_never_due() -> None:
+    """A worker has no message long before its time, so what it read before a change is of no fire long after it."""
+    world = lean("rate(20 seconds)")
+    world.live(35)
+    world.scheduler.update_schedule("s", expression="0 * * * *")
+    world.live(1_200)
+    world.scheduler.pause_schedule("s")
+    assert C not in {state for _, state in world.states()}
+    world.live(1_200)
+    world.scheduler.pause_schedule("s")
+    assert max(world.fires()) <= 35 + 180
+
+
+def test_a_pause_leaves_a_gap_what_it_is() -> None:
+    """It began longer ago than the pause looks back, and says already what became of its fires."""
+    world = lean(catch_up="none")
+    world.live(30)
+    world.wait(3 * 3_600)
+    world.tick()
+    world.work()
+    missed = sum(run.skipped or 0 for run in world.memory.runs())
+    world.scheduler.pause_schedule("s")
+    assert len([second for second, state in world.states() if state is C]) <= 3
+    alone = [run for run in world.memory.runs() if run.state is RunState.SKIPPED and run.skipped is None]
+    assert sum(run.skipped or 0 for run in world.memory.runs()) + len(alone) == missed > 100
+
+
 # Single runs.
 
 
@@ -315,6 +342,21 @@ def test_shadow_starts_nothing() -> None:
     assert (world.states(), world.started) == ([(60, RunState.SHADOWED)], [])
 
 
+# Backfills.
+
+
+@pytest.mark.parametrize("late", [5, LATE // 1000 + 60])
+def test_what_a_backfill_has_claimed_is_left_to_it(late: int) -> None:
+    world = lean(payload="live", deadline=90.0)
+    world.wait(60)
+    world.tick()
+    world.wait(late)
+    world.scheduler.backfill("s", at(0), at(61), payload="filled", dry_run=False)
+    world.live(300)
+    assert [start.payload for start in world.started if "060000" in start.run_id] == ["filled"]
+    assert world.run(60).state is S
+
+
 # The auditor.
 
 
@@ -329,6 +371,23 @@ def test_a_lost_message_is_sent_again_and_nothing_else_is_reported() -> None:
     world.work()
     assert world.began() == [150]
     assert world.audit().resent == 0
+
+
+def test_what_lies_in_a_long_gap_is_not_sent_again() -> None:
+    """The gap began before the time that the auditor recomputes, and runs by hand lie between."""
+    world = lean(catch_up="none")
+    world.live(30)
+    for _ in range(8):
+        world.wait(700)
+        world.scheduler.trigger("s")
+    world.work()
+    world.wait(7_200)
+    world.tick()
+    world.live(360)
+    started = len(world.started)
+    assert world.audit().resent == 0
+    world.work()
+    assert len(world.started) == started
 
 
 def test_what_the_ticker_has_not_come_to_is_left_to_it() -> None:
