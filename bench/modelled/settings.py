@@ -18,8 +18,8 @@ class Setting:
     pace: float | None = (
         None  # claims a second, all invocations together; None: what the table takes. Modelled, not built
     )
-    queues: int = 1  # behind one name, by hash; more than 1 is modelled, not built
-    pollers: int | None = None  # provisioned ones kept for each queue; None: standard polling. Modelled, not built
+    queues: int = 1  # that the queue of all runs consists of: its stripes
+    pollers: int | None = None  # provisioned ones kept for each stripe; None: standard polling
     most_pollers: int | None = None  # that provisioned polling may grow to; None: as many as are kept
     warm_writes: float = NEW_TABLE_WRITES.value  # units a second that each table takes at once
     quota_writes: float = TABLE_QUOTA.value  # and to which it may grow
