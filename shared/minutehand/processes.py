@@ -10,6 +10,7 @@ import threading
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from itertools import cycle
 
@@ -36,7 +37,7 @@ from minutehand.model.job import Context
 from minutehand.model.message import Message
 from minutehand.model.moment import SECOND
 from minutehand.model.policies import Isolation
-from minutehand.model.queue import BATCH, DEFAULT_QUEUE, declared_name
+from minutehand.model.queue import BATCH, DEFAULT_QUEUE, declared_name, striped, striped_text
 from minutehand.runs.transitions import HEARTBEAT
 from minutehand.sdk.queues import check_declared
 from minutehand.services import connect, system_clock
@@ -143,10 +144,24 @@ def run_worker(
     if queue is not None:
         check_declared(queue, jobs, services.work)
     declared = jobs.find_queue(queue)
+    services = _with_all_stripes(services, settings, queue)
     most = concurrency or (None if declared is None else declared.concurrency) or CONCURRENCY
     process = WorkerProcess(services, jobs, concurrency=most, queue=queue)
     process.run(stop=stop, grace=grace)
     return process.must_recycle
+
+
+def _with_all_stripes(services: Services, settings: Settings, queue: str | None) -> Services:
+    """The same services, that know of every stripe which they take from, whatever MINUTEHAND_STRIPES says."""
+    try:
+        there = services.work.count_stripes()
+    except Unavailable as problem:  # then what the settings say has to do
+        log.warning("worker.stripes_not_counted", extra={"error": str(problem)})
+        return services
+    if there <= services.work.stripes:
+        return services
+    known = {**striped(settings.stripes), queue: there}
+    return connect(replace(settings, stripes=striped_text(known)))
 
 
 class WorkerProcess:

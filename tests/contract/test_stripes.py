@@ -101,6 +101,14 @@ def test_what_each_stripe_holds_is_counted(engine: Engine) -> None:
     assert (load.waiting, load.at_hand, load.depth) == (0, expected[1] - 1, expected[1] - 1)
 
 
+@pytest.mark.parametrize("queue", [None, "reports"])
+def test_who_takes_finds_all_stripes_that_there_are(engine: Engine, queue: str | None) -> None:
+    declare(engine, default=2, reports=4)
+    assert knowing(engine, queue=queue).work.count_stripes() == (2 if queue is None else 4)
+    declare(engine, default=3, reports=5)
+    assert knowing(engine, queue=queue, default=9, reports=9).work.count_stripes() == (3 if queue is None else 5)
+
+
 def test_a_sender_that_knows_of_fewer_sends_to_those(engine: Engine) -> None:
     declare(engine, reports=3)
     knowing(engine, reports=1).work.send(orders("reports"))

@@ -295,7 +295,10 @@ class WorkQueue(Protocol):
 
     @property
     def stripes(self) -> int:
-        """How many SQS queues the queue that this process takes from consists of."""
+        """How many SQS queues the queue that this process takes from consists of, as far as it knows."""
+
+    def count_stripes(self) -> int:
+        """How many there are: whoever takes from a queue has to know all of them. Raises Unavailable."""
 
     def send(self, parcels: Sequence[Parcel]) -> Sequence[bool]:
         """Send each message to its stripe of the queue that it names, in batches: for each, whether it was accepted.

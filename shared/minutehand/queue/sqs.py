@@ -14,7 +14,7 @@ from minutehand.errors import MinutehandError, Unavailable
 from minutehand.flow.abreast import Lanes
 from minutehand.flow.ports import Delivery, Parcel
 from minutehand.model.letter import DeadLetter, encode_letter
-from minutehand.model.queue import is_queue
+from minutehand.model.queue import MOST_STRIPES, is_queue
 from minutehand.queue.definitions import WORK, work_suffix
 from minutehand.queue.routing import Stripe, by_stripe, held, holder, note_detour, note_refusal
 from minutehand.runs.pressure import Load
@@ -56,6 +56,17 @@ class SqsWorkQueue:
     @property
     def stripes(self) -> int:
         return self._striped.get(self._consumes, 1)
+
+    def count_stripes(self) -> int:
+        return next((n for n in range(1, MOST_STRIPES) if not self._is_there(n)), MOST_STRIPES)
+
+    def _is_there(self, stripe: int) -> bool:
+        try:
+            return bool(self._own(stripe).url)
+        except Unavailable:
+            raise
+        except MinutehandError:
+            return False
 
     def send(self, parcels: Sequence[Parcel]) -> Sequence[bool]:
         accepted = [False] * len(parcels)

@@ -193,6 +193,12 @@ class MemoryWorkQueue:
     def stripes(self) -> int:
         return self._striped.get(self._consumes, 1)
 
+    def count_stripes(self) -> int:
+        detail = Detail(place="work", verb="count_stripes")
+        return self._calls.one(
+            "GetQueueUrl", detail, lambda: sum(stripe.queue == self._consumes for stripe in self._queues)
+        )
+
     def send(self, parcels: Sequence[Parcel]) -> Sequence[bool]:
         for parcel in parcels:
             if type(parcel.delay) is not int or not 0 <= parcel.delay <= MAX_DELAY:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+import boto3
 import pytest
 from minutehand import Context, Registry, RunState, Scheduler
 from minutehand.errors import InvalidInput, MinutehandError, Misconfigured
 from minutehand.flow.ports import Services
+from minutehand.local.provision import create_queues
 from minutehand.model.queue import Queue, striped, striped_text
-from minutehand.processes import WorkerProcess
+from minutehand.processes import WorkerProcess, run_worker
 from minutehand.queue.definitions import all_queues, stripe_called, work_suffix
 from minutehand.services import connect, system_clock
 from minutehand.settings import Settings, from_environment
@@ -109,6 +112,31 @@ def test_a_function_settles_what_it_was_handed_from_any_stripe() -> None:
 @contextmanager
 def _nothing() -> Iterator[None]:
     yield
+
+
+@pytest.mark.cloud
+def test_a_worker_that_is_told_of_no_stripes_serves_them_all(local_settings: Settings) -> None:
+    jobs, done, started = Registry(), threading.Event(), list[str]()
+
+    @jobs.job("note")
+    def note(ctx: Context, payload: object) -> None:
+        started.append(ctx.run_id)
+        if len(started) == 12:
+            done.set()
+
+    told = replace(local_settings, stripes="default=3")
+    create_queues(boto3.client("sqs", endpoint_url=told.endpoint, region_name=told.region), told, [])
+    sender = Scheduler(jobs=jobs, settings=told)
+    expected = {sender.submit("note").id for _ in range(12)}
+    stop = threading.Event()
+    worker = threading.Thread(target=run_worker, args=(local_settings, jobs), kwargs={"stop": stop, "concurrency": 5})
+    worker.start()
+    try:
+        assert done.wait(2 * PATIENCE)
+    finally:
+        stop.set()
+        worker.join(PATIENCE)
+    assert set(started) == expected
 
 
 def test_the_harness_serves_them_all() -> None:
