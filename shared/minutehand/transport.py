@@ -37,6 +37,7 @@ _THROTTLES = frozenset(
     }
 )
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+_decode = json.JSONDecoder().decode
 SERVICES = {"dynamodb": "DynamoDB_20120810", "sqs": "AmazonSQS"}  # what speaks JSON: the prefix of its operations
 
 
@@ -104,7 +105,7 @@ class Transport:
             arguments = {"ClientRequestToken": uuid.uuid4().hex, **arguments}
         body = _encode(self._link.asked(name, arguments)).encode()
         answer = self._send(name, body)
-        parsed: dict[str, Any] = json.loads(answer.content) if answer.content else {}
+        parsed: dict[str, Any] = _decode(answer.content.decode()) if answer.content else {}
         self._link.answered(name, answer, parsed)
         return parsed
 

@@ -63,6 +63,8 @@ class Lanes:
 
         Raises what the first failing ``ask`` raised, when all have ended; what had not begun then is not asked.
         """
+        if len(parts) == 1:  # as most calls are: nobody needs to help
+            return [self.one(ask, parts[0])]
         call = _Call(self, ask, parts)
         for _ in range(min(len(parts), self._most) - 1):
             call.help()

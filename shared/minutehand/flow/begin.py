@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import datetime
+from functools import lru_cache
 
 from minutehand.flow.assignment import Assignment, Ended, Failed
 from minutehand.flow.effects import Effects
@@ -20,20 +21,25 @@ from minutehand.schedule import zone
 log = logging.getLogger(__name__)
 
 
+@lru_cache(maxsize=256)
+def _logger(job: str) -> logging.Logger:
+    return logging.getLogger(f"minutehand.job.{job}")
+
+
 def context_of(assignment: Assignment, remaining: Callable[[], float | None]) -> Context:
     """What the job is given."""
     message, run = assignment.message, assignment.run
-    run_id = str(run.ref)
-    ids = {"run_id": run_id, "job": message.job, "tenant": run.ref.tenant}
+    run_id, tenant = str(run.ref), run.ref.tenant
+    ids = {"run_id": run_id, "job": message.job, "tenant": tenant}
     return Context(
         run_id=run_id,
         idempotency_key=run_id,
-        tenant=run.ref.tenant,
+        tenant=tenant,
         job=assignment.job.name,
         schedule=None if run.ref.is_one_off else run.ref.owner.partition("/")[2],
         scheduled_at=_scheduled_at(message, run),
         attempt=run.attempt,
-        logger=RunLogger(logging.getLogger(f"minutehand.job.{assignment.job.name}"), ids),
+        logger=RunLogger(_logger(assignment.job.name), ids),
         remaining=remaining,
         effects=Effects(assignment, remaining),
         missed=message.missed,

@@ -125,7 +125,7 @@ def call(assignment: Assignment, context: Context, payload: str | None) -> Ended
     """Call the job's function in this thread."""
     try:
         result = assignment.job.function(context, json.loads(payload or "null"))
-        if inspect.isawaitable(result):
+        if result is not None and inspect.isawaitable(result):
             result = asyncio.run(_awaited(result))
     except Continue as signal:
         return slice_ended(assignment, signal)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from minutehand.errors import Unreadable
 from minutehand.flow.heartbeat import Ticket
@@ -25,7 +26,7 @@ class Task:
     problem: Unreadable | None = None
     revisions: Revisions = field(default_factory=Revisions)  # of the whole batch
 
-    @property
+    @cached_property
     def revision(self) -> Revision | None:
         """The revision that its message is of, if there is one and it was read."""
         message = self.message
