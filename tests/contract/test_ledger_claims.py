@@ -58,7 +58,8 @@ def test_a_newer_revision_takes_over_what_is_queued(services: Services) -> None:
     runs = [a_run(NOON + i * MINUTE) for i in range(30)]
     services.ledger.claim(runs)
     moves = [
-        (run.ref, take_over(revision=2, job="other", not_before=run.due, now=NOON + 1, queued=True)) for run in runs
+        (run.ref, take_over(revision=2, job="other", not_before=run.due, now=NOON + 1, seen=RunState.QUEUED))
+        for run in runs
     ]
     assert services.ledger.move_all(moves) == {run.ref: True for run in runs}
     taken = services.ledger.read(runs[0].ref)
@@ -74,7 +75,7 @@ def test_a_take_over_revives_what_a_change_refused(services: Services) -> None:
     refused = services.ledger.read(run.ref)
     assert refused is not None
     assert (refused.state, refused.reason, refused.unstarted) == (RunState.CANCELLED, "paused", True)
-    back = take_over(revision=2, job="report", not_before=NOON, now=NOON + 1, queued=False)
+    back = take_over(revision=2, job="report", not_before=NOON, now=NOON + 1, seen=RunState.CANCELLED)
     assert services.ledger.move_all([(run.ref, back)]) == {run.ref: True}
     again = services.ledger.read(run.ref)
     assert again is not None
@@ -86,7 +87,7 @@ def test_a_take_over_is_refused_by_what_started_or_is_newer(services: Services) 
     services.ledger.claim([started, newer])
     lease_of(services, started)
     moves = [
-        (run.ref, take_over(revision=2, job="report", not_before=run.due, now=NOON, queued=True))
+        (run.ref, take_over(revision=2, job="report", not_before=run.due, now=NOON, seen=RunState.QUEUED))
         for run in (started, newer, gone)
     ]
     assert services.ledger.move_all(moves) == {run.ref: False for run in (started, newer, gone)}

@@ -26,6 +26,11 @@ def cancel_run(ref: RunRef, services: Services, clock: Clock) -> Run:
             if put is None:
                 continue
             return put
+        if run.state is RunState.SENT and not moved.applied:
+            raise Conflict(
+                f"run_id={str(ref)!r}: its schedule records failures only, so nobody knows whether it has started; "
+                "pause the schedule, or give it another ledger"
+            )
         if moved.applied or run.is_terminal:
             return run
         if run.state is RunState.RUNNING:

@@ -19,7 +19,7 @@ from minutehand.model.options import LedgerLevel
 from minutehand.model.run import Run, RunState
 from minutehand.model.schedule import Revision
 from minutehand.runs.decisions import OnExisting, on_existing
-from minutehand.runs.levels import sent_unclaimed
+from minutehand.runs.levels import level_of, sent_unclaimed, state_of_claim
 from minutehand.runs.transitions import take_over
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Order:
         """The row that claims it."""
         return Run(
             ref=self.ref,
-            state=RunState.QUEUED,
+            state=state_of_claim(self.revision),
             revision=self.revision.number,
             job=self.revision.definition.job,
             due=self.fire,
@@ -86,7 +86,7 @@ def materialise(orders: Sequence[Order], services: Services, clock: Clock, *, tr
     result.missed = {ref for ref in result.fresh if runs[ref].missed}
     messages = [
         fire_message(
-            runs[ref], by_ref[ref].revision, trace, ledger=LedgerLevel.LEAN if ref in lean else LedgerLevel.FULL
+            runs[ref], by_ref[ref].revision, trace, ledger=LedgerLevel.LEAN if ref in lean else level_of(runs[ref])
         )
         for ref in to_send
     ]
@@ -113,8 +113,8 @@ def _sort_existing(
     runs: dict[RunRef, Run],
     result: Materialised,
     to_send: list[RunRef],
-) -> dict[RunRef, bool]:
-    """Decide on every claim whose run is there; the refs to take over, and whether they are still QUEUED."""
+) -> dict[RunRef, RunState]:
+    """Decide on every claim whose run is there; the refs to take over, and as what they were seen."""
     takers = {}
     for ref, run in existing.items():
         match on_existing(run, by_ref[ref].revision.number):
@@ -123,14 +123,14 @@ def _sort_existing(
                 to_send.append(ref)
                 result.resent += 1
             case OnExisting.TAKE_OVER:
-                takers[ref] = run.state is RunState.QUEUED
+                takers[ref] = run.state
             case OnExisting.LEAVE:
                 result.done.add(ref)
     return takers
 
 
 def _take_over(
-    refs: Mapping[RunRef, bool],
+    refs: Mapping[RunRef, RunState],
     by_ref: dict[RunRef, Order],
     services: Services,
     now: int,
@@ -139,10 +139,12 @@ def _take_over(
 ) -> list[RunRef]:
     """Take runs over from older revisions; the refs that somebody else moved meanwhile."""
     moves = []
-    for ref, queued in refs.items():
+    for ref, seen in refs.items():
         order = by_ref[ref]
         number, job = order.revision.number, order.revision.definition.job
-        moves.append((ref, take_over(revision=number, job=job, not_before=order.fire, now=now, queued=queued)))
+        until = order.fire + services.retention if state_of_claim(order.revision) is RunState.SENT else None
+        move = take_over(revision=number, job=job, not_before=order.fire, now=now, seen=seen, sent_until=until)
+        moves.append((ref, move))
     answers = services.ledger.move_all(moves)
     taken = [ref for ref in refs if answers.get(ref) is True]
     to_send += taken

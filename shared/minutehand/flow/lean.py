@@ -28,7 +28,7 @@ from minutehand.model.schedule import Revision
 from minutehand.runs.decisions import OnExisting, on_existing
 from minutehand.runs.gaps import covers
 from minutehand.runs.levels import claim_of
-from minutehand.runs.transitions import take_over
+from minutehand.runs.transitions import take_over, track
 
 _ROUNDS = 3  # decisions on one row before its message comes back: each round lost means somebody else moved it
 _NEAR = 5  # rows before a fire among which the gap is looked for that spans it
@@ -62,6 +62,8 @@ def claim(message: Message, services: Services, clock: Clock) -> bool:
 
     Whatever else is there decides by itself. A run whose row may have expired already is put as passed over: it may have been run.
     """
+    if message.untracked:
+        services.ledger.move(message.run, track(revision=message.revision))
     if not message.unclaimed:
         return False
     wanted = _beyond_retention(claim_of(message, clock()), services, clock())
@@ -80,8 +82,8 @@ def claim(message: Message, services: Services, clock: Clock) -> bool:
 
 
 def _take_over(there: Run, message: Message, services: Services, now: int) -> bool:
-    queued = there.state is RunState.QUEUED
-    write = take_over(revision=message.revision, job=message.job, not_before=message.not_before, now=now, queued=queued)
+    job, at = message.job, message.not_before
+    write = take_over(revision=message.revision, job=job, not_before=at, now=now, seen=there.state)
     return services.ledger.move(there.ref, write).applied
 
 

@@ -52,6 +52,8 @@ def plain_success(assignment: Assignment, ended: Ended) -> Transition | None:
     """The transition of an end that one write records, so that it can be settled with others; None: it takes more."""
     if not isinstance(ended, Returned) or assignment.ticket.lost or assignment.run.payload_beside:
         return None
+    if assignment.message.untracked:
+        return None
     if ended.result is not None and len(ended.result) > SMALL_RESULT:
         return None
     now = assignment.desk.clock()

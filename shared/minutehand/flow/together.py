@@ -19,9 +19,10 @@ from minutehand.flow.assignment import Ended, Returned
 from minutehand.flow.begin import context_of, log_end, log_start
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.ports import Moved
-from minutehand.flow.settle import lost, outcome_of, plain_success, settle
+from minutehand.flow.settle import lost, outcome_of, plain_success
 from minutehand.flow.side_by_side import Attempt, Ends
 from minutehand.flow.task import Admitted, Task
+from minutehand.flow.untracked import end, started
 from minutehand.flow.work import Worker
 from minutehand.model.message import Message
 from minutehand.model.names import RunRef
@@ -82,6 +83,12 @@ def first_run(message: Message, leased: Transition) -> Run:
     )
 
 
+def succeeds_untracked(attempt: Attempt, ended: Ended) -> bool:
+    """Whether an attempt ended so that nothing is to be written of it."""
+    assignment = attempt.assignment
+    return assignment.message.untracked and isinstance(ended, Returned) and not assignment.ticket.lost
+
+
 def _delivery(message: Message, of_job: Delivery) -> Delivery:
     return message.overrides.delivery or of_job
 
@@ -134,8 +141,11 @@ class _Together:
     def lease_all(self, admitted: Sequence[Admitted]) -> list[Attempt]:
         """The attempts that begin. One whose lease is refused goes on by itself, and asks again as if it had been alone."""
         fresh = [each for each in admitted if not each.task.ticket.lost]
-        leases = {each.message.run: self._lease(each) for each in fresh if not each.message.unclaimed}
+        claimed = [each for each in fresh if not (each.message.unclaimed or each.message.untracked)]
+        leases = {each.message.run: self._lease(each) for each in claimed}
         answers = {**self._answers(leases), **self._begun([each for each in fresh if each.message.unclaimed])}
+        untracked = {each.message.run: started(self._desk, each) for each in fresh if each.message.untracked}
+        answers |= {ref: Moved(applied=True, run=run) for ref, run in untracked.items()}
         attempts = []
         for each in admitted:
             moved = answers.get(each.message.run)
@@ -145,7 +155,7 @@ class _Together:
                 self._worker.crew.aside(self._desk, partial(self._alone, each.task))
             else:
                 run = moved.run or first_run(each.message, leases[each.message.run])
-                each.task.ticket.fence = run.fence
+                each.task.ticket.fence = None if each.message.untracked else run.fence
                 begun = self._worker.shielded(each.task, partial(self._begin, each, run))
                 if isinstance(begun, Outcome):
                     self._report([(each.task, begun)])
@@ -219,7 +229,8 @@ class _Together:
     def _settle(self, ends: Ends) -> None:
         """Record plain successes in one batch; what that leaves, and every other end, by itself."""
         plain = [(attempt, plain_success(attempt.assignment, ended)) for attempt, ended in ends]
-        answers = self._settled([(attempt.assignment.run.ref, to) for attempt, to in plain if to is not None])
+        answers = dict(self._settled([(attempt.assignment.run.ref, to) for attempt, to in plain if to is not None]))
+        answers |= {attempt.assignment.run.ref: True for attempt, ended in ends if succeeds_untracked(attempt, ended)}
         done = []
         for attempt, ended in ends:
             answer = answers.get(attempt.assignment.run.ref)
@@ -249,6 +260,6 @@ class _Together:
 
     def _settle_alone(self, attempt: Attempt, ended: Ended) -> None:
         assignment = attempt.assignment
-        outcome = self._worker.shielded(attempt.task, lambda: settle(assignment, ended))
+        outcome = self._worker.shielded(attempt.task, lambda: end(assignment, ended))
         log_end(assignment, outcome, ended)
         self._report([(attempt.task, outcome)])

@@ -24,11 +24,11 @@ from minutehand.flow.outcome import Outcome
 from minutehand.flow.overlap import give_way, take_turn
 from minutehand.flow.perform import perform
 from minutehand.flow.ports import Delivery, Revisions
-from minutehand.flow.settle import settle
 from minutehand.flow.shadow import shadowed
 from minutehand.flow.side_by_side import Crew, InThreads
 from minutehand.flow.task import Admitted, Task
 from minutehand.flow.turns import Turns
+from minutehand.flow.untracked import end, fresh, started
 from minutehand.model.freeze import freeze_key
 from minutehand.model.job import Context, Job
 from minutehand.model.letter import DeadLetter
@@ -40,7 +40,7 @@ from minutehand.model.policies import Policies
 from minutehand.model.run import Run
 from minutehand.runs.backfill import unhurried
 from minutehand.runs.decisions import deaths
-from minutehand.runs.levels import is_late
+from minutehand.runs.levels import is_late, starts_untracked
 
 log = logging.getLogger(__name__)
 
@@ -152,7 +152,9 @@ class Worker:
         message, desk = task.message, self.desk
         if message is None:
             return self._unreadable(task)
-        if is_late(message, desk.clock()):
+        if message.untracked:
+            task = fresh(desk, task, message)
+        if is_late(message, desk.clock()) or self._needs_a_lease(task, message):
             again = claimed(desk, task, message)
             return again if isinstance(again, Outcome) else self.admit(again)
         refused = taken_back(desk, task.ticket, message, task.revisions)
@@ -186,7 +188,7 @@ class Worker:
         if isinstance(admitted, Outcome):
             return admitted
         message, policies = admitted.message, admitted.policies
-        leased = take_lease(self.desk, task.ticket, message, task.delivery.body, policies)
+        leased = self._started(admitted)
         if leased is None:
             again = claimed(self.desk, task, message)
             return again if isinstance(again, Outcome) else self._process(again)
@@ -198,9 +200,21 @@ class Worker:
         with self.around(message):
             log_start(assignment)
             ended = self.execute(assignment, context_of(assignment, self.remaining), admitted.payload)
-            outcome = settle(assignment, ended)
+            outcome = end(assignment, ended)
             log_end(assignment, outcome, ended)
         return outcome
+
+    def _needs_a_lease(self, task: Task, message: Message) -> bool:
+        """Whether a run of which only a failure would be recorded has to go the way of every other."""
+        job, receives = self.jobs.get(message.job), task.delivery.receives
+        return message.untracked and not starts_untracked(message, task.revision, job, receives, self.desk.clock())
+
+    def _started(self, admitted: Admitted) -> Run | Outcome | None:
+        """The run that may be executed now; as ``take_lease``."""
+        task, message = admitted.task, admitted.message
+        if message.untracked:
+            return started(self.desk, admitted)
+        return take_lease(self.desk, task.ticket, message, task.delivery.body, admitted.policies)
 
     def assign(self, admitted: Admitted, leased: Run) -> Assignment:
         """The run that this worker now holds the lease of."""

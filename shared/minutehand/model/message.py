@@ -13,7 +13,7 @@ from minutehand.model.options import LedgerLevel
 from minutehand.model.payload import json_text
 from minutehand.model.policies import Overrides, Start
 from minutehand.model.quick import quick
-from minutehand.model.schema import PLAIN, SCHEMA, UNCLAIMED
+from minutehand.model.schema import LEVELS, PLAIN, SCHEMA
 
 INLINE_PAYLOAD = (
     64 * 1024
@@ -62,10 +62,15 @@ class Message:
         """Whether its run had no row when it was sent: the first lease creates it."""
         return self.ledger is LedgerLevel.LEAN
 
+    @property
+    def untracked(self) -> bool:
+        """Whether its run starts without a lease: only a failure is recorded."""
+        return self.ledger is LedgerLevel.FAILURES
+
     def encode(self) -> str:
         """JSON; fields that say nothing are left out."""
         body: dict[str, Any] = {
-            "v": UNCLAIMED if self.unclaimed else PLAIN,
+            "v": PLAIN if self.ledger is LedgerLevel.FULL else LEVELS,
             "run": str(self.run),
             "job": self.job,
             "due": self.due,

@@ -44,6 +44,9 @@ class LedgerLevel(StrEnum):
 
     FULL = "full"  # a row when its fire is claimed, and each change of it
     LEAN = "lean"  # the row when a worker takes the lease: what waits in a queue has none
+    FAILURES = (
+        "failures"  # a row when its fire is claimed, and no lease and no success: what fails is written from then on
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +108,7 @@ class OptionWords(TypedDict, total=False):
     pause_on_failure: int | None
     delete_after_completion: bool
     shadow: bool
-    ledger: str  # "full" or "lean"
+    ledger: str  # "full", "lean" or "failures"
     on_failure: str | None
     on_recovery: str | None
     expect_success_within: float | None  # seconds
@@ -130,6 +133,13 @@ def changed(present: Options, given: Mapping[str, Any]) -> Options:
             str(after.ledger),
             "does not go with overlap or max_running: a run that waits for others needs a row",
             'use ledger="full", or leave overlap and max_running out',
+        )
+    if after.ledger is LedgerLevel.FAILURES and after.expect_success_within is not None:
+        raise InvalidInput(
+            "ledger",
+            str(after.ledger),
+            "does not go with expect_success_within: no success is recorded",
+            'use ledger="lean" or "full", or expect_success_within=None',
         )
     return after
 

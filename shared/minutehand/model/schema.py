@@ -15,9 +15,7 @@ from minutehand.errors import MinutehandError, TooNew, Unreadable, shorten
 
 SCHEMA = 2  # raised when an older reader would misunderstand; a reader leaves alone what is newer than itself
 PLAIN = 1  # what most items and messages are of still: the first release reads them
-UNCLAIMED = (
-    2  # messages of runs without a row, and the revisions that send them: an older worker would drop such a message
-)
+LEVELS = 2  # messages of runs with less than a full ledger, and their revisions: an older worker would drop the first
 
 # What reading a foreign item may raise.
 GARBAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)

@@ -30,8 +30,8 @@ class OnExisting(StrEnum):
 def on_existing(run: Run, revision: int) -> OnExisting:
     """A fire of ``revision`` is claimed and its run exists already."""
     if run.revision == revision:
-        return OnExisting.SEND if run.state is RunState.QUEUED else OnExisting.LEAVE
-    revivable = run.state is RunState.QUEUED or run.unstarted
+        return OnExisting.SEND if run.state in (RunState.QUEUED, RunState.SENT) else OnExisting.LEAVE
+    revivable = run.state in (RunState.QUEUED, RunState.SENT) or run.unstarted
     return OnExisting.TAKE_OVER if run.revision < revision and revivable else OnExisting.LEAVE
 
 

@@ -2,6 +2,7 @@
 
     full   claim: QUEUED ──► lease: RUNNING ──► settle
     lean            sent ──► lease: RUNNING ──► settle         the lease puts the row, on condition that there is none
+    failures   claim: SENT ──► nothing, or: QUEUED ──► lease ──► settle, when it has failed
 
 What is lean is so only while it is in time: a fire that is late by LATE is claimed as in ``full``, by whoever comes to it. So nobody
 puts the row of a late run without having asked anew whether its schedule still wants it.
@@ -12,11 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from minutehand.model.job import Job
 from minutehand.model.message import Message
 from minutehand.model.moment import HOUR, MINUTE
 from minutehand.model.options import LedgerLevel
+from minutehand.model.policies import Delivery
 from minutehand.model.run import MISSED, Run, RunState
 from minutehand.model.schedule import Revision
+from minutehand.runs.decisions import is_past_deadline
 from minutehand.runs.transitions import LEASE, SKEW
 
 LATE = MISSED - 2 * SKEW  # after so long the clock of a ticker may say that a fire was missed
@@ -33,9 +37,33 @@ def sent_unclaimed(revision: Revision, fire: int, now: int) -> bool:
     return revision.definition.options.ledger is LedgerLevel.LEAN and now - fire <= LATE
 
 
+def state_of_claim(revision: Revision) -> RunState:
+    """As what its fires are claimed."""
+    level = revision.definition.options.ledger
+    return RunState.SENT if level is LedgerLevel.FAILURES else RunState.QUEUED
+
+
+def level_of(run: Run) -> LedgerLevel:
+    """What is written of a run that has a row, as its message says it."""
+    return LedgerLevel.FAILURES if run.state is RunState.SENT else LedgerLevel.FULL
+
+
 def is_late(message: Message, now: int) -> bool:
     """Whether a run without a row is claimed now, before its lease."""
     return message.unclaimed and now - message.due > LATE
+
+
+def starts_untracked(message: Message, revision: Revision | None, job: Job | None, receives: int, now: int) -> bool:
+    """Whether a run starts without a lease, because it can be that only its failure matters.
+
+    Not if its message came before (its worker may have died, and attempts count), its schedule is failing (its owner waits for a
+    success), was changed, or is a shadow; nor if its job is unknown, or delivered otherwise than at least once.
+    """
+    if job is None or revision is None or receives > 1 or revision.failing or revision.active_until is not None:
+        return False
+    policies = job.policies.overridden(message.overrides)
+    due_still = not is_past_deadline(message.due, policies, now)
+    return policies.delivery is Delivery.AT_LEAST_ONCE and not revision.definition.options.shadow and due_still
 
 
 def claim_of(message: Message, now: int) -> Run:

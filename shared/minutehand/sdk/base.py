@@ -16,9 +16,9 @@ from minutehand.jobs import Registry, default_registry, load
 from minutehand.model.message import INLINE_PAYLOAD
 from minutehand.model.names import check_name, check_tenant, parse_run_id
 from minutehand.model.notice import JOB
-from minutehand.model.options import Options, changed
+from minutehand.model.options import LedgerLevel, Options, changed
 from minutehand.model.payload import size
-from minutehand.model.policies import Overrides, Start
+from minutehand.model.policies import Delivery, Overrides, Start
 from minutehand.model.queue import DEFAULT_QUEUE, check_queue, declared_name
 from minutehand.model.run import Run
 from minutehand.model.schedule import Definition, ScheduleState
@@ -154,6 +154,20 @@ class Base:
         self._refuse_deaf(options)
         if options.queue is not None:
             self._queue("", options.queue)
+
+    def _refuse_level(self, job: str, policies: Overrides, options: Options) -> None:
+        """Refuse to write no lease where one is needed to keep what is promised. A job that says so later is leased all the same."""
+        if options.ledger is not LedgerLevel.FAILURES:
+            return
+        known = self._jobs.get(job)
+        delivery = policies.delivery or (Delivery.AT_LEAST_ONCE if known is None else known.policies.delivery)
+        if delivery is not Delivery.AT_LEAST_ONCE:
+            raise InvalidInput(
+                "ledger",
+                str(options.ledger),
+                f"does not go with delivery={str(delivery)!r}: without a lease nothing keeps a run from starting twice",
+                'use ledger="lean" or "full", or delivery="at_least_once"',
+            )
 
     def _refuse_deaf(self, options: Options) -> None:
         """Refuse to tell a job that does not exist: nobody would notice before it is needed."""

@@ -129,7 +129,7 @@ class Runs(Base):
         for run in chain(unrecorded, services.ledger.window(owner, after=after, upto=upto)):
             if stop is not None and stop.is_set():
                 break
-            if not run.is_terminal:
+            if not run.is_terminal:  # nor SENT, which cannot be cancelled
                 count += 1
                 if not dry_run:
                     cancelling.cancel_run(run.ref, services, self._clock)

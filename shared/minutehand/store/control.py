@@ -21,7 +21,7 @@ from minutehand.flow.ports import Record
 from minutehand.model.entry import Entry
 from minutehand.model.options import LedgerLevel
 from minutehand.model.schedule import ClosedBy, Head, Revision
-from minutehand.model.schema import UNCLAIMED
+from minutehand.model.schema import LEVELS
 from minutehand.settings import Settings
 from minutehand.store.models import EntryItem, HeadItem, RecordItem, RevisionItem, bound
 from minutehand.store.records import record_row
@@ -179,7 +179,7 @@ class Control:
             anchor=revision.anchor,
             active_until=revision.active_until,
             closed_by=None if revision.closed_by is None else str(revision.closed_by),
-            v=None if definition.options.ledger is LedgerLevel.FULL else UNCLAIMED,
+            v=None if definition.options.ledger is LedgerLevel.FULL else LEVELS,
         )
 
     def _entry_item(self, entry: Entry) -> EntryItem:

@@ -15,7 +15,7 @@ from minutehand.model.names import RunRef, fire_ref, one_off_ref
 from minutehand.model.options import LedgerLevel
 from minutehand.model.payload import json_text, size
 from minutehand.model.policies import Backoff, Delivery, Overrides, Retry, Start
-from minutehand.model.schema import PLAIN, SCHEMA, UNCLAIMED
+from minutehand.model.schema import LEVELS, PLAIN, SCHEMA
 
 NAMES = st.text("abcXYZ019._:@/-", min_size=1, max_size=40)
 TIMES = st.integers(1, 10**14)
@@ -64,7 +64,7 @@ MESSAGES = st.builds(
 def test_a_message_is_read_as_it_was_sent(message: Message) -> None:
     body = message.encode()
     assert decode(body) == message
-    assert json.loads(body)["v"] == (UNCLAIMED if message.unclaimed else PLAIN)
+    assert json.loads(body)["v"] == (PLAIN if message.ledger is LedgerLevel.FULL else LEVELS)
     body.encode("utf-8")
 
 

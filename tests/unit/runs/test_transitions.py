@@ -127,7 +127,7 @@ def _check(row: Row) -> None:
     """What holds of every row."""
     state = RunState(row["state"])
     assert ("lease_until" in row) == ("lease_token" in row) == (state is RunState.RUNNING)
-    assert ("ttl" in row) == (state in TERMINAL) == ("ended_at" in row)
+    assert ("ttl" in row) == (state in TERMINAL) == ("ended_at" in row or state is RunState.SENT)
     assert row["fence"] >= row["attempt"] >= 0
     assert ("started_at" in row) == (row["fence"] > 0) or state in (RunState.DEAD, RunState.SHADOWED)
     if "unstarted" in row:
