@@ -17,6 +17,7 @@ from minutehand.model.schedule import ClosedBy, Revision, ScheduleState
 from minutehand.schedule import fires, timetable
 from minutehand.testing import Memory
 
+_UNSETTLED = (RunState.SUPERSEDED, RunState.SENT)  # a row that alone does not say what became of its fire
 STOPPED = (ClosedBy.PAUSED, ClosedBy.DELETED)
 
 
@@ -29,6 +30,7 @@ class Start:
     at: int  # UTC ms
     process: str  # whose
     payload: object = None  # what the job was given
+    decided: int | None = None  # without a lease: UTC ms at which its worker had read that the schedule goes on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +86,7 @@ def _lost(seen: Observed, memory: Memory, runs: dict[str, Run], upto: int) -> It
             for fire in fires_of(revision, upto):
                 ref = str(fire_ref(head.owner, fire))
                 run = runs.get(ref)
-                if ref in started or (run is not None and run.is_terminal and run.state is not RunState.SUPERSEDED):
+                if ref in started or (run is not None and run.is_terminal and run.state not in _UNSETTLED):
                     continue
                 if (stopped and run is None) or any(gap.due <= fire <= (gap.skipped_until or 0) for gap in gaps):
                     continue
@@ -151,7 +153,7 @@ def _after_stop(seen: Observed, runs: dict[str, Run]) -> Iterator[str]:
     """4. Of a schedule first attempts only: what was under way may be repeated or retried. Of a cancelled run, all."""
     for stop in seen.stops:
         for start in seen.starts:
-            of_run = stop.revision is None and start.run_id == stop.what
+            of_run = stop.revision is None and start.run_id == stop.what and start.decided is None
             run = runs.get(start.run_id)
             of_schedule = (
                 stop.revision is not None
@@ -160,7 +162,7 @@ def _after_stop(seen: Observed, runs: dict[str, Run]) -> Iterator[str]:
                 and run.revision <= stop.revision
                 and start.attempt == 1
             )
-            if (of_run or of_schedule) and start.at > stop.at:
+            if (of_run or of_schedule) and (start.decided or start.at) > stop.at:
                 yield f"after stop: {start.run_id} started {start.at - stop.at} ms after {stop.what} was stopped"
 
 

@@ -14,6 +14,8 @@ from itertools import combinations
 from minutehand import Context, Scheduler
 from minutehand.errors import MinutehandError
 from minutehand.model.moment import MINUTE, SECOND
+from minutehand.model.names import parse_run_id
+from minutehand.model.run import RunState
 from minutehand.testing import Crash, Detail, Hook
 from minutehand.testing.process import bury_all
 
@@ -86,6 +88,9 @@ class Scene:
             Start(run_id=began.run_id, attempt=began.attempt, at=began.at, process="worker", payload=began.payload)
         )
         self.at_hand.append(ctx.run_id)
+        row = self.world.memory.row(parse_run_id(ctx.run_id))
+        if row is not None and row["state"] == RunState.SENT:
+            self.seen.excused.add(ctx.run_id)  # without a lease: a second delivery may repeat it
         self.during(ctx)
 
     def owner(self) -> Scheduler:

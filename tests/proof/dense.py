@@ -17,6 +17,7 @@ class Dense(History):
     together = 0.9
 
     def _job(self, ctx: Context, payload: object) -> None:
+        self._begins(ctx)
         if self.dice.random() < 0.1:
             self.stage.yield_until(self.stage.now + self.dice.choice([0, 500, 5_000, 40_000]))
         if self.dice.random() < 0.02 and ctx.attempt < 10:

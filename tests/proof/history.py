@@ -41,7 +41,7 @@ class History:
     between: tuple[int, ...] = (0, 1, 10, 60)  # seconds between two acts of owners
     at_hand = 3  # messages that a worker takes at once
     crew = 6  # workers at a time
-    levels: tuple[str, ...] = ("full", "lean")  # of the ledger, that schedules are created with
+    levels: tuple[str, ...] = ("full", "lean", "failures")  # of the ledger, that schedules are created with
     limits = Limits()  # past which tickers hold the queue back
     stripes = 1  # SQS queues that it consists of
     together = 0.5  # chance that a worker leases and settles its batch together
@@ -166,7 +166,12 @@ class History:
         self.beats[id(process)] = (process, worker, self.stage.now)
         Hand(worker=worker, together=self.dice.random() < self.together).work(most=self.at_hand)
 
+    def _begins(self, ctx: Context) -> None:
+        """Every job says so first: some starts have no lease."""
+        self.seen.begun(ctx.run_id)
+
     def _job(self, ctx: Context, payload: object) -> None:
+        self._begins(ctx)
         for _ in range(self.dice.choice([0, 0, 1, 3])):
             self.stage.yield_until(self.stage.now + self.dice.choice([0, 500, 5_000, 40_000]))
         if self.dice.random() < 0.05 and ctx.attempt < 10:

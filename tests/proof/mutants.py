@@ -36,7 +36,7 @@ CONTRACT = (
     "tests/contract/test_stripes.py",
 )  # what the drivers make of AWS's answers
 INCIDENTS = ("tests/unit/incidents", "tests/unit/dead/test_lost_and_expired.py")
-LEVELS = ("tests/unit/flow/test_lean.py", "tests/proof/test_crash_points.py")
+LEVELS = ("tests/unit/flow/test_lean.py", "tests/unit/flow/test_failures_only.py", "tests/proof/test_crash_points.py")
 PATIENCE = 600  # seconds for one mutant
 
 
@@ -155,8 +155,8 @@ MUTANTS = (
     Mutant(
         "take over what runs",
         "runs/transitions.py",
-        'never_leased() if queued else Compare("unstarted", "=", True)),\n        changes={',
-        'Compare("fence", ">=", 0)),\n        changes={',
+        "guard=every(older_revision(revision), waiting),",
+        'guard=every(older_revision(revision), Compare("fence", ">=", 0)),',
         killers=DECISIONS,
     ),
     Mutant(
@@ -168,7 +168,7 @@ MUTANTS = (
     Mutant(
         "send nothing again",
         "runs/decisions.py",
-        "return OnExisting.SEND if run.state is RunState.QUEUED else OnExisting.LEAVE",
+        "return OnExisting.SEND if run.state in (RunState.QUEUED, RunState.SENT) else OnExisting.LEAVE",
         "return OnExisting.LEAVE",
     ),
     Mutant("cancel only in word", "runs/transitions.py", 'changes={"cancel_requested": True},', "changes={},"),
@@ -470,6 +470,34 @@ MUTANTS = (
         "return [replace(each, receipt=held(each.receipt, stripe)) for each in found] if stripe else found",
         "return found",
         CONTRACT,
+    ),
+    Mutant(
+        "a failure without a lease is not recorded",
+        "flow/untracked.py",
+        "    if isinstance(ended, Returned):\n",
+        "    if isinstance(ended, Returned) or assignment.run.attempt == 1:\n",
+        LEVELS,
+    ),
+    Mutant(
+        "what starts without a lease is not sent again",
+        "runs/decisions.py",
+        "return OnExisting.SEND if run.state in (RunState.QUEUED, RunState.SENT) else",
+        "return OnExisting.SEND if run.state is RunState.QUEUED else",
+        LEVELS,
+    ),
+    Mutant(
+        "a second delivery starts without a lease",
+        "runs/levels.py",
+        "revision is None or receives > 1 or",
+        "revision is None or",
+        LEVELS,
+    ),
+    Mutant(
+        "a revision is believed for good",
+        "flow/untracked.py",
+        "    if desk.clock() - task.revisions.read_at <= FRESH:\n",
+        "    if True:\n",
+        LEVELS,
     ),
     # What the drivers make of a batch's answer.
     Mutant(

@@ -67,6 +67,15 @@ class Rich(History):
 
     # What jobs do.
 
+    def _begins(self, ctx: Context) -> None:
+        start = self.seen.begun(ctx.run_id)
+        if start is not None:
+            process, now = self.stage.process_of_thread(), self.stage.now
+            assert process is not None
+            begun = Start(run_id=ctx.run_id, attempt=1, at=now, process=process.name, decided=start.read_at)
+            self.observed.starts.append(begun)
+            self.observed.excused.add(ctx.run_id)  # a second delivery may repeat it
+
     def _steps_of(self, ctx: Context, payload: object) -> None:
         self._take_time()
         self.results[ctx.run_id].add(ctx.step("charge", self._effect))
@@ -80,6 +89,7 @@ class Rich(History):
         return self.effects
 
     def _sliced(self, ctx: Context, payload: object) -> None:
+        self._begins(ctx)
         done = 0 if ctx.resume is None else int(ctx.resume)
         self._take_time()
         if done < SLICES:
@@ -87,6 +97,7 @@ class Rich(History):
             raise Continue
 
     def _frail(self, ctx: Context, payload: object) -> None:
+        self._begins(ctx)
         self._take_time()
         if self.dice.random() < 0.6:
             raise ValueError("as so often")
@@ -206,6 +217,8 @@ class Rich(History):
         self.seen.look(process, detail)
         if len(self.seen.leases) > known:
             for lease in list(self.seen.leases.values())[known:]:
+                if self.seen.leased_afterwards(lease):
+                    continue
                 start = Start(run_id=str(lease.ref), attempt=lease.attempt, at=lease.at, process=lease.by)
                 self.observed.starts.append(start)
 
@@ -231,6 +244,7 @@ class Rich(History):
             and lease.attempt == 1
             and lease.fence == 1
             and lease.at > at
+            and not self.seen.leased_afterwards(lease)
             and self.calls_of.get(str(lease.ref), (0, asked if lease.ref.is_fire else self.stage.calls))[1] <= asked
         ]
 

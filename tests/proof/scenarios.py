@@ -33,6 +33,17 @@ def lean(expression: str = "rate(20 seconds)", payload: object = None) -> Step:
     return create(expression, payload=payload, ledger="lean")
 
 
+def untracked(expression: str = "rate(20 seconds)") -> Step:
+    return create(expression, ledger="failures")
+
+
+def what_fails_is_recorded(scene: Scene) -> list[str]:
+    """A job that fails every time is DEAD in the end, whoever died on the way."""
+    runs = {str(run.ref): run for run in scene.world.memory.runs()}
+    began = {start.run_id for start in scene.seen.starts if start.at < scene.world.clock() - 120_000}
+    return [f"{run_id} failed and is {runs[run_id].state}" for run_id in began if runs[run_id].state != "DEAD"]
+
+
 def wait(seconds: float) -> Step:
     return lambda scene: scene.world.wait(seconds)
 
@@ -290,6 +301,22 @@ SCENARIOS = (
     Scenario(
         "lean and failing",
         [create("rate(45 seconds)", "bad", ledger="lean"), wait(50), work, wait(40), work, undertake],
+    ),
+    Scenario(
+        "failures, tick", [untracked("rate(25 seconds)"), wait(60), tick, work, wait(75), work, second_tick, work]
+    ),
+    Scenario(
+        "failures that fails",
+        [create("rate(45 seconds)", "bad", ledger="failures"), wait(45), work, wait(40), work, undertake],
+        what_fails_is_recorded,
+    ),
+    Scenario(
+        "failures, an update during a tick",
+        [untracked(), wait(60), _in_the_middle("send", update("rate(30 seconds)")), tick, wait(10), work],
+    ),
+    Scenario(
+        "failures, a pause with sent messages",
+        [untracked(), wait(35), tick, pause, wait(30), work, resume, wait(30), work],
     ),
     Scenario("last fire", [create(f"at({at(40).isoformat()[:19]})"), wait(10), tick, wait(31), work, tick]),
 )

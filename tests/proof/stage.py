@@ -282,6 +282,11 @@ class Stage:
         self.processes.append(made)
         return made
 
+    def process_of_thread(self) -> Process | None:
+        """Whose thread it is that asks."""
+        thread: Any = getattr(_current, "thread", None)
+        return None if thread is None else thread.process
+
     def yield_until(self, wakes: int) -> None:
         """Hand the baton back; go on when the time has come and the dice say so."""
         thread: Any = getattr(_current, "thread", None)
