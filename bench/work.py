@@ -20,6 +20,7 @@ from typing import Any
 from minutehand import Registry
 from minutehand.model.message import Message
 from minutehand.model.names import fire_ref, one_off_ref, schedule_owner, shard_of
+from minutehand.model.options import LedgerLevel
 from minutehand.model.policies import Start
 from minutehand.model.run import Run, RunState
 from minutehand.processes import WorkerProcess
@@ -40,12 +41,15 @@ class Work:
     job: str = "bench.nothing"
     one_off: bool = False
     payload: int = 100  # bytes
+    ledger: LedgerLevel = LedgerLevel.FULL
     concurrency: int = 10
     deletions: int = 1  # of each message
 
 
 CASES = (
     Work("no-op, batch of 10"),
+    Work("no-op, batch of 10, lean ledger", ledger=LedgerLevel.LEAN),
+    Work("no-op, batch of 10, failures only", ledger=LedgerLevel.FAILURES),
     Work("no-op, batch of 10, one-off", one_off=True),
     Work("no-op, batch of 10, 10 KB payload", payload=10_000),
     Work("no-op, three batches at once", concurrency=30),
@@ -63,6 +67,7 @@ def message(case: Work, number: int) -> Message:
         not_before=DUE,
         payload=payload_of(case.payload),
         start=Start.PROMPT,
+        ledger=case.ledger,
     )
 
 
@@ -94,7 +99,7 @@ def leased(case: Work) -> Item:
 
 def measure(case: Work, runs: int) -> dict[str, float]:
     """One worker process from its first message to the deletion of the last; figures a run."""
-    sample = Case(case.name, "0 * * * *", payload=case.payload)
+    sample = Case(case.name, "0 * * * *", payload=case.payload, ledger=str(case.ledger))
     numbers = range(0 if case.one_off else runs)
     revisions = {_owner(n): revision(_owner(n), shard_of(_owner(n), SHARDS), sample) for n in numbers}
     bodies = [message(case, number).encode() for number in range(runs)]
