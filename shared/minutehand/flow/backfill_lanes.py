@@ -25,7 +25,9 @@ from minutehand.flow.current import read_revision
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.publish import fire_message, publish
+from minutehand.flow.waiting import waiting_run
 from minutehand.model.moment import MINUTE
+from minutehand.model.options import LedgerLevel
 from minutehand.model.run import TERMINAL, Run, RunState
 from minutehand.model.schedule import Revision
 from minutehand.runs.backfill import (
@@ -44,6 +46,7 @@ from minutehand.runs.backfill import (
     standing,
     tag_of,
 )
+from minutehand.runs.levels import STALL
 from minutehand.runs.stretches import stretch_of, walk
 from minutehand.runs.transitions import revive
 from minutehand.schedule import Timetable, timetable
@@ -176,6 +179,8 @@ def _claimed(under_way: Going, lane: Lane) -> bool:
     backfill, services = under_way.backfill, under_way.services
     defined_by = stretch_of(backfill, lane.fire).revision
     revision = under_way.revision(defined_by)
+    if _comes_by_itself(under_way, revision, lane):
+        return False
     run = claim_of(
         backfill,
         lane,
@@ -194,6 +199,15 @@ def _claimed(under_way: Going, lane: Lane) -> bool:
         return there is not None and there.backfill == run.backfill and not there.is_terminal
     _send(run, revision, under_way)
     return True
+
+
+def _comes_by_itself(under_way: Going, revision: Revision, lane: Lane) -> bool:
+    """Whether the fire that a lane is at is a live lean one on its way, which has no row yet: a stop of the backfill must not take it."""
+    now, levels = under_way.clock(), {revision.definition.options.ledger}
+    levels.add(under_way.revision(under_way.current).definition.options.ledger)
+    if LedgerLevel.LEAN not in levels or lane.fire < now - STALL:
+        return False
+    return waiting_run(fire_of(under_way.backfill, lane), under_way.services, now) is not None
 
 
 def _is_waiting(there: Run | None, run: Run) -> bool:

@@ -412,3 +412,14 @@ def test_what_needs_a_row_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="ledger"):
         world.scheduler.update_schedule("s", ledger="lean")
     assert timedelta(0) == world.now() - at(0)
+
+
+def test_a_backfill_leaves_what_is_on_its_way_alone() -> None:
+    """It would claim it, and take it back when it is cancelled."""
+    world = lean("rate(20 seconds)")
+    world.wait(45)
+    backfill = world.scheduler.backfill("s", at(0), at(45), dry_run=False)
+    assert world.states() == []
+    world.scheduler.cancel_backfill("s", str(backfill.id))
+    world.live(60)
+    assert sorted(world.began()) == [20, 40, 60, 80, 100]
