@@ -171,6 +171,8 @@ def made_transitions() -> Iterator[transitions.Transition]:
         "first": False,
         "state": "LOST",
         "queued": True,
+        "seen": minutehand.RunState.QUEUED,
+        "sent_until": None,
         "to": minutehand.RunState.CANCELLED,
         "result": "1",
         "result_ref": "k",
