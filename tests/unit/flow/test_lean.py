@@ -11,7 +11,7 @@ from minutehand import RunState
 from minutehand.errors import InvalidInput, NotFound
 from minutehand.model.message import decode
 from minutehand.model.options import LedgerLevel
-from minutehand.runs.levels import LATE
+from minutehand.runs.levels import LATE, STALL
 from minutehand.testing import Crash
 
 from tests.unit.flow.world import NOON, OWNER, Faults, World, at, crash
@@ -346,15 +346,16 @@ def test_shadow_starts_nothing() -> None:
 # Backfills.
 
 
-@pytest.mark.parametrize("late", [5, LATE // 1000 + 60])
-def test_what_a_backfill_has_claimed_is_left_to_it(late: int) -> None:
+@pytest.mark.parametrize(("late", "given"), [(5, ["live"]), (STALL // 1000 + 100, ["filled"])])
+def test_what_a_backfill_has_claimed_is_left_to_it(late: int, given: list[str]) -> None:
+    """It claims no fire that may be on its way; after an hour in a queue it does, and what it claimed has its payload and no deadline."""
     world = lean(payload="live", deadline=90.0)
     world.wait(60)
     world.tick()
     world.wait(late)
     world.scheduler.backfill("s", at(0), at(61), payload="filled", dry_run=False)
     world.live(300)
-    assert [start.payload for start in world.started if "060000" in start.run_id] == ["filled"]
+    assert [start.payload for start in world.started if "060000" in start.run_id] == given
     assert world.run(60).state is S
 
 
