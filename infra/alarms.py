@@ -1,4 +1,4 @@
-"""Five alarms, and two for each declared queue, the second for each of its stripes.
+"""Six alarms, and two for each declared queue, the second for each of its stripes.
 
 Each says that fires come late, end dead, or do not come at all.
 """
@@ -67,6 +67,13 @@ class Alarms(Construct):
                 self._metric("BehindBy", "ticker", "Maximum", _MINUTE),
                 _OVER,
                 threshold=BEHIND,
+            ),
+            self._alarm(
+                "HeldBack",
+                "held-back",
+                "A queue is held back: its workers do not get on, and its fires wait in the agenda. `minutehand doctor` names it.",
+                self._metric("QueuesHeld", "ticker", "Maximum", _FIVE_MINUTES),
+                _OVER,
             ),
             self._alarm(
                 "DeadRuns",

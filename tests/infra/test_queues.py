@@ -154,7 +154,7 @@ def test_a_throttled_worker_and_a_queue_that_is_never_empty_are_alarms(template:
     found = [a["Properties"] for a in template.find_resources("AWS::CloudWatch::Alarm").values()]
     alarms = {a["AlarmName"].removeprefix("minutehand-"): a for a in found}
     assert alarms.keys() == {
-        *("no-tick", "behind", "dead-runs", "dead-letter-queue", "worker-throttled"),
+        *("no-tick", "behind", "held-back", "dead-runs", "dead-letter-queue", "worker-throttled"),
         *("worker-reports-throttled", "worker-mail-throttled"),
         *("work-reports-waiting", "work-mail-waiting", "work-gpu-waiting"),
     }

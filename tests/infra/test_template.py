@@ -315,6 +315,13 @@ def test_two_minutes_behind_is_an_alarm(template: Template) -> None:
     assert (behind["ComparisonOperator"], behind["Threshold"]) == ("GreaterThanThreshold", 120_000)
 
 
+def test_a_queue_that_is_held_back_is_an_alarm(template: Template) -> None:
+    held = alarm(template, "held-back")
+    assert (held["MetricName"], held["Statistic"]) == ("QueuesHeld", "Maximum")
+    assert held["Dimensions"] == [{"Name": "service", "Value": "minutehand-ticker"}]
+    assert (held["ComparisonOperator"], held["Threshold"]) == ("GreaterThanThreshold", 0)
+
+
 def test_a_dead_run_is_an_alarm(template: Template) -> None:
     dead = alarm(template, "dead-runs")
     assert (dead["Namespace"], dead["MetricName"], dead["Statistic"]) == ("Minutehand", "Dead", "Sum")
@@ -335,8 +342,8 @@ def test_a_throttled_worker_is_an_alarm(template: Template) -> None:
     assert throttled["Dimensions"][0]["Value"]["Ref"].startswith("JobsWorkerFunction")
 
 
-def test_all_five_alarms_tell_the_topic_when_they_begin_and_when_they_end(template: Template) -> None:
-    template.resource_count_is("AWS::CloudWatch::Alarm", 5)
+def test_all_six_alarms_tell_the_topic_when_they_begin_and_when_they_end(template: Template) -> None:
+    template.resource_count_is("AWS::CloudWatch::Alarm", 6)
     (topic,) = resources(template, "AWS::SNS::Topic")
     template.all_resources_properties(
         "AWS::CloudWatch::Alarm", {"AlarmActions": [{"Ref": topic}], "OKActions": [{"Ref": topic}]}
