@@ -7,6 +7,7 @@ cold start. Where anything else has a say (a profile, a proxy, an own bundle of 
 
 from __future__ import annotations
 
+import os
 import re
 import select
 import ssl
@@ -37,7 +38,11 @@ def direct_to(service: str, settings: Settings) -> Direct | None:
 
 
 def _is_plain(url: str) -> bool:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        _ = parts.port, (parts.hostname or "").encode("idna")
+    except ValueError:  # a port that is none, a host that is none
+        return False
     return parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc and not parts.query
 
 
@@ -50,6 +55,7 @@ class Direct:
         self._host, self._port, self._secure = parts.hostname, parts.port, parts.scheme == "https"
         self._path = quote(parts.path, safe="/~")
         self._kept: deque[HTTPConnection] = deque()
+        self._process = os.getpid()
         weakref.finalize(self, _close, self._kept)
         self._context: ssl.SSLContext | None = None
         self._lock = Lock()
@@ -80,6 +86,10 @@ class Direct:
         return answer
 
     def _connection(self) -> HTTPConnection:
+        if (
+            self._process != os.getpid()
+        ):  # a fork's copy: its parent goes on with them, and would get what is answered here
+            self._kept, self._process = deque(), os.getpid()
         while True:
             try:
                 kept = self._kept.pop()

@@ -12,7 +12,15 @@ from typing import Any
 import botocore.session
 from botocore.awsrequest import AWSPreparedRequest, HeadersDict
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError, NoRegionError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    NoRegionError,
+    ProxyConnectionError,
+)
 from botocore.httpsession import URLLib3Session
 from botocore.utils import get_environ_proxies
 
@@ -114,10 +122,10 @@ class Hooked:
             given = self._events.emit_until_response(event, request=request)[1]
             response = self._http.send(request) if given is None else given
             return Answer(response.status_code, response.headers, response.content)
-        except HTTPClientError as problem:
-            raise Unanswered(str(problem)) from problem
-        except BotoCoreError as problem:
+        except (EndpointConnectionError, ConnectTimeoutError, ProxyConnectionError) as problem:
             raise Unreachable(str(problem)) from problem
+        except BotoCoreError as problem:  # of TLS as well: it may have broken down over the answer
+            raise Unanswered(str(problem)) from problem
 
     def answered(self, name: str, answer: Answer, parsed: dict[str, Any]) -> None:
         event = f"after-call.{self._service}.{name}"

@@ -104,21 +104,24 @@ class Transport:
         if name == "TransactWriteItems":  # so that a repeated request is recognised
             arguments = {"ClientRequestToken": uuid.uuid4().hex, **arguments}
         body = _encode(self._link.asked(name, arguments)).encode()
-        answer = self._send(name, body)
-        parsed: dict[str, Any] = _decode(answer.content.decode()) if answer.content else {}
+        answer, parsed = self._send(name, body)
         self._link.answered(name, answer, parsed)
         return parsed
 
-    def _send(self, name: str, body: bytes) -> Answer:
-        """Send until it is answered for good."""
+    def _send(self, name: str, body: bytes) -> tuple[Answer, dict[str, Any]]:
+        """Send until it is answered for good. Unreachable is only what no attempt has sent."""
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 answer = self._once(name, body)
                 if answer.status_code < 300:
-                    return answer
+                    return answer, _parsed(answer)
                 raise Refused(_error(answer))
-            except Unanswered as problem:
-                if attempt == _ATTEMPTS or isinstance(problem, Unreachable):
+            except Unreachable as problem:
+                if attempt == 1:
+                    raise
+                raise Unanswered(f"it was sent before, but now: {problem}") from problem
+            except Unanswered:
+                if attempt == _ATTEMPTS:
                     raise
             except Refused as problem:
                 if attempt == _ATTEMPTS or not _is_transient(problem.response):
@@ -130,7 +133,7 @@ class Transport:
         headers = self._signer.headers(self._target + name, body, self._link.credentials(), datetime.now(UTC))
         answer = self._link.send(name, headers, body)
         checksum = answer.headers.get("x-amz-crc32")
-        if checksum is not None and int(checksum) != crc32(answer.content):
+        if checksum is not None and checksum != str(crc32(answer.content)):
             raise Unanswered("the answer does not match its checksum")
         return answer
 
@@ -139,6 +142,17 @@ class Transport:
 def _named(operation: str) -> str:
     """``batch_get_item`` is called ``BatchGetItem``."""
     return operation.title().replace("_", "")
+
+
+def _parsed(answer: Answer) -> dict[str, Any]:
+    """What an answer says. Raises Unanswered for what no such service says: something stands between, and may have passed it on."""
+    try:
+        parsed = _decode(answer.content.decode()) if answer.content else {}
+    except ValueError:
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise Unanswered(f"the answer is not JSON of a service: {answer.content[:80]!r}")
+    return parsed
 
 
 def _error(answer: Answer) -> dict[str, Any]:

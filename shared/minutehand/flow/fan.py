@@ -108,7 +108,11 @@ class Shares:
 
     def _hand_over(self, group: list[int]) -> bool:
         assert self._spread.hand_over is not None
-        taken = self._spread.hand_over(group_event(group))
+        try:
+            taken = self._spread.hand_over(group_event(group))
+        except Exception:  # whatever it is, the group comes back, and the others are handed over
+            log.exception("tick.hand_over_failed")
+            taken = False
         if not taken:
             self._left.extend(group)
         return taken

@@ -78,7 +78,8 @@ class Pressure:
             log.warning("queues.not_looked_at", extra={"error": f"{type(problem).__name__}: {problem}"})
             return ()
         _tell(book, after, loads)
-        return [queue for queue in queues if after.of(queue).now is not None]
+        # What cannot be counted now is sent, although its spell goes on: nobody would see its end.
+        return [queue for queue in queues if after.of(queue).now is not None and loads.get(queue)]
 
     def _decide(self, book: Book, loads: dict[str | None, Sequence[Load]], entries: Sequence[Entry]) -> Book:
         """The book as it should be; the same where nothing changes."""

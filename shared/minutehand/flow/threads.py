@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
@@ -15,11 +16,14 @@ class Threads:
     """As many threads as have work at the same time. They are daemons: a job that never ends keeps no process alive."""
 
     def __init__(self) -> None:
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._waiting: list[SimpleQueue[_Work]] = []  # of idle threads, the one that was busy last at the end
 
     def start(self, body: Callable[[], object], name: str) -> None:
         """Run ``body`` in a thread of that name, at once."""
+        if self._process != os.getpid():  # a fork's copy: its threads stayed with its parent
+            self._lock, self._waiting, self._process = threading.Lock(), [], os.getpid()
         with self._lock:
             inbox = self._waiting.pop() if self._waiting else None
         if inbox is not None:

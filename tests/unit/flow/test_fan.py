@@ -102,6 +102,23 @@ def test_one_group_that_nobody_takes_is_not_lost_among_others(threads: int) -> N
     assert fan.claimed() == len(fan.world.sent()) == SCHEDULES
 
 
+def test_a_handing_over_that_fails_in_any_way_costs_no_other_group() -> None:
+    fan = Fan()
+    answers = iter([RuntimeError("no such module"), True, True])
+
+    def hand_over(event: Mapping[str, Any]) -> bool:
+        fan.hand_over(event)
+        if isinstance(answer := next(answers), Exception):
+            raise answer
+        return bool(answer)
+
+    report = fan.world.tick(spread=replace(fan.spread, hand_over=hand_over))
+    assert (report.groups, report.unavailable) == (2, 0)
+    for number in (1, 2):
+        fan.group(number)
+    assert fan.claimed() == SCHEDULES
+
+
 def test_a_group_that_dies_or_never_begins_is_made_good_by_the_next_tick() -> None:
     fan = Fan()
     fan.tick()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import pytest
@@ -70,3 +71,13 @@ def test_work_that_raises_costs_its_thread_only() -> None:
     finally:
         threading.excepthook = hook
     run(threads)
+
+
+def test_a_fork_has_threads_of_its_own() -> None:
+    threads = Threads()
+    first = run(threads)
+    idle(threads, 1)
+    child = os.fork()
+    if not child:  # the idle thread is not here
+        os._exit(0 if run(threads) is not first else 1)
+    assert os.waitpid(child, 0)[1] == 0

@@ -227,6 +227,26 @@ def test_what_cannot_be_looked_at_or_noted_is_sent(world: Pressed, verb: str) ->
     assert (report.held, world.fires()) == ([], [3600])
 
 
+def test_what_cannot_be_counted_any_more_is_sent_and_stays_excused(
+    world: Pressed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was held back, and then nobody may ask for its depth: SQS answers nothing of it, for good."""
+    world.scheduler.create_schedule("s", "note", "* * * * *", catch_up="none")
+    claimed = world.owned("s")
+    world.crowd()
+    world.ticks(20)
+    assert world.owned("s") == claimed
+    services = world.process()
+    monkeypatch.setattr(services.work, "load", lambda queues: {queue: [] for queue in queues})
+    assert world.tick(services).held == []
+    due = world.owned("s")
+    assert due == [due[0] + 60 * n for n in range(len(due))], "none of them was passed over"
+    assert len(due) > 20
+    assert remembered(world.services).of(None).now is not None
+    world.wait(900)
+    assert world.tick().held == ["default"], "once it can be counted again, it is held again"
+
+
 def test_nothing_is_held_before_it_is_noted(world: Pressed) -> None:
     """A ticker dies at each of its calls: whatever was held is noted, and what the next one does excuses it."""
     held_story(world)

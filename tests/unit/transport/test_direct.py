@@ -146,6 +146,34 @@ def test_nobody_there_is_said_at_once(service: Any) -> None:
     assert waits == []
 
 
+def test_what_was_sent_once_is_never_said_not_to_have_been(service: Any) -> None:
+    """It hangs up over the first attempt, and is gone at the second."""
+    service.answers.append(None)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        nobody = taken.getsockname()[1]
+    link = Direct(service.url, "eu-west-1", KEYS)
+
+    def gone(_: float) -> None:
+        link._port = nobody
+
+    with pytest.raises(Unanswered, match="sent before") as problem:
+        Transport("dynamodb", link, wait=gone).call("update_item", {})
+    assert not isinstance(problem.value, Unreachable)
+    assert len(service.asked) == 1
+
+
+@pytest.mark.parametrize("said", [b"<html>Welcome to our network</html>", b"[]", b"\xff"])
+def test_what_no_service_says_is_no_answer(service: Any, said: bytes) -> None:
+    service.answers.append((200, {}, said))
+    assert transport(service).call("update_item", {}) == {}
+    service.answers += [(200, {"x-amz-crc32": "none"}, b"{}")] * 4
+    with pytest.raises(Unanswered, match="checksum"):
+        transport(service).call("update_item", {})
+    service.answers += [(200, {}, said)] * 4
+    with pytest.raises(Unanswered, match="not JSON"):
+        transport(service).call("update_item", {})
+
+
 def test_threads_do_not_share_a_connection(service: Any) -> None:
     over, meet = transport(service), threading.Barrier(4)
 
@@ -208,7 +236,11 @@ def test_a_file_of_profiles_is_left_to_botocore(name: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "url", ["127.0.0.1:4566", "ftp://cloud/", "http://user@cloud/", "http:///", "http://cloud/?a=b"]
+    "url",
+    [
+        *("127.0.0.1:4566", "ftp://cloud/", "http://user@cloud/", "http:///", "http://cloud/?a=b"),
+        *("http://cloud:99999/", "http://[::1/", "http://a..b/"),
+    ],
 )
 def test_an_odd_endpoint_is_left_to_botocore(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in SAID.items():
@@ -255,3 +287,22 @@ botocore.handlers.BUILTIN_HANDLERS.append(("after-call", lambda parsed, **_: par
 """
     heard = in_a_new_process(listens + CALL.format(and_then=""), AWS_ENDPOINT_URL=service.url)
     assert heard == "{'heard': True}\nTrue"
+
+
+def test_a_fork_has_connections_of_its_own(service: Any) -> None:
+    """Over its parent's, each could get the other's answers."""
+    forks = (
+        CALL.format(and_then="")
+        + """
+import os
+child = os.fork()
+print(client.call("get_item"), flush=True)
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+else:
+    os._exit(0)
+"""
+    )
+    in_a_new_process(forks, AWS_ENDPOINT_URL=service.url)
+    ports = [port for _, _, port in service.asked]
+    assert sorted(ports.count(port) for port in set(ports)) == [1, 2]
