@@ -7,7 +7,6 @@ cold start. Where anything else has a say (a profile, a proxy, an own bundle of 
 
 from __future__ import annotations
 
-import os
 import re
 import select
 import ssl
@@ -21,7 +20,7 @@ from threading import Lock
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from minutehand.settings import Keys, Settings, plain_keys
+from minutehand.settings import Keys, Settings, plain_keys, this_process
 from minutehand.transport import CONNECT_TIMEOUT, CONNECTIONS, READ_TIMEOUT, Answer, Unanswered, Unreachable
 
 _PUBLIC = re.compile(r"(us|eu|ap|sa|ca|me|af|il|mx)-[a-z]+-\d+")  # the regions of the partition `aws`
@@ -55,7 +54,7 @@ class Direct:
         self._host, self._port, self._secure = parts.hostname, parts.port, parts.scheme == "https"
         self._path = quote(parts.path, safe="/~")
         self._kept: deque[HTTPConnection] = deque()
-        self._process = os.getpid()
+        self._process = this_process()
         weakref.finalize(self, _close, self._kept)
         self._context: ssl.SSLContext | None = None
         self._lock = Lock()
@@ -86,10 +85,8 @@ class Direct:
         return answer
 
     def _connection(self) -> HTTPConnection:
-        if (
-            self._process != os.getpid()
-        ):  # a fork's copy: its parent goes on with them, and would get what is answered here
-            self._kept, self._process = deque(), os.getpid()
+        if self._process != this_process():  # a fork's copy: its parent goes on with those
+            self._kept, self._process = deque(), this_process()
         while True:
             try:
                 kept = self._kept.pop()

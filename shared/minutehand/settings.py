@@ -133,6 +133,11 @@ def variable(name: str, environ: Mapping[str, str] | None = None) -> str | None:
     return (os.environ if environ is None else environ).get(name)
 
 
+def this_process() -> int:
+    """Its number: another one in a fork."""
+    return os.getpid()
+
+
 @dataclass(frozen=True)
 class Keys:
     """Credentials as the environment has them, and whom to show them to."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
@@ -16,20 +15,26 @@ class Threads:
     """As many threads as have work at the same time. They are daemons: a job that never ends keeps no process alive."""
 
     def __init__(self) -> None:
-        self._process = os.getpid()
         self._lock = threading.Lock()
-        self._waiting: list[SimpleQueue[_Work]] = []  # of idle threads, the one that was busy last at the end
+        self._waiting: list[
+            tuple[SimpleQueue[_Work], threading.Thread]
+        ] = []  # of idle threads, the one that was busy last at the end
 
     def start(self, body: Callable[[], object], name: str) -> None:
         """Run ``body`` in a thread of that name, at once."""
-        if self._process != os.getpid():  # a fork's copy: its threads stayed with its parent
-            self._lock, self._waiting, self._process = threading.Lock(), [], os.getpid()
-        with self._lock:
-            inbox = self._waiting.pop() if self._waiting else None
+        inbox = self._idle()
         if inbox is not None:
             inbox.put((body, name))
         else:
             threading.Thread(target=self._serve, args=(body, name), daemon=True).start()
+
+    def _idle(self) -> SimpleQueue[_Work] | None:
+        with self._lock:
+            while self._waiting:
+                inbox, thread = self._waiting.pop()
+                if thread.is_alive():  # it is not in a fork's copy: threads stay with their parent
+                    return inbox
+        return None
 
     def _serve(self, body: Callable[[], object] | None, name: str) -> None:
         inbox: SimpleQueue[_Work] = SimpleQueue()
@@ -42,7 +47,7 @@ class Threads:
             ):  # the job has forked: this is the copy, and alone in it
                 return
             with self._lock:
-                self._waiting.append(inbox)
+                self._waiting.append((inbox, threading.current_thread()))
             body, name = self._next(inbox)
 
     def _next(self, inbox: SimpleQueue[_Work]) -> tuple[Callable[[], object] | None, str]:
@@ -50,7 +55,8 @@ class Threads:
             return inbox.get(timeout=IDLE)
         except Empty:
             with self._lock:
-                if inbox in self._waiting:
-                    self._waiting.remove(inbox)
+                mine = (inbox, threading.current_thread())
+                if mine in self._waiting:
+                    self._waiting.remove(mine)
                     return None, ""
             return inbox.get()  # it was handed work just now
