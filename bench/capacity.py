@@ -4,8 +4,7 @@ python -m bench capacity [--quick] [--seed 1] [--markdown]
 
 Which fires are claimed when, with which delay, in which batches is computed by the code that ships; how DynamoDB, SQS and Lambda behave is
 taken from a table of assumptions, each with its source (``bench/modelled/assumptions.py``). It is a model: it shows what must be
-set and which quota binds, not what a bill or a dashboard will say. Parallel tickers, several queues, pacing and provisioned pollers are
-settings of the model that are not built yet.
+set and which quota binds, not what a bill or a dashboard will say.
 """
 
 from __future__ import annotations

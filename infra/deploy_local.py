@@ -21,10 +21,12 @@ from typing import Any
 import boto3
 from minutehand import Run, RunState, Scheduler, ScheduleState, Settings
 from minutehand.errors import Misconfigured, NotFound
+from minutehand.flow.fan import ALONE
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.process import inherited
+from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.names import parse_run_id, stripe_of
-from minutehand.services import connect
+from minutehand.services import connect, system_clock
 
 from .app import STACK
 from .node import wheel_node
@@ -39,6 +41,7 @@ BEYOND = timedelta(
 SETTLED = timedelta(seconds=5)  # after its time, by which a run has to have ended
 RUNS = 3  # that have to have succeeded
 ASSEMBLY = "cdk.out"
+_CROWD = ALONE * 2  # entries that make one invocation hand shards over
 _LOOK = 0.5  # seconds between looks at the ledger, which has no events
 _SCHEDULE = "every-10-seconds"
 _LATER = "later"
@@ -132,6 +135,10 @@ def prove(deployment: Deployment, *, patience: float = PATIENCE) -> Iterator[str
     _wait_for("the end of a pause", patience, lambda: scheduler.get_schedule(_FAILING).state is ScheduleState.ACTIVE)
     yield "ticker: told a job that a schedule fails, and ended its pause"
 
+    _crowd(deployment)
+    _wait_for("the ticker's groups", patience, lambda: bool(_handed_over(deployment)))
+    yield f"ticker: handed {_handed_over(deployment)} groups of shards over to itself"
+
     yield f"auditor: {_audit(deployment)}"
     if stuck := [f"{run.id} is {run.state}" for run in deployment.runs() if run.state is not RunState.SUCCEEDED]:
         raise TimeoutError(f"not every run that was due has succeeded: {stuck}")
@@ -203,6 +210,24 @@ def _told(deployment: Deployment) -> bool:
     except NotFound:
         return False
     return bool(runs) and all(run.state is RunState.SUCCEEDED for run in runs)
+
+
+def _crowd(deployment: Deployment) -> None:
+    """More entries than one invocation takes, of schedules that there are not: the ticker removes such."""
+    agenda, now = connect(deployment.settings).agenda, system_clock()
+    for shard in range(agenda.shards()):
+        ids = (f"{deployment.scheduler.tenant}/nobody-{number}#1" for number in range(_CROWD // agenda.shards()))
+        agenda.put([Entry(shard=shard, due=now, kind=EntryKind.CHAIN, id=of) for of in ids])
+    deployment.client("lambda").invoke(FunctionName=f"{deployment.settings.prefix}-ticker", Payload=b"{}")
+
+
+def _handed_over(deployment: Deployment) -> int:
+    """Groups that the ticker handed over, by its metric; none may have been refused."""
+    if _logged(deployment, "ticker", "invoke.failed"):
+        raise TimeoutError("the ticker could not hand shards over to itself")
+    group = f"/aws/lambda/{deployment.settings.prefix}-ticker"
+    answer = deployment.client("logs").filter_log_events(logGroupName=group, filterPattern='"TickGroups"')
+    return sum(int(json.loads(event["message"])["TickGroups"][0]) for event in answer["events"])
 
 
 def _audit(deployment: Deployment) -> str:

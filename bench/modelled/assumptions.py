@@ -73,6 +73,12 @@ COLD_START = Assumption(
     "ms",
     "468 ms of CPU measured (docs/explanation/performance.md), at 0.29 of a core: 512 of 1,769 MB",
 )
+PACED = Assumption(
+    "the claims' share of what the table of runs takes, while it refuses some",
+    0.75,
+    "of its capacity",
+    "flow/abreast.py: halved at every refusal, then raised again, so between half of it and all",
+)
 TICK_JITTER = Assumption("ticks start anywhere in their minute, evenly", 59, "s", _FACTS)
 DATABASE_CALL = Assumption(
     "DynamoDB, a batched call, on average", 8, "ms", "an assumption: AWS promises single-digit milliseconds"

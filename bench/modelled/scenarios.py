@@ -151,29 +151,27 @@ def dollars(visible: Visible, worked: Worked, setting: Setting) -> dict[str, flo
 
 INSTALLED = Setting()
 TICKERS = Setting(
-    name="16 tickers, 64 shards, 40,000 writes/s",
+    name="64 shards in up to 4 groups, 40,000 writes/s",
     shards=64,
-    invocations=16,
-    requests=8,
+    invocations=4,
     warm_writes=40_000,
-    pace=16_000,
 )
 PROVISIONED = replace(
     TICKERS, name="the same, 2 queues of 100 pollers", queues=2, pollers=100, functions=3_000, warm_functions=1_000
 )
 WRITES = replace(
     PROVISIONED,
-    name="64 tickers, 128 shards, 120,000 writes/s, 4 queues of 100 pollers",
+    name="128 shards in up to 8 groups, 120,000 writes/s, 4 queues of 100 pollers",
     shards=128,
-    invocations=64,
+    invocations=8,
     queues=4,
     warm_writes=120_000,
     quota_writes=120_000,
-    pace=60_000,
 )
 INSTANT = replace(
     WRITES,
-    name="64 tickers, 128 shards, 1,200,000 writes/s, 20 queues of 200 pollers, 6,000 functions kept warm",
+    name="128 shards in up to 16 groups, 1,200,000 writes/s, 20 queues of 200 pollers, 6,000 functions kept warm",
+    invocations=16,
     queues=20,
     pollers=200,
     functions=6_000,
@@ -186,7 +184,7 @@ INSTANT = replace(
 def around(setting: Setting) -> list[Setting]:
     """A setting with less of one thing at a time: what binds, and how much of it is enough."""
     return [
-        *(replace(setting, name=f"{number} tickers", invocations=number) for number in (4, 8, 12)),
+        *(replace(setting, name=f"{number} groups", invocations=number) for number in (1, 2, 8, 16)),
         *(replace(setting, name=f"2 queues of {number} pollers", pollers=number) for number in (25, 50, 60)),
         *(
             replace(setting, name=f"{writes:,} writes/s", warm_writes=writes, quota_writes=writes)

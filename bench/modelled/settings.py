@@ -1,8 +1,10 @@
-"""What whoever installs Minutehand can choose, and what the model lets them choose although it is not built yet."""
+"""What whoever installs Minutehand can choose, and what they ask AWS for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from minutehand.settings import DEFAULT_REQUESTS, DEFAULT_SHARDS, DEFAULT_TICKER_GROUPS, DEFAULT_TICKER_THREADS
 
 from bench.modelled.assumptions import ACCOUNT, JOB, NEW_TABLE_WRITES, TABLE_QUOTA
 
@@ -12,12 +14,10 @@ class Setting:
     """The defaults are those of a fresh installation in a fresh account."""
 
     name: str = "as installed"
-    shards: int = 16
-    invocations: int = 1  # of the ticker side by side; more than 1 is modelled, not built
-    requests: int = 1  # that a ticker has under way at once; more than 1 is modelled, not built
-    pace: float | None = (
-        None  # claims a second, all invocations together; None: what the table takes. Modelled, not built
-    )
+    shards: int = DEFAULT_SHARDS
+    invocations: int = DEFAULT_TICKER_GROUPS  # of the ticker side by side, from the first minute on: `ticker_groups`
+    threads: int = DEFAULT_TICKER_THREADS  # shards that each is at, at once
+    requests: int = DEFAULT_REQUESTS  # of one stage that it has under way at once
     queues: int = 1  # that the queue of all runs consists of: its stripes
     pollers: int | None = None  # provisioned ones kept for each stripe; None: standard polling
     most_pollers: int | None = None  # that provisioned polling may grow to; None: as many as are kept

@@ -25,7 +25,7 @@ from minutehand.queue.sqs import BATCH
 from minutehand.runs.decisions import delay_for
 from minutehand.store.batches import READS, STATEMENTS, WRITES
 
-from bench.modelled.assumptions import DATABASE_CALL, PARTITION_WRITES, QUEUE_CALL, TICK_CPU, TICK_JITTER
+from bench.modelled.assumptions import DATABASE_CALL, PACED, PARTITION_WRITES, QUEUE_CALL, TICK_CPU, TICK_JITTER
 from bench.modelled.lateness import STEP
 from bench.modelled.settings import Setting
 
@@ -94,6 +94,7 @@ class _Lane:
         seed: int,
     ) -> None:
         self._invocations = min(setting.invocations, setting.shards)
+        self._threads = min(setting.threads, -(-setting.shards // self._invocations))
         self._stands_for = self._invocations * share
         self._setting, self._visible = setting, visible
         self._jitter = random.Random(seed)  # the same for all lanes: they are invoked together
@@ -156,14 +157,9 @@ class _Lane:
     def _follow(self, group: Sequence[tuple[tuple[int, int, int], Step, float]], fires: float, now: float) -> float:
         """Claim and send the fires of a group, then let the chains move on."""
         entries = sum(weight for _, _, weight in group)
-        side_by_side = self._setting.requests
-        reading = entries / READS * DATABASE_CALL.value / side_by_side
-        claiming = fires / STATEMENTS * DATABASE_CALL.value / side_by_side
-        sending = fires / BATCH * QUEUE_CALL.value / side_by_side + fires * TICK_CPU.value / 1_000
-        moving = 2 * entries / WRITES * DATABASE_CALL.value / side_by_side
-        pace = min(self._setting.pace or self._setting.warm_writes, self._setting.warm_writes)
-        paced = self._setting.pace is not None
-        send_from = self._begin(self._runs, now + reading, fires, pace, paced=paced) + claiming
+        reading, claiming, sending, moving = self._stages(entries, fires)
+        pace = self._setting.warm_writes * PACED.value
+        send_from = self._begin(self._runs, now + reading, fires, pace, paced=True) + claiming
         self._claimed(send_from, fires)
         for key, step, weight in group:
             self._send(step.fires, weight, send_from, sending, fires)
@@ -174,9 +170,27 @@ class _Lane:
                 self._put((step.following.due, step.following.after, key[2]), weight)
         batches = entries / READS + fires / STATEMENTS + fires / BATCH + 2 * entries / WRITES + 1
         self._visible.calls += batches * self._stands_for
-        # each invocation is at one shard at a time, which is one key
-        rate = min(self._setting.warm_writes, self._invocations * PARTITION_WRITES.value)
+        # each thread of an invocation is at one shard, which is one key
+        rate = min(self._setting.warm_writes, self._invocations * self._threads * PARTITION_WRITES.value)
         return self._begin(self._agenda, send_from + sending, entries * _STEP_WRITES, rate) + moving
+
+    def _stages(self, entries: float, fires: float) -> tuple[float, float, float, float]:
+        """ms of reading, claiming, sending and moving on.
+
+        Threads overlap, as far as the processor and the lanes of each stage, which they share, let them.
+        """
+        side_by_side = self._setting.requests
+        cpu = fires * TICK_CPU.value / 1_000
+        waits = [
+            entries / READS * DATABASE_CALL.value / side_by_side,
+            fires / STATEMENTS * DATABASE_CALL.value / side_by_side,
+            fires / BATCH * QUEUE_CALL.value / side_by_side,
+            2 * entries / WRITES * DATABASE_CALL.value / side_by_side,
+        ]
+        alone = sum(waits) + cpu
+        overlapped = max(cpu, *waits, alone / self._threads) / alone if alone else 1.0
+        reading, claiming, sending, moving = waits
+        return reading * overlapped, claiming * overlapped, (sending + cpu) * overlapped, moving * overlapped
 
     def _begin(self, on: _Capacity, now: float, writes: float, rate: float, *, paced: bool = False) -> float:
         """When such writes may begin, at a rate that all invocations share; what has to wait counts as throttled unless paced."""
@@ -191,7 +205,7 @@ class _Lane:
         self._visible.claims[int(at) // SECOND] += fires * self._stands_for  # type: ignore[assignment]
 
     def _send(self, dues: Sequence[int], weight: float, start: float, sending: float, fires: float) -> None:
-        """The messages of a step, spread evenly over those of its group, 200 for one reading of the clock."""
+        """The messages of a step, spread evenly over those of its group, 400 for one reading of the clock."""
         for at, share in _readings(start, sending, fires):
             each = weight * share * self._stands_for
             for due in dues:

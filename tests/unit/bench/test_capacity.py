@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from minutehand.model.moment import MINUTE, SECOND
 
-from bench.modelled.assumptions import ASSUMPTIONS, COLD_START, DOUBLING, overhead
+from bench.modelled.assumptions import ASSUMPTIONS, COLD_START, DOUBLING, TICK_CPU, overhead
 from bench.modelled.counted import World
 from bench.modelled.lateness import Lateness
 from bench.modelled.scenarios import (
@@ -32,6 +32,7 @@ from bench.modelled.ticker import BIN, Visible, run_ticker
 from bench.modelled.workers import Table, Worked, duration, run_workers
 
 PER_SECOND = SECOND // BIN
+ALONE = replace(INSTALLED, invocations=1, threads=1, requests=1)
 
 
 def ticked(scenario: Scenario, setting: Setting, seed: int = 1) -> Visible:
@@ -84,11 +85,19 @@ def test_what_is_claimed_ahead_is_visible_within_the_second_after_its_time() -> 
 
 
 def test_a_ticker_takes_as_long_as_its_calls() -> None:
-    visible = ticked(burst(500), INSTALLED)
+    visible = ticked(burst(500), ALONE)
     # one page: a query, 5 reads, 20 claims, 20 + 20 writes of 8 ms, 50 sends of 10 ms, 54 ms of CPU
     assert visible.busy == pytest.approx(0.008 + 0.04 + 0.16 + 0.5 + 0.054 + 0.32)
     assert visible.calls == pytest.approx(1 + 5 + 20 + 50 + 40)
     assert visible.steps == pytest.approx(500)
+
+
+def test_threads_overlap_as_far_as_processor_and_lanes_let_them() -> None:
+    one, four = (ticked(burst(2_000), replace(ALONE, threads=threads, shards=16)).busy for threads in (1, 4))
+    assert one / 4 < four < one / 1.8, "sending, which is nearly half of it, has one lane"
+    lanes = ticked(burst(2_000), replace(ALONE, threads=4, requests=8)).busy
+    assert lanes < four / 2, "four keys take 4,000 writes a second"
+    assert lanes > 2_000 * TICK_CPU.value * 1e-6, "and no processor does more than one"
 
 
 def busiest(claims: Mapping[int, float], *, after: int) -> float:
@@ -102,7 +111,7 @@ def busiest(claims: Mapping[int, float], *, after: int) -> float:
 
 
 def test_a_shard_takes_500_steps_of_sparse_schedules_a_second() -> None:
-    visible = ticked(burst(10_000), replace(INSTALLED, requests=100))
+    visible = ticked(burst(10_000), replace(ALONE, requests=100))
     assert visible.busy == pytest.approx(10_000 / 500, rel=0.1)
     assert visible.throttled > 0
 
@@ -193,11 +202,12 @@ def test_a_table_doubles_after_half_an_hour_of_pressure_up_to_its_quota() -> Non
         ("warm_writes", (500, 2_000, 8_000, 40_000)),
         ("invocations", (1, 2, 4, 8)),
         ("requests", (1, 2, 8)),
+        ("threads", (1, 2, 4)),
     ],
 )
 @pytest.mark.parametrize("scenario", [burst(30_000), spread_burst(60_000)], ids=lambda scenario: scenario.name)
 def test_more_is_never_later(scenario: Scenario, field: str, values: tuple[int, ...]) -> None:
-    base = replace(PROVISIONED, pollers=20, queues=1, pace=None)
+    base = replace(PROVISIONED, pollers=20, queues=1)
     changes: list[dict[str, Any]] = [{field: value} for value in values]
     rows = [answer(scenario, replace(base, **change)) for change in changes]
     slack = 1.0 + 0.05  # where within a second a message is sent decides how late its whole second makes it
