@@ -1,6 +1,6 @@
-"""How many fires one ticker takes a second where each request takes its time: one request after the other, and side by side.
+"""How many fires one ticker takes a second where each request takes its time: requests one by one and side by side, shards too.
 
-python -m bench ticker [--latency 0.01] [--repeat 3]
+python -m bench ticker [--latency 0.01] [--size 4000] [--repeat 3]
 
 HTTP is answered below botocore after ``latency`` seconds. Before and after are measured in one run, in turns; ``ratio`` is to the first
 row of the case. The rate is that of the fastest repetition.
@@ -14,7 +14,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from minutehand.flow.fan import Spread
 from minutehand.flow.tick import tick
+from minutehand.settings import DEFAULT_REQUESTS, DEFAULT_TICKER_THREADS
 
 from bench.report import Table, write
 from bench.tick import CASES, MINUTE, Case, cloud_of, stubbed
@@ -22,20 +24,24 @@ from bench.tick import CASES, MINUTE, Case, cloud_of, stubbed
 SIZE = 4_000
 HOURLY, MINUTELY, ONE_OFFS = CASES[0], CASES[3], CASES[-1]
 WAYS: dict[str, dict[str, Any]] = {
-    "one request after the other": {"requests": 1},
-    "4 side by side": {"requests": 4},
-    "8 side by side": {"requests": 8},
-    "16 side by side": {"requests": 16},
+    "one by one": {"requests": 1, "threads": 1},
+    "8 side by side": {"requests": 8, "threads": 1},
+    "one by one, 4 shards at once": {"requests": 1, "threads": 4},
+    "8 side by side, 4 shards at once (as installed)": {
+        "requests": DEFAULT_REQUESTS,
+        "threads": DEFAULT_TICKER_THREADS,
+    },
 }
 
 
-def measure(case: Case, fires: int, latency: float, *, requests: int) -> tuple[float, float]:
+def measure(case: Case, fires: int, latency: float, *, requests: int, threads: int) -> tuple[float, float]:
     """Seconds of one tick, and of its processor."""
     cloud = cloud_of(case, fires, latency=latency)
     services = stubbed(cloud, requests=requests)
     gc.collect()
     began, worked = time.perf_counter(), time.process_time()
-    report = tick(services, clock=lambda: case.due - MINUTE, holder="bench", budget=10**9)
+    now, spread = case.due - MINUTE, Spread(threads=threads)
+    report = tick(services, clock=lambda: now, holder="bench", budget=10**9, spread=spread)
     took, cpu = time.perf_counter() - began, time.process_time() - worked - cloud.cpu
     if report.handled.sent != fires or report.handled.left:
         raise SystemExit(f"the tick sent {report.handled.sent} of {fires} fires")
@@ -68,9 +74,12 @@ def compared(case: Case, fires: int, latency: float, repeat: int) -> list[dict[s
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="bench ticker")
     parser.add_argument("--latency", type=float, default=0.01, help="seconds that a request takes")
+    parser.add_argument("--size", type=int, default=SIZE, help="fires")
     parser.add_argument("--repeat", type=int, default=3)
     given = parser.parse_args(arguments)
-    measure(HOURLY, 100, 0.0, requests=8)  # imports and caches are no part of a warm tick
-    rows = [row for case in (HOURLY, MINUTELY, ONE_OFFS) for row in compared(case, SIZE, given.latency, given.repeat)]
+    measure(HOURLY, 100, 0.0, requests=8, threads=4)  # imports and caches are no part of a warm tick
+    rows = [
+        row for case in (HOURLY, MINUTELY, ONE_OFFS) for row in compared(case, given.size, given.latency, given.repeat)
+    ]
     write("ticker", rows)
     Table("ticker", rows).show()
