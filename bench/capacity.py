@@ -20,6 +20,7 @@ from bench.modelled.markdown import page
 from bench.modelled.scenarios import (
     INSTALLED,
     INSTANT,
+    MORE_WRITES,
     PROVISIONED,
     TICKERS,
     WRITES,
@@ -41,10 +42,12 @@ def asked(*, quick: bool) -> list[tuple[Scenario, Setting]]:
     steady = sustained(length=length)
     pairs = [
         (sustained(100, length=length), INSTALLED),
+        (sustained(300, length=length), INSTALLED),
         (sustained(1_000, length=length), INSTALLED),
         (sustained(1_000, length=length), TICKERS),
         (steady, TICKERS),
         (steady, PROVISIONED),
+        (steady, MORE_WRITES),
         (steady, WRITES),
     ]
     pairs += [(burst(), setting) for setting in (INSTALLED, TICKERS, PROVISIONED, WRITES, INSTANT)]

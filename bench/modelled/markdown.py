@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bench.modelled.scenarios import INSTALLED, INSTANT, PROVISIONED, TICKERS, WRITES
+from bench.modelled.scenarios import INSTALLED, INSTANT, MORE_WRITES, PROVISIONED, TICKERS, WRITES
 
 _LETTERS = {
     INSTALLED.name: "A",
     TICKERS.name: "B",
     PROVISIONED.name: "C",
+    MORE_WRITES.name: "C with 60,000 writes/s",
     WRITES.name: "D",
     INSTANT.name: "E",
 }

@@ -159,6 +159,7 @@ TICKERS = Setting(
 PROVISIONED = replace(
     TICKERS, name="the same, 2 queues of 100 pollers", queues=2, pollers=100, functions=3_000, warm_functions=1_000
 )
+MORE_WRITES = replace(PROVISIONED, name="the same with 60,000 writes/s", warm_writes=60_000, quota_writes=60_000)
 WRITES = replace(
     PROVISIONED,
     name="128 shards in up to 8 groups, 120,000 writes/s, 4 queues of 100 pollers",

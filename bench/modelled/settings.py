@@ -15,7 +15,7 @@ class Setting:
 
     name: str = "as installed"
     shards: int = DEFAULT_SHARDS
-    invocations: int = DEFAULT_TICKER_GROUPS  # of the ticker side by side, from the first minute on: `ticker_groups`
+    invocations: int = DEFAULT_TICKER_GROUPS  # of the ticker side by side, at the most: `ticker_groups`
     threads: int = DEFAULT_TICKER_THREADS  # shards that each is at, at once
     requests: int = DEFAULT_REQUESTS  # of one stage that it has under way at once
     queues: int = 1  # that the queue of all runs consists of: its stripes

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from minutehand.flow.fan import ALONE
 from minutehand.flow.handle import _FIRES_AT_ONCE
 from minutehand.flow.publish import _BATCH
 from minutehand.flow.steps import LOOKAHEAD, Step, first_entry, plan_step
@@ -67,10 +68,23 @@ class Visible:
 def run_ticker(cohorts: Sequence[Cohort], setting: Setting, *, start: int, end: int, seed: int) -> Visible:
     """Ticks from ``start`` until all that is due before ``end`` (UTC ms) was sent."""
     visible = Visible()
-    count = min(setting.invocations, setting.shards, _LANES)
+    count = min(invocations_of(cohorts, setting), _LANES)
     for number in range(count):
         _Lane(cohorts, setting, share=1 / count, number=number, visible=visible, seed=seed).run(start, end)
     return visible
+
+
+def invocations_of(cohorts: Sequence[Cohort], setting: Setting) -> int:
+    """How many invocations the busiest minute of the chains' second steps takes, as ``flow/fan.py`` decides it."""
+    minutes = Counter[int]()
+    for cohort in cohorts:
+        entry = first_entry(cohort.revision)
+        if entry is not None:
+            step = plan_step(cohort.revision, after=entry.after, now=entry.due - LOOKAHEAD, oldest=0)
+            due = entry.due if step.following is None else step.following.due
+            minutes[due // MINUTE] += cohort.weight  # type: ignore[assignment]
+    busiest, most = max(minutes.values(), default=0), min(setting.invocations, setting.shards)
+    return most if busiest > PAGE * setting.shards else max(min(-(-int(busiest) // ALONE), most), 1)
 
 
 @dataclass
@@ -93,7 +107,7 @@ class _Lane:
         visible: Visible,
         seed: int,
     ) -> None:
-        self._invocations = min(setting.invocations, setting.shards)
+        self._invocations = invocations_of(cohorts, setting)
         self._threads = min(setting.threads, -(-setting.shards // self._invocations))
         self._stands_for = self._invocations * share
         self._setting, self._visible = setting, visible
@@ -159,8 +173,9 @@ class _Lane:
         entries = sum(weight for _, _, weight in group)
         reading, claiming, sending, moving = self._stages(entries, fires)
         pace = self._setting.warm_writes * PACED.value
-        send_from = self._begin(self._runs, now + reading, fires, pace, paced=True) + claiming
-        self._claimed(send_from, fires)
+        claim_from = self._begin(self._runs, now + reading, fires, pace, paced=True)
+        send_from = claim_from + claiming
+        self._claimed(claim_from, max(send_from, self._runs.free), fires)
         for key, step, weight in group:
             self._send(step.fires, weight, send_from, sending, fires)
             passed = sum(fire < self._end for fire in step.passed)
@@ -201,8 +216,12 @@ class _Lane:
         on.free = begin + needed
         return begin
 
-    def _claimed(self, at: float, fires: float) -> None:
-        self._visible.claims[int(at) // SECOND] += fires * self._stands_for  # type: ignore[assignment]
+    def _claimed(self, begin: float, end: float, fires: float) -> None:
+        """Evenly over that time."""
+        each = fires * self._stands_for / max(end - begin, 1.0)
+        for second in range(int(begin) // SECOND, int(max(end, begin + 1)) // SECOND + 1):
+            within = min(max(end, begin + 1), (second + 1) * SECOND) - max(begin, second * SECOND)
+            self._visible.claims[second] += max(within, 0.0) * each  # type: ignore[assignment]
 
     def _send(self, dues: Sequence[int], weight: float, start: float, sending: float, fires: float) -> None:
         """The messages of a step, spread evenly over those of its group, 400 for one reading of the clock."""
