@@ -2,12 +2,14 @@
 
 Its state is written first. A lane notes its fire before it claims the run, and a lane moves only when that run has ended: so every
 run that was claimed before is found at its lane and taken back, and the message of every run that is claimed after was sent after,
-so that its worker reads the new state. When the owner's call returns, nothing of the backfill starts any more.
+so that its worker reads the new state. When the owner's call returns, nothing of the backfill starts any more. Another backfill may have
+revived a run by then, and is not stopped: so whoever takes a run back names the lane whose it must be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from minutehand.errors import Unavailable
 from minutehand.flow.backfill_records import lanes_of, read_backfill
@@ -19,6 +21,7 @@ from minutehand.model.message import Message
 from minutehand.model.names import RunRef
 from minutehand.model.run import WAITING, RunState
 from minutehand.runs.backfill import Backfill, BackfillState, fire_of, parse_tag, tag_of
+from minutehand.runs.clauses import Compare, every
 from minutehand.runs.transitions import Transition, cancel, refuse
 
 _ROUNDS = 5  # times that a run may move between being seen and being taken back
@@ -41,7 +44,7 @@ def _take_back(ref: RunRef, tag: str, state: BackfillState, services: Services, 
         if run is None or run.backfill != tag or run.state not in WAITING:
             return
         now = clock()
-        moves = _moves(state, run.revision, now, now + services.retention)
+        moves = _moves(tag, state, run.revision, now, now + services.retention)
         if any(services.ledger.move(ref, move).applied for move in moves):
             return
         if run.state is not RunState.QUEUED and state is BackfillState.PAUSED:
@@ -51,21 +54,32 @@ def _take_back(ref: RunRef, tag: str, state: BackfillState, services: Services, 
 
 def stopped(desk: Desk, ticket: Ticket, message: Message) -> Outcome | None:
     """Whether the backfill that a message is of was stopped; None: go on, or the run has started."""
-    backfill, _ = parse_tag(message.backfill or "")
+    tag = message.backfill or ""
+    backfill, _ = parse_tag(tag)
     kept = read_backfill(message.run.owner, backfill, desk.services)
     if kept is None or kept.backfill.state not in REASONS:
         return None
     now, state = desk.clock(), kept.backfill.state
-    for move in _moves(state, message.revision, now, desk.expires(now)):
-        if desk.services.ledger.move(message.run, move).applied:
+    for move in _moves(tag, state, message.revision, now, desk.expires(now)):
+        moved = desk.services.ledger.move(message.run, move)
+        if moved.applied:
             desk.delete(ticket)
             why = REASONS[state]
             return Outcome(gone=True, action="refused", why=why, state=RunState.CANCELLED, message=message)
+        if moved.run is not None and moved.run.backfill != tag:  # its own order has its payload, and is on its way
+            desk.delete(ticket)
+            return Outcome(gone=True, action="refused", why="another's by now", message=message)
     return None
 
 
-def _moves(state: BackfillState, revision: int, now: int, expires: int) -> Iterator[Transition]:
-    """What takes a waiting run back. Another backfill may have one that never started; one between two attempts is over for good."""
-    yield refuse(to=RunState.CANCELLED, revision=revision, now=now, expires=expires, reason=REASONS[state])
+def _moves(tag: str, state: BackfillState, revision: int, now: int, expires: int) -> Iterator[Transition]:
+    """What takes a lane's waiting run back. Another backfill may have one that never started; one between two attempts is over."""
+    yield _of_lane(
+        tag, refuse(to=RunState.CANCELLED, revision=revision, now=now, expires=expires, reason=REASONS[state])
+    )
     if state is BackfillState.CANCELLED:
-        yield cancel(now=now, expires=expires)
+        yield _of_lane(tag, cancel(now=now, expires=expires))
+
+
+def _of_lane(tag: str, move: Transition) -> Transition:
+    return replace(move, guard=every(Compare("backfill", "=", tag), move.guard))

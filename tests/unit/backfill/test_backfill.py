@@ -263,6 +263,22 @@ def test_a_cancelled_backfill_is_over_and_another_can_have_what_is_left(scene: S
     assert [backfill.id for backfill in scene.scheduler.list_backfills("s")] == [first.id, second.id]
 
 
+@pytest.mark.parametrize("act", ["cancel_backfill", "pause_backfill"])
+def test_what_a_stopped_backfill_sent_takes_nothing_from_the_next(scene: Scene, act: str) -> None:
+    """Found by the simulator: a message of the first, read when it was stopped, took the run back that was the second's by then."""
+    scene.idle()
+    first = scene.scheduler.backfill("s", at(0), at(1_200), **whole(concurrency=2))
+    getattr(scene.scheduler, act)("s", first.id)
+    second = scene.scheduler.backfill("s", at(0), at(1_200), **whole(payload=2))
+    scene.live(1)
+    assert {run.state for run in scene.of(second)[:10]} == {RunState.SUCCEEDED}, (
+        "at once, not when its lanes look again"
+    )
+    over = scene.until_over(second)
+    assert (over.done, over.skipped) == (19, 0)
+    assert [start.payload for start in scene.started] == [2] * 19
+
+
 def test_while_its_schedule_is_paused_it_waits(scene: Scene) -> None:
     scene.idle()
     started = scene.scheduler.backfill("s", at(0), at(1_200), **whole(concurrency=3))

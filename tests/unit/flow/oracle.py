@@ -121,6 +121,8 @@ class Seen:
                     run = runs.get(ref)
                     if ref in started or (stopped and (run is None or run.state is RunState.CANCELLED)):
                         continue
+                    if run is not None and run.state is RunState.CANCELLED and run.reason == "backfill cancelled":
+                        continue
                     found.append(f"lost: {ref} of revision {revision.number}, {run and run.state}")
         return found
 
