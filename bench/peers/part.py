@@ -1,6 +1,6 @@
 """The same work for other schedulers and for ours, one after the other on this machine: CPU, lateness, throughput.
 
-    python -m bench peers [NAME ...] [--cases recurring together burst drain] [--size 1000] [--drain 10000]
+    python -m bench peers [NAME ...] [--cases recurring together burst drain] [--size 1000] [--drain 3000]
 
 ``recurring`` is SIZE schedules that all fire at once, every 10 s of a minute; ``burst`` is SIZE one-offs that are due at one instant,
 ``drain`` are more. What cannot be set up is listed with the reason. CPU is that of a scheduler's and its workers' processes; that
@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from bench.peers.processes import Peers, peers
 from bench.report import Table, write
 
 Row = dict[str, Any]
-LEAD = {RECURRING: 25, BURST: 12}  # seconds to set up a thousand
+LEAD = {RECURRING: 25, BURST: 10}  # seconds to set up a thousand
 _AWHILE = 40.0  # seconds after the last fire was due
 _LOOK = 0.1
 _POSTGRES, _REDIS = "postgres", "redis"
@@ -105,7 +106,8 @@ def beside(peer: Peer, kind: str, size: int) -> Row:
     python = environment(peer.key, peer.packages)
     with ExitStack() as stack:
         url, server = ("", 0) if peer.server is None else stack.enter_context(_SERVERS[peer.server]())
-        plan = Plan(kind, size, whole_minute(LEAD[kind] * max(size / 1_000, 1)))
+        lead = LEAD[kind] * max(size / 1_000, 1)
+        plan = Plan(kind, size, whole_minute(lead) if kind == RECURRING else int(time.time() + lead))
         plan = replace(plan, database=_driver(url, peer), redis=url)
         roles = peer.recurring if kind == RECURRING else peer.burst
         running = stack.enter_context(peers(python, f"bench.peers.with_{peer.key}", plan, roles[:1]))
@@ -176,6 +178,7 @@ def ours(kind: str, size: int) -> Row:
     return found | {"server us": row["cloud us"], "stubbed us": stubbed()}
 
 
+@cache
 def stubbed() -> float:
     """Ticker and worker together, a recurring fire, microseconds."""
     runs = [tick.measure(tick.CASES[0], _STUBBED)["cpu_us_per_fire"] for _ in range(3)]
@@ -220,5 +223,5 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", help="beginnings of names; without one, all of them")
     parser.add_argument("--cases", nargs="*", choices=(RECURRING, BURST, "drain"), default=[RECURRING, BURST, "drain"])
     parser.add_argument("--size", type=int, default=1_000)
-    parser.add_argument("--drain", type=int, default=10_000)
+    parser.add_argument("--drain", type=int, default=3_000)
     return parser.parse_args(arguments)

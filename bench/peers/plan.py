@@ -23,7 +23,7 @@ class Plan:
 
     kind: str  # recurring or burst
     size: int  # schedules or one-offs
-    first: int  # UTC seconds, a whole minute
+    first: int  # UTC seconds; of schedules a whole minute
     database: str = ""  # URL of the peer's own
     redis: str = ""
 
