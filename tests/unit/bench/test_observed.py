@@ -10,13 +10,16 @@ from pathlib import Path
 
 import pytest
 from minutehand import Scheduler
+from minutehand.services import system_clock
 from minutehand.testing.memory import Memory
 
 from bench import __main__ as command
 from bench import endtoend
 from bench.meter import cpu_of_tree
-from bench.observed import witness
+from bench.observed import jobs, witness
+from bench.observed.crew import wait_for
 from bench.observed.figures import percentile, rate, spent, starts
+from bench.observed.inside import inside
 from bench.observed.witness import Began
 
 DUE = 1_800_000_000_000
@@ -112,6 +115,18 @@ def test_one_offs_of_a_burst_are_due_at_one_instant_and_left_to_the_ticker() -> 
     assert len(set(fires)) == case.fires == len(memory.entries())
     assert len({due for _, due in fires}) == 1
     assert not memory.messages()
+
+
+def test_what_runs_inside_one_process_is_witnessed_like_everything_else() -> None:
+    with inside(concurrency=10, period=60) as running:
+        scheduler = running.scheduler(system_clock)
+        names = [f"one-{number}" for number in range(20)]
+        for name in names:
+            scheduler.submit(jobs.NAME, name)
+        wait_for(running, len(names), 20)
+        began = list(witness.read(running.folder))
+    assert sorted(one.key for one in began) == sorted(names)
+    assert all(0 <= one.at - one.due + 1 < 20_000 for one in began)
 
 
 def test_every_part_can_be_asked_for_and_no_helper() -> None:
