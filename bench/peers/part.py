@@ -32,7 +32,7 @@ from bench.peers.processes import Peers, peers
 from bench.report import Table, write
 
 Row = dict[str, Any]
-LEAD = {RECURRING: 25, BURST: 10}  # seconds to set up a thousand
+LEAD = {RECURRING: 25, BURST: 20}  # seconds to set up a thousand
 _AWHILE = 40.0  # seconds after the last fire was due
 _LOOK = 0.1
 _POSTGRES, _REDIS = "postgres", "redis"
