@@ -31,6 +31,8 @@ ACTS = ("start", "start", "start", "pause", "resume", "cancel")
 class Filling(History):
     """A history whose owners backfill as well, and what was seen of that."""
 
+    levels = ("full", "full", "full", "lean", "failures")  # a fire that lean has on its way is left alone
+
     def __init__(self, seed: int, faults: Faults) -> None:
         super().__init__(seed, faults)
         self.seen.stage.observer = self._look
@@ -147,7 +149,7 @@ def many(seeds: range, faults: Faults) -> Counter[str]:
 
 @pytest.mark.parametrize(("name", "faults"), [("calm", CALM), ("rough", ROUGH), ("wild", WILD)])
 def test_no_history_with_backfills_breaks_a_promise(name: str, faults: Faults) -> None:
-    totals = many(range(6), faults)
+    totals = many(range(8), faults)
     print(name, dict(totals))  # noqa: T201 (what a failing history is repeated with)
     assert totals["filled"] >= 10
     assert totals["backfills DONE"] > 0

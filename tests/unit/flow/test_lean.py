@@ -14,7 +14,7 @@ from minutehand.model.options import LedgerLevel
 from minutehand.runs.levels import LATE, STALL
 from minutehand.testing import Crash
 
-from tests.unit.flow.world import NOON, OWNER, Faults, World, at, crash
+from tests.unit.flow.world import NOON, OWNER, Faults, World, at, crash, fails
 
 Q, R, S, C, X = (
     RunState.QUEUED,
@@ -424,3 +424,14 @@ def test_a_backfill_leaves_what_is_on_its_way_alone() -> None:
     world.scheduler.cancel_backfill("s", str(backfill.id))
     world.live(60)
     assert sorted(world.began()) == [20, 40, 60, 80, 100]
+
+
+def test_the_chain_waits_for_its_messages() -> None:
+    world = lean()
+    before = world.chain()
+    world.wait(60)
+    world.tick(world.process(Faults().at("send", before=fails, times=None)))
+    assert world.chain() == before
+    world.tick()
+    world.live(240)
+    assert world.began() == [60, 120, 180, 240, 300]
