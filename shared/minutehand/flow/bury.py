@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from minutehand.errors import TooNew, Unavailable, Unreadable
 from minutehand.flow.incidents import enter
-from minutehand.flow.lean import claim
+from minutehand.flow.lean import claim, ordinary
 from minutehand.flow.ports import Clock, Delivery, Parcel, Services
 from minutehand.model.letter import DeadLetter, decode_letter
 from minutehand.model.message import Message, decode
@@ -55,13 +55,20 @@ def bury_one(delivery: Delivery, services: Services, clock: Clock) -> Burial:
         log.error("letter.unreadable", extra={"error": str(problem), "body": body[:_SHOWN]})
         return Burial(action="unreadable", reason=str(problem))
     run = services.ledger.read(message.run)
-    if run is None and claim(message, services, clock):  # lean, and nobody could even lease it
+    if _is_unrecorded(run):
+        claim(message, services, clock)
+        message = ordinary(message)
         run = services.ledger.read(message.run)
     if run is None:
         return _dropped(message, "unknown run")
     if letter is not None:
         return _record(message, letter, services, clock)
     return _moved_by_sqs(message, run, services, clock)
+
+
+def _is_unrecorded(run: Run | None) -> bool:
+    """Whether nobody could even put the row of a lean run, or ask for more than the claim where only failures are recorded."""
+    return run is None or run.state is RunState.SENT
 
 
 def _record(message: Message, letter: DeadLetter, services: Services, clock: Clock) -> Burial:

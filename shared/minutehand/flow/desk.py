@@ -59,7 +59,9 @@ class Desk:
     def postpone(self, ticket: Ticket, message: Message, until: int) -> bool:
         """Order the run anew for a time (UTC ms): a delayed message, or beyond SQS's reach an agenda entry. False: not accepted."""
         now = self.clock()
-        if until - now <= MAX_DELAY or message.unclaimed:  # an entry would look for its row
+        if (
+            until - now <= MAX_DELAY or message.unclaimed or message.untracked
+        ):  # an entry would look for its waiting row
             accepted = self.services.work.send([Parcel(message, delay_for(until, message.start, now))])[0]
         else:
             accepted = bool(self.services.agenda.put([self._entry(message, until, now)]))

@@ -145,7 +145,7 @@ class _Together:
         leases = {each.message.run: self._lease(each) for each in claimed}
         answers = {**self._answers(leases), **self._begun([each for each in fresh if each.message.unclaimed])}
         untracked = {each.message.run: started(self._desk, each) for each in fresh if each.message.untracked}
-        answers |= {ref: Moved(applied=True, run=run) for ref, run in untracked.items()}
+        answers |= {ref: Moved(applied=run is not None, run=run) for ref, run in untracked.items()}
         attempts = []
         for each in admitted:
             moved = answers.get(each.message.run)

@@ -39,8 +39,13 @@ def fresh(desk: Desk, task: Task, message: Message) -> Task:
     return replace(task, revisions=replace(read, read_at=desk.clock()))
 
 
-def started(desk: Desk, admitted: Admitted) -> Run:
-    """The run as if it had been leased: what the job is told of it. Nothing is written."""
+def started(desk: Desk, admitted: Admitted) -> Run | None:
+    """The run as if it had been leased: what the job is told of it. Nothing is written.
+
+    None: what was read has become old since, while a payload was fetched or others of its batch were leased.
+    """
+    if desk.clock() - admitted.task.revisions.read_at > FRESH:
+        return None
     most = admitted.policies.max_attempts
     return first_lease(admitted.message, now=desk.clock(), token="", worker=desk.name, max_attempts=most)
 

@@ -175,6 +175,26 @@ def test_what_was_read_too_long_ago_is_read_again() -> None:
     assert world.states()[0] == (60, RunState.CANCELLED)
 
 
+@pytest.mark.parametrize("how", ["leases of others", "a payload from the bucket"])
+def test_what_has_become_old_before_its_start_is_read_again(how: str) -> None:
+    """Its batch's other leases are throttled for ten seconds, or its payload comes slowly; its owner pauses meanwhile."""
+    world = World()
+    payload = "x" * 100_000 if how == "a payload from the bucket" else None
+    world.scheduler.create_schedule("s", "note", "rate(20 seconds)", ledger="failures", payload=payload)
+    world.scheduler.create_schedule("other", "note", "rate(20 seconds)")
+
+    def meanwhile() -> None:
+        world.wait(10)
+        world.scheduler.pause_schedule("s")
+
+    world.wait(20)
+    slow = Faults().at("get" if payload else "lease", before=meanwhile)
+    world.work(world.worker(slow), together=True)
+    assert not slow.rules[0].times, "it was slow"
+    assert {start.run_id.partition("#")[0] for start in world.started} == {"acme/other"}
+    assert world.states()[0] == (20, RunState.CANCELLED)
+
+
 def test_an_update_neither_swallows_nor_repeats_an_instant() -> None:
     world = untracked("rate(20 seconds)")
     world.wait(35)
@@ -200,6 +220,30 @@ def test_a_run_cannot_be_cancelled_by_itself() -> None:
     world = untracked()
     with pytest.raises(Conflict, match="failures only"):
         world.scheduler.cancel_run(f"{OWNER}#{NOON + 60_000:015d}")
+
+
+def test_what_is_on_its_way_is_not_skipped_nor_one_after_it_instead() -> None:
+    world = untracked()
+    world.wait(30)
+    with pytest.raises(Conflict, match="failures only"):
+        world.scheduler.skip_next("s")
+    assert {state for _, state in world.states()} == {SENT}
+    sparse = untracked("0 13 * * *")
+    sparse.scheduler.skip_next("s")
+    sparse.live(3_700)
+    assert sparse.started == []
+
+
+def test_what_sqs_moved_aside_goes_back_to_work() -> None:
+    """Received a thousand times while the ledger answered nobody."""
+    world = untracked()
+    world.wait(60)
+    for delivery in world.services.work.receive(most=10, wait=0, visibility=60):
+        world.memory.dead.put(delivery.body)
+        world.services.work.delete(delivery.receipt)
+    world.live(130)
+    assert 60 in world.began()
+    assert world.run(60).state is SUCCEEDED
 
 
 def test_a_schedule_that_is_a_shadow_starts_nothing() -> None:
