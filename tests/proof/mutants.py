@@ -23,7 +23,7 @@ from queue import SimpleQueue
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "shared/minutehand"
-COPIED = ("shared", "tests", "functions", "infra", "examples", "pyproject.toml")
+COPIED = ("shared", "tests", "functions", "infra", "examples", "bench", "pyproject.toml")
 PROOF = ("tests/proof/test_crash_points.py", "tests/unit/flow/test_interleaving.py", "tests/proof/test_simulator.py")
 DECISIONS = (
     "tests/unit/runs",
