@@ -495,8 +495,8 @@ MUTANTS = (
     Mutant(
         "a revision is believed for good",
         "flow/untracked.py",
-        "    if desk.clock() - task.revisions.read_at <= FRESH:\n",
-        "    if True:\n",
+        "    if desk.clock() - admitted.task.revisions.read_at > FRESH:\n",
+        "    if False:\n",
         LEVELS,
     ),
     # What the drivers make of a batch's answer.
