@@ -90,7 +90,9 @@ input()
     assert used >= 0.28
 
 
-@pytest.mark.parametrize("case", [case for case in endtoend.CASES if case.put_on is endtoend.recurring][:4], ids=str)
+@pytest.mark.parametrize(
+    "case", [case for case in endtoend.CASES if case.put_on is endtoend.recurring][:4], ids=lambda case: case.name
+)
 def test_the_fires_that_are_expected_are_those_of_the_schedules(case: endtoend.Case) -> None:
     at = datetime.now(UTC)
     memory = Memory(lambda: int(at.timestamp() * 1_000) - endtoend.AGO)
