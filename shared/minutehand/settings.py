@@ -152,6 +152,7 @@ def plain_keys(*, own_endpoint: bool, environ: Mapping[str, str] | None = None) 
     """Keys, where they are in the environment and nothing but region and endpoint has a say in how AWS is reached.
 
     None: there is a profile, a file, a proxy … that only botocore heeds. ``own_endpoint``: the endpoint is given.
+    Raises Misconfigured, without showing them, for keys that no request can carry.
     """
     given = os.environ if environ is None else environ
     key, secret = given.get("AWS_ACCESS_KEY_ID"), given.get("AWS_SECRET_ACCESS_KEY")
@@ -161,8 +162,15 @@ def plain_keys(*, own_endpoint: bool, environ: Mapping[str, str] | None = None) 
     folder = Path(given.get("HOME") or "~").expanduser() / ".aws"
     if any((folder / name).exists() for name in ("config", "credentials")):
         return None
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        _check_plain(name, given.get(name, ""))
     certificates = given.get("AWS_CA_BUNDLE") or given.get("REQUESTS_CA_BUNDLE")
     return Keys(key, secret, given.get("AWS_SESSION_TOKEN") or None, certificates or None)
+
+
+def _check_plain(variable: str, value: str) -> None:
+    if not value.isascii() or not value.isprintable() or " " in value:
+        raise Misconfigured(f"{variable} has a space, a line break or another odd character in it; set it anew")
 
 
 def _number(given: Mapping[str, str], variable: str) -> int | None:

@@ -18,6 +18,7 @@ from zlib import crc32
 import botocore.session
 import pytest
 from minutehand.direct import Direct, direct_to
+from minutehand.errors import Misconfigured
 from minutehand.settings import Keys, Settings, plain_keys
 from minutehand.transport import Refused, Transport, Unanswered, Unreachable
 
@@ -226,6 +227,14 @@ def test_endpoints_are_botocores(service: str, monkeypatch: pytest.MonkeyPatch) 
 def test_what_only_botocore_heeds_is_left_to_it(also: dict[str, str]) -> None:
     assert plain_keys(own_endpoint=False, environ=SAID) == KEYS
     assert plain_keys(own_endpoint=False, environ=SAID | also) is None
+
+
+@pytest.mark.parametrize("odd", ["s3cret\n", "s3 cret", "s3cr\u00e9t", "\ufeffs3cret"])
+@pytest.mark.parametrize("name", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"])
+def test_keys_that_no_request_can_carry_are_refused_and_not_shown(name: str, odd: str) -> None:
+    with pytest.raises(Misconfigured, match=name) as problem:
+        plain_keys(own_endpoint=False, environ=SAID | {name: odd})
+    assert "s3" not in str(problem.value)
 
 
 @pytest.mark.parametrize("name", ["config", "credentials"])
