@@ -93,7 +93,9 @@ class SqsWorkQueue:
         detoured: dict[Stripe, list[dict[str, Any]]] = {}
         for stripe, problem in missing.items():
             self._give_up(stripe, problem, still.pop(stripe, []), detoured)
-        return still | (self._send(detoured, accepted) if detoured else {})
+        for stripe, entries in (self._send(detoured, accepted) if detoured else {}).items():
+            still.setdefault(stripe, []).extend(entries)  # of the first stripe something may be left already
+        return still
 
     def _give_up(
         self,

@@ -8,16 +8,21 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 
 import boto3
 import pytest
 from minutehand import Context, Registry, RunState, Scheduler
+from minutehand.aws import Backoff
 from minutehand.errors import InvalidInput, MinutehandError, Misconfigured
-from minutehand.flow.ports import Services
+from minutehand.flow.ports import Parcel, Services
 from minutehand.local.provision import create_queues
+from minutehand.model.message import Message
+from minutehand.model.names import fire_ref
 from minutehand.model.queue import Queue, striped, striped_text
 from minutehand.processes import WorkerProcess, run_worker
 from minutehand.queue.definitions import all_queues, stripe_called, work_suffix
+from minutehand.queue.sqs import SqsWorkQueue
 from minutehand.services import connect, system_clock
 from minutehand.settings import Settings, from_environment
 from minutehand.testing import Harness, Memory
@@ -211,3 +216,29 @@ def test_the_functions_of_all_stripes_run_exactly_as_many(
     queue = Queue(name="a", concurrency=concurrency, stripes=stripes)
     assert queue.functions == (batch, functions)
     assert batch * functions * stripes == concurrency
+
+
+def test_what_is_throttled_is_sent_again_beside_what_makes_a_detour() -> None:
+    """This process knows of a stripe that is not there, and the first one is busy."""
+
+    class Busy:
+        asked = 0
+
+        def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
+            if operation == "get_queue_url":
+                if arguments["QueueName"].endswith("_1"):
+                    raise Misconfigured("there is no such queue")
+                return {"QueueUrl": arguments["QueueName"]}
+            self.asked += 1
+            ids = [entry["Id"] for entry in arguments["Entries"]]
+            if self.asked <= 3:
+                return {"Failed": [{"Id": each, "Code": "RequestThrottled"} for each in ids]}
+            return {"Successful": [{"Id": each} for each in ids]}
+
+    client: Any = Busy()
+    work = SqsWorkQueue(client, "p-work", backoff=Backoff(wait=lambda _: None), stripes={None: 2})
+    due = 10**12
+    messages = [
+        Message(run=fire_ref("acme/s", due + n), revision=1, job="j", due=due + n, not_before=due) for n in range(8)
+    ]
+    assert list(work.send([Parcel(message, 0) for message in messages])) == [True] * 8
