@@ -176,10 +176,9 @@ def isolation(given: str) -> Isolation:
 
 def word(kind: type[_Word], field_name: str, value: str) -> _Word:
     """One of the words of a kind, from what a user wrote."""
-    try:
+    if isinstance(value, str) and value in kind.__members__.values():
         return kind(value)
-    except ValueError:
-        raise InvalidInput(field_name, value, "is not known", f"use one of {', '.join(kind)}") from None
+    raise InvalidInput(field_name, value, "is not known", f"use one of {', '.join(kind)}")
 
 
 def check_seconds(field_name: str, value: float | None) -> float | None:

@@ -87,7 +87,7 @@ def test_every_line_of_a_job_says_whose_it_is(caplog: pytest.LogCaptureFixture) 
     world.during = lambda ctx: ctx.logger.info("hello", extra={"n": 1})
     with caplog.at_level(logging.INFO):
         world.work()
-    (line,) = [record for record in caplog.records if record.message == "hello"]
+    (line,) = [record for record in caplog.records if record.getMessage() == "hello"]
     assert (line.n, line.job, line.tenant, line.run_id) == (1, "note", "acme", str(the_run(world).ref))  # type: ignore[attr-defined]
     assert {"run.started", "run.ended"} <= set(caplog.messages)
 

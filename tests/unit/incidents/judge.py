@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from minutehand.model.dead import FAILED, DeadRun
-from minutehand.model.moment import DAY
+from minutehand.model.moment import DAY, MINUTE
 from minutehand.model.notice import Notice, NoticeKind
 from minutehand.model.run import Run, RunState
 from minutehand.testing import Memory
@@ -36,10 +36,13 @@ def in_a_row(runs: list[Run]) -> int:
 
 def told_wrongly(memory: Memory, owners: list[str], now: int) -> Iterator[str]:
     """Whatever happened."""
-    failed = {run.ref for run in memory.runs() if run.state in FAILED}
+    failed = {run.ref: run for run in memory.runs() if run.state in FAILED}
     lines = Counter(line.run for line in listed(memory, now))
-    yield from (f"{ref} is listed {lines[ref]} times" for ref in failed if lines[ref] != 1)
-    yield from (f"{ref} is listed and did not fail" for ref in lines.keys() - failed)
+    at_hand = {
+        ref for ref, run in failed.items() if (run.ended_at or 0) > now - 2 * MINUTE
+    }  # by any clock: about to be
+    yield from (f"{ref} is listed {lines[ref]} times" for ref in failed if lines[ref] != 1 and ref not in at_hand)
+    yield from (f"{ref} is listed and did not fail" for ref in lines.keys() - failed.keys())
     told = [published.notice for published in memory.published]
     for owner in owners:
         yield from _untold(memory, owner, {notice.token for notice in told})

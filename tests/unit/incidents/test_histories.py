@@ -141,7 +141,7 @@ def many(seeds: range, faults: Faults) -> Counter[str]:
 
 @pytest.mark.parametrize(("name", "faults"), [("calm", CALM), ("rough", ROUGH), ("wild", WILD)])
 def test_no_history_lists_or_tells_wrongly(name: str, faults: Faults) -> None:
-    totals = many(range(7), faults)
+    totals = many(range(9), faults)
     print(name, dict(totals))  # noqa: T201 (what was tried)
     assert totals["failed"] > 50
     assert min(totals[kind] for kind in ("failure", "recovery", "paused")) > 0
