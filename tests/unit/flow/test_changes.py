@@ -432,3 +432,15 @@ def test_an_outage_and_an_update_lose_nothing() -> None:
     world.live(130)
     assert sorted(world.began()) == list(range(60, 1060, 60))
     assert len(world.entries(EntryKind.CHAIN)) == 1
+
+
+def test_a_backlog_of_more_than_a_step_outlives_the_update_that_ends_its_revision() -> None:
+    world = World()
+    world.scheduler.create_schedule("s", "note", "rate(5 seconds)")
+    world.live(30)
+    world.wait(900)
+    world.scheduler.update_schedule("s", expression="rate(7 seconds)")
+    world.live(130)
+    began = sorted(world.began())
+    assert began[:186] == list(range(5, 931, 5))
+    assert began[186:204] == list(range(937, 1_060, 7))
