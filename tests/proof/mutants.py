@@ -25,10 +25,10 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = "shared/minutehand"
 COPIED = ("shared", "tests", "functions", "infra", "examples", "bench", "pyproject.toml")
 PROOF = (
-    "tests/proof/test_crash_points.py",
-    "tests/unit/flow/test_changes.py",  # races and failures told step by step: histories meet some of them seldom
+    "tests/unit/flow/test_changes.py",  # races and failures told step by step: quick, and histories meet some of them seldom
     "tests/unit/flow/test_tick.py",
     "tests/unit/flow/test_worker.py",
+    "tests/proof/test_crash_points.py",
     "tests/unit/flow/test_interleaving.py",
     "tests/proof/test_simulator.py",
 )
