@@ -56,12 +56,15 @@ class Desk:
         left = max(until - self.clock(), 0)
         self.services.work.hide([ticket.receipt], -(-left // SECOND))
 
+    def token(self) -> str:
+        """A new lease's own word, by which its holder knows the lease again whose answer was lost: 16 hexadecimal digits."""
+        return f"{self.random.getrandbits(64):016x}"
+
     def postpone(self, ticket: Ticket, message: Message, until: int) -> bool:
         """Order the run anew for a time (UTC ms): a delayed message, or beyond SQS's reach an agenda entry. False: not accepted."""
         now = self.clock()
-        if (
-            until - now <= MAX_DELAY or message.unclaimed or message.untracked
-        ):  # an entry would look for its waiting row
+        no_row = message.unclaimed or message.untracked  # that waits: an entry would look for it
+        if until - now <= MAX_DELAY or no_row:
             accepted = self.services.work.send([Parcel(message, delay_for(until, message.start, now))])[0]
         else:
             accepted = bool(self.services.agenda.put([self._entry(message, until, now)]))

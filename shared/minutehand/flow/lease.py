@@ -31,7 +31,7 @@ AGAIN = 5 * SECOND  # then the message comes back
 
 def take_lease(desk: Desk, ticket: Ticket, message: Message, body: str, policies: Policies) -> Run | Outcome | None:
     """Lease the run of a message, and the run as leased; an Outcome if it cannot be had. None: it needs a row first, see ``lean``."""
-    token = f"{desk.random.getrandbits(64):016x}"
+    token = desk.token()
     at_most_once = policies.delivery is Delivery.AT_MOST_ONCE
     watch = _watch(desk, message, token) if at_most_once else None
     ticket.gone = at_most_once  # before there is a lease to give back

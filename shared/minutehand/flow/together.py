@@ -186,7 +186,7 @@ class _Together:
         return first_lease(
             admitted.message,
             now=desk.clock(),
-            token=f"{desk.random.getrandbits(64):016x}",
+            token=desk.token(),
             worker=desk.name,
             max_attempts=admitted.policies.max_attempts,
         )
@@ -199,7 +199,7 @@ class _Together:
         return lease(
             revision=admitted.message.revision,
             now=desk.clock(),
-            token=f"{desk.random.getrandbits(64):016x}",
+            token=desk.token(),
             worker=desk.name,
             max_attempts=admitted.policies.max_attempts,
             steal=False,

@@ -85,7 +85,7 @@ def _lease(assignment: Assignment) -> Transition:
     taken = lease(
         revision=run.revision,
         now=max(desk.clock(), run.not_before),
-        token=f"{desk.random.getrandbits(64):016x}",
+        token=desk.token(),
         worker=desk.name,
         max_attempts=run.max_attempts,
         steal=False,
