@@ -422,8 +422,8 @@ MUTANTS = (
     Mutant(
         "what is late is leased as read before its claim",
         "flow/lean.py",
-        "    read = services.schedules.revisions({(message.run.owner, message.revision), freeze_key(message.run.tenant)})\n",
-        "    read = task.revisions\n",
+        "    again = replace(read_again(desk, task, message), message=ordinary(message))\n",
+        "    again = replace(task, message=ordinary(message))\n",
         LEVELS,
     ),
     Mutant(

@@ -27,10 +27,11 @@ from minutehand.flow.tidy import FAR, tidy
 from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.moment import HOUR, MINUTE, SECOND
 from minutehand.model.names import RunRef, fire_ref, shard_of
-from minutehand.model.options import CatchUp, LedgerLevel
+from minutehand.model.options import CatchUp
 from minutehand.model.run import WAITING, Run, RunState
 from minutehand.model.schedule import Head, Revision, ScheduleState
 from minutehand.runs.gaps import covers
+from minutehand.runs.levels import is_lean
 from minutehand.schedule import fires
 
 log = logging.getLogger(__name__)
@@ -228,7 +229,7 @@ def _claim_missing(
     gaps = [run for run in runs.values() if run.skipped_until is not None]
     gaps += _gap_before(revision, after, services) if missing else []
     missing = [fire for fire in missing if not any(covers(gap, fire) for gap in gaps)]
-    if not missing or revision.definition.options.ledger is LedgerLevel.LEAN:
+    if not missing or is_lean(revision):
         return 0  # lean fires have no rows before they start: ``resend_waiting`` comes to them
     if not_come_to(revision, missing[0], services) is not None:
         return 0  # the ticker is behind, and will come to them

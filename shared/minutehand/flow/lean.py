@@ -45,11 +45,17 @@ def claimed(desk: Desk, task: Task, message: Message) -> Task | Outcome:
     if there is not None and there.backfill is not None:
         desk.delete(task.ticket)
         return Outcome(gone=True, action="refused", why="backfill", message=message)
-    read = services.schedules.revisions({(message.run.owner, message.revision), freeze_key(message.run.tenant)})
-    again = replace(task, message=ordinary(message), revisions=replace(read, read_at=clock()))
+    again = replace(read_again(desk, task, message), message=ordinary(message))
     if put and again.revision is not None:
         _correct_gap(again.revision, message.due, services, clock)
     return again
+
+
+def read_again(desk: Desk, task: Task, message: Message) -> Task:
+    """The task with what it rests on, its revision and its tenant's freeze, read now. Raises Unavailable."""
+    keys = {(message.run.owner, message.revision), freeze_key(message.run.tenant)}
+    read = desk.services.schedules.revisions(keys)
+    return replace(task, revisions=replace(read, read_at=desk.clock()))
 
 
 def ordinary(message: Message) -> Message:

@@ -8,13 +8,14 @@ before its lease, which is conditional on there being none: so those that a work
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from minutehand.errors import Unavailable
+from minutehand.flow.claim import Order
 from minutehand.flow.gaps import gaps_before, record
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.steps import timetable_of
-from minutehand.model.names import fire_ref
 from minutehand.model.run import Run
 from minutehand.model.schedule import ClosedBy, Revision
 from minutehand.runs.decisions import Refusal, refused_by
@@ -96,18 +97,8 @@ def _refused(revision: Revision, fire: int, closed: Revision, gaps: Sequence[Run
     skipped = next((gap for gap in gaps if covers(gap, fire)), None)
     refusal = refused_by(closed, fire) if skipped is None else Refusal(skipped.state, skipped.reason or "")
     assert refusal is not None
-    return Run(
-        ref=fire_ref(closed.owner, fire),
-        state=refusal.to,
-        revision=revision.number,
-        job=revision.definition.job,
-        due=fire,
-        not_before=fire,
-        created_at=min(now, fire),
-        ended_at=now,
-        reason=refusal.reason,
-        unstarted=skipped is None,
-    )
+    claim = Order(revision, fire).run(min(now, fire))
+    return replace(claim, state=refusal.to, ended_at=now, reason=refusal.reason, unstarted=skipped is None)
 
 
 def _put_refused(runs: Sequence[Run], services: Services) -> int:

@@ -17,11 +17,10 @@ from minutehand.errors import Unavailable
 from minutehand.flow.assignment import Abandoned, Assignment, Ended, Returned
 from minutehand.flow.desk import Desk
 from minutehand.flow.freeze import FRESH
-from minutehand.flow.lean import claim
+from minutehand.flow.lean import claim, read_again
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.settle import lost, outcome_of, settle
 from minutehand.flow.task import Admitted, Task
-from minutehand.model.freeze import freeze_key
 from minutehand.model.message import Message
 from minutehand.model.run import Run, RunState
 from minutehand.runs.levels import first_lease
@@ -34,9 +33,7 @@ def fresh(desk: Desk, task: Task, message: Message) -> Task:
     """The task with revisions read at most FRESH ago. Raises Unavailable."""
     if desk.clock() - task.revisions.read_at <= FRESH:
         return task
-    keys = {(message.run.owner, message.revision), freeze_key(message.run.tenant)}
-    read = desk.services.schedules.revisions(keys)
-    return replace(task, revisions=replace(read, read_at=desk.clock()))
+    return read_again(desk, task, message)
 
 
 def started(desk: Desk, admitted: Admitted) -> Run | None:

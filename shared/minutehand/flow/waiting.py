@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from minutehand.flow.claim import Order
 from minutehand.flow.gaps import gaps_before
 from minutehand.flow.ports import Services
 from minutehand.flow.steps import LOOKAHEAD, timetable_of
 from minutehand.model.moment import DAY
-from minutehand.model.names import RunRef, fire_ref
-from minutehand.model.options import LedgerLevel
-from minutehand.model.run import Run, RunState
+from minutehand.model.names import RunRef
+from minutehand.model.run import Run
 from minutehand.model.schedule import Revision
 from minutehand.runs.decisions import refused_by
 from minutehand.runs.gaps import covers
-from minutehand.runs.levels import LATE
+from minutehand.runs.levels import LATE, is_lean
 from minutehand.schedule import fires
 
 LONGEST = 14 * DAY  # that a queue keeps a message
@@ -28,7 +28,7 @@ def waiting(owner: str, services: Services, *, after: int, upto: int, now: int) 
     """The runs of a schedule with fires in ``(after, upto]`` that are on their way without a row. Raises Unavailable."""
     after, upto = max(after, now - min(LONGEST, services.retention)), min(upto, now + LOOKAHEAD)
     revisions = list(_since(owner, after, services)) if after < upto else []
-    if not any(_is_lean(revision) for revision in revisions):
+    if not any(is_lean(revision) for revision in revisions):
         return
     rows = list(services.ledger.window(owner, after=after, upto=upto))
     there = {run.due for run in rows if run.ref.is_fire}
@@ -44,7 +44,7 @@ def waiting(owner: str, services: Services, *, after: int, upto: int, now: int) 
         gaps += gaps_before(owner, after, services)
     for revision, fire in bare:
         if not any(covers(gap, fire) for gap in gaps):
-            yield _queued(revision, fire)
+            yield Order(revision, fire).run(fire)
 
 
 def waiting_run(ref: RunRef, services: Services, now: int) -> Run | None:
@@ -63,22 +63,6 @@ def _since(owner: str, after: int, services: Services) -> Iterator[Revision]:
         yield revision
 
 
-def _is_lean(revision: Revision) -> bool:
-    return revision.definition.options.ledger is LedgerLevel.LEAN
-
-
 def _fires(revision: Revision, after: int, upto: int) -> Iterable[int]:
     since, end = max(after, revision.active_from), revision.bound(upto)
-    return fires(timetable_of(revision), since, end) if _is_lean(revision) and since < end else ()
-
-
-def _queued(revision: Revision, fire: int) -> Run:
-    return Run(
-        ref=fire_ref(revision.owner, fire),
-        state=RunState.QUEUED,
-        revision=revision.number,
-        job=revision.definition.job,
-        due=fire,
-        not_before=fire,
-        created_at=fire,
-    )
+    return fires(timetable_of(revision), since, end) if is_lean(revision) and since < end else ()

@@ -32,9 +32,14 @@ STALL = HOUR
 AHEAD = 3 * MINUTE
 
 
+def is_lean(revision: Revision) -> bool:
+    """Whether its fires have no rows before they start."""
+    return revision.definition.options.ledger is LedgerLevel.LEAN
+
+
 def sent_unclaimed(revision: Revision, fire: int, now: int) -> bool:
     """Whether a fire is sent without a row."""
-    return revision.definition.options.ledger is LedgerLevel.LEAN and now - fire <= LATE
+    return is_lean(revision) and now - fire <= LATE
 
 
 def state_of_claim(revision: Revision) -> RunState:
@@ -106,6 +111,6 @@ def unclaimed(closed: Revision, earlier: Iterator[Revision], now: int) -> list[t
         after, upto = max(revision.active_from, now - STALL), min(now, end) + AHEAD
         if after >= upto and revision is not closed:
             break
-        if revision.definition.options.ledger is LedgerLevel.LEAN and after < upto:
+        if is_lean(revision) and after < upto:
             found.append((revision, after, upto))
     return found
