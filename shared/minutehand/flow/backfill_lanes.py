@@ -27,7 +27,6 @@ from minutehand.flow.ports import Clock, Services
 from minutehand.flow.publish import fire_message, publish
 from minutehand.flow.waiting import waiting_run
 from minutehand.model.moment import MINUTE
-from minutehand.model.options import LedgerLevel
 from minutehand.model.run import TERMINAL, Run, RunState
 from minutehand.model.schedule import Revision
 from minutehand.runs.backfill import (
@@ -46,7 +45,7 @@ from minutehand.runs.backfill import (
     standing,
     tag_of,
 )
-from minutehand.runs.levels import STALL
+from minutehand.runs.levels import STALL, is_lean
 from minutehand.runs.stretches import stretch_of, walk
 from minutehand.runs.transitions import revive
 from minutehand.schedule import Timetable, timetable
@@ -203,9 +202,8 @@ def _claimed(under_way: Going, lane: Lane) -> bool:
 
 def _comes_by_itself(under_way: Going, revision: Revision, lane: Lane) -> bool:
     """Whether the fire that a lane is at is a live lean one on its way, which has no row yet: a stop of the backfill must not take it."""
-    now, levels = under_way.clock(), {revision.definition.options.ledger}
-    levels.add(under_way.revision(under_way.current).definition.options.ledger)
-    if LedgerLevel.LEAN not in levels or lane.fire < now - STALL:
+    now, current = under_way.clock(), under_way.revision(under_way.current)
+    if not (is_lean(revision) or is_lean(current)) or lane.fire < now - STALL:
         return False
     return waiting_run(fire_of(under_way.backfill, lane), under_way.services, now) is not None
 
