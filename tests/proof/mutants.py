@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
+from tests.proof.asked import number
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = "shared/minutehand"
 COPIED = ("shared", "tests", "functions", "infra", "examples", "bench", "pyproject.toml")
@@ -584,16 +586,21 @@ def stale(mutants: Sequence[Mutant]) -> list[str]:
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="mutants")
     parser.add_argument("names", nargs="*", help="only these")
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--workers", type=number, default=2)
     given = parser.parse_args(arguments)
     chosen = [mutant for mutant in MUTANTS if not given.names or mutant.name in given.names]
-    if not chosen or stale(chosen):
-        print(f"these do not apply any more: {stale(chosen) or given.names}; bring them up to the code")  # noqa: T201 (its report)
+    unknown = set(given.names) - {mutant.name for mutant in MUTANTS}
+    if unknown:
+        parser.error(
+            f"names: {sorted(unknown)} are none of the mutants; leave them out for all, or take names from this file"
+        )
+    if stale(chosen):
+        print(f"these do not apply any more: {stale(chosen)}; bring them up to the code")  # noqa: T201 (its report)
         return 2
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         trees: SimpleQueue[Tree] = SimpleQueue()
-        for number in range(given.workers):
-            trees.put(Tree(Path(folder) / str(number)))
+        for place in range(given.workers):
+            trees.put(Tree(Path(folder) / str(place)))
         with ThreadPoolExecutor(given.workers) as pool:
             killed = list(pool.map(lambda mutant: _one(mutant, trees), chosen))
     print(f"mutants={len(chosen)} killed={sum(killed)}")  # noqa: T201 (its report)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from minutehand.model.moment import HOUR
 
+from tests.proof.asked import number, seconds
 from tests.proof.dense import Dense
 from tests.proof.history import FAR, History
 from tests.proof.pressed import Pressed
@@ -130,11 +131,11 @@ def say(text: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--for", dest="seconds", type=float, default=60.0, help="seconds (60)")
+    parser.add_argument("--for", dest="seconds", type=seconds, default=60.0, help="seconds (60)")
     parser.add_argument("--seed", type=int, default=int(time.time()) // 60 * 1_000, help="of the first history")
-    parser.add_argument("--histories", type=int, help="at most so many")
+    parser.add_argument("--histories", type=number, help="at most so many")
     parser.add_argument("--only", type=int, help="one seed, and report on it")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--processes", type=number, default=os.cpu_count() or 1)
     given = parser.parse_args()
     logging.disable(logging.CRITICAL)
     first, most = (given.seed, given.histories) if given.only is None else (given.only, 1)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from minutehand.testing.cloud import running_cloud
 
+from tests.proof.asked import seconds
 from tests.proof.chaos.siege import Siege, brief, conditions, full
 
 BUILD = Path("build/chaos")
@@ -30,7 +31,7 @@ def say(text: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--for", dest="seconds", type=float, default=60.0, help="seconds of torment (60); rest comes after"
+        "--for", dest="seconds", type=seconds, default=60.0, help="seconds of torment (60); rest comes after"
     )
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of what is done to whom")
     parser.add_argument("--hurried", action="store_true", help="a lease of 4 s instead of 60")
