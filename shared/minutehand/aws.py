@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -89,10 +90,16 @@ class Session:
         return hooked.new_session()
 
 
+def idle() -> float:
+    """Seconds in which this thread had nothing to do, counted from anywhere: what it grows by while a request is under way was waiting."""
+    return time.perf_counter() - time.thread_time()
+
+
 class Client:
     """A client of one service, whose errors are ours. Clients that share a ``session`` are made in one thread.
 
-    ``config`` are fields of botocore's Config, for the services that are called by botocore alone.
+    ``config`` are fields of botocore's Config, for the services that are called by botocore alone. ``waited`` is told of each request
+    how many seconds its thread had nothing to do, by ``idle``.
     """
 
     def __init__(
@@ -102,7 +109,10 @@ class Client:
         session: Session | None = None,
         *,
         config: Mapping[str, Any] | None = None,
+        waited: Callable[[float], object] = lambda _: None,
+        idle: Callable[[], float] = idle,
     ) -> None:
+        self._waited, self._idle = waited, idle
         self._service, self._settings, self._config = service, settings, config or {}
         self._session = session or Session()
         self._transport: Transport | None = None
@@ -124,6 +134,7 @@ class Client:
 
     def call(self, operation: str, /, **arguments: Any) -> dict[str, Any]:
         """One operation. Raises ConditionFailed, TransactionRefused, Unavailable or Misconfigured."""
+        began = self._idle()
         try:
             if self._transport is not None:
                 return self._transport.call(operation, arguments)
@@ -132,6 +143,8 @@ class Client:
             raise translated(problem.response, operation) from problem
         except Unanswered as problem:  # connection refused, timeouts: it may have taken effect or not
             raise Unavailable(f"{operation}: {problem}") from problem
+        finally:
+            self._waited(self._idle() - began)
 
     def _called(self, operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
         from minutehand import hooked  # noqa: PLC0415 (see above)

@@ -27,8 +27,8 @@ def connect(settings: Settings, *, backoff: Backoff | None = None) -> Services:
     """The services of one stack. Clients are made here, once a process, but for the bucket's; no call is made yet."""
     backoff = backoff or Backoff()
     session = Session()
-    dynamodb, sqs = Client("dynamodb", settings, session), Client("sqs", settings, session)
     retention, traffic = settings.retention_days * DAY, Traffic()
+    dynamodb, sqs = (Client(name, settings, session, waited=traffic.waited) for name in ("dynamodb", "sqs"))
 
     def lanes() -> Lanes:  # of one table or queue: what one throttles slows down no other
         return Lanes(settings.requests, traffic=traffic, wait=backoff.wait)

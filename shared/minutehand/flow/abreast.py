@@ -4,6 +4,9 @@ The pace is that of congestion control: an answer with throttled items halves ho
 by one for each round of them; below one, each request waits before it is sent. All threads of a process that use the same lanes share the
 bound. A call returns when all of its requests have ended, whatever became of them: so nothing of one stage of the protocol is
 under way when the next begins.
+
+Threads help only while answers are waited for. A part that is handed to another thread costs some 0.4 ms of the processor (locks, the
+interpreter's above all), and gains the time in which nothing happens: none, where an answer takes nothing but work.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from minutehand.flow.threads import Threads
 _LEAST = 1 / 16  # requests under way: one, and then a pause of so many turns less one
 _TURN = 0.02  # seconds: about what a request takes
 _FASTER = 1 / 4  # of what is under way: the most by which one clean answer raises it
+_LONG = 0.001  # seconds: a wait that is worth a thread's help; DynamoDB and SQS take 3 to 10 ms
+_VOTES = 8  # answers in a row that change what is known of a service for good
 _helpers = Threads()  # of this process
 _pause = threading.Event().wait
 
@@ -26,11 +31,22 @@ _R = TypeVar("_R")
 
 
 class Traffic:
-    """What the services of one process had to hold back."""
+    """What the services of one process had to hold back, and whether their answers are waited for."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.throttled = 0  # items that were refused for lack of capacity, each time that they were
+        self._votes = 0
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether of the last answers more took a long wait than did not; False until there was one."""
+        return self._votes > 0
+
+    def waited(self, seconds: float) -> None:
+        """An answer came after its thread had nothing to do for so long. One odd answer changes nothing: a machine may have been busy."""
+        with self._lock:
+            self._votes = max(min(self._votes + (1 if seconds > _LONG else -1), _VOTES), -_VOTES)
 
     def note(self, throttled: int) -> None:
         with self._lock:
@@ -38,7 +54,10 @@ class Traffic:
 
 
 class Lanes:
-    """So many requests of one kind at a time; ``most`` = 1: one after the other, in the thread that asks."""
+    """So many requests of one kind at a time; ``most`` = 1: one after the other, in the thread that asks.
+
+    With ``traffic`` threads help while its answers are waited for, without it always.
+    """
 
     def __init__(
         self,
@@ -65,10 +84,12 @@ class Lanes:
         """
         if len(parts) == 1:  # as most calls are: nobody needs to help
             return [self.one(ask, parts[0])]
-        call = _Call(self, ask, parts)
-        for _ in range(min(len(parts), self._most) - 1):
-            call.help()
-        return call.run()
+        return _Call(self, ask, parts).run()
+
+    def helpers(self, left: int) -> int:
+        """How many threads may help with so many parts now."""
+        worth = self._traffic is None or self._traffic.is_waited_for
+        return max(min(left, self._most) - 1, 0) if worth else 0
 
     def one(self, ask: Callable[[_P], tuple[_R, int]], part: _P) -> _R:
         """One request, in its turn."""
@@ -103,43 +124,53 @@ class Lanes:
 
 
 class _Call(Generic[_P, _R]):
-    """One call's requests: the thread that makes it and those that help it take one part after the other."""
+    """One call's requests: the thread that makes it and those that help it, should any, take one part after the other."""
 
     def __init__(self, lanes: Lanes, ask: Callable[[_P], tuple[_R, int]], parts: Sequence[_P]) -> None:
         self._lanes, self._ask = lanes, ask
         self._left = deque(enumerate(parts))
         self._answers: dict[int, _R] = {}
         self._problems: list[BaseException] = []
-        self._helping = 0
+        self._is_helped, self._helping = False, 0  # whether threads were asked, and how many are at it
         self._changed = threading.Condition()
 
-    def help(self) -> None:
-        self._helping += 1
-        _helpers.start(self._helper, "request")
-
     def run(self) -> list[_R]:
-        self._work()
+        self._get_help()
+        while self._take():
+            self._get_help()  # the answer may have shown that it is worth it
         with self._changed:
             self._changed.wait_for(lambda: not self._helping)
         if self._problems:
             raise self._problems[0]
         return [answer for _, answer in sorted(self._answers.items(), key=lambda item: item[0])]
 
+    def _get_help(self) -> None:
+        if self._is_helped:
+            return
+        for _ in range(self._lanes.helpers(len(self._left))):
+            with self._changed:
+                self._is_helped, self._helping = True, self._helping + 1
+            _helpers.start(self._helper, "request")
+
     def _helper(self) -> None:
         try:
-            self._work()
+            while self._take():
+                pass
         finally:
             with self._changed:
                 self._helping -= 1
                 self._changed.notify()
 
-    def _work(self) -> None:
-        while not self._problems:
-            try:
-                place, part = self._left.popleft()
-            except IndexError:
-                return
-            try:
-                self._answers[place] = self._lanes.one(self._ask, part)
-            except BaseException as problem:  # noqa: BLE001 (a thread that helps hands it to the one that asked)
-                self._problems.append(problem)
+    def _take(self) -> bool:
+        """Ask for the next part; False if there is none, or one has failed."""
+        if self._problems:
+            return False
+        try:
+            place, part = self._left.popleft()
+        except IndexError:
+            return False
+        try:
+            self._answers[place] = self._lanes.one(self._ask, part)
+        except BaseException as problem:  # noqa: BLE001 (a thread that helps hands it to the one that asked)
+            self._problems.append(problem)
+        return True

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minutehand.errors import InvalidInput
-from minutehand.flow.abreast import Lanes
+from minutehand.flow.abreast import Lanes, Traffic
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ HandOver = Callable[[Mapping[str, Any]], bool]  # a group's event; False: nobody
 class Spread:
     """How a tick is spread out; by itself it is not."""
 
-    threads: int = 1  # shards gone through at the same time in this process
+    threads: int = 1  # shards gone through at the same time in this process, while answers are waited for
     groups: int = 1  # invocations of one tick at most, this one included
     hand_over: HandOver | None = None  # to another invocation
     only: Sequence[int] | None = None  # this is such a group: the shards that it was given
@@ -57,8 +57,8 @@ def group_of(event: object) -> tuple[int, ...] | None:
 class Shares:
     """The shards of one tick that nobody has begun, and what decides whether others are to take them."""
 
-    def __init__(self, shards: Sequence[int], spread: Spread) -> None:
-        self._left, self._spread = deque(shards), spread
+    def __init__(self, shards: Sequence[int], spread: Spread, traffic: Traffic) -> None:
+        self._left, self._spread, self._traffic = deque(shards), spread, traffic
         self._lock = threading.Lock()
         self._begun = self._entries = 0
         self._deep = False  # a shard has more than a page
@@ -66,8 +66,8 @@ class Shares:
         self.handed = 0  # groups that others took
 
     def go_through(self, body: Callable[[int], bool]) -> bool:
-        """``body`` for each shard, in so many threads; False as soon as one says that time is up."""
-        lanes, going_on = Lanes(self._spread.threads), True
+        """``body`` for each shard, in so many threads at most; False as soon as one says that time is up."""
+        lanes, going_on = Lanes(self._spread.threads, traffic=self._traffic), True
         while self._left and going_on:  # again, should a group come back when all threads were done
             going_on = all(lanes.each(lambda _: (self._next(body), 0), range(len(self._left))))
         return going_on

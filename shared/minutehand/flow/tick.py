@@ -62,7 +62,7 @@ def tick(
         raise InvalidInput("shards", spread.only, f"is beyond the agenda's {count}", "let the ticker cut its groups")
     first = report.now // MINUTE % count  # so that running out of time does not always starve the same shards
     shards = (*range(first, count), *range(first)) if spread.only is None else spread.only
-    shares = Shares(shards, spread)
+    shares = Shares(shards, spread, services.traffic)
     one = _Tick(services, clock, report, shares, deadline=report.now + budget, holder=holder, trace=trace)
     shares.go_through(one.shard)
     report.groups, report.throttled = shares.handed, services.traffic.throttled - held_back

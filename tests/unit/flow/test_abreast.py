@@ -8,6 +8,8 @@ from itertools import pairwise
 
 import pytest
 from minutehand.flow.abreast import Lanes, Traffic
+from minutehand.flow.fan import Spread
+from minutehand.flow.threads import Threads
 from minutehand.flow.tick import tick
 from minutehand.testing import Crash
 from minutehand.transport import Answer
@@ -98,6 +100,102 @@ def test_a_failure_is_raised_once_nothing_is_under_way_and_ends_the_call(lanes: 
         Lanes(lanes).each(ask, range(1_000))
     assert sorted(asked) == sorted(ended)
     assert len(asked) < 1_000
+
+
+# Help.
+
+
+class Counted(Threads):
+    """Counts the threads that were asked to help."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    def start(self, body: Callable[[], object], name: str) -> None:
+        self.asked += 1
+        super().start(body, name)
+
+
+@pytest.fixture
+def helpers(monkeypatch: pytest.MonkeyPatch) -> Counted:
+    counted = Counted()
+    monkeypatch.setattr("minutehand.flow.abreast._helpers", counted)
+    return counted
+
+
+def answers(traffic: Traffic, waits: list[float]) -> Callable[[int], tuple[int, int]]:
+    """A service for whose answer to each part the client waited so long."""
+
+    def ask(part: int) -> tuple[int, int]:
+        traffic.waited(waits[part])
+        return part, 0
+
+    return ask
+
+
+def test_nobody_helps_with_what_is_not_waited_for(helpers: Counted) -> None:
+    traffic = Traffic()
+    lanes = Lanes(8, traffic=traffic)
+    for _ in range(3):
+        assert lanes.each(answers(traffic, [0.0005] * 20), range(20)) == list(range(20))
+    assert helpers.asked == 0
+
+
+def test_the_first_answer_decides_for_the_rest_of_a_call_and_what_is_known_for_the_next(helpers: Counted) -> None:
+    traffic = Traffic()
+    lanes = Lanes(4, traffic=traffic)
+    lanes.each(answers(traffic, [0.005] * 20), range(20))
+    assert helpers.asked == 3, "once a call"
+    others = Lanes(4, traffic=traffic)  # of another table: answers of one process are alike
+    others.each(answers(traffic, [0.005] * 3), range(3))
+    assert helpers.asked == 5, "no more than there are parts"
+    lanes.each(answers(traffic, [0.005]), range(1))
+    Lanes(1, traffic=traffic).each(answers(traffic, [0.005] * 9), range(9))
+    assert helpers.asked == 5
+
+
+def test_help_comes_in_the_middle_of_a_call_once_most_answers_take_long(helpers: Counted) -> None:
+    traffic, asked_by = Traffic(), []
+    ask = answers(traffic, [0.0, 0.0, 0.005, 0.005, 0.005, 0.005, 0.005])
+
+    def noted(part: int) -> tuple[int, int]:
+        asked_by.append(helpers.asked)
+        return ask(part)
+
+    assert Lanes(8, traffic=traffic).each(noted, range(7)) == list(range(7))
+    assert asked_by[:5] == [0] * 5
+    assert helpers.asked == 1, "two are left: the thread that asks does one of them"
+
+
+def test_one_odd_answer_changes_nothing_and_a_changed_service_is_noticed(helpers: Counted) -> None:
+    traffic = Traffic()
+    ask = answers(traffic, [0.0, 3.0])
+    for part in (0, 0, 0, 1, 0):
+        ask(part)
+        assert not traffic.is_waited_for
+    changes = []
+    for part in [*[1] * 1_000, *[0] * 1_000]:
+        ask(part)
+        changes.append(traffic.is_waited_for)
+    slow, fast = changes[:1_000], changes[1_000:]
+    assert (slow.index(True), fast.index(False)) == (3, 7)
+    assert all(slow[3:])
+    assert not any(fast[7:])
+
+
+@pytest.mark.parametrize(("waited", "expected"), [(0.0, False), (0.005, True)])
+def test_a_tick_gets_help_with_requests_and_shards_only_where_it_waits(
+    waited: float, expected: bool, helpers: Counted
+) -> None:
+    cloud = cloud_of(CASES[0], 400)
+    services = stubbed(cloud, requests=8)
+    for client in (services.ledger._client, services.work._client):  # type: ignore[attr-defined]
+        client._waited = lambda _: services.traffic.waited(waited)
+    now, spread = CASES[0].due - MINUTE, Spread(threads=4)
+    report = tick(services, clock=lambda: now, holder="helped", budget=10**9, spread=spread)
+    assert report.handled.sent == 400
+    assert bool(helpers.asked) is expected
 
 
 # Pace.
@@ -194,7 +292,7 @@ def places(seen: list[tuple[str, str]], wanted: Callable[[tuple[str, str]], bool
 
 def test_no_stage_begins_before_the_last_request_of_the_one_before_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.tick.SHARDS", 1)
-    cloud = watched(cloud_of(CASES[0], 400, latency=0.001))
+    cloud = watched(cloud_of(CASES[0], 400, latency=0.005))
     report = tick(stubbed(cloud, requests=8), clock=lambda: CASES[0].due - MINUTE, holder="watched", budget=10**9)
     assert report.handled.sent == 400
     stages = ["BatchGetItem", "BatchExecuteStatement", "SendMessageBatch", "BatchWriteItem"]

@@ -41,6 +41,12 @@ class Fan:
     def tick(self, services: Services | None = None, **options: Any) -> TickReport:
         return self.world.tick(services, spread=self.spread, **options)
 
+    def waiting(self, hook: Hook | None = None) -> Services:
+        """The services of a process that waits for their answers, so that threads are worth it."""
+        services = self.world.process(hook)
+        services.traffic.waited(0.01)
+        return services
+
     def group(self, number: int, services: Services | None = None) -> TickReport:
         """Another invocation takes one of the events."""
         spread = replace(self.spread, only=group_of(self.events[number]), hand_over=None)
@@ -93,7 +99,7 @@ def test_one_group_that_nobody_takes_is_not_lost_among_others(threads: int) -> N
     fan = Fan()
     refused = iter([True, False, True])
     spread = replace(fan.spread, threads=threads, hand_over=lambda event: fan.hand_over(event) and next(refused))
-    report = fan.world.tick(spread=spread)
+    report = fan.world.tick(fan.waiting(), spread=spread)
     assert report.groups == 2
     given = {shard for event in fan.events for shard in group_of(event) or ()}
     assert report.shards > SHARDS - len(given), "it did that group as well"
@@ -212,16 +218,29 @@ def test_shards_are_gone_through_at_the_same_time() -> None:
                 together.wait()  # breaks, and the test with it, unless four are here at once
             return ()
 
-    report = fan.world.tick(fan.world.process(Meets()), spread=Spread(threads=4))
+    report = fan.world.tick(fan.waiting(Meets()), spread=Spread(threads=4))
     assert (report.unavailable, report.shards) == (0, SHARDS)
     assert report.handled.claimed == report.handled.sent == fan.claimed() == SCHEDULES
     assert len(fan.world.entries(EntryKind.CHAIN)) == SCHEDULES
 
 
+def test_threads_that_have_nothing_to_wait_for_are_not_asked() -> None:
+    fan, threads = Fan(), set[int]()
+
+    class Notes(Hook):
+        def before_call(self, operation: str, detail: Detail) -> Collection[int]:
+            threads.add(threading.get_ident())
+            return ()
+
+    fan.world.tick(fan.world.process(Notes()), spread=Spread(threads=4))
+    assert threads == {threading.get_ident()}
+    assert fan.claimed() == SCHEDULES
+
+
 def test_threads_count_as_one_does() -> None:
     alone, many = Fan(), Fan()
     for fan, threads in ((alone, 1), (many, 5)):
-        fan.report = fan.world.tick(spread=Spread(threads=threads))  # type: ignore[attr-defined]
+        fan.report = fan.world.tick(fan.waiting(), spread=Spread(threads=threads))  # type: ignore[attr-defined]
     one, five = vars(alone.report), vars(many.report)  # type: ignore[attr-defined]
     assert {name: one[name] for name in one if name != "handled"} == {n: five[n] for n in five if n != "handled"}
     assert vars(one["handled"]) == vars(five["handled"])
@@ -232,9 +251,7 @@ def test_threads_count_as_one_does() -> None:
 @pytest.mark.parametrize("threads", [1, 3])
 def test_one_failing_shard_stops_no_other_and_a_wrong_setting_stops_all(threads: int) -> None:
     fan = Fan()
-    report = fan.world.tick(
-        fan.world.process(Faults().at("due", before=fails, times=2)), spread=Spread(threads=threads)
-    )
+    report = fan.world.tick(fan.waiting(Faults().at("due", before=fails, times=2)), spread=Spread(threads=threads))
     assert (report.unavailable, report.shards) == (1, SHARDS - 1)
 
     def misconfigured() -> None:
@@ -242,7 +259,7 @@ def test_one_failing_shard_stops_no_other_and_a_wrong_setting_stops_all(threads:
 
     with pytest.raises(Misconfigured):
         fan.world.tick(
-            fan.world.process(Faults().at("due", before=misconfigured, times=None)), spread=Spread(threads=threads)
+            fan.waiting(Faults().at("due", before=misconfigured, times=None)), spread=Spread(threads=threads)
         )
 
 
@@ -252,7 +269,7 @@ def test_a_process_with_threads_that_dies_leaves_nothing_undone(verb: str, momen
     fan = Fan()
     with pytest.raises(Crash):
         fan.world.tick(
-            fan.world.process(Faults().at(verb, **{moment: crash}, times=None)), spread=Spread(threads=4), holder="dead"
+            fan.waiting(Faults().at(verb, **{moment: crash}, times=None)), spread=Spread(threads=4), holder="dead"
         )
     fan.world.live(180)
     assert sorted(fan.world.began()) == [180] * SCHEDULES

@@ -17,6 +17,7 @@ from zlib import crc32
 
 import botocore.session
 import pytest
+from minutehand.aws import Client
 from minutehand.direct import Direct, direct_to
 from minutehand.errors import Misconfigured
 from minutehand.settings import Keys, Settings, plain_keys
@@ -257,6 +258,22 @@ def test_an_odd_endpoint_is_left_to_botocore(url: str, monkeypatch: pytest.Monke
     assert direct_to("sqs", Settings(endpoint=url, region="eu-west-1")) is None
     assert direct_to("sqs", Settings(endpoint="http://cloud:4566/aws", region="EU west")) is None
     assert direct_to("sqs", Settings(endpoint="http://cloud:4566/aws", region="eu-west-1")) is not None
+
+
+def test_a_client_tells_how_long_it_waited_whatever_the_answer_was(
+    service: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in SAID.items():
+        monkeypatch.setenv(name, value)
+    service.answers += [(200, {}, b"{}"), (400, {}, b'{"__type": "AccessDeniedException"}')]
+    waits: list[float] = []
+    idle = iter([5.0, 5.25, 7.0, 7.5])
+    settings = Settings(endpoint=service.url, region="eu-west-1")
+    client = Client("dynamodb", settings, waited=waits.append, idle=lambda: next(idle))
+    client.call("get_item")
+    with pytest.raises(Misconfigured):
+        client.call("get_item")
+    assert waits == [0.25, 0.5]
 
 
 def in_a_new_process(program: str, **also: str) -> str:
