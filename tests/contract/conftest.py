@@ -90,12 +90,13 @@ def _shared_session() -> botocore.session.Session:
 def _wired(name: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Engine:
     """Over boto3; its clients take 0.1 s to make, so they are shared."""
 
-    def client(service: str, of: Settings, session: object = None) -> Client:
+    def client(service: str, of: Settings, session: object = None, **_: object) -> Client:
         return _shared_client(service, of.endpoint, of.region)
 
     monkeypatch.setattr(wiring, "Client", client)
     monkeypatch.setattr(pynamodb.connection.base, "get_session", _shared_session)
     services = connect(settings, backoff=AT_ONCE)
+    services.traffic.waited(0.01)  # so that requests go side by side, as over a network
     clients = {service: client(service, settings).raw for service in ("dynamodb", "sqs", "s3")}
     return Engine(name=name, services=services, clock=system_clock, settings=settings, clients=clients)
 
