@@ -8,12 +8,10 @@ cold start. Where anything else has a say (a profile, a proxy, an own bundle of 
 from __future__ import annotations
 
 import re
-import select
 import ssl
 import weakref
 from collections import deque
 from collections.abc import Iterable
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -22,6 +20,7 @@ from urllib.parse import quote, urlsplit
 
 from minutehand.settings import Keys, Settings, plain_keys, this_process
 from minutehand.transport import CONNECT_TIMEOUT, CONNECTIONS, READ_TIMEOUT, Answer, Unanswered, Unreachable
+from minutehand.wire import Garbled, Wire
 
 _PUBLIC = re.compile(r"(us|eu|ap|sa|ca|me|af|il|mx)-[a-z]+-\d+")  # the regions of the partition `aws`
 _REGION = re.compile(r"[a-z0-9-]{1,63}")
@@ -51,9 +50,9 @@ class Direct:
     def __init__(self, url: str, region: str, keys: Keys) -> None:
         self.url, self.region, self._keys = url, region, keys
         parts = urlsplit(url)
-        self._host, self._port, self._secure = parts.hostname, parts.port, parts.scheme == "https"
+        self._host, self._port, self._secure = parts.hostname or "", parts.port, parts.scheme == "https"
         self._path = quote(parts.path, safe="/~")
-        self._kept: deque[HTTPConnection] = deque()
+        self._kept: deque[Wire] = deque()
         self._process = this_process()
         weakref.finalize(self, _close, self._kept)
         self._context: ssl.SSLContext | None = None
@@ -70,21 +69,19 @@ class Direct:
 
     def send(self, _: str, headers: dict[str, str], body: bytes) -> Answer:
         """One request over a connection that nobody else has meanwhile. Raises Unanswered."""
-        connection = self._connection()
+        wire = self._wire()
         try:
-            connection.request("POST", self._path, body, headers)
-            response = connection.getresponse()
-            answer = Answer(response.status, response.headers, response.read())
-        except (OSError, HTTPException) as problem:
-            connection.close()
+            said = wire.post(headers, body)
+        except (OSError, Garbled) as problem:
+            wire.close()
             raise Unanswered(f"{self.url}: {str(problem) or type(problem).__name__}") from problem
-        if connection.sock is not None and len(self._kept) < CONNECTIONS:  # the service means to go on with it
-            self._kept.append(connection)
+        if said.keeps and len(self._kept) < CONNECTIONS:
+            self._kept.append(wire)
         else:
-            connection.close()
-        return answer
+            wire.close()
+        return Answer(said.status, said.headers, said.body)
 
-    def _connection(self) -> HTTPConnection:
+    def _wire(self) -> Wire:
         if self._process != this_process():  # a fork's copy: its parent goes on with those
             self._kept, self._process = deque(), this_process()
         while True:
@@ -92,23 +89,16 @@ class Direct:
                 kept = self._kept.pop()
             except IndexError:
                 return self._connected()
-            if not _is_dropped(kept):
+            if not kept.is_dropped():
                 return kept
             kept.close()
 
-    def _connected(self) -> HTTPConnection:
-        host = self._host or ""
-        if self._secure:
-            made: HTTPConnection = HTTPSConnection(host, self._port, timeout=CONNECT_TIMEOUT, context=self._trusted())
-        else:
-            made = HTTPConnection(host, self._port, timeout=CONNECT_TIMEOUT)
+    def _connected(self) -> Wire:
+        context = self._trusted() if self._secure else None
         try:
-            made.connect()
+            return Wire(self._host, self._port, self._path, timeouts=(CONNECT_TIMEOUT, READ_TIMEOUT), context=context)
         except OSError as problem:
-            made.close()
             raise Unreachable(f"could not connect to {self.url}: {problem}") from problem
-        made.sock.settimeout(READ_TIMEOUT)
-        return made
 
     def _trusted(self) -> ssl.SSLContext:
         """As botocore trusts; read once, when the first connection needs it."""
@@ -118,16 +108,9 @@ class Direct:
             return self._context
 
 
-def _close(connections: Iterable[HTTPConnection]) -> None:
-    for connection in connections:
-        connection.close()
-
-
-def _is_dropped(connection: HTTPConnection) -> bool:
-    """Whether the other side has closed it: there is something to read, where nothing was asked."""
-    waiting = select.poll()
-    waiting.register(connection.sock, select.POLLIN)
-    return bool(waiting.poll(0))
+def _close(wires: Iterable[Wire]) -> None:
+    for wire in wires:
+        wire.close()
 
 
 def _trusting(certificates: Path) -> ssl.SSLContext:

@@ -58,7 +58,7 @@ class Unreachable(Unanswered):
 
 
 class Headers(Protocol):
-    """Of an answer; their names may be written in any case."""
+    """Of an answer, asked for by names in lower case."""
 
     def get(self, name: str, /) -> str | None: ...
 
