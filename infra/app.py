@@ -28,6 +28,7 @@ KNOBS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "most-pollers": ("most_pollers", int),
     "shards": ("shards", int),
     "ticker-groups": ("ticker_groups", int),
+    "ticker-writes": ("ticker_writes", int),
     "retention-days": ("retention", lambda text: Duration.days(int(text))),
     "removal": ("removal_policy", lambda text: RemovalPolicy[text.upper()]),
     "target": ("target", {"aws": AWS, "here": HERE}.__getitem__),

@@ -12,7 +12,9 @@ from minutehand.settings import (
     DEFAULT_AGE,
     DEFAULT_DEPTH,
     DEFAULT_TICKER_GROUPS,
+    DEFAULT_TICKER_WRITES,
     IN_FLIGHT,
+    LEAST_TICKER_WRITES,
     MOST_AGE,
     MOST_TICKER_GROUPS,
 )
@@ -42,6 +44,7 @@ class Ticker(Construct):
         queues: Queues,
         notice_topics: Sequence[str] = (),
         groups: int = DEFAULT_TICKER_GROUPS,
+        writes: int = DEFAULT_TICKER_WRITES,
         queue_depth: int = DEFAULT_DEPTH,
         queue_age: Duration = QUEUE_AGE,
     ) -> None:
@@ -55,7 +58,7 @@ class Ticker(Construct):
             timeout=TIMEOUT,
             max_event_age=EVENT_AGE,
             retry_attempts=0,
-            environment={"MINUTEHAND_TICKER_GROUPS": str(_checked(groups)), **_limits(queue_depth, queue_age)},
+            environment={**_width(groups, writes), **_limits(queue_depth, queue_age)},
         )
         store.allow(self.function, "agenda", READ, WRITE, BATCH, DELETE)
         store.allow(self.function, "revisions", READ, WRITE)  # a pause that ends by itself makes a revision
@@ -82,10 +85,14 @@ class Ticker(Construct):
         iam.Grant.add_to_principal(grantee=self.function, actions=["lambda:InvokeFunction"], resource_arns=[arn])
 
 
-def _checked(groups: int) -> int:
+def _width(groups: int, writes: int) -> dict[str, str]:
+    """What the ticker is told of how wide a tick may be."""
     if not 1 <= groups <= MOST_TICKER_GROUPS:
         raise InvalidInput("ticker_groups", groups, "is out of range", f"use 1 to {MOST_TICKER_GROUPS}")
-    return groups
+    if writes and writes < LEAST_TICKER_WRITES:
+        remedy = f"use at least {LEAST_TICKER_WRITES:,} units a second, or 0 for no bound"
+        raise InvalidInput("ticker_writes", writes, "is out of range", remedy)
+    return {"MINUTEHAND_TICKER_GROUPS": str(groups), "MINUTEHAND_TICKER_WRITES": str(writes)}
 
 
 def _limits(depth: int, age: Duration) -> dict[str, str]:

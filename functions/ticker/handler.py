@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from minutehand.flow.fan import Spread, group_of
+from minutehand.flow.fan import Spread, group_of, writes_of
 from minutehand.flow.tick import TickReport, tick
 from minutehand.model.moment import SECOND
 from minutehand.services import hand_over_to, system_clock
@@ -32,7 +32,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
         holder=context.aws_request_id,
         budget=max(context.get_remaining_time_in_millis() - _MARGIN, SECOND),
         trace=trace_header(),
-        spread=spread if group is None else replace(spread, only=group, hand_over=None),
+        spread=spread if group is None else replace(spread, only=group, hand_over=None, writes=writes_of(event)),
     )
     return _report(report, whole=group is None)
 
@@ -41,7 +41,12 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
 def _spread(function: str) -> Spread:
     settings = from_environment()
     to_itself = hand_over_to(function, settings)
-    return Spread(threads=settings.ticker_threads, groups=settings.ticker_groups, hand_over=to_itself)
+    return Spread(
+        threads=settings.ticker_threads,
+        groups=settings.ticker_groups,
+        hand_over=to_itself,
+        writes=settings.ticker_writes,
+    )
 
 
 def _report(report: TickReport, *, whole: bool) -> dict[str, int]:

@@ -70,9 +70,11 @@ def run_ticker(
     period: float = 60.0,
     report: Callable[[TickReport], None] | None = None,
 ) -> None:
-    """Tick now and then every ``period`` seconds until ``stop``, with as many threads as the settings say (services: one)."""
+    """Tick now and then every ``period`` seconds until ``stop``, with the threads and writes of the settings (services: one, and any)."""
     services, holder = _connected(where), process_name("ticker")
-    spread = Spread(threads=where.ticker_threads if isinstance(where, Settings) else 1)
+    spread = Spread()
+    if isinstance(where, Settings):
+        spread = Spread(threads=where.ticker_threads, writes=where.ticker_writes, wait=stop.wait)
     while not stop.is_set():
         started = system_clock()
         try:

@@ -18,6 +18,8 @@ DEFAULT_TICKER_THREADS = 4  # a processor's worth, where half of the time is wai
 MOST_TICKER_THREADS = 32
 DEFAULT_TICKER_GROUPS = 16  # a default agenda's shards, one each
 MOST_TICKER_GROUPS = 128
+DEFAULT_TICKER_WRITES = 2_000  # units a second: half of what a new table takes
+LEAST_TICKER_WRITES = 1_000  # a share that is smaller is not waited for
 DEFAULT_DEPTH = 50_000  # messages of a stripe: what is claimed already comes on top, and SQS gives out 120,000
 DEFAULT_AGE = 600  # seconds
 IN_FLIGHT = 120_000  # messages that SQS gives out of one queue at a time
@@ -69,6 +71,9 @@ class Settings:
     ticker_groups: int = (
         DEFAULT_TICKER_GROUPS  # MINUTEHAND_TICKER_GROUPS: invocations that a tick is spread over at the most; 1: never
     )
+    ticker_writes: int = (
+        DEFAULT_TICKER_WRITES  # MINUTEHAND_TICKER_WRITES: units a second that claims of a tick take at the most; 0: any
+    )
 
     def __post_init__(self) -> None:
         if self.claim_by not in ("partiql", "put"):
@@ -86,6 +91,11 @@ class Settings:
                 f"range; use 1 to {MOST_TICKER_THREADS} threads and 1 to {MOST_TICKER_GROUPS} groups"
             )
 
+        if self.ticker_writes and self.ticker_writes < LEAST_TICKER_WRITES:
+            raise Misconfigured(
+                f"MINUTEHAND_TICKER_WRITES={self.ticker_writes} is out of range; use at least {LEAST_TICKER_WRITES:,} units a "
+                "second, or 0 for no bound"
+            )
         if not 0 <= self.queue_depth <= IN_FLIGHT or not 1 <= self.queue_age <= MOST_AGE:
             raise Misconfigured(
                 f"MINUTEHAND_QUEUE_DEPTH={self.queue_depth} or MINUTEHAND_QUEUE_AGE={self.queue_age} is out of range; "
@@ -120,7 +130,16 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
     return Settings(**{k: v for k, v in {**texts, **numbers}.items() if v is not None})  # type: ignore[arg-type]
 
 
-_NUMBERS = ("retention_days", "shards", "requests", "queue_depth", "queue_age", "ticker_threads", "ticker_groups")
+_NUMBERS = (
+    "retention_days",
+    "shards",
+    "requests",
+    "queue_depth",
+    "queue_age",
+    "ticker_threads",
+    "ticker_groups",
+    "ticker_writes",
+)
 
 
 def trace_header(environ: Mapping[str, str] | None = None) -> str | None:

@@ -19,7 +19,7 @@ from minutehand.model.options import LedgerLevel
 from minutehand.model.run import Run, RunState
 from minutehand.model.schedule import Revision
 from minutehand.runs.decisions import OnExisting, on_existing
-from minutehand.runs.levels import level_of, sent_unclaimed, state_of_claim
+from minutehand.runs.levels import is_lean, level_of, sent_unclaimed, state_of_claim
 from minutehand.runs.transitions import take_over
 
 log = logging.getLogger(__name__)
@@ -67,6 +67,8 @@ class Materialised:
 
 def materialise(orders: Sequence[Order], services: Services, clock: Clock, *, trace: str | None = None) -> Materialised:
     """Claim every order and send it. What is not in ``done`` was throttled or lost a race: handle it again."""
+    claims = sum(not is_lean(order.revision) for order in orders)
+    services.allowance.take(claims, (order.fire for order in orders), clock())
     result, now = Materialised(), clock()
     by_ref = {order.ref: order for order in orders}
     runs = {ref: order.run(now) for ref, order in by_ref.items()}

@@ -17,11 +17,12 @@ from typing import Any
 
 from minutehand.errors import InvalidInput
 from minutehand.flow.abreast import Lanes, Traffic
+from minutehand.flow.allowance import LEAST, Allowance, pause
 
 log = logging.getLogger(__name__)
 
 ALONE = 2_000  # entries of a tick that one invocation takes: up to 20,000 fires, some ten seconds
-_KEY = "shards"  # of the event that hands a group over
+_KEY, _WRITES = "shards", "writes"  # of the event that hands a group over
 _AT_ONCE = 8  # groups that are handed over at the same time
 
 HandOver = Callable[[Mapping[str, Any]], bool]  # a group's event; False: nobody will take it
@@ -36,11 +37,20 @@ class Spread:
     hand_over: HandOver | None = None  # to another invocation
     only: Sequence[int] | None = None  # this is such a group: the shards that it was given
     alone: int = ALONE  # entries that one invocation takes
+    writes: int = (
+        0  # units a second that its claims may take, with those of what it hands over; 0: as many as they like
+    )
+    wait: Callable[[float], object] = pause  # so many seconds, for their turn
+
+    @property
+    def most(self) -> int:
+        """Invocations among which the writes can be divided."""
+        return min(self.groups, self.writes // LEAST) if self.writes else self.groups
 
 
-def group_event(shards: Sequence[int]) -> dict[str, Any]:
-    """The event that hands these shards over."""
-    return {_KEY: list(shards)}
+def group_event(shards: Sequence[int], writes: int = 0) -> dict[str, Any]:
+    """The event that hands these shards over, with their part of the tick's writes."""
+    return {_KEY: list(shards), _WRITES: writes}
 
 
 def group_of(event: object) -> tuple[int, ...] | None:
@@ -54,11 +64,19 @@ def group_of(event: object) -> tuple[int, ...] | None:
     return tuple(shards)
 
 
+def writes_of(event: Mapping[str, Any]) -> int:
+    """The writes a second of a group; an older release's says nothing of them. Raises InvalidInput for anything odd."""
+    writes = event.get(_WRITES, 0)
+    if type(writes) is not int or writes < 0:
+        raise InvalidInput(_WRITES, writes, "is no number of units", "invoke the ticker with {} for a whole tick")
+    return writes
+
+
 class Shares:
     """The shards of one tick that nobody has begun, and what decides whether others are to take them."""
 
-    def __init__(self, shards: Sequence[int], spread: Spread, traffic: Traffic) -> None:
-        self._left, self._spread, self._traffic = deque(shards), spread, traffic
+    def __init__(self, shards: Sequence[int], spread: Spread, traffic: Traffic, allowance: Allowance) -> None:
+        self._left, self._spread, self._traffic, self._allowance = deque(shards), spread, traffic, allowance
         self._lock = threading.Lock()
         self._begun = self._entries = 0
         self._deep = False  # a shard has more than a page
@@ -88,12 +106,14 @@ class Shares:
             groups = self._cut() if self._is_too_much() else []
         if not groups:
             return
-        taken = Lanes(_AT_ONCE).each(lambda group: (self._hand_over(group), 0), groups)
+        each = self._spread.writes // (len(groups) + 1)
+        taken = Lanes(_AT_ONCE).each(lambda group: (self._hand_over(group, each), 0), groups)
         self.handed = sum(taken)
+        self._allowance.rate -= self.handed * each
         log.info("tick.handed_over", extra={"groups": self.handed, "failed": len(groups) - self.handed})
 
     def _is_too_much(self) -> bool:
-        able = self._spread.hand_over is not None and self._spread.groups > 1 and not self._cut_up
+        able = self._spread.hand_over is not None and self._spread.most > 1 and not self._cut_up
         return able and bool(self._left) and self._entries > self._spread.alone
 
     def _cut(self) -> list[list[int]]:
@@ -103,13 +123,13 @@ class Shares:
         self._cut_up = True
         expected = self._entries / max(self._begun, 1) * len(shards)
         wanted = len(shards) if self._deep else -int(-expected // max(self._spread.alone, 1))
-        groups = max(min(wanted, self._spread.groups - 1, len(shards)), 1)
+        groups = max(min(wanted, self._spread.most - 1, len(shards)), 1)
         return [shards[first::groups] for first in range(groups)]
 
-    def _hand_over(self, group: list[int]) -> bool:
+    def _hand_over(self, group: list[int], writes: int) -> bool:
         assert self._spread.hand_over is not None
         try:
-            taken = self._spread.hand_over(group_event(group))
+            taken = self._spread.hand_over(group_event(group, writes))
         except Exception:  # whatever it is, the group comes back, and the others are handed over
             log.exception("tick.hand_over_failed")
             taken = False

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from minutehand.flow.abreast import Traffic
+from minutehand.flow.allowance import Allowance
 from minutehand.model.dead import DeadRun
 from minutehand.model.entry import Entry
 from minutehand.model.freeze import Freeze
@@ -423,3 +424,4 @@ class Services:
     retention: int  # ms for which ended runs stay in the ledger; nothing older is ever claimed
     limits: Limits = field(default_factory=Limits)  # past which the ticker holds a queue back
     traffic: Traffic = field(default_factory=Traffic)  # what they had to hold back
+    allowance: Allowance = field(default_factory=Allowance)  # writes that claims may take; a tick has its own

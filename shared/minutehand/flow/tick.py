@@ -11,6 +11,7 @@ import threading
 from dataclasses import dataclass, field, replace
 
 from minutehand.errors import InvalidInput, MinutehandError, Misconfigured
+from minutehand.flow.allowance import Allowance
 from minutehand.flow.fan import Shares, Spread
 from minutehand.flow.handled import Handled
 from minutehand.flow.ports import Clock, DuePage, Services
@@ -62,8 +63,10 @@ def tick(
         raise InvalidInput("shards", spread.only, f"is beyond the agenda's {count}", "let the ticker cut its groups")
     first = report.now // MINUTE % count  # so that running out of time does not always starve the same shards
     shards = (*range(first, count), *range(first)) if spread.only is None else spread.only
-    shares = Shares(shards, spread, services.traffic)
-    one = _Tick(services, clock, report, shares, deadline=report.now + budget, holder=holder, trace=trace)
+    deadline = report.now + budget
+    services = replace(services, allowance=Allowance(spread.writes, until=deadline, wait=spread.wait))
+    shares = Shares(shards, spread, services.traffic, services.allowance)
+    one = _Tick(services, clock, report, shares, deadline=deadline, holder=holder, trace=trace)
     shares.go_through(one.shard)
     report.groups, report.throttled = shares.handed, services.traffic.throttled - held_back
     report.held = one.pressure.held

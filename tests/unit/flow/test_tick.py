@@ -25,11 +25,18 @@ NEXT = list(range(360, 901, 60))  # and what the second step takes
 
 
 def far(
-    world: World, name: str = "s", expression: str = "* * * * *", job: str = "note", window: float = 1800.0
+    world: World,
+    name: str = "s",
+    expression: str = "* * * * *",
+    job: str = "note",
+    window: float = 1800.0,
+    ledger: str = "full",
 ) -> None:
     """A schedule of which nothing is claimed yet: it was created, and its creator died."""
     with pytest.raises(Crash):
-        world.owner(Faults().at("arm", after=crash)).create_schedule(name, job, expression, catch_up_window=window)
+        world.owner(Faults().at("arm", after=crash)).create_schedule(
+            name, job, expression, catch_up_window=window, ledger=ledger
+        )
 
 
 # Steps.

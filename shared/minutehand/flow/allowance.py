@@ -1,0 +1,40 @@
+"""Allowance: what a tick's claims may take of the writes of the table of runs, so that workers have the rest.
+
+A tick claims minutes ahead, and has the time; a worker that leases has none. So claims wait for their turn, so many a second. What is
+due soon waits for nothing, and neither does what is under way when the tick's time is up. Waiting decides nothing: whoever waited
+claims as a slow ticker would, and one that dies meanwhile has claimed nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+
+from minutehand.model.moment import SECOND
+
+SOON = 30 * SECOND  # before its time a fire is claimed at once: a share that is too small makes nothing late
+LONGEST = 7 * SECOND  # that one turn is waited for: the three of a page then end before the lock of its shard does
+LEAST = 1_000  # units a second of one invocation: its four threads, each with 2,000 fires at hand, then wait no longer than that
+pause = threading.Event().wait
+
+
+class Allowance:
+    """So many write units a second for all threads of a tick; 0: as many as they like."""
+
+    def __init__(self, rate: int = 0, *, until: int | None = None, wait: Callable[[float], object] = pause) -> None:
+        self.rate, self._until, self._wait = rate, until, wait
+        self._free = 0.0  # UTC ms: when what was taken is used up
+        self._lock = threading.Lock()
+
+    def take(self, units: int, dues: Iterable[int], now: int) -> None:
+        """Wait for so many units, not beyond what the earliest of the fires (UTC ms) allows, nor the tick's time."""
+        if not self.rate or not units:
+            return
+        latest = min(dues) - SOON
+        if self._until is not None:
+            latest = min(latest, self._until)
+        with self._lock:
+            turn = max(float(now), self._free)
+            self._free = min(turn + units / self.rate * SECOND, now + LONGEST)
+        if min(turn, latest) > now:
+            self._wait((min(turn, latest) - now) / SECOND)

@@ -1,0 +1,174 @@
+"""A tick's claims keep to their share of the writes, however that comes out: nothing is late for it, and nothing lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from typing import Any
+
+import pytest
+from minutehand.errors import InvalidInput
+from minutehand.flow.allowance import LEAST, LONGEST, SOON, Allowance
+from minutehand.flow.fan import Spread, group_event, group_of, writes_of
+from minutehand.flow.tick import LOCK, TickReport
+from minutehand.model.moment import MINUTE, SECOND
+from minutehand.testing import Crash, Detail, Hook
+
+from tests.unit.flow.test_fan import Fan
+from tests.unit.flow.test_tick import far
+from tests.unit.flow.world import NOON, World, crash
+
+
+@pytest.fixture(autouse=True)
+def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minutehand.flow.tick.PAGE", 5)
+
+
+class Claims(Hook):
+    """When fires were claimed, and how many at a time."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.at: list[tuple[int, int]] = []  # ms after noon, claims
+
+    def before_call(self, operation: str, detail: Detail) -> Collection[int]:
+        if detail.verb == "claim":
+            self.at.append((self._world.clock() - NOON, len(detail.items)))
+        return ()
+
+    def a_second(self) -> Counter[int]:
+        found: Counter[int] = Counter()
+        for at, claims in self.at:
+            found[at // SECOND] += claims
+        return found
+
+
+def a_crowd(schedules: int = 40, expression: str = "3 12 * * *", ledger: str = "full") -> World:
+    """Schedules of which none is claimed yet."""
+    world = World()
+    for number in range(schedules):
+        far(world, f"s{number}", expression, ledger=ledger)
+    return world
+
+
+def paced(
+    world: World, writes: int, hook: Hook | None = None, wait: Callable[[float], object] | None = None, **options: Any
+) -> TickReport:
+    return world.tick(world.process(hook), spread=Spread(writes=writes, wait=wait or world.wait), **options)
+
+
+def test_claims_are_spread_at_the_rate_that_they_have() -> None:
+    world = a_crowd()
+    claims = Claims(world)
+    report = paced(world, 10, claims)
+    assert report.handled.claimed == report.handled.sent == 40
+    assert claims.a_second() == {0: 10, 1: 10, 2: 10, 3: 10}
+    assert not report.stopped
+
+
+def test_without_a_bound_nobody_waits() -> None:
+    world = a_crowd()
+    assert world.tick().handled.claimed == 40
+    assert world.clock() == NOON
+
+
+def test_what_is_due_soon_is_claimed_at_once() -> None:
+    world = a_crowd()
+    world.wait(180 - SOON / SECOND)
+    claims = Claims(world)
+    paced(world, 1, claims)
+    assert claims.a_second() == {150: 40}
+
+
+@pytest.mark.parametrize("writes", [1, 2])
+def test_a_share_that_is_far_too_small_makes_nothing_late(writes: int) -> None:
+    world = a_crowd()
+    late: list[int] = []
+    claims = Claims(world)
+    while world.clock() < NOON + 4 * MINUTE:
+        started = world.clock()
+        late.append(paced(world, writes, claims).handled.lag)
+        world.reach(started + MINUTE)
+    assert sum(claims.a_second().values()) == 40, "each once"
+    assert max(claims.at)[0] <= 3 * MINUTE - SOON
+    assert late == [0] * len(late), "all were sent before their time"
+
+
+def test_when_its_time_is_up_a_tick_waits_no_more_and_the_next_goes_on() -> None:
+    world = a_crowd()
+    claims = Claims(world)
+    report = paced(world, 5, claims, budget=2 * SECOND + 500)
+    assert report.stopped
+    assert world.clock() == NOON + 2_500, "not a millisecond longer"
+    assert claims.a_second() == {0: 5, 1: 5, 2: 10}, "what was under way is done at once"
+    assert report.handled.left == 0
+    assert world.tick().handled.claimed == 20
+    assert len(world.sent()) == 40, "each sent once"
+
+
+def test_a_process_that_dies_while_it_waits_has_claimed_nothing_of_that() -> None:
+    world = a_crowd()
+    with pytest.raises(Crash):
+        paced(world, 5, wait=lambda _: crash())
+    assert len(world.fires(None)) == 5
+    world.live(180)
+    assert Counter(world.began()) == {180: 40}
+
+
+def test_fires_that_are_sent_without_a_claim_take_nothing() -> None:
+    world = a_crowd(ledger="lean")
+    assert paced(world, 1).handled.sent == 40
+    assert world.clock() == NOON
+
+
+# Turns.
+
+
+def test_threads_take_from_one_allowance_and_a_turn_is_never_far_off() -> None:
+    waits: list[float] = []
+    allowance, far_off = Allowance(1_000, wait=waits.append), [10 * MINUTE]
+    for _ in range(6):
+        allowance.take(2_000, far_off, 0)
+    assert waits == [2, 4, 6, LONGEST / SECOND, LONGEST / SECOND], "the first goes at once"
+    assert 3 * LONGEST + LOCK // 2 < LOCK, "a page has up to three turns, and its lock is renewed after half of it"
+
+
+def test_what_goes_at_once_is_taken_all_the_same() -> None:
+    waits: list[float] = []
+    allowance = Allowance(1_000, wait=waits.append)
+    allowance.take(3_000, [SOON], 0)
+    allowance.take(1, [10 * MINUTE, SOON + 1_000], 0)
+    allowance.take(1, [10 * MINUTE], 1_500)
+    assert waits == [1, 1.501], "up to half a minute before the earliest of them; then for its turn"
+
+
+# Groups.
+
+
+def test_groups_have_their_parts_of_it_and_no_more_of_them_are_made_than_can_be_divided() -> None:
+    for writes, expected in ((0, 3), (4 * LEAST, 3), (4 * LEAST - 1, 2), (2 * LEAST, 1), (2 * LEAST - 1, 0)):
+        fan = Fan(alone=5)
+        fan.spread = Spread(groups=4, alone=5, hand_over=fan.hand_over, writes=writes, wait=fan.world.wait)
+        report = fan.tick()
+        assert report.groups == len(fan.events) == expected
+        parts = [writes_of(event) for event in fan.events]
+        assert parts == [writes // (expected + 1)] * expected
+
+
+@pytest.mark.parametrize(("accepts", "rate"), [(True, LEAST), (False, 4 * LEAST)])
+def test_who_hands_over_keeps_what_nobody_took(accepts: bool, rate: int) -> None:
+    fan, waits = Fan(accepts=accepts), list[float]()
+    spread = Spread(groups=4, alone=1, hand_over=fan.hand_over, writes=4 * LEAST, wait=waits.append)
+    fan.world.tick(spread=spread)
+    assert waits[0] == 5 / rate, "for the five claims of its first page"
+
+
+def test_an_event_says_its_part_and_an_older_one_has_no_bound() -> None:
+    assert (group_of(group_event([1, 2], 500)), writes_of(group_event([1, 2], 500))) == ((1, 2), 500)
+    assert writes_of({"shards": [1]}) == 0
+
+
+@pytest.mark.parametrize("writes", [-1, 1.5, "7", None, True])
+def test_an_event_with_odd_writes_is_refused(writes: object) -> None:
+    with pytest.raises(InvalidInput, match="writes"):
+        writes_of({"shards": [1], "writes": writes})
