@@ -22,7 +22,9 @@ from bench.modelled.scenarios import (
     INSTANT,
     MORE_WRITES,
     PROVISIONED,
+    SHARED,
     TICKERS,
+    UNSHARED,
     WRITES,
     Scenario,
     answer,
@@ -44,13 +46,15 @@ def asked(*, quick: bool) -> list[tuple[Scenario, Setting]]:
         (sustained(100, length=length), INSTALLED),
         (sustained(300, length=length), INSTALLED),
         (sustained(1_000, length=length), INSTALLED),
+        (sustained(1_000, length=length), SHARED),
         (sustained(1_000, length=length), TICKERS),
         (steady, TICKERS),
         (steady, PROVISIONED),
+        (steady, UNSHARED),
         (steady, MORE_WRITES),
         (steady, WRITES),
     ]
-    pairs += [(burst(), setting) for setting in (INSTALLED, TICKERS, PROVISIONED, WRITES, INSTANT)]
+    pairs += [(burst(), setting) for setting in (INSTALLED, SHARED, TICKERS, PROVISIONED, WRITES, INSTANT)]
     pairs += [(spread_burst(), setting) for setting in (INSTALLED, TICKERS, PROVISIONED)]
     if not quick:
         pairs += [(mixed(), setting) for setting in (PROVISIONED, WRITES, INSTANT)]

@@ -20,7 +20,6 @@ from minutehand.settings import (
     DEFAULT_PREFIX,
     DEFAULT_SHARDS,
     DEFAULT_TICKER_GROUPS,
-    DEFAULT_TICKER_WRITES,
 )
 
 from .alarms import Alarms
@@ -105,7 +104,7 @@ class Minutehand(Construct):
         queue_age: Duration = QUEUE_AGE,
         shards: int = DEFAULT_SHARDS,
         ticker_groups: int = DEFAULT_TICKER_GROUPS,
-        ticker_writes: int = DEFAULT_TICKER_WRITES,
+        ticker_writes: int = 0,
         retention: Duration = RETENTION,
         notice_topics: Sequence[str] = (),
         alarm_topic: sns.ITopic | None = None,

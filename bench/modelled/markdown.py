@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bench.modelled.scenarios import INSTALLED, INSTANT, MORE_WRITES, PROVISIONED, TICKERS, WRITES
+from bench.modelled.scenarios import (
+    INSTALLED,
+    INSTANT,
+    MORE_WRITES,
+    PROVISIONED,
+    SHARED,
+    TICKERS,
+    UNSHARED,
+    WRITES,
+)
 
 _LETTERS = {
     INSTALLED.name: "A",
     TICKERS.name: "B",
     PROVISIONED.name: "C",
-    MORE_WRITES.name: "C with 60,000 writes/s",
+    SHARED.name: "A, 2,000 for ticks",
+    UNSHARED.name: "C, any number for ticks",
+    MORE_WRITES.name: "C, any of 60,000 for ticks",
     WRITES.name: "D",
     INSTANT.name: "E",
 }

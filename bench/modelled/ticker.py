@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from minutehand.flow.fan import ALONE
+from minutehand.flow.allowance import SOON
+from minutehand.flow.fan import ALONE, Spread
 from minutehand.flow.handle import _FIRES_AT_ONCE
 from minutehand.flow.publish import _BATCH
 from minutehand.flow.steps import LOOKAHEAD, Step, first_entry, plan_step
@@ -58,6 +59,7 @@ class Visible:
     busy: float = 0.0  # seconds of invocations
     calls: float = 0.0
     behind: float = 0.0  # s: the latest claim after its fire's time
+    since: int = 0  # UTC ms from which on it is asked what had to wait, and what was late
 
     def add(self, at: float, due: int, fires: float) -> None:
         bars = self.bins.setdefault(int(at) // BIN, Counter())
@@ -65,13 +67,20 @@ class Visible:
         self.fires += fires
 
 
-def run_ticker(cohorts: Sequence[Cohort], setting: Setting, *, start: int, end: int, seed: int) -> Visible:
-    """Ticks from ``start`` until all that is due before ``end`` (UTC ms) was sent."""
-    visible = Visible()
+def run_ticker(
+    cohorts: Sequence[Cohort], setting: Setting, *, start: int, end: int, seed: int, since: int = 0
+) -> Visible:
+    """Ticks from ``start`` until all that is due before ``end`` (UTC ms) was sent. What was late before ``since`` is not noted."""
+    visible = Visible(since=since)
     count = min(invocations_of(cohorts, setting), _LANES)
     for number in range(count):
         _Lane(cohorts, setting, share=1 / count, number=number, visible=visible, seed=seed).run(start, end)
     return visible
+
+
+def spread_of(setting: Setting) -> Spread:
+    """How a tick is spread out."""
+    return Spread(threads=setting.threads, groups=setting.invocations, writes=setting.ticker_writes)
 
 
 def invocations_of(cohorts: Sequence[Cohort], setting: Setting) -> int:
@@ -83,7 +92,7 @@ def invocations_of(cohorts: Sequence[Cohort], setting: Setting) -> int:
             step = plan_step(cohort.revision, after=entry.after, now=entry.due - LOOKAHEAD, oldest=0)
             due = entry.due if step.following is None else step.following.due
             minutes[due // MINUTE] += cohort.weight  # type: ignore[assignment]
-    busiest, most = max(minutes.values(), default=0), min(setting.invocations, setting.shards)
+    busiest, most = max(minutes.values(), default=0), min(spread_of(setting).most, setting.shards)
     return most if busiest > PAGE * setting.shards else max(min(-(-int(busiest) // ALONE), most), 1)
 
 
@@ -172,7 +181,7 @@ class _Lane:
         """Claim and send the fires of a group, then let the chains move on."""
         entries = sum(weight for _, _, weight in group)
         reading, claiming, sending, moving = self._stages(entries, fires)
-        pace = self._setting.warm_writes * PACED.value
+        pace = self._pace(group, now + reading)
         claim_from = self._begin(self._runs, now + reading, fires, pace, paced=True)
         send_from = claim_from + claiming
         self._claimed(claim_from, max(send_from, self._runs.free), fires)
@@ -188,6 +197,13 @@ class _Lane:
         # each thread of an invocation is at one shard, which is one key
         rate = min(self._setting.warm_writes, self._invocations * self._threads * PARTITION_WRITES.value)
         return self._begin(self._agenda, send_from + sending, entries * _STEP_WRITES, rate) + moving
+
+    def _pace(self, group: Sequence[tuple[tuple[int, int, int], Step, float]], now: float) -> float:
+        """Claims a second, of all invocations: those of the share, unless one of the group is due soon."""
+        most = self._setting.warm_writes * PACED.value
+        earliest = min((step.fires[0] for _, step, _ in group if step.fires), default=0)
+        waits = self._setting.ticker_writes > 0 and earliest - SOON > max(now, self._runs.free)
+        return min(most, self._setting.ticker_writes) if waits else most
 
     def _stages(self, entries: float, fires: float) -> tuple[float, float, float, float]:
         """ms of reading, claiming, sending and moving on.
@@ -211,7 +227,7 @@ class _Lane:
         """When such writes may begin, at a rate that all invocations share; what has to wait counts as throttled unless paced."""
         needed = writes * self._invocations / rate * SECOND
         begin = max(now, on.free)
-        if not paced:
+        if not paced and begin >= self._visible.since:
             self._visible.throttled += writes * min((begin - now) / needed, 1) * self._stands_for if needed else 0
         on.free = begin + needed
         return begin
@@ -233,7 +249,8 @@ class _Lane:
                 delay = delay_for(due, Start.PROMPT, int(at))
                 accepted = at + sending * share / 2  # on average
                 self._visible.add(max(accepted + delay * SECOND, accepted), due, each)
-                self._visible.behind = max(self._visible.behind, (accepted - due) / SECOND)
+                if due >= self._visible.since:
+                    self._visible.behind = max(self._visible.behind, (accepted - due) / SECOND)
 
 
 def _readings(start: float, sending: float, fires: float) -> Iterator[tuple[float, float]]:

@@ -102,6 +102,7 @@ class _Shift:
     def __init__(self, visible: Visible, setting: Setting) -> None:
         self._bins: Mapping[int, Counter[int]] = visible.bins
         self._claims = visible.claims
+        self._since = visible.since
         self._setting = setting
         self._pollers, self._table = _Pollers(setting), Table(setting)
         self._waiting: deque[tuple[int, Counter[int], float, float]] = deque()  # bin, bars, of them, still waiting
@@ -111,6 +112,7 @@ class _Shift:
         self._warm = setting.warm_functions
         self._fresh = ENVIRONMENTS_RAMP.value  # environments that may be made at once
         self.worked = Worked()
+        self._before = Worked()  # what nobody asks about
 
     def run(self) -> Worked:
         if not self._bins:
@@ -137,8 +139,13 @@ class _Shift:
         self._fresh = min(self._fresh + ENVIRONMENTS_RAMP.value / 10 / _PER_SECOND, ENVIRONMENTS_RAMP.value)
         if self._backlog > 0:
             self._begin(now, settled)
-        self.worked.most_waiting = max(self.worked.most_waiting, self._backlog)
+        noted = self._noted(now)
+        noted.most_waiting = max(noted.most_waiting, self._backlog)
         self.worked.function_seconds += self._busy / _PER_SECOND
+
+    def _noted(self, now: int) -> Worked:
+        """Where it is noted how late a bin's starts are."""
+        return self.worked if now * BIN >= self._since else self._before
 
     def _begin(self, now: int, settled: float) -> None:
         """As many batches as may begin."""
@@ -147,7 +154,7 @@ class _Shift:
         leases = self._table.rate / _PER_SECOND - settled - self._claims[now * BIN // 1_000] / _PER_SECOND
         runs = min(self._backlog, max(slots, 0.0) * _BATCH)
         if runs > leases:
-            self.worked.throttled += runs - max(leases, 0.0)
+            self._noted(now).throttled += runs - max(leases, 0.0)
             self._table.press(1 / _PER_SECOND)
             runs = max(leases, 0.0)
         if runs > 0:
@@ -163,14 +170,15 @@ class _Shift:
     def _start(self, now: int, runs: float, cold: float) -> None:
         """So many runs, those that wait longest first."""
         self.worked.started += runs
+        lateness = self._noted(now).lateness
         self._backlog = max(self._backlog - runs, 0.0)
         while runs > 1e-9 and self._waiting:
             came, bars, of, left = self._waiting.popleft()
             taken = min(left, runs)
             wait = (now - came) * BIN
-            self.worked.lateness.add_all(bars, wait, taken / of * (1 - cold))
+            lateness.add_all(bars, wait, taken / of * (1 - cold))
             if cold > 0:
-                self.worked.lateness.add_all(bars, wait + COLD_START.value, taken / of * cold)
+                lateness.add_all(bars, wait + COLD_START.value, taken / of * cold)
             runs -= taken
             if left - taken > 1e-9:
                 self._waiting.appendleft((came, bars, of, left - taken))
@@ -181,7 +189,8 @@ class _Shift:
         worked.batches += batches
         worked.cold += cold
         self._busy += batches
-        worked.most_functions = max(worked.most_functions, self._busy)
+        noted = self._noted(now)
+        noted.most_functions = max(noted.most_functions, self._busy)
         takes = duration(self._setting.job_ms, runs / batches)
         for part, ms in ((batches - cold, takes), (cold, takes + COLD_START.value)):
             if part > 0:

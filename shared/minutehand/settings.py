@@ -18,8 +18,7 @@ DEFAULT_TICKER_THREADS = 4  # a processor's worth, where half of the time is wai
 MOST_TICKER_THREADS = 32
 DEFAULT_TICKER_GROUPS = 16  # a default agenda's shards, one each
 MOST_TICKER_GROUPS = 128
-DEFAULT_TICKER_WRITES = 2_000  # units a second: half of what a new table takes
-LEAST_TICKER_WRITES = 1_000  # a share that is smaller is not waited for
+LEAST_TICKER_WRITES = 1_000  # units a second: for less no invocation would wait
 DEFAULT_DEPTH = 50_000  # messages of a stripe: what is claimed already comes on top, and SQS gives out 120,000
 DEFAULT_AGE = 600  # seconds
 IN_FLIGHT = 120_000  # messages that SQS gives out of one queue at a time
@@ -72,7 +71,7 @@ class Settings:
         DEFAULT_TICKER_GROUPS  # MINUTEHAND_TICKER_GROUPS: invocations that a tick is spread over at the most; 1: never
     )
     ticker_writes: int = (
-        DEFAULT_TICKER_WRITES  # MINUTEHAND_TICKER_WRITES: units a second that claims of a tick take at the most; 0: any
+        0  # MINUTEHAND_TICKER_WRITES: units a second that the claims of a tick take at the most; 0: any
     )
 
     def __post_init__(self) -> None:

@@ -58,6 +58,20 @@ def test_but_not_over_none_or_hundreds(stack: Stack, groups: int) -> None:
         Minutehand(stack, "Jobs", jobs=JOBS, ticker_groups=groups)
 
 
+def test_its_claims_take_as_many_writes_as_one_says_and_any_if_nothing_is_said(
+    with_knobs: Callable[..., Template],
+) -> None:
+    for given, writes in ({}, "0"), ({"ticker_writes": 16_000}, "16000"):
+        told = {"Variables": Match.object_like({"MINUTEHAND_TICKER_WRITES": writes})}
+        with_knobs(**given).has_resource_properties("AWS::Lambda::Function", {"Environment": told})
+
+
+@pytest.mark.parametrize("writes", [-1, 999])
+def test_but_not_so_few_that_no_invocation_would_wait_for_them(stack: Stack, writes: int) -> None:
+    with pytest.raises(InvalidInput, match="ticker_writes"):
+        Minutehand(stack, "Jobs", jobs=JOBS, ticker_writes=writes)
+
+
 def test_the_worker_reads_its_secrets_and_finds_them_by_variable(stack: Stack) -> None:
     secret = secretsmanager.Secret(stack, "Database")
     Minutehand(stack, "Jobs", jobs=JOBS, secrets={"DATABASE": secret})

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable
 
 from minutehand.model.moment import SECOND
 
-SOON = 30 * SECOND  # before its time a fire is claimed at once: a share that is too small makes nothing late
+SOON = (
+    75 * SECOND
+)  # before its time a fire is claimed at once: a tick that ends after 50 s leaves that to the next, up to 69 s later
 LONGEST = 7 * SECOND  # that one turn is waited for: the three of a page then end before the lock of its shard does
 LEAST = 1_000  # units a second of one invocation: its four threads, each with 2,000 fires at hand, then wait no longer than that
 pause = threading.Event().wait

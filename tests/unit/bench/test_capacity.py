@@ -58,8 +58,8 @@ def worked_off(fires: int, **settings: Any) -> Worked:
     [
         (burst(20_000), 20_000),
         (spread_burst(20_000), 20_000),
-        (sustained(50, length=12 * MINUTE), 50 * 12 * 60),
-        (sustained(2_000, length=3 * MINUTE), 2_000 * 3 * 60),
+        (sustained(50, length=12 * MINUTE, before=0), 50 * 12 * 60),
+        (sustained(2_000, length=3 * MINUTE, before=0), 2_000 * 3 * 60),
     ],
     ids=lambda given: given.name if isinstance(given, Scenario) else "",
 )
@@ -117,7 +117,7 @@ def test_a_shard_takes_500_steps_of_sparse_schedules_a_second() -> None:
 
 
 def test_chains_of_dense_schedules_take_their_steps_at_all_times() -> None:
-    claims = ticked(sustained(50, length=50 * MINUTE), TICKERS).claims
+    claims = ticked(sustained(50, length=50 * MINUTE, before=0), TICKERS).claims
     by_time = {second * SECOND: float(fires) for second, fires in claims.items()}
     assert 0.2 <= busiest(by_time, after=TOP + 12 * MINUTE) <= 0.5
 

@@ -12,6 +12,7 @@ from minutehand.flow.allowance import LEAST, LONGEST, SOON, Allowance
 from minutehand.flow.fan import Spread, group_event, group_of, writes_of
 from minutehand.flow.tick import LOCK, TickReport
 from minutehand.model.moment import MINUTE, SECOND
+from minutehand.settings import LEAST_TICKER_WRITES
 from minutehand.testing import Crash, Detail, Hook
 
 from tests.unit.flow.test_fan import Fan
@@ -77,7 +78,7 @@ def test_what_is_due_soon_is_claimed_at_once() -> None:
     world.wait(180 - SOON / SECOND)
     claims = Claims(world)
     paced(world, 1, claims)
-    assert claims.a_second() == {150: 40}
+    assert claims.a_second() == {(180_000 - SOON) // SECOND: 40}
 
 
 @pytest.mark.parametrize("writes", [1, 2])
@@ -139,7 +140,7 @@ def test_what_goes_at_once_is_taken_all_the_same() -> None:
     allowance.take(3_000, [SOON], 0)
     allowance.take(1, [10 * MINUTE, SOON + 1_000], 0)
     allowance.take(1, [10 * MINUTE], 1_500)
-    assert waits == [1, 1.501], "up to half a minute before the earliest of them; then for its turn"
+    assert waits == [1, 1.501], "until the earliest of them is due soon; then for its turn"
 
 
 # Groups.
@@ -161,6 +162,10 @@ def test_who_hands_over_keeps_what_nobody_took(accepts: bool, rate: int) -> None
     spread = Spread(groups=4, alone=1, hand_over=fan.hand_over, writes=4 * LEAST, wait=waits.append)
     fan.world.tick(spread=spread)
     assert waits[0] == 5 / rate, "for the five claims of its first page"
+
+
+def test_the_least_that_may_be_set_is_what_one_invocation_needs() -> None:
+    assert LEAST_TICKER_WRITES == LEAST
 
 
 def test_an_event_says_its_part_and_an_older_one_has_no_bound() -> None:

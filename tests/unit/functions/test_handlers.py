@@ -128,14 +128,16 @@ def test_the_ticker_takes_a_group_of_shards_and_refuses_garbage(
     late = ManualClock(datetime.now(UTC) + timedelta(minutes=5))
     monkeypatch.setattr("functions.ticker.handler.system_clock", late)
     capsys.readouterr()
-    for shard in (0, 1):
-        assert invoke("ticker", {"shards": [shard]})["claimed"] > 0
+    for event in ({"shards": [0]}, {"shards": [1], "writes": 1_000}):
+        assert invoke("ticker", event)["claimed"] > 0
     assert invoke("ticker", {})["claimed"] == 0, "both shards were done"
     assert capsys.readouterr().out.count('"Ticks":[1.0]') == 1, "groups are no ticks"
     warnings.simplefilter("ignore", UserWarning)  # Powertools: a refused event leaves no metrics
     for garbage in ([], "all", [0, 0], [2]):
         with pytest.raises(InvalidInput, match="shards"):
             invoke("ticker", {"shards": garbage})
+    with pytest.raises(InvalidInput, match="writes"):
+        invoke("ticker", {"shards": [0], "writes": "many"})
 
 
 def test_the_ticker_names_the_schedules_whose_fires_were_missed(
