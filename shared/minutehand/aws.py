@@ -15,7 +15,7 @@ from functools import cached_property
 from threading import Event
 from typing import Any
 
-from minutehand.direct import direct_to
+from minutehand.direct import Direct, direct_to
 from minutehand.errors import MinutehandError, Misconfigured, NotFound, Unavailable
 from minutehand.settings import Settings
 from minutehand.transport import SERVICES, Refused, Transport, Unanswered
@@ -90,6 +90,11 @@ class Session:
         return hooked.new_session()
 
 
+def straight_to(service: str, settings: Settings, path: str = "/") -> Direct | None:
+    """A link past botocore, unless it is loaded or the environment leaves anything to it."""
+    return None if "botocore.session" in sys.modules else direct_to(service, settings, path)
+
+
 def idle() -> float:
     """Seconds in which this thread had nothing to do, counted from anywhere: what it grows by while a request is under way was waiting."""
     return time.perf_counter() - time.thread_time()
@@ -116,7 +121,7 @@ class Client:
         self._service, self._settings, self._config = service, settings, config or {}
         self._session = session or Session()
         self._transport: Transport | None = None
-        link = direct_to(service, settings) if service in SERVICES and "botocore.session" not in sys.modules else None
+        link = straight_to(service, settings) if service in SERVICES else None
         if link is not None:
             self._transport = Transport(service, link)
         else:

@@ -26,13 +26,13 @@ _PUBLIC = re.compile(r"(us|eu|ap|sa|ca|me|af|il|mx)-[a-z]+-\d+")  # the regions 
 _REGION = re.compile(r"[a-z0-9-]{1,63}")
 
 
-def direct_to(service: str, settings: Settings) -> Direct | None:
-    """A link, if the environment says all that one needs."""
+def direct_to(service: str, settings: Settings, path: str = "/") -> Direct | None:
+    """A link, if the environment says all that one needs. ``path`` is where its requests go."""
     keys, region = plain_keys(own_endpoint=settings.endpoint is not None), settings.region or ""
     url = settings.endpoint or (f"https://{service}.{region}.amazonaws.com" if _PUBLIC.fullmatch(region) else "")
     if keys is None or not _REGION.fullmatch(region) or not _is_plain(url):
         return None
-    return Direct(url.rstrip("/") + "/", region, keys)
+    return Direct(url.rstrip("/") + path, region, keys)
 
 
 def _is_plain(url: str) -> bool:

@@ -65,7 +65,7 @@ def connect(settings: Settings, *, backoff: Backoff | None = None) -> Services:
 
 def hand_over_to(function: str, settings: Settings) -> HandOver:
     """How a ticker hands shards over to another invocation of its function, by its name or ARN."""
-    return AsyncFunction(lambda: Client("lambda", settings), function).send
+    return AsyncFunction(function, settings).send
 
 
 def system_clock() -> int:

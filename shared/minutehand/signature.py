@@ -12,6 +12,7 @@ from typing import Protocol
 from urllib.parse import quote, urlsplit
 
 CONTENT = "application/x-amz-json-1.0"
+_SESSION = "X-Amz-Security-Token"
 _DEFAULT_PORT = {"http": ":80", "https": ":443"}
 
 
@@ -27,9 +28,11 @@ class Credentials(Protocol):
 
 
 class Signer:
-    """Signs for one service in one region at one URL."""
+    """Signs for one service in one region at one URL. ``own`` is the header in which requests say what they want."""
 
-    def __init__(self, service: str, region: str, url: str) -> None:
+    def __init__(self, service: str, region: str, url: str, own: str = "X-Amz-Target") -> None:
+        self._own, self._lower = own, own.lower()
+        self._comes_first = self._lower < _SESSION.lower()  # headers are signed in the order of their names
         parts = urlsplit(url)
         self._host = parts.netloc.lower().rpartition("@")[2].removesuffix(_DEFAULT_PORT.get(parts.scheme, ""))
         self._begin = f"POST\n{quote(parts.path or '/', safe='/~')}\n\ncontent-type:{CONTENT}\nhost:{self._host}\n"
@@ -37,15 +40,17 @@ class Signer:
         self._steps = (region, service, "aws4_request")
         self._key: tuple[str, str, bytes] = ("", "", b"")  # secret, day, key derived from both
 
-    def headers(self, target: str, body: bytes, credentials: Credentials, now: datetime) -> dict[str, str]:
+    def headers(self, wanted: str, body: bytes, credentials: Credentials, now: datetime) -> dict[str, str]:
         """All headers of a request, with its signature."""
         at, token = now.strftime("%Y%m%dT%H%M%SZ"), credentials.token
         named, signed = "content-type;host;x-amz-date", f"{self._begin}x-amz-date:{at}\n"
-        headers = {"Content-Type": CONTENT, "User-Agent": "minutehand", "X-Amz-Date": at, "X-Amz-Target": target}
+        headers = {"Content-Type": CONTENT, "User-Agent": "minutehand", "X-Amz-Date": at, self._own: wanted}
+        further = [(self._lower, wanted)]
         if token:
-            named, signed = f"{named};x-amz-security-token", f"{signed}x-amz-security-token:{token}\n"
-            headers["X-Amz-Security-Token"] = token
-        named, signed = f"{named};x-amz-target", f"{signed}x-amz-target:{target}\n"
+            further.insert(self._comes_first, ("x-amz-security-token", token))
+            headers[_SESSION] = token
+        for name, value in further:
+            named, signed = f"{named};{name}", f"{signed}{name}:{value}\n"
         request = f"{signed}\n{named}\n{sha256(body).hexdigest()}"
         scope = f"{at[:8]}/{self._scope}"
         text = f"AWS4-HMAC-SHA256\n{at}\n{scope}\n{sha256(request.encode()).hexdigest()}"

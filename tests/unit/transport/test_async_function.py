@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 from typing import Any, ClassVar
+from urllib.parse import unquote
 
 import pytest
 from minutehand.flow.fan import group_event
@@ -17,10 +20,12 @@ from minutehand.settings import Settings
 class Lambda(BaseHTTPRequestHandler):
     status: ClassVar[int]
     seen: ClassVar[list[tuple[str, str | None, Any]]]
+    signatures: ClassVar[list[str]]
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.seen.append((self.path, self.headers["X-Amz-Invocation-Type"], json.loads(body)))
+        self.signatures.append(self.headers["Authorization"])
         self.send_response(self.status)
         if self.status >= 400:
             self.send_header("x-amzn-ErrorType", "AccessDeniedException")
@@ -31,11 +36,14 @@ class Lambda(BaseHTTPRequestHandler):
         """Nobody reads it."""
 
 
-@pytest.fixture
-def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+@pytest.fixture(params=["straight", "botocore"])
+def endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    importlib.import_module("botocore.session")
+    if request.param == "straight":
+        monkeypatch.delitem(sys.modules, "botocore.session")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
-    Lambda.status, Lambda.seen = 202, []
+    Lambda.status, Lambda.seen, Lambda.signatures = 202, [], []
     server = HTTPServer(("127.0.0.1", 0), Lambda)
     serving = Thread(target=server.serve_forever, daemon=True)
     serving.start()
@@ -47,12 +55,14 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def handing_over(endpoint: str) -> bool:
     settings = Settings(endpoint=endpoint, region="eu-west-1")
-    return hand_over_to("acme-ticker", settings)(group_event([3, 4]))
+    return hand_over_to("acme-ticker", settings)(group_event([3, 4], 500))
 
 
 def test_it_is_an_asynchronous_invocation_with_the_group(endpoint: str) -> None:
     assert handing_over(endpoint)
-    assert Lambda.seen == [("/2015-03-31/functions/acme-ticker/invocations", "Event", {"shards": [3, 4]})]
+    assert Lambda.seen == [
+        ("/2015-03-31/functions/acme-ticker/invocations", "Event", {"shards": [3, 4], "writes": 500})
+    ]
 
 
 @pytest.mark.parametrize("status", [403, 404, 200])
@@ -64,3 +74,19 @@ def test_what_was_not_accepted_is_said(endpoint: str, status: int, caplog: pytes
 
 def test_a_lambda_that_is_not_there_takes_nothing(endpoint: str) -> None:
     assert not handing_over("http://127.0.0.1:9")
+
+
+def test_straight_to_lambda_it_is_one_signed_request_and_botocore_is_not_loaded(endpoint: str) -> None:
+    loaded = "botocore.session" in sys.modules
+    assert handing_over(endpoint)
+    assert ("botocore.session" in sys.modules) is loaded
+    (signature,) = Lambda.signatures
+    assert "/eu-west-1/lambda/aws4_request, SignedHeaders=" in signature
+    assert "x-amz-invocation-type" in signature
+
+
+def test_a_name_that_would_change_the_path_is_left_to_botocore(endpoint: str) -> None:
+    arn = "arn:aws:lambda:eu-west-1:123456789012:function:acme-ticker"
+    settings = Settings(endpoint=endpoint, region="eu-west-1")
+    assert hand_over_to(arn, settings)({})
+    assert [unquote(path) for path, *_ in Lambda.seen] == [f"/2015-03-31/functions/{arn}/invocations"]

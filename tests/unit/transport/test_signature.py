@@ -24,9 +24,9 @@ URLS = [
 ]
 
 
-def botocores(url: str, target: str, body: bytes, credentials: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+def botocores(url: str, own: dict[str, str], body: bytes, credentials: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(botocore.auth, "get_current_datetime", lambda: NOW)
-    headers = {"Content-Type": "application/x-amz-json-1.0", "User-Agent": "minutehand", "X-Amz-Target": target}
+    headers = {"Content-Type": "application/x-amz-json-1.0", "User-Agent": "minutehand", **own}
     request = AWSRequest("POST", url, headers=headers, data=body)
     SigV4Auth(credentials, "dynamodb", "eu-central-1").add_auth(request)
     return str(request.headers["Authorization"])
@@ -40,8 +40,19 @@ def test_a_signature_is_what_botocore_would_sign(
 ) -> None:
     target = "DynamoDB_20120810.BatchExecuteStatement"
     headers = Signer("dynamodb", "eu-central-1", url).headers(target, body, credentials, NOW)
-    assert headers["Authorization"] == botocores(url, target, body, credentials, monkeypatch)
+    assert headers["Authorization"] == botocores(url, {"X-Amz-Target": target}, body, credentials, monkeypatch)
     assert headers.get("X-Amz-Security-Token") == credentials.token
+
+
+@pytest.mark.parametrize("credentials", [ANYBODY, ANYBODY._replace(token="session+token/==")])
+def test_a_header_of_another_name_has_its_place_among_those_that_are_signed(
+    credentials: ReadOnlyCredentials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "https://gateway.example/2015-03-31/functions/acme-ticker_1/invocations"
+    for own in ("X-Amz-Invocation-Type", "X-Amz-Z"):
+        headers = Signer("dynamodb", "eu-central-1", url, own).headers("Event", b"{}", credentials, NOW)
+        assert headers[own] == "Event"
+        assert headers["Authorization"] == botocores(url, {own: "Event"}, b"{}", credentials, monkeypatch)
 
 
 def test_the_key_follows_the_day_and_the_credentials() -> None:
