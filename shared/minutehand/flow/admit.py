@@ -18,7 +18,7 @@ from minutehand.model.moment import MINUTE, SECOND
 from minutehand.model.policies import Policies
 from minutehand.model.run import Failure, RunState
 from minutehand.model.schedule import ClosedBy, Revision, ScheduleState
-from minutehand.runs.decisions import HOLD, Refusal, is_past_deadline, refused_by
+from minutehand.runs.decisions import HEAD_START, HOLD, Refusal, is_past_deadline, refused_by
 from minutehand.runs.transitions import SKEW, expire, give_up, refuse
 
 log = logging.getLogger(__name__)
@@ -142,14 +142,11 @@ def expired(desk: Desk, ticket: Ticket, message: Message, policies: Policies) ->
     return Outcome(gone=True, action="refused", why="deadline", state=RunState.EXPIRED, message=message)
 
 
-def hold(desk: Desk, ticket: Ticket, message: Message) -> Outcome | None:
-    """Wait for the run's instant if it is near; a message that comes much too early goes back. None: its time has come."""
-    left = message.not_before - desk.clock()
-    if left > HOLD[message.start]:
+def hold(desk: Desk, ticket: Ticket, message: Message, *, ahead: bool) -> Outcome | None:
+    """Wait until the run may be leased if that is near; a message that comes much too early goes back. None: its time has come."""
+    if message.not_before - desk.clock() > HOLD[message.start]:
         return postponed(desk, ticket, message, message.not_before, "not_due")
-    while left > 0:
-        desk.wait(left / SECOND)
-        left = message.not_before - desk.clock()
+    desk.wait_until(message.not_before - (HEAD_START if ahead else 0))
     return None
 
 

@@ -25,6 +25,9 @@ class Assignment:
     job: Job  # what it executes
     policies: Policies  # the job's own with what schedule or submission override
     run: Run  # as leased
+    ahead: bool = (
+        False  # its lease was taken before its instant, and dated then: its job begins later than the lease says
+    )
 
     @property
     def fence(self) -> int:

@@ -15,7 +15,6 @@ from minutehand.model.message import Message
 from minutehand.model.moment import from_ms
 from minutehand.model.run import Run
 from minutehand.runs.backfill import backfill_id
-from minutehand.runs.transitions import LEASE
 from minutehand.schedule import zone
 
 log = logging.getLogger(__name__)
@@ -67,9 +66,15 @@ def log_start(assignment: Assignment) -> None:
             "attempt": run.attempt,
             "fence": run.fence,
             "slice": run.slices,
-            "lateness_ms": ((run.lease_until or 0) - LEASE) - assignment.message.not_before,
+            "lateness_ms": _started(assignment) - assignment.message.not_before,
         },
     )
+
+
+def _started(assignment: Assignment) -> int:
+    """UTC ms at which this attempt began."""
+    run = assignment.run
+    return (run.started_at if assignment.ahead else run.leased_at) or 0
 
 
 def log_end(assignment: Assignment, outcome: Outcome, ended: Ended) -> None:

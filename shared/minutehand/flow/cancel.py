@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from minutehand.errors import Conflict, NotFound, Unavailable
+from minutehand.flow.ahead import let_begin
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.publish import order_of, publish
 from minutehand.flow.waiting import waiting_run
@@ -36,6 +37,7 @@ def cancel_run(ref: RunRef, services: Services, clock: Clock) -> Run:
         if run.state is RunState.RUNNING:
             asked = services.ledger.move(ref, request_cancel())
             if asked.applied and asked.run is not None:
+                let_begin([asked.run], services, clock())
                 return asked.run
     raise Conflict(f"run_id={str(ref)!r}: it changed {_ROUNDS} times meanwhile; cancel it again")
 

@@ -39,6 +39,11 @@ class Desk:
         """When a run that ends now leaves the ledger (UTC ms)."""
         return now + self.services.retention
 
+    def wait_until(self, instant: int) -> None:
+        """Until its own clock says so (UTC ms)."""
+        while (left := instant - self.clock()) > 0:
+            self.wait(left / SECOND)
+
     def delete(self, ticket: Ticket) -> None:
         """The message is done with."""
         self.heartbeat.let_go(ticket)

@@ -6,6 +6,7 @@ asked again with backoff; the caller leaves it for later. Single calls raise ``U
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -425,3 +426,4 @@ class Services:
     limits: Limits = field(default_factory=Limits)  # past which the ticker holds a queue back
     traffic: Traffic = field(default_factory=Traffic)  # what they had to hold back
     allowance: Allowance = field(default_factory=Allowance)  # writes that claims may take; a tick has its own
+    wait: Callable[[float], object] = threading.Event().wait  # so many seconds, in the thread that asks

@@ -58,7 +58,8 @@ def plain_success(assignment: Assignment, ended: Ended) -> Transition | None:
         return None
     now = assignment.desk.clock()
     expires = assignment.desk.expires(now)
-    return succeed(fence=assignment.fence, now=now, expires=expires, result=ended.result, reason=ended.note)
+    to = succeed(fence=assignment.fence, now=now, expires=expires, result=ended.result, reason=ended.note)
+    return _dated(assignment, to)
 
 
 def _succeed(assignment: Assignment, ended: Returned) -> Outcome:
@@ -176,12 +177,19 @@ def _finish(assignment: Assignment, transition: Transition, why: str) -> Outcome
     return outcome_of(assignment, transition.to, why, gone=True)
 
 
+def _dated(assignment: Assignment, transition: Transition) -> Transition:
+    """With when the job began, where its lease said only when it should."""
+    if not assignment.ahead:
+        return transition
+    return replace(transition, changes={**transition.changes, "started_at": assignment.run.started_at})
+
+
 def _move(assignment: Assignment, transition: Transition) -> Moved | None:
     """Apply a transition, patiently: the job's effect has happened. None if the ledger did not answer."""
     desk, ref = assignment.desk, assignment.run.ref
     for seconds in (*_PATIENCE, None):
         try:
-            return desk.services.ledger.move(ref, transition)
+            return desk.services.ledger.move(ref, _dated(assignment, transition))
         except Unavailable as problem:
             extra = {"run_id": str(ref), "transition": transition.name, "error": str(problem)}
             log.warning("settle.unavailable", extra=extra)

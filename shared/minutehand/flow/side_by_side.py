@@ -11,10 +11,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from minutehand.flow.assignment import Abandoned, Assignment, Ended
+from minutehand.flow.begin import log_start
 from minutehand.flow.desk import Desk
 from minutehand.flow.perform import attempt_of, limit_of, timeout_of
 from minutehand.flow.task import Task
@@ -36,6 +37,14 @@ class Attempt:
     payload: str | None
     around: Callable[[], AbstractContextManager[object]]  # what the shell wraps around it
     ends: list[Ended] = field(default_factory=list)  # how its job ended
+
+    def begin(self) -> None:
+        """Its job begins now: only here is it known when, if its lease was taken ahead."""
+        assignment = self.assignment
+        if assignment.ahead:
+            run = replace(assignment.run, started_at=assignment.desk.clock())
+            self.assignment = replace(assignment, run=run)
+        log_start(self.assignment)
 
 
 Ends = Sequence[tuple[Attempt, Ended]]
@@ -107,6 +116,7 @@ class _Watch:
             context.run(self._perform, attempt)
 
     def _perform(self, attempt: Attempt) -> None:
+        attempt.begin()
         ended = attempt_of(attempt.assignment, attempt.context, attempt.payload, attempt.around)
         with self._changed:
             attempt.ends.append(ended)

@@ -2,7 +2,8 @@
 
 A worker reads the revision before it leases, but it may have read it just before the change. Its lease is conditional on QUEUED,
 so once every unstarted run has left QUEUED, nothing of it starts: only then may the owner's call return. A lean fire has no row
-before its lease, which is conditional on there being none: so those that a worker may be about to lease are put, refused.
+before its lease, which is conditional on there being none: so those that a worker may be about to lease are put, refused. What was
+leased ahead of its instant begins before the call returns.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from dataclasses import replace
 from itertools import islice
 
 from minutehand.errors import Unavailable
+from minutehand.flow.ahead import let_begin
 from minutehand.flow.claim import Order
 from minutehand.flow.gaps import gaps_before, record
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.steps import timetable_of
 from minutehand.model.run import Run
 from minutehand.model.schedule import ClosedBy, Revision
-from minutehand.runs.decisions import Refusal, refused_by
+from minutehand.runs.decisions import UNCERTAIN, Refusal, refused_by
 from minutehand.runs.gaps import covers
 from minutehand.runs.levels import LATE, unclaimed
 from minutehand.runs.transitions import Transition, refuse
@@ -34,7 +36,10 @@ def sweep(closed: Revision, services: Services, clock: Clock) -> int:
     A run that was triggered by hand is no fire's: an update leaves it alone, a full stop takes it back like all others.
     """
     beyond_only = closed.closed_by in (ClosedBy.REPLACED, ClosedBy.DRAINED)
-    return _sweep(closed, services, clock, after=closed.active_until if beyond_only else None)
+    refused = _sweep(closed, services, clock, after=closed.active_until if beyond_only else None)
+    now = clock()
+    let_begin(services.ledger.window(closed.owner, after=now - UNCERTAIN, upto=now + UNCERTAIN), services, now)
+    return refused
 
 
 def sweep_beyond(closed: Revision, services: Services, clock: Clock) -> int:

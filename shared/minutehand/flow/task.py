@@ -25,6 +25,7 @@ class Task:
     message: Message | None  # None if it cannot be read
     problem: Unreadable | None = None
     revisions: Revisions = field(default_factory=Revisions)  # of the whole batch
+    ahead: bool = False  # its lease may be taken HEAD_START before its instant
 
     @cached_property
     def revision(self) -> Revision | None:

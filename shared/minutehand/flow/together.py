@@ -1,22 +1,25 @@
 """Together: the messages of a batch whose runs may start at the same time share their requests.
 
-    admit each ─► lease all ─► each in its thread ─► settle what has ended, LINGER after the first ─► delete
+    admit each ─► lease all (─► wait) ─► each in its thread ─► settle what has ended, LINGER after the first ─► delete
 
 A request carries a condition, a token and an answer for each run, so each is what it would be alone: a lease that is refused is looked
 at for itself, as is one that others had before; one that was not answered lets its message come back. An outcome is durable before
 its message goes; what a batch did not settle is settled by itself, with the patience that an effect which has happened deserves.
+
+What starts to the millisecond is leased ahead, up to HEAD_START before its instant, and dated at that instant: to the ledger this is a
+worker whose clock is so much fast. Its job begins when the instant has come, if the lease is still this worker's.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
 from minutehand.flow.assignment import Ended, Returned
-from minutehand.flow.begin import context_of, log_end, log_start
+from minutehand.flow.begin import context_of, log_end
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.ports import Moved
 from minutehand.flow.settle import lost, outcome_of, plain_success
@@ -28,6 +31,7 @@ from minutehand.model.message import Message
 from minutehand.model.names import RunRef
 from minutehand.model.policies import Delivery, Isolation
 from minutehand.model.run import Run, RunState
+from minutehand.runs.decisions import goes_ahead
 from minutehand.runs.levels import first_lease
 from minutehand.runs.transitions import Transition, lease
 
@@ -42,15 +46,16 @@ Report = Callable[
 def groups(worker: Worker, tasks: Sequence[Task]) -> list[Sequence[Task]]:
     """The tasks that go together, by the instant at which they may start; what needs its own way goes by itself."""
     now = worker.desk.clock()
-    by_instant: dict[int, dict[RunRef, Task]] = {}
+    by_instant: dict[tuple[int, bool], dict[RunRef, Task]] = {}
     alone: list[Sequence[Task]] = []
     for task in tasks:
         message = task.message
-        of_instant = {} if message is None else by_instant.setdefault(max(message.not_before, now), {})
+        ahead = message is not None and goes_ahead(message, now)
+        of_instant = {} if message is None else by_instant.setdefault((max(message.not_before, now), ahead), {})
         if message is None or message.run in of_instant or not _rides(worker, task, message):
             alone.append([task])
         else:
-            of_instant[message.run] = task
+            of_instant[message.run] = replace(task, ahead=True) if ahead else task
     return [list(by_instant[at].values()) for at in sorted(by_instant) if by_instant[at]] + alone
 
 
@@ -95,7 +100,7 @@ def _delivery(message: Message, of_job: Delivery) -> Delivery:
 
 def work_together(worker: Worker, tasks: Sequence[Task], report: Report) -> None:
     """Work off a group. All of it is done when each task was reported, which may be after this returns."""
-    if len(tasks) == 1:
+    if len(tasks) == 1 and not tasks[0].ahead:
         report([(tasks[0], worker.process(tasks[0]))])
         return
     together = _Together(worker, tasks, report)
@@ -185,11 +190,15 @@ class _Together:
         desk = self._desk
         return first_lease(
             admitted.message,
-            now=desk.clock(),
+            now=self._moment(admitted.message),
             token=desk.token(),
             worker=desk.name,
             max_attempts=admitted.policies.max_attempts,
         )
+
+    def _moment(self, message: Message) -> int:
+        """The moment of a lease that is taken now: ahead of its instant, that instant."""
+        return max(self._desk.clock(), message.not_before)
 
     def _unanswered(self, task: Task) -> None:
         self._report([(task, self._worker.unavailable(task, "the lease was not answered"))])
@@ -198,7 +207,7 @@ class _Together:
         desk = self._desk
         return lease(
             revision=admitted.message.revision,
-            now=desk.clock(),
+            now=self._moment(admitted.message),
             token=desk.token(),
             worker=desk.name,
             max_attempts=admitted.policies.max_attempts,
@@ -207,11 +216,10 @@ class _Together:
         )
 
     def _alone(self, task: Task) -> None:
-        self._report([(task, self._worker.process(task))])
+        self._report([(task, self._worker.process(replace(task, ahead=False)))])
 
     def _begin(self, admitted: Admitted, run: Run) -> Attempt:
-        assignment = self._worker.assign(admitted, run)
-        log_start(assignment)
+        assignment = replace(self._worker.assign(admitted, run), ahead=admitted.task.ahead)
         return Attempt(
             task=admitted.task,
             assignment=assignment,
@@ -223,8 +231,22 @@ class _Together:
     # Ends.
 
     def run_all(self, attempts: Sequence[Attempt]) -> None:
-        for ends in self._worker.crew.run(attempts, self._changed):
+        for ends in self._worker.crew.run(self._at_their_instant(attempts), self._changed):
             self._settle(ends)
+
+    def _at_their_instant(self, attempts: Sequence[Attempt]) -> Sequence[Attempt]:
+        """Wait for the instant that they were leased ahead of; those of them that begin then.
+
+        A lease may have been given back meanwhile, because this process stops, or have run out while it stood still.
+        """
+        held = [attempt for attempt in attempts if attempt.task.ahead]
+        if not held:
+            return attempts
+        self._desk.wait_until(max(attempt.assignment.message.not_before for attempt in held))
+        now = self._desk.clock()
+        gone = {a for a in held if a.task.ticket.lost or now >= (a.assignment.run.lease_until or 0)}
+        self._report([(attempt.task, lost(attempt.assignment)) for attempt in gone])
+        return [attempt for attempt in attempts if attempt not in gone]
 
     def _settle(self, ends: Ends) -> None:
         """Record plain successes in one batch; what that leaves, and every other end, by itself."""

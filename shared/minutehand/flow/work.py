@@ -176,7 +176,7 @@ class Worker:
         """What keeps a run from its lease now: its time, its deadline, a freeze, others of its schedule. None: nothing."""
         desk, ticket = self.desk, task.ticket
         return (
-            hold(desk, ticket, message)
+            hold(desk, ticket, message, ahead=task.ahead)
             or expired(desk, ticket, message, policies)
             or frozen(desk, ticket, message, task.revisions)
             or shadowed(desk, ticket, message, task.delivery.body, task.revision, policies)

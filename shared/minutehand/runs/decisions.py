@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
+from minutehand.model.message import Message
 from minutehand.model.moment import SECOND
 from minutehand.model.policies import Backoff, Delivery, Policies, Retry, Start
 from minutehand.model.run import Attempt, Failure, Run, RunState
@@ -17,6 +18,13 @@ MAX_DELAY = 900 * SECOND  # the longest that SQS holds a message back
 HOLD = {Start.PROMPT: 1 * SECOND, Start.EXACT: 2 * SECOND}
 MAX_SLICES = 10_000  # of one run, which on Lambda are a hundred days
 EARLY = 1 * SECOND  # how much before its instant an exact run's message should arrive, at least
+HEAD_START = (
+    EARLY  # how much before its instant an exact run may be leased, at most: its job begins at the instant all the same
+)
+
+
+# How far from its instant (ms), by anybody's clock, a run may be that was leased ahead and has not begun.
+UNCERTAIN = HEAD_START + 2 * SKEW
 
 
 class OnExisting(StrEnum):
@@ -41,6 +49,17 @@ def delay_for(not_before: int, start: Start, now: int) -> int:
     if start is Start.EXACT:
         return max(left - EARLY, 0) // SECOND
     return -(-left // SECOND)
+
+
+def goes_ahead(message: Message, now: int) -> bool:
+    """Whether a message is of a run that may be leased before its instant. One that was triggered by hand has none to wait for."""
+    first = not message.fence and (message.run.is_fire or message.run.is_one_off)
+    return message.start is Start.EXACT and first and not message.untracked and message.not_before > now
+
+
+def may_not_have_begun(run: Run, now: int) -> bool:
+    """Whether the job of a run that is leased may begin only now: its lease is dated at its instant, and that is not long past."""
+    return run.state is RunState.RUNNING and run.leased_at == run.not_before and abs(now - run.not_before) <= UNCERTAIN
 
 
 @dataclass(frozen=True)

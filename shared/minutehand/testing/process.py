@@ -70,7 +70,11 @@ class InTurn:
     def run(self, attempts: Sequence[Attempt], changed: threading.Condition) -> Iterator[Ends]:
         del changed
         if attempts:
-            yield [(each, in_this_thread(each.assignment, each.context, each.payload)) for each in attempts]
+            yield [(each, self._run(each)) for each in attempts]
+
+    def _run(self, attempt: Attempt) -> Ended:
+        attempt.begin()
+        return in_this_thread(attempt.assignment, attempt.context, attempt.payload)
 
     def aside(self, desk: Desk, body: Callable[[], object]) -> None:
         del desk
