@@ -35,16 +35,18 @@ class Ticket:
 
     def lose(self) -> None:
         """Another worker may have the run, or will."""
-        with self.changed:
-            self.lost = True
-            self.changed.notify_all()
+        self.lost = True  # before it is read whom to wake: who takes over the waiting looks afterwards
+        self._wake()
 
     def see_cancel(self, now: int) -> None:
         """The run's owner asked for its cancellation."""
+        if self.cancel_seen is None:
+            self.cancel_seen = now
+            self._wake()
+
+    def _wake(self) -> None:
         with self.changed:
-            if self.cancel_seen is None:
-                self.cancel_seen = now
-                self.changed.notify_all()
+            self.changed.notify_all()
 
 
 class Heartbeat:

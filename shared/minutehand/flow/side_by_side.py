@@ -24,7 +24,7 @@ from minutehand.model.job import Context
 log = logging.getLogger(__name__)
 
 LINGER = 0.02  # seconds that an outcome waits for company
-SOON = 0.001  # seconds after which what has not begun gets threads of its own: jobs that end at once need but one
+SOON = 0.001  # seconds in which a thread ends a job, or what has not begun gets threads of its own: jobs that end at once need but one
 
 
 @dataclass(eq=False, kw_only=True)
@@ -95,15 +95,23 @@ class _Watch:
             yield over
 
     def _start(self) -> None:
-        """One thread first; as many more, very soon, as there are jobs that it has not come to."""
+        """One thread first; twice as many, again and again, where no job has ended for SOON and some have not begun."""
         if not self._running:
             return
         threads = self._running[0].assignment.desk.threads
-        threads.start(self._serve, "jobs")
+        more = 1
+        while self._to_begin:
+            for _ in range(min(more, len(self._to_begin))):
+                threads.start(self._serve, "jobs")
+            self._wait_while_they_get_on()
+            more *= 2
+
+    def _wait_while_they_get_on(self) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: not self._at_work, timeout=SOON)
-        for _ in range(len(self._to_begin)):
-            threads.start(self._serve, "jobs")
+            before = self._at_work + 1
+            while self._to_begin and self._at_work < before:
+                before = self._at_work
+                self._changed.wait_for(lambda: not self._at_work, timeout=SOON)
 
     def _serve(self) -> None:
         """One job after the other, each in a copy of the group's context: nothing of one is there for the next."""

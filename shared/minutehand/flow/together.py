@@ -115,20 +115,22 @@ class _Together:
     """One group on its way."""
 
     def __init__(self, worker: Worker, tasks: Sequence[Task], report: Report) -> None:
-        self._worker, self._tell = worker, report
+        self._worker = worker
         self._desk, self._ledger = worker.desk, worker.desk.services.ledger
         self._changed = tasks[0].ticket.changed  # that of all of them: they were taken in hand together
-        self._open = {task.ticket: task for task in tasks}  # those that were not reported yet
+        self._open = {task.ticket: (task, report) for task in tasks}  # those that were not reported yet, and to whom
 
     def _report(self, done: Sequence[tuple[Task, Outcome]]) -> None:
-        for task, _ in done:
-            self._open.pop(task.ticket)
-        if done:
-            self._tell(done)
+        by_report: dict[Report, list[tuple[Task, Outcome]]] = {}
+        for task, outcome in done:
+            _, report = self._open.pop(task.ticket)
+            by_report.setdefault(report, []).append((task, outcome))
+        for report, of_report in by_report.items():
+            report(of_report)
 
     def give_up(self) -> None:
         """Let the messages come back of which nothing is known."""
-        self._report([(task, self._worker.defect(task)) for task in list(self._open.values())])
+        self._report([(task, self._worker.defect(task)) for task, _ in list(self._open.values())])
 
     def admit_all(self, tasks: Sequence[Task]) -> list[Admitted]:
         admitted, refused = [], []
@@ -231,22 +233,36 @@ class _Together:
     # Ends.
 
     def run_all(self, attempts: Sequence[Attempt]) -> None:
-        for ends in self._worker.crew.run(self._at_their_instant(attempts), self._changed):
+        if attempts and attempts[0].task.ahead:
+            attempts = self._at_their_instant(attempts)
+        for ends in self._worker.crew.run(attempts, self._changed):
             self._settle(ends)
 
     def _at_their_instant(self, attempts: Sequence[Attempt]) -> Sequence[Attempt]:
-        """Wait for the instant that they were leased ahead of; those of them that begin then.
+        """Wait for the instant that they were leased ahead of; those that begin then, with those of other groups that wait for it.
 
-        A lease may have been given back meanwhile, because this process stops, or have run out while it stood still.
+        None if another group takes these. A lease may have been given back meanwhile, because this process stops, or have run out
+        while it stood still.
         """
-        held = [attempt for attempt in attempts if attempt.task.ahead]
-        if not held:
-            return attempts
-        self._desk.wait_until(max(attempt.assignment.message.not_before for attempt in held))
+        instants, instant = self._worker.instants, attempts[0].assignment.message.not_before
+        if not instants.join(instant, (self, attempts)):
+            return []
+        try:
+            self._desk.wait_until(instant)
+        finally:
+            together = [each for group, of_group in instants.take(instant) for each in self._adopt(group, of_group)]
         now = self._desk.clock()
-        gone = {a for a in held if a.task.ticket.lost or now >= (a.assignment.run.lease_until or 0)}
-        self._report([(attempt.task, lost(attempt.assignment)) for attempt in gone])
-        return [attempt for attempt in attempts if attempt not in gone]
+        gone = {each for each in together if each.task.ticket.lost or now >= (each.assignment.run.lease_until or 0)}
+        self._report([(each.task, lost(each.assignment)) for each in gone])
+        return [each for each in together if each not in gone]
+
+    def _adopt(self, group: _Together, attempts: Sequence[Attempt]) -> Sequence[Attempt]:
+        """From here on they are this group's."""
+        for each in attempts if group is not self else ():
+            ticket = each.task.ticket
+            ticket.changed = self._changed
+            self._open[ticket] = group._open.pop(ticket)
+        return attempts
 
     def _settle(self, ends: Ends) -> None:
         """Record plain successes in one batch; what that leaves, and every other end, by itself."""

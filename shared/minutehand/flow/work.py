@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from minutehand.errors import MinutehandError, TooNew, Unavailable, Unreadable
 from minutehand.flow.admit import expired, hold, taken_back, unknown_job
@@ -18,6 +18,7 @@ from minutehand.flow.desk import Desk
 from minutehand.flow.expect import report_success
 from minutehand.flow.freeze import frozen
 from minutehand.flow.heartbeat import HIDDEN, Ticket
+from minutehand.flow.instants import Instants
 from minutehand.flow.lean import claimed
 from minutehand.flow.lease import take_lease
 from minutehand.flow.outcome import Outcome
@@ -73,6 +74,7 @@ class Worker:
     execute: Execute = perform  # runs one attempt to its end
     crew: Crew = field(default_factory=InThreads)  # runs several
     turns: Turns = field(default_factory=Turns)  # of runs whose worker vanished
+    instants: Instants[Any] = field(default_factory=Instants)  # that groups wait for whose runs were leased ahead
 
     def take(self, deliveries: Sequence[Delivery]) -> list[Task]:
         """Take a batch in hand: keep it hidden, decode it, read the revisions of all its runs at once."""
