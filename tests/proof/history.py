@@ -25,6 +25,7 @@ from tests.unit.flow.oracle import Seen
 from tests.unit.flow.world import NOON
 
 NAMES = ("a", "b", "once")
+STARTS = {"a": "prompt", "b": "exact", "once": "exact"}
 EXPRESSIONS = ("rate(7 seconds)", "rate(90 seconds)", "* * * * *", "*/4 * * * *", "rate(10 minutes)")
 BUSY = 15 * MINUTE  # of a history, with faults and changes
 QUIET = 35 * MINUTE  # afterwards: everything must come to rest
@@ -195,12 +196,14 @@ class History:
             case "submit":
                 self.one_offs += 1
                 key = f"{name}{self.one_offs}"
-                run = owner.submit(job, delay=self.dice.choice([0, 0, 30, 300, 1_000]), idempotency_key=key)
+                delay = self.dice.choice([0, 0, 30, 300, 1_000])
+                run = owner.submit(job, delay=delay, idempotency_key=key, start=STARTS[name])
                 self.seen.submitted.append((one_off_ref("acme", key), int(run.due.timestamp() * 1_000)))
             case "create":
-                owner.create_schedule(name, job, expression, ledger=self.dice.choice(self.levels))
+                owner.create_schedule(name, job, expression, ledger=self.dice.choice(self.levels), start=STARTS[name])
             case "update":
-                owner.update_schedule(name, expression=expression, ledger=self.dice.choice(self.levels))
+                level = self.dice.choice(self.levels)
+                owner.update_schedule(name, expression=expression, ledger=level, start=STARTS[name])
             case "resume":
                 owner.resume_schedule(name)
             case "pause":

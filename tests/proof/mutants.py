@@ -46,6 +46,7 @@ CONTRACT = (
 )  # what the drivers make of AWS's answers
 INCIDENTS = ("tests/unit/incidents", "tests/unit/dead/test_lost_and_expired.py")
 LEVELS = ("tests/unit/flow/test_lean.py", "tests/unit/flow/test_failures_only.py", "tests/proof/test_crash_points.py")
+AHEAD = ("tests/unit/flow/test_ahead.py",)
 PATIENCE = 600  # seconds for one mutant
 
 
@@ -536,6 +537,41 @@ MUTANTS = (
         'accepted = [int(success["Id"]) for success in answer.get("Successful", [])]',
         'accepted = [int(entry["Id"]) for entry in entries]',
         CONTRACT,
+    ),
+    Mutant(
+        "stops return before what was leased ahead has begun",
+        "flow/ahead.py",
+        "        services.wait(HEAD_START / SECOND)",
+        "        pass",
+        AHEAD,
+    ),
+    Mutant(
+        "a cancellation returns before what was leased ahead has begun",
+        "flow/cancel.py",
+        "                let_begin([asked.run], services, clock())\n",
+        "",
+        AHEAD,
+    ),
+    Mutant(
+        "what was leased ahead begins at once",
+        "flow/together.py",
+        "            self._desk.wait_until(instant)",
+        "            pass",
+        AHEAD,
+    ),
+    Mutant(
+        "what was given back while it was held begins all the same",
+        "flow/together.py",
+        "each.task.ticket.lost or now >=",
+        "now >=",
+        AHEAD,
+    ),
+    Mutant(
+        "what was held for longer than its lease begins all the same",
+        "flow/together.py",
+        "each.task.ticket.lost or now >= (each.assignment.run.lease_until or 0)",
+        "each.task.ticket.lost",
+        AHEAD,
     ),
 )
 

@@ -35,10 +35,9 @@ class Rich(History):
 
     def __init__(self, seed: int, faults: Faults) -> None:
         super().__init__(seed, faults)
-        self.jobs.job("steps", delivery="exactly_once", retry=Retry(max_attempts=50, base=5.0, cap=30.0))(
-            self._steps_of
-        )
-        self.jobs.job("sliced", retry=Retry(max_attempts=50, base=5.0, cap=30.0))(self._sliced)
+        patient = Retry(max_attempts=50, base=5.0, cap=30.0)
+        self.jobs.job("steps", delivery="exactly_once", start="exact", retry=patient)(self._steps_of)
+        self.jobs.job("sliced", retry=patient)(self._sliced)
         self.jobs.job("frail", retry=Retry(max_attempts=2, base=5.0))(self._frail)
         self.seen.stage.observer = self._look
         self.observed = Observed(once={"once"}, skew=faults.skew)
@@ -227,7 +226,7 @@ class Rich(History):
         observed.excused |= {str(lease.ref) for lease, _, _ in seen.stolen()}
         found = violations(observed, self.stage.memory, NOON + self.busy + SETTLED)
         found += seen._doubles(self.faults.skew)
-        found += [f"early: {lease.ref} by {ms} ms" for lease, ms in seen.ahead() if ms > self.faults.skew]
+        found += [f"early: {ref} by {ms} ms" for ref, ms in seen.ahead() if ms > self.faults.skew]
         found += self._after_stop()
         return found + [
             f"two results of one step: {run_id} {got}" for run_id, got in self.results.items() if len(got) > 1

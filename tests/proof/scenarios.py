@@ -22,9 +22,10 @@ def create(
     name: str = "s",
     payload: object = None,
     ledger: str = "full",
+    start: str = "prompt",
 ) -> Step:
     def step(scene: Scene) -> None:
-        scene.owner().create_schedule(name, job, expression, payload=payload, ledger=ledger)
+        scene.owner().create_schedule(name, job, expression, payload=payload, ledger=ledger, start=start)
 
     return step
 
@@ -249,6 +250,11 @@ SCENARIOS = (
         [create("rate(7 seconds)"), wait(40), _in_the_middle("lease", pause), work, wait(30), work],
     ),
     Scenario("update under a batch", [create("rate(7 seconds)"), wait(40), _in_the_middle("lease", late_update), work]),
+    Scenario("held for its instant", [create("rate(7 seconds)", start="exact"), wait(41), work, wait(41), work]),
+    Scenario(
+        "pause of what is held",
+        [create("rate(7 seconds)", start="exact"), wait(41), _in_the_middle("lease", pause), work, wait(30), work],
+    ),
     Scenario("a batch delivered twice", [create("rate(7 seconds)"), wait(40), delivered_twice, work, wait(80), work]),
     Scenario("a batch with a failing job", [failing_fires, wait(40), work, wait(40), work, wait(60), work, undertake]),
     Scenario("submit now", [submit("note"), work]),

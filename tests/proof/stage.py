@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 from weakref import WeakSet
@@ -61,7 +61,7 @@ class Process(Hook):
 
     def __init__(self, stage: Stage, name: str, skew: int) -> None:
         self.stage, self.name, self.skew = stage, name, skew
-        self.services: Services = stage.memory.connect(self, attempts=2, rounds=1)
+        self.services: Services = replace(stage.memory.connect(self, attempts=2, rounds=1), wait=self.wait)
         self.wakes = stage.now  # not chosen before
         self.threads: list[_Thread] = []
         self.dead = False

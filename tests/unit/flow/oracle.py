@@ -55,6 +55,9 @@ class Seen:
     untracked: list[Untracked] = field(default_factory=list)
     read_at: dict[str, int] = field(default_factory=dict)  # process → UTC ms of its last reading of revisions
     submitted: list[tuple[RunRef, int]] = field(default_factory=list)  # accepted one-offs and when they were due
+    first_begun: dict[RunRef, int] = field(
+        default_factory=dict
+    )  # UTC ms at which the job of a run began, the first time
 
     def look(self, process: Process, detail: object) -> None:
         """After each call: what it did to a run."""
@@ -83,6 +86,7 @@ class Seen:
     def begun(self, run_id: str) -> Untracked | None:
         """A job began: that start, if it has no lease."""
         ref = parse_run_id(run_id)
+        self.first_begun.setdefault(ref, self.stage.now)
         row, process = self.stage.memory.row(ref), self.stage.process_of_thread()
         if row is None or row["state"] != RunState.SENT or process is None:
             return None
@@ -102,7 +106,7 @@ class Seen:
         return [
             *self._lost_fires(runs, upto),
             *self._doubles(skew),
-            *(f"early: {lease.ref} by {ms} ms" for lease, ms in self.ahead() if ms > skew),
+            *(f"early: {ref} by {ms} ms" for ref, ms in self.ahead() if ms > skew),
             *self._after_stop(),
             *self._unfinished(runs, upto),
             *self._one_offs(runs, upto),
@@ -142,11 +146,10 @@ class Seen:
         found += [f"at most once, twice: {ref}" for ref in once if (ref, 2) in self.leases]
         return found
 
-    def ahead(self) -> list[tuple[Lease, int]]:
-        """First starts, and how many ms before their time they were: not more than their worker's clock is fast."""
+    def ahead(self) -> list[tuple[RunRef, int]]:
+        """How many ms before their time jobs began for the first time: not more than their worker's clock is fast."""
         runs = {run.ref: run for run in self.stage.memory.runs()}
-        firsts = [lease for lease in self.leases.values() if lease.fence == 1 and lease.ref in runs]
-        return [(lease, runs[lease.ref].due - lease.at) for lease in firsts]
+        return [(ref, runs[ref].due - at) for ref, at in self.first_begun.items() if ref in runs]
 
     def _after_stop(self) -> list[str]:
         return [

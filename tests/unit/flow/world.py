@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -146,7 +146,7 @@ class World:
     # Processes.
 
     def process(self, hook: Hook | None = None, **options: Any) -> Services:
-        return self.memory.connect(hook, **options)
+        return replace(self.memory.connect(hook, **options), wait=self.wait)
 
     def owner(self, hook: Hook | None = None) -> Scheduler:
         """Somebody with the SDK, in a process of their own."""

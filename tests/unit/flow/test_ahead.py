@@ -1,0 +1,265 @@
+"""Exact runs are leased ahead of their instant and begin at it; who stops them meanwhile waits until they have begun."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from minutehand import RunState, Scheduler
+from minutehand.flow.heartbeat import HIDDEN
+from minutehand.flow.instants import Instants
+from minutehand.flow.outcome import Outcome
+from minutehand.flow.settle import release_ticket
+from minutehand.flow.side_by_side import InThreads
+from minutehand.flow.together import groups, work_together
+from minutehand.flow.work import Worker
+from minutehand.model.moment import SECOND
+from minutehand.model.run import Run
+from minutehand.runs.decisions import HEAD_START, UNCERTAIN, may_not_have_begun
+
+from tests.unit.flow.threads import PATIENCE
+from tests.unit.flow.world import NOON, Faults, World, at
+
+DUE = 30  # seconds after NOON
+INSTANT = NOON + DUE * SECOND
+EVERY_MINUTE = f"{DUE} * * * * *"
+
+
+class Held:
+    """A run whose worker has its message a second and a half early. What happens while that waits, before the lease and after it."""
+
+    def __init__(self, *, one_off: bool = False, job: str = "note", **options: Any) -> None:
+        self.world, self.faults = World(), Faults()
+        self.before: Callable[[], object] = lambda: None
+        self.meanwhile: Callable[[], object] = lambda: None
+        self.stands_still = 0.0  # seconds by which its worker wakes too late
+        self.leased: list[int] = []  # UTC ms
+        self.worker: Worker = self._new_worker()
+        self.world.wait(0.4)  # a queue's delay is in whole seconds: its message comes 1.6 s early
+        if one_off:
+            self.world.scheduler.submit(job, start="exact", run_at=at(DUE))
+        else:
+            self.world.scheduler.create_schedule("s", job, EVERY_MINUTE, start="exact", **options)
+        self.world.reach(INSTANT - 1_500)
+
+    def _new_worker(self) -> Worker:
+        for verb in ("lease", "begin"):
+            self.faults.at(verb, after=lambda: self.leased.append(self.world.clock()))
+        worker = self.world.worker(self.faults)
+        return replace(worker, desk=replace(worker.desk, wait=self._wait))
+
+    def _wait(self, seconds: float) -> None:
+        self.world.wait(seconds / 2)
+        (self.meanwhile if self.leased else self.before)()
+        self.world.wait(seconds / 2 + (self.stands_still if self.leased else 0))
+
+    def work(self) -> list[Outcome]:
+        return self.world.work(self.worker, together=True)
+
+    def owner(self) -> tuple[Scheduler, list[float]]:
+        """An owner, and how long their calls waited."""
+        waited: list[float] = []
+        services = replace(self.world.process(), wait=waited.append)
+        return Scheduler("acme", jobs=self.world.jobs, services=services, clock=self.world.clock), waited
+
+    @property
+    def run(self) -> Run:
+        return next(run for run in self.world.memory.runs() if run.due == INSTANT)
+
+    @property
+    def begun(self) -> list[int]:
+        return [start.at for start in self.world.started]
+
+
+@pytest.mark.parametrize("options", [{"one_off": True}, {}, {"ledger": "lean"}])
+def test_it_is_leased_a_second_ahead_dated_at_its_instant_and_begins_at_it(options: dict[str, Any]) -> None:
+    held = Held(**options)
+    leases: list[Run] = []
+    held.meanwhile = lambda: leases.append(held.run)
+    (outcome,) = held.work()
+    assert held.leased == [INSTANT - HEAD_START]
+    (leased,) = leases
+    assert (leased.state, leased.leased_at, leased.started_at) == (RunState.RUNNING, INSTANT, INSTANT)
+    assert held.begun == [INSTANT]
+    assert (outcome.state, outcome.start_lag, held.run.started_at) == (RunState.SUCCEEDED, 0, INSTANT)
+
+
+@pytest.mark.parametrize("job", ["note", "bad"])
+def test_its_lateness_is_that_of_its_job_and_not_of_its_lease(job: str) -> None:
+    held = Held(job=job)
+    held.stands_still = 0.03
+    (outcome,) = held.work()
+    assert held.begun == [INSTANT + 30]
+    assert (held.run.lateness, outcome.start_lag) == (30, 30)
+
+
+@pytest.mark.parametrize("act", ["pause", "delete", "update", "cancel"])
+def test_who_stops_it_while_it_is_held_waits_until_it_has_begun(act: str) -> None:
+    """The worker waits, the owner's call finds the lease, and returns when the job has begun and not before."""
+    held = Held()
+    leased, go_on, began = threading.Event(), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        leased.set()
+        assert go_on.wait(PATIENCE)
+
+    held.meanwhile = hold
+    held.world.during = lambda ctx: began.set()
+    worker = threading.Thread(target=held.work, daemon=True)
+    worker.start()
+    assert leased.wait(PATIENCE)
+
+    def let_time_pass(seconds: float) -> None:
+        assert seconds * SECOND >= INSTANT - held.world.clock()
+        go_on.set()
+        assert began.wait(PATIENCE)
+
+    services = replace(held.world.process(), wait=let_time_pass)
+    owner = Scheduler("acme", jobs=held.world.jobs, services=services, clock=held.world.clock)
+    stop(owner, act, held.run)
+    assert began.is_set()
+    worker.join(PATIENCE)
+    assert len(held.begun) == 1
+
+
+@pytest.mark.parametrize("act", ["pause", "delete", "update", "cancel"])
+def test_who_stops_it_before_its_lease_waits_for_nothing_and_it_never_begins(act: str) -> None:
+    held = Held()
+    owner, waited = held.owner()
+    held.before = lambda: stop(owner, act, held.run)
+    held.work()
+    assert held.begun == []
+    assert waited == []
+    assert held.run.state is (RunState.SUPERSEDED if act == "update" else RunState.CANCELLED)
+
+
+def stop(owner: Scheduler, act: str, run: Run) -> None:
+    match act:
+        case "pause":
+            owner.pause_schedule("s")
+        case "delete":
+            owner.delete_schedule("s")
+        case "update":
+            owner.update_schedule("s", expression="rate(7 minutes)")
+        case _:
+            owner.cancel_run(str(run.ref))
+
+
+def test_nobody_waits_for_what_was_not_leased_ahead() -> None:
+    world = World()
+    world.scheduler.create_schedule("s", "note", EVERY_MINUTE)
+    waited: list[float] = []
+    services = replace(world.process(), wait=waited.append)
+    owner = Scheduler("acme", jobs=world.jobs, services=services, clock=world.clock)
+    world.reach(INSTANT + 200)
+    stops: list[object] = []
+    world.during = lambda ctx: stops.append(owner.pause_schedule("s"))
+    world.work(together=True)
+    assert len(world.started) == len(stops) == 1
+    assert waited == []
+
+
+@pytest.mark.parametrize(("away", "held"), [(0, True), (UNCERTAIN, True), (-UNCERTAIN, True), (UNCERTAIN + 1, False)])
+def test_how_long_it_may_not_have_begun_by_anybodys_clock(away: int, held: bool) -> None:
+    leased = Held()
+    seen: list[Run] = []
+    leased.meanwhile = lambda: seen.append(leased.run)
+    leased.work()
+    assert may_not_have_begun(seen[0], INSTANT + away) is held
+    assert not may_not_have_begun(leased.run, INSTANT), "it has ended"
+
+
+def test_a_process_that_stops_gives_it_back_and_does_not_begin_it() -> None:
+    held = Held()
+
+    def release() -> None:
+        (ticket,) = held.worker.desk.heartbeat.at_hand()
+        assert release_ticket(held.worker.desk, ticket)
+
+    held.meanwhile = release
+    (outcome,) = held.work()[:1]
+    assert outcome.action == "lost"
+    held.world.live(5)
+    assert len(held.begun) == 1
+    assert (held.run.state, held.run.attempt) == (RunState.SUCCEEDED, 1)
+
+
+def test_a_process_that_stood_still_until_its_lease_was_over_does_not_begin_what_is_anothers() -> None:
+    held = Held(one_off=True)
+    held.stands_still = 100.0
+    (outcome,) = held.work()[:1]
+    assert outcome.action == "lost"
+    held.world.live(5)
+    assert len(held.begun) == 1
+    assert (held.run.state, held.run.attempt) == (RunState.SUCCEEDED, 2)
+
+
+@pytest.mark.parametrize("options", [{"overlap": "skip"}, {"job": "once"}, {"ledger": "failures"}, {"shadow": True}])
+def test_what_takes_more_than_a_lease_is_leased_at_its_instant_if_at_all(options: dict[str, Any]) -> None:
+    held = Held(**options)
+    held.work()
+    assert all(at >= INSTANT for at in held.leased + held.begun)
+    assert held.run.state in (RunState.SUCCEEDED, RunState.SENT, RunState.SHADOWED)
+
+
+def test_a_lease_that_is_refused_ahead_is_asked_for_again_at_the_instant() -> None:
+    """Its answer is lost, and the other delivery meets the row as it is by then."""
+    held = Held()
+    held.faults.at("lease", throttle=(0,), times=None)
+    held.work()
+    assert held.begun == []
+    held.faults.rules.clear()
+    held.world.live(15)
+    assert len(held.begun) == 1
+    assert held.begun[0] >= INSTANT
+
+
+def test_what_came_in_several_batches_starts_together_and_is_settled_together() -> None:
+    world, faults, done = World(), Faults(), list[Outcome]()
+    world.wait(0.4)
+    for _ in range(20):
+        world.scheduler.submit("note", start="exact", run_at=at(DUE))
+    world.reach(INSTANT - 1_500)
+    changed, joined = threading.Condition(), threading.Semaphore(0)
+
+    class Noted(Instants[Any]):
+        def join(self, instant: int, member: object) -> bool:
+            is_first = super().join(instant, member)
+            joined.release()
+            return is_first
+
+    def wait(seconds: float) -> None:
+        """Until the lease is due; whoever waits for the instant then, until both have joined."""
+        if world.clock() < INSTANT - HEAD_START:
+            world.reach(INSTANT - HEAD_START)
+        else:
+            assert all(joined.acquire(timeout=PATIENCE) for _ in range(2))
+            world.reach(INSTANT)
+
+    def report(ended: Any) -> None:
+        with changed:
+            done.extend(outcome for _, outcome in ended)
+            changed.notify_all()
+
+    worker = world.worker(faults)
+    worker = replace(worker, desk=replace(worker.desk, wait=wait), crew=InThreads(), instants=Noted())
+    batches = [worker.take(world.services.work.receive(most=10, wait=0, visibility=HIDDEN)) for _ in range(2)]
+    for (group,) in [groups(worker, batch) for batch in batches]:
+        threading.Thread(target=work_together, args=(worker, group, report), daemon=True).start()
+    with changed:
+        assert changed.wait_for(lambda: len(done) == 20, PATIENCE)
+    assert {outcome.state for outcome in done} == {RunState.SUCCEEDED}
+    assert Counter(faults.verbs())["lease"] == 2
+    assert Counter(faults.verbs())["succeed"] == 1
+
+
+def test_whoever_comes_after_an_instant_was_taken_is_first_again() -> None:
+    instants = Instants[str]()
+    assert [instants.join(1, "a"), instants.join(1, "b"), instants.join(2, "c")] == [True, False, True]
+    assert instants.take(1) == ["a", "b"]
+    assert instants.join(1, "d")
+    assert (instants.take(1), instants.take(2)) == (["d"], ["c"])
