@@ -27,8 +27,9 @@ LATE = MISSED - 2 * SKEW  # after so long the clock of a ticker may say that a f
 # How long before an instant the lease of a run without a row may have been decided on that takes effect after it: a process that
 # stands still for longer within one request is beyond what is promised.
 STALL = HOUR
-# How far ahead of an instant a worker's clock may be that has the lease of a run without a row under way: none leases more than a second before its time.
-# And how much later than a revision's end a fire may be whose worker read the revision before: none has a message earlier than that.
+# How far ahead of an instant a worker's clock may be that has the lease of a run without a row under way: none leases more than a second
+# before its time. And how much later than a revision's end a fire may be whose worker read the revision before: none has a message
+# earlier than that.
 AHEAD = 3 * MINUTE
 
 
