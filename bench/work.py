@@ -100,12 +100,17 @@ def leased(case: Work) -> Item:
 
 def measure(case: Work, runs: int) -> dict[str, float]:
     """One worker process from its first message to the deletion of the last; figures a run."""
+    cloud = cloud_of(case, runs)
+    return figures(cloud, runs, run_all(case, cloud, runs))
+
+
+def cloud_of(case: Work, runs: int) -> StubbedCloud:
+    """One in whose queue so many runs wait."""
     sample = Case(case.name, "0 * * * *", payload=case.payload, ledger=str(case.ledger))
     numbers = range(0 if case.one_off else runs)
     revisions = {_owner(n): revision(_owner(n), shard_of(_owner(n), SHARDS), sample) for n in numbers}
     bodies = [message(case, number).encode() for number in range(runs)]
-    cloud = StubbedCloud(revisions=revisions, run=leased(case), messages=bodies)
-    return figures(cloud, runs, run_all(case, cloud, runs))
+    return StubbedCloud(revisions=revisions, run=leased(case), messages=bodies)
 
 
 def run_all(case: Work, cloud: StubbedCloud, runs: int) -> float:

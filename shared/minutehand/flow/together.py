@@ -27,6 +27,7 @@ from minutehand.flow.side_by_side import Attempt, Ends
 from minutehand.flow.task import Admitted, Task
 from minutehand.flow.untracked import end, started
 from minutehand.flow.work import Worker
+from minutehand.logs import AtOnce
 from minutehand.model.message import Message
 from minutehand.model.names import RunRef
 from minutehand.model.policies import Delivery, Isolation
@@ -153,7 +154,7 @@ class _Together:
         answers = {**self._answers(leases), **self._begun([each for each in fresh if each.message.unclaimed])}
         untracked = {each.message.run: started(self._desk, each) for each in fresh if each.message.untracked}
         answers |= {ref: Moved(applied=run is not None, run=run) for ref, run in untracked.items()}
-        attempts = []
+        leased = []
         for each in admitted:
             moved = answers.get(each.message.run)
             if moved is None and not each.task.ticket.lost:
@@ -163,6 +164,13 @@ class _Together:
             else:
                 run = moved.run or first_run(each.message, leases[each.message.run])
                 each.task.ticket.fence = None if each.message.untracked else run.fence
+                leased.append((each, run))
+        return self._begin_all(leased)
+
+    def _begin_all(self, leased: Sequence[tuple[Admitted, Run]]) -> list[Attempt]:
+        attempts = []
+        with AtOnce():
+            for each, run in leased:
                 begun = self._worker.shielded(each.task, partial(self._begin, each, run))
                 if isinstance(begun, Outcome):
                     self._report([(each.task, begun)])
@@ -270,12 +278,13 @@ class _Together:
         answers = dict(self._settled([(attempt.assignment.run.ref, to) for attempt, to in plain if to is not None]))
         answers |= {attempt.assignment.run.ref: True for attempt, ended in ends if succeeds_untracked(attempt, ended)}
         done = []
-        for attempt, ended in ends:
-            answer = answers.get(attempt.assignment.run.ref)
-            if answer is None:
-                self._worker.crew.aside(self._desk, partial(self._settle_alone, attempt, ended))
-            else:
-                done.append((attempt.task, self._ended(attempt, ended, applied=answer)))
+        with AtOnce():
+            for attempt, ended in ends:
+                answer = answers.get(attempt.assignment.run.ref)
+                if answer is None:
+                    self._worker.crew.aside(self._desk, partial(self._settle_alone, attempt, ended))
+                else:
+                    done.append((attempt.task, self._ended(attempt, ended, applied=answer)))
         self._desk.delete_all([task.ticket for task, outcome in done if outcome.gone])
         self._report(done)
 
