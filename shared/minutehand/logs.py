@@ -7,8 +7,8 @@ import logging
 import sys
 import threading
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from functools import lru_cache
-from time import gmtime, strftime
 from typing import Any, TextIO
 
 _run: ContextVar[dict[str, Any] | None] = ContextVar("minutehand_run", default=None)
@@ -18,7 +18,7 @@ _encode = json.JSONEncoder(default=str).encode
 
 @lru_cache(maxsize=2)
 def _second(of: int) -> str:
-    return strftime("%Y-%m-%dT%H:%M:%S", gmtime(of))
+    return f"{datetime.fromtimestamp(of, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 class JsonFormatter(logging.Formatter):
