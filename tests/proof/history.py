@@ -140,7 +140,11 @@ class History:
     def _tick(self, process: Process) -> None:
         """A whole tick; at times what it has not begun with is handed over as soon as there is anything at all."""
         handed = self.stage.strikes("handed over", self.stage.faults.handed)
-        self._go_through(process, Spread(groups=2, alone=0, hand_over=self._hand_over) if handed else Spread())
+        if handed:
+            self._go_through(process, Spread(groups=2, alone=0, hand_over=self._hand_over))
+        else:
+            paced = self.stage.strikes("paced", self.stage.faults.paced)
+            self._go_through(process, Spread(writes=1, wait=process.wait) if paced else Spread())
 
     def _go_through(self, process: Process, spread: Spread) -> None:
         tick(process.services, clock=process.clock, holder=process.name, budget=10 * MINUTE, spread=spread)

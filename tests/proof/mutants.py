@@ -266,6 +266,27 @@ MUTANTS = (
         ("tests/unit/flow/test_fan.py",),
     ),
     Mutant(
+        "what is due soon waits for its turn",
+        "flow/allowance.py",
+        "min(dues) - SOON",
+        "max(dues)",
+        ("tests/unit/flow/test_allowance.py",),
+    ),
+    Mutant(
+        "a turn outlasts the tick",
+        "flow/allowance.py",
+        "latest = min(latest, self._until)",
+        "latest = max(latest, self._until)",
+        ("tests/unit/flow/test_allowance.py",),
+    ),
+    Mutant(
+        "each group has the whole tick's writes",
+        "flow/fan.py",
+        "each = self._spread.writes // (len(groups) + 1)",
+        "each = self._spread.writes",
+        ("tests/unit/flow/test_allowance.py",),
+    ),
+    Mutant(
         "a stage begins while requests of the last are under way",
         "flow/abreast.py",
         "            self._changed.wait_for(lambda: not self._helping)\n",

@@ -40,13 +40,16 @@ class Faults:
     delay: float = 0.0  # of each message: it comes minutes late
     missed: float = 0.15  # of each tick
     doubled: float = 0.25  # of each tick: another one at the same time
+    paced: float = 0.3  # of each tick: its claims wait for their turn
     handed: float = 0.3  # of each tick: its second shard is handed over to a process of its own
     dropped: float = 0.1  # of each of these: accepted, and then done by nobody
     refused: float = 0.2  # and so many are not accepted
     skew: int = 8_000  # ms: each process is off by as much at the most
 
 
-NONE = Faults(crash=0.0, fail=0.0, lose=0.0, throttle=0.0, stall=0.0, missed=0.0, doubled=0.0, handed=0.0, skew=0)
+NONE = Faults(
+    crash=0.0, fail=0.0, lose=0.0, throttle=0.0, stall=0.0, missed=0.0, doubled=0.0, paced=0.0, handed=0.0, skew=0
+)
 CALM = Faults(crash=0.0, fail=0.0, lose=0.0, throttle=0.0, stall=0.0)
 ROUGH = Faults()
 WILD = Faults(crash=0.01, fail=0.05, lose=0.05, throttle=0.1, stall=0.004)

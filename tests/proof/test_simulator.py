@@ -33,7 +33,7 @@ def test_a_seed_is_a_history_with_everything_in_it() -> None:
     assert one.stage.struck == other.stage.struck
     assert list(one.seen.leases) == list(other.seen.leases)
     kinds = {kind for kind, _ in one.stage.struck}
-    assert kinds >= {"fail", "lose", "throttle", "repeat", "delay", "crash before", "act create", "act pause"}
+    assert kinds >= {"fail", "lose", "throttle", "repeat", "delay", "crash before", "paced", "act create", "act pause"}
 
 
 def test_a_script_of_all_strikes_is_the_same_history() -> None:
@@ -46,7 +46,7 @@ def test_a_script_of_all_strikes_is_the_same_history() -> None:
 
 def test_pressed_histories_hold_their_queue_back_and_lose_nothing() -> None:
     spells = 0
-    for seed, faults in ((1, ROUGH), (4, WILD), (8, NONE), (11, HOSTILE)):
+    for seed, faults in ((1, ROUGH), (5, WILD), (8, NONE), (11, HOSTILE)):
         history = Pressed(seed, faults)
         assert history.judged() == []
         spells += len(remembered(history.stage.memory.connect()).of(None).spells)
