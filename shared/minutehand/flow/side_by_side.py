@@ -44,7 +44,7 @@ class Attempt:
         if assignment.ahead:
             run = replace(assignment.run, started_at=assignment.desk.clock())
             self.assignment = replace(assignment, run=run)
-        log_start(self.assignment)
+            log_start(self.assignment)
 
 
 Ends = Sequence[tuple[Attempt, Ended]]

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from minutehand.flow.assignment import Ended, Returned
-from minutehand.flow.begin import context_of, log_end
+from minutehand.flow.begin import context_of, log_end, log_start
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.ports import Moved
 from minutehand.flow.settle import lost, outcome_of, plain_success
@@ -230,6 +230,8 @@ class _Together:
 
     def _begin(self, admitted: Admitted, run: Run) -> Attempt:
         assignment = replace(self._worker.assign(admitted, run), ahead=admitted.task.ahead)
+        if not assignment.ahead:
+            log_start(assignment)
         return Attempt(
             task=admitted.task,
             assignment=assignment,
