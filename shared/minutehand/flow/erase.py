@@ -1,4 +1,4 @@
-"""Erase: delete settled messages in batches, a tenth of a second after they are done with.
+"""Erase: delete settled messages in batches: a full one at once by whoever completes it, what is left a tenth of a second later.
 
 The outcome is durable before a message comes here, and the message stays hidden meanwhile: losing a deletion costs one delivery
 that finds its run ended.
@@ -30,20 +30,23 @@ class Eraser:
     def add(self, *receipts: str) -> None:
         """Delete these messages soon."""
         with self._changed:
+            is_first = not self._receipts
             self._receipts += receipts
-            if self._serving:
+            size = len(self._receipts)
+            whole = size - size % _FULL if self._serving else size
+            full, self._receipts = self._receipts[:whole], self._receipts[whole:]
+            if is_first and self._receipts:  # else it is awake: to wake a thread costs as much as half a request
                 self._changed.notify_all()
-                return
-        self.flush()
+        self._erase(full)
 
     def serve(self, ended: threading.Event) -> None:
-        """Delete what comes until ``ended``; the body of a thread. Call ``wake`` after setting it."""
+        """Delete what comes until ``ended``; the body of a thread. Call ``stop`` after setting it."""
         with self._changed:
             self._serving = True
         while not ended.is_set():
             with self._changed:
                 self._changed.wait_for(lambda: self._receipts or ended.is_set())
-                self._changed.wait_for(lambda: len(self._receipts) >= _FULL or ended.is_set(), timeout=LINGER)
+            ended.wait(LINGER)
             self.flush()
 
     def stop(self) -> None:
@@ -57,6 +60,9 @@ class Eraser:
         """Delete what has come so far. What cannot be deleted comes back once, and finds its run ended."""
         with self._changed:
             receipts, self._receipts = self._receipts, []
+        self._erase(receipts)
+
+    def _erase(self, receipts: list[str]) -> None:
         if not receipts:
             return
         try:
