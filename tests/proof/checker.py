@@ -55,6 +55,8 @@ class Observed:
     skew: int = 0  # ms by which clocks may differ
     keyed: set[str] = field(default_factory=set)  # effects that must not repeat, whatever happens
     hastened: set[str] = field(default_factory=set)  # runs whose owner asked for the next attempt at once
+    # UTC ms at which the code of an attempt began first, by run and attempt, where ``starts`` are commitments that may come before
+    begun: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
 def violations(seen: Observed, memory: Memory, upto: int) -> list[str]:
@@ -123,16 +125,17 @@ def _doubles(seen: Observed, runs: dict[str, Run]) -> Iterator[str]:
 def _hurried(seen: Observed, memory: Memory, runs: dict[str, Run]) -> Iterator[str]:
     """A first attempt starts at its time at the earliest, a further one when the failed one before it said."""
     ledger = memory.connect().ledger
-    for start in seen.starts:
-        run = runs.get(start.run_id)
+    begun = seen.begun or {(start.run_id, start.attempt): start.at for start in reversed(seen.starts)}
+    for (run_id, number), at in begun.items():
+        run = runs.get(run_id)
         if run is None:
             continue
         before = {attempt.number: attempt.next_attempt_at for attempt in ledger.attempts(run.ref)}
-        earliest = run.due if start.attempt == 1 else before.get(start.attempt - 1)
-        if run.replay_of or start.run_id in seen.hastened:
+        earliest = run.due if number == 1 else before.get(number - 1)
+        if run.replay_of or run_id in seen.hastened:
             continue
-        if earliest is not None and start.at < earliest - seen.skew:
-            yield f"early: attempt {start.attempt} of {start.run_id} started {earliest - start.at} ms before its time"
+        if earliest is not None and at < earliest - seen.skew:
+            yield f"early: attempt {number} of {run_id} started {earliest - at} ms before its time"
 
 
 def _too_many(seen: Observed, runs: dict[str, Run]) -> Iterator[str]:

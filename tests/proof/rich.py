@@ -67,6 +67,7 @@ class Rich(History):
     # What jobs do.
 
     def _begins(self, ctx: Context) -> None:
+        self.observed.begun.setdefault((ctx.run_id, ctx.attempt), self.stage.now)
         start = self.seen.begun(ctx.run_id)
         if start is not None:
             process, now = self.stage.process_of_thread(), self.stage.now
@@ -76,6 +77,7 @@ class Rich(History):
             self.observed.excused.add(ctx.run_id)  # a second delivery may repeat it
 
     def _steps_of(self, ctx: Context, payload: object) -> None:
+        self._begins(ctx)
         self._take_time()
         self.results[ctx.run_id].add(ctx.step("charge", self._effect))
         self._take_time()
