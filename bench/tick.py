@@ -39,6 +39,7 @@ SHARDS = 16
 DUE = 1_795_240_800_000  # 2026-11-21T06:00:00Z, the top of an hour
 MINUTE = 60_000
 GROWTH = (100, 1_000, 10_000, 100_000)
+PAYLOADS = (1_000, 10_000)  # bytes, beside the 100 of the others
 _LARGE = 50_000  # fires from which on one repetition has to do: it takes half a minute
 
 
@@ -57,8 +58,6 @@ class Case:
 
 CASES = (
     Case("hourly cron, full ledger", "0 * * * *", sizes=GROWTH),
-    Case("hourly cron, full ledger, 1 KB payload", "0 * * * *", payload=1_000, sizes=(1_000,)),
-    Case("hourly cron, full ledger, 10 KB payload", "0 * * * *", payload=10_000, sizes=(1_000,)),
     Case("minutely cron, full ledger", "* * * * *", 10, DUE + MINUTE),  # as its steps go: to the end of ten minutes
     Case("hourly cron, lean ledger", "0 * * * *", ledger="lean", sizes=(1_000,)),
     Case("hourly cron, failures only", "0 * * * *", ledger="failures", sizes=(1_000,)),
@@ -67,6 +66,18 @@ CASES = (
     Case("rate(1 hour), full ledger", "rate(1 hour)"),
     Case("rate(1 minute), full ledger", "rate(1 minute)", 10, DUE + MINUTE),
     Case("one-off, due far ahead when submitted", None),
+    *(
+        Case(f"{name}, {size // 1_000} KB payload", expression, each, due, size, level, sizes=(1_000,))
+        for size in PAYLOADS
+        for name, expression, each, due, level in (
+            ("hourly cron, full ledger", "0 * * * *", 1, DUE, "full"),
+            ("hourly cron, lean ledger", "0 * * * *", 1, DUE, "lean"),
+            ("hourly cron, failures only", "0 * * * *", 1, DUE, "failures"),
+            ("minutely cron, full ledger", "* * * * *", 10, DUE + MINUTE, "full"),
+            ("minutely cron, lean ledger", "* * * * *", 10, DUE + MINUTE, "lean"),
+            ("minutely cron, failures only", "* * * * *", 10, DUE + MINUTE, "failures"),
+        )
+    ),
 )
 
 

@@ -28,7 +28,7 @@ from minutehand.store.rows import run_row, to_item
 
 from bench.report import Table, write
 from bench.stub import Item, StubbedCloud
-from bench.tick import DUE, SHARDS, Case, figures, payload_of, revision, row, stubbed
+from bench.tick import DUE, PAYLOADS, SHARDS, Case, figures, payload_of, revision, row, stubbed
 
 _PATIENCE = 120  # seconds for all runs
 
@@ -51,9 +51,17 @@ CASES = (
     Work("no-op, batch of 10, lean ledger", ledger=LedgerLevel.LEAN),
     Work("no-op, batch of 10, failures only", ledger=LedgerLevel.FAILURES),
     Work("no-op, batch of 10, one-off", one_off=True),
-    Work("no-op, batch of 10, 10 KB payload", payload=10_000),
     Work("no-op, three batches at once", concurrency=30),
     Work("no-op, batch of 10, at most once", job="bench.once", deletions=2),
+    *(
+        Work(f"{name}, {size // 1_000} KB payload", payload=size, ledger=level)
+        for size in PAYLOADS
+        for name, level in (
+            ("no-op, batch of 10", LedgerLevel.FULL),
+            ("no-op, batch of 10, lean ledger", LedgerLevel.LEAN),
+            ("no-op, batch of 10, failures only", LedgerLevel.FAILURES),
+        )
+    ),
 )
 
 
