@@ -22,6 +22,7 @@ from minutehand import Scheduler
 from minutehand.local.cloud import LocalCloud
 from minutehand.services import system_clock
 
+from bench.meter import niceness
 from bench.observed import jobs, witness
 from bench.observed.crew import Running, ours, wait_for
 from bench.observed.figures import Fire, rate, spent, starts
@@ -99,6 +100,7 @@ def measure(case: Case, asked: argparse.Namespace, running: Running) -> Row:
         "cpu_us_per_fire": round(used["ticker"] + used["worker"], 1) if "worker" in used else "",
         **{f"{name} us": used.get(name, "") for name in ("ticker", "worker", "cloud", "process")},
         "cloud %": round((at_last["cloud"] - at_first["cloud"]) / lasted * 100) if "cloud" in used else "",
+        "nice": niceness(running.pids()),
         "load": round(os.getloadavg()[0], 1),
     }
 

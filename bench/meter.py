@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +63,20 @@ def cpu(pid: int) -> float:
     """CPU seconds of a process so far, its children not included."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+
+def niceness(pids: Iterable[int]) -> str:
+    """How the kernel prefers these processes: "0" if each is as nice as any other, in a group that is; else all that they are."""
+    return "/".join(str(each) for each in sorted({_nice(pid) for pid in pids}))
+
+
+def _nice(pid: int) -> int:
+    """Of the process, and of its group: the kernel may share processors between sessions before it looks at processes."""
+    try:
+        of_group = re.search(r"nice (-?\d+)", Path(f"/proc/{pid}/autogroup").read_text())
+    except OSError:  # this kernel knows no such groups
+        of_group = None
+    return os.getpriority(os.PRIO_PROCESS, pid) + (int(of_group[1]) if of_group else 0)
 
 
 def cpu_of_tree(pid: int) -> float:

@@ -6,7 +6,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +46,9 @@ class Running(Protocol):
     def look(self) -> None:
         """Wait a moment, and fail if the figures are worthless."""
 
+    def pids(self) -> Sequence[int]:
+        """All processes that take part."""
+
 
 def wait_for(running: Running, fires: int, seconds: float) -> None:
     """Until so many jobs have begun, or so long."""
@@ -77,6 +80,9 @@ class Ours:
     def look(self) -> None:
         threading.Event().wait(_LOOK)
         assert not self.crew.replace_ended(), "a process ended by itself"
+
+    def pids(self) -> Sequence[int]:
+        return [self.cloud.pid, *(self.crew[name].pid for name in self.crew.names)]
 
     def wait_for_events(self, done: Callable[[list[tuple[str, Event]]], bool]) -> None:
         """Until the processes' log lines say so."""

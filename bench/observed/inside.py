@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,9 @@ class Inside:
 
     def look(self) -> None:
         threading.Event().wait(_LOOK)
+
+    def pids(self) -> Sequence[int]:
+        return [os.getpid()]
 
 
 @contextmanager

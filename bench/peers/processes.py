@@ -60,6 +60,11 @@ class Peers:
         """CPU seconds of all of them that still run, children included."""
         return sum(cpu_of_tree(process.pid) for process in self.running.values() if process.poll() is None)
 
+    @property
+    def pids(self) -> list[int]:
+        """Of those that still run, their children left out: they are as nice."""
+        return [process.pid for process in self.running.values() if process.poll() is None]
+
     def tail(self, role: str) -> str:
         return self._log(role).read_text(errors="replace")[-_TAIL:].strip()
 

@@ -1,4 +1,4 @@
-"""APScheduler 3: one process, 20 threads, its jobs in memory or in PostgreSQL."""
+"""APScheduler 3: one process, 20 threads, its jobs in memory or in PostgreSQL, by intervals or, as from a crontab, by cron fields."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from bench.peers.plan import EVERY, RECURRING, TIMES, given, ready
 
 THREADS = 20
+CRON = "cron"  # the role of one whose jobs are in memory, with cron fields
 plan = given()
 
 
@@ -22,8 +23,11 @@ def work(name: str) -> None:
     plan.note(name)
 
 
-def timing() -> dict[str, Any]:
+def timing(role: str) -> dict[str, Any]:
     first = plan.minute
+    if plan.kind == RECURRING and role == CRON:
+        of_minute = {"minute": first.minute, "hour": first.hour, "day": first.day, "month": first.month}
+        return {"trigger": "cron", "second": f"*/{EVERY}", "timezone": UTC, **of_minute}
     if plan.kind == RECURRING:
         last = first + timedelta(seconds=EVERY * (TIMES - 1))
         return {"trigger": "interval", "seconds": EVERY, "start_date": first, "end_date": last}
@@ -31,7 +35,7 @@ def timing() -> dict[str, Any]:
 
 
 def main(role: str) -> None:
-    store = MemoryJobStore() if role == "memory" else SQLAlchemyJobStore(url=plan.database)
+    store = SQLAlchemyJobStore(url=plan.database) if role == "postgres" else MemoryJobStore()
     scheduler = BackgroundScheduler(
         jobstores={"default": store},
         executors={"default": ThreadPoolExecutor(THREADS)},
@@ -40,7 +44,7 @@ def main(role: str) -> None:
     )
     scheduler.start(paused=True)
     for name in plan.names:
-        scheduler.add_job(work, args=[name], id=name, **timing())
+        scheduler.add_job(work, args=[name], id=name, **timing(role))
     scheduler.resume()
     ready(role)
     threading.Event().wait()

@@ -1,4 +1,7 @@
-"""arq: one asyncio worker of a hundred jobs at a time over Redis, which is its scheduler too; results are kept for an hour."""
+"""arq: one asyncio worker of a hundred jobs at a time over Redis, which is its scheduler too; results are kept for an hour.
+
+Its schedules are cron fields, seconds among them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Celery: beat and a worker of two processes over Redis, no results kept; one-offs wait in the worker."""
+"""Celery: beat and a worker of two processes over Redis, no results kept; one-offs wait in the worker.
+
+Its ``crontab`` knows minutes and no seconds, so every ten seconds is an interval.
+"""
 
 from __future__ import annotations
 

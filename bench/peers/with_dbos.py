@@ -1,4 +1,4 @@
-"""DBOS: one process over PostgreSQL, a thread for each schedule, workflows without a step."""
+"""DBOS: one process over PostgreSQL, a thread for each schedule, which is a cron expression; workflows without a step."""
 
 from __future__ import annotations
 

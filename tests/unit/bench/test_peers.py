@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -9,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from bench.meter import niceness
 from bench.observed import witness
 from bench.observed.figures import starts
 from bench.observed.witness import Began
+from bench.peers import part
 from bench.peers.install import Missing, program
-from bench.peers.part import OURS, PEERS, shown, whole_minute, with_ratios
+from bench.peers.part import OURS, PEERS, parse, shown, whole_minute, with_ratios
 from bench.peers.plan import BURST, RECURRING, VARIABLE, Plan, given, in_order
 from bench.peers.processes import peers
 
@@ -48,13 +52,13 @@ def test_a_schedule_that_was_passed_over_is_missing() -> None:
 
 def test_ratios_are_of_the_same_work_and_a_reason_has_none() -> None:
     rows: list[dict[str, Any]] = [
-        {"case": "burst", "scheduler": OURS, "cpu_us_per_fire": 500.0, "stubbed us": 250.0},
+        {"case": "burst", "scheduler": OURS, "cpu_us_per_fire": 500.0, "sockets us": 250.0},
         {"case": "burst", "scheduler": "a", "cpu_us_per_fire": 1_000.0},
         {"case": "drain", "scheduler": "a", "cpu_us_per_fire": 1_000.0},
         {"case": "burst", "scheduler": "b", "reason": "no such package"},
     ]
     with_ratios(rows)
-    assert [(row["of ours"], row["of stubbed"]) for row in rows] == [(1.0, 2.0), (2.0, 4.0), ("", ""), ("", "")]
+    assert [(row["of ours"], row["of sockets"]) for row in rows] == [(1.0, 2.0), (2.0, 4.0), ("", ""), ("", "")]
     assert len({tuple(shown(row)) for row in rows}) == 1, "all rows have the columns of the table"
 
 
@@ -83,3 +87,36 @@ def test_work_begins_with_a_whole_minute() -> None:
 def test_every_driver_lies_where_it_is_looked_for() -> None:
     folder = Path(witness.__file__).parents[1] / "peers"
     assert {f"with_{peer.key}.py" for peer in PEERS} == {place.name for place in folder.glob("with_*.py")}
+
+
+def test_whose_recurring_alone_differs_is_asked_for_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = parse(["APScheduler", "--size", "1"])
+    monkeypatch.setattr(part, "one", lambda *_: {})
+    cases: dict[str, list[str]] = {}
+    for row in part.measured(asked):
+        cases.setdefault(row["scheduler"], []).append(row["case"])
+    assert cases.pop("APScheduler cron, memory") == [RECURRING]
+    assert set(map(tuple, cases.values())) == {(RECURRING, BURST, "drain")}
+
+
+def test_rows_of_processes_that_the_kernel_prefers_are_told_to_be_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    nice = iter(["0", "-10", "0"])
+    monkeypatch.setattr(part, "one", lambda *_: {"nice": next(nice)})
+    with pytest.raises(SystemExit, match="nice"):
+        part.main(["APScheduler", "--cases", RECURRING])
+    assert "-10" in capsys.readouterr().out
+
+
+def test_a_process_is_as_nice_as_itself_and_its_group() -> None:
+    child = subprocess.Popen(["/bin/sleep", "30"], preexec_fn=lambda: os.nice(3), start_new_session=True)  # noqa: PLW1509
+    try:
+        mine = niceness([os.getpid()])
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        assert niceness([child.pid]) == str(own + 3)
+        assert niceness([os.getpid(), child.pid]) == "/".join(map(str, sorted({int(mine), own + 3})))
+    finally:
+        child.kill()
+        child.wait()
