@@ -1,0 +1,56 @@
+"""A group of shards that is handed over arrives in the function, over both ways to Lambda."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import socket
+import sys
+import zipfile
+
+import boto3
+import pytest
+from minutehand.flow.fan import group_event
+from minutehand.local.cloud import LocalCloud
+from minutehand.services import hand_over_to
+from minutehand.settings import from_environment
+
+PATIENCE = 60  # seconds until the local cloud has run a function
+TELLS = """
+import json, socket
+
+def handler(event, context):
+    with socket.create_connection(("127.0.0.1", {port})) as told:
+        told.sendall(json.dumps(event).encode())
+"""
+
+
+@pytest.mark.parametrize("way", ["straight", "botocore"])
+def test_the_function_is_given_the_group(way: str, local_cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in local_cloud.environment.items():
+        monkeypatch.setenv(name, value)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(PATIENCE)
+        _make(f"acme-ticker-{way}", TELLS.format(port=server.getsockname()[1]))
+        importlib.import_module("botocore.session")
+        if way == "straight":
+            monkeypatch.delitem(sys.modules, "botocore.session")
+        assert hand_over_to(f"acme-ticker-{way}", from_environment())(group_event([1, 2], 500))
+        connection, _ = server.accept()
+        with connection, connection.makefile() as told:
+            assert json.loads(told.read()) == {"shards": [1, 2], "writes": 500}
+    assert not hand_over_to("nobody", from_environment())(group_event([1])), "there is no such function"
+
+
+def _make(name: str, text: str) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as package:
+        package.writestr("it.py", text)
+    boto3.client("lambda").create_function(
+        FunctionName=name,
+        Runtime="python3.11",
+        Role="arn:aws:iam::000000000000:role/ticker",
+        Handler="it.handler",
+        Code={"ZipFile": packed.getvalue()},
+    )
