@@ -16,6 +16,7 @@ from minutehand.flow.ports import Clock, Services
 from minutehand.flow.publish import fire_message, publish
 from minutehand.model.names import RunRef, fire_ref
 from minutehand.model.options import LedgerLevel
+from minutehand.model.quick import quick
 from minutehand.model.run import Run, RunState
 from minutehand.model.schedule import Revision
 from minutehand.runs.decisions import OnExisting, on_existing
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 _ROUNDS = 3  # decisions on one claim before it is left to the next tick: each round lost means somebody else moved it
 
 
+@quick
 @dataclass(frozen=True)
 class Order:
     """One fire to claim for a revision."""

@@ -22,6 +22,7 @@ from minutehand.flow.sweep import sweep_beyond
 from minutehand.model.entry import Entry
 from minutehand.model.moment import STAMP_DIGITS, from_ms
 from minutehand.model.names import fire_ref
+from minutehand.model.quick import quick
 from minutehand.model.schedule import Revision
 from minutehand.runs.levels import LATE
 
@@ -50,6 +51,7 @@ def handle(
     return result
 
 
+@quick
 @dataclass(frozen=True)
 class _Link:
     """An entry with what is to be done for it."""

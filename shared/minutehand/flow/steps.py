@@ -9,6 +9,7 @@ from zlib import crc32
 from minutehand.model.entry import Entry, EntryKind
 from minutehand.model.moment import SECOND
 from minutehand.model.options import CatchUp, Options
+from minutehand.model.quick import quick
 from minutehand.model.run import MISSED
 from minutehand.model.schedule import Revision, ScheduleState
 from minutehand.schedule import Timetable, timetable
@@ -23,6 +24,7 @@ LARGEST = 100  # fires of one step at most: a backlog is worked off in pieces
 LARGEST_GAP = 100_000  # missed fires that one step passes over at most: counting them takes 0.2 s
 
 
+@quick
 @dataclass(frozen=True, kw_only=True)
 class Step:
     """One step of a chain."""
@@ -51,8 +53,9 @@ def plan_step(
     """
     table = timetable_of(revision)
     floor = max(after, revision.active_from, oldest)
-    judged, end = _judged(table.next(floor), now, excused)
-    passed, fire = _passed(table, floor, revision.bound(judged), judged, revision.definition.options)
+    fire = table.next(floor)
+    judged, end = _judged(fire, now, excused)
+    passed, fire = _passed(table, fire, revision.bound(judged), judged, revision.definition.options)
     if len(passed) == LARGEST_GAP:
         following = _following(revision, fire, passed[-1])
         return Step(passed=tuple(passed), fires=(), following=following, exhausted=fire is None, cut=fire is not None)
@@ -79,15 +82,17 @@ def _judged(fire: int | None, now: int, excused: Sequence[tuple[int, int | None]
     return now, None
 
 
-def _passed(table: Timetable, after: int, upto: int, now: int, options: Options) -> tuple[list[int], int | None]:
-    """The fires in ``(after, upto]`` that the policy passes over, always the earliest; and the fire that follows, if any.
+def _passed(
+    table: Timetable, fire: int | None, upto: int, now: int, options: Options
+) -> tuple[list[int], int | None]:
+    """Of ``fire`` and those after it up to ``upto`` what the policy passes over, always the earliest; and what follows, if anything.
 
     A fire is missed if it is claimed more than a minute late. Within the window all missed ones are run, or the last, or none.
     """
     missed = now - MISSED
     too_old = min(missed, now - int(options.catch_up_window * SECOND))
     before = too_old if options.catch_up is CatchUp.ALL else missed
-    passed, fire = _collect(table, table.next(after), min(upto, before - 1), LARGEST_GAP)
+    passed, fire = _collect(table, fire, min(upto, before - 1), LARGEST_GAP)
     all_seen = fire is None or fire > upto or fire >= before
     if options.catch_up is CatchUp.LATEST and all_seen and passed and passed[-1] >= too_old:
         fire = passed.pop()
@@ -115,6 +120,8 @@ def _further(owner: str, near: int, fire: int, limit: int) -> list[int]:
     handled, or on where it began, the two chains would go on beside each other for good and send every fire twice; at the end of a
     window they meet.
     """
+    if fire > limit:  # as of most sparse schedules
+        return []
     shift = shift_of(owner)
     ends = (-(-(near + shift) // window) * window - shift for window in WINDOWS)
     return [end for end in ends if fire <= end <= limit]

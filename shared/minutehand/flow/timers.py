@@ -42,9 +42,10 @@ def handle_any(
     chains = [entry for entry in entries if entry.kind is EntryKind.CHAIN]
     result = handle(chains, services, clock, reach=reach, trace=trace) if chains else Handled()
     result.entries = len(entries)
-    runs = [entry for entry in entries if entry.kind is EntryKind.RUN]
+    others = [entry for entry in entries if entry.kind is not EntryKind.CHAIN]
+    runs = [entry for entry in others if entry.kind is EntryKind.RUN]
     done = order_all(runs, services, clock, trace, result) if len(runs) > 1 else frozenset()
-    timers = [entry for entry in entries if entry.kind is not EntryKind.CHAIN and entry.key not in done]
+    timers = [entry for entry in others if entry.key not in done]
     timers.sort(key=lambda entry: entry.kind is not EntryKind.NOTICE)  # what began is told before its end is found
     for entry in timers:
         _one(entry, services, clock, trace, result)
