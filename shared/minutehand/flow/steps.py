@@ -64,7 +64,7 @@ def plan_step(
     fires, fire = _collect(table, fire, near if end is None else min(near, end), LARGEST)
     cut = fire is not None and fire <= near
     if fires and fire is not None and not cut:
-        for end in _further(revision.owner, near, fire, revision.bound(now + reach)):
+        for end in _further(revision.owner, near, fires[0], fire, revision.bound(now + reach)):
             more, beyond = _collect(table, fire, end, SHARED - len(fires) + 1)
             if len(fires) + len(more) <= SHARED:
                 fires, fire = fires + more, beyond
@@ -82,9 +82,7 @@ def _judged(fire: int | None, now: int, excused: Sequence[tuple[int, int | None]
     return now, None
 
 
-def _passed(
-    table: Timetable, fire: int | None, upto: int, now: int, options: Options
-) -> tuple[list[int], int | None]:
+def _passed(table: Timetable, fire: int | None, upto: int, now: int, options: Options) -> tuple[list[int], int | None]:
     """Of ``fire`` and those after it up to ``upto`` what the policy passes over, always the earliest; and what follows, if anything.
 
     A fire is missed if it is claimed more than a minute late. Within the window all missed ones are run, or the last, or none.
@@ -113,18 +111,19 @@ def _collect(table: Timetable, fire: int | None, upto: int, most: int) -> tuple[
     return fires, fire
 
 
-def _further(owner: str, near: int, fire: int, limit: int) -> list[int]:
+def _further(owner: str, near: int, first: int, fire: int, limit: int) -> list[int]:
     """Where a step may end beyond the look-ahead, ``fire`` and what follows included, furthest first: at the end of a window.
 
     An entry that is handled twice, at different times, leaves two next ones. If the end of a step depended on when it was
     handled, or on where it began, the two chains would go on beside each other for good and send every fire twice; at the end of a
-    window they meet.
+    window they meet. So the ``first`` fire of the step lies in that window too: of fires ten minutes apart a step would else end one
+    window and skip the next, and two chains could pass over each other for good.
     """
     if fire > limit:  # as of most sparse schedules
         return []
     shift = shift_of(owner)
-    ends = (-(-(near + shift) // window) * window - shift for window in WINDOWS)
-    return [end for end in ends if fire <= end <= limit]
+    ends = ((-(-(near + shift) // window) * window - shift, window) for window in WINDOWS)
+    return [end for end, window in ends if fire <= end <= limit and end - window < first]
 
 
 def shift_of(owner: str) -> int:
