@@ -262,21 +262,28 @@ class WorkerProcess:
     def _poll_once(self, stripe: int, wait: float) -> None:
         if not self._slots.acquire(timeout=_PAUSE):
             return
-        taken = 1 + self._more_slots()
-        deliveries = self._receive(taken, stripe, wait)
-        for _ in range(taken - len(deliveries)):
-            self._slots.release()
+        part = self._concurrency // self._pollers  # this poller holds so many slots while it waits, at the most
+        deliveries = self._received(1 + self._free_slots(min(BATCH, part) - 1), stripe, wait)
+        if len(deliveries) == BATCH:  # then more may wait; they go with these, in the same requests to the ledger
+            deliveries += self._received(self._free_slots(min(BATCH, part - BATCH)), stripe, 0)
         if self._stopping.is_set():
             self._give_back(deliveries)
         else:
             self._start(deliveries)
 
-    def _more_slots(self) -> int:
-        """Free slots beyond the first, up to a batch, and to the part of this poller: it holds them while it waits."""
-        more, most = 0, min(BATCH, self._concurrency // self._pollers) - 1
-        while more < most and self._slots.acquire(blocking=False):
-            more += 1
-        return more
+    def _free_slots(self, most: int) -> int:
+        """Slots taken of those that are free."""
+        taken = 0
+        while taken < most and self._slots.acquire(blocking=False):
+            taken += 1
+        return taken
+
+    def _received(self, slots: int, stripe: int, wait: float) -> list[Delivery]:
+        """As many messages as there are slots for, at the most; what is not needed of these is free again."""
+        deliveries = list(self._receive(slots, stripe, wait)) if slots else []
+        if len(deliveries) < slots:
+            self._slots.release(slots - len(deliveries))
+        return deliveries
 
     def _receive(self, most: int, stripe: int, wait: float) -> Sequence[Delivery]:
         try:

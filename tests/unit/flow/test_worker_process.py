@@ -182,3 +182,59 @@ def test_a_defect_while_receiving_ends_no_worker(scene: Scene, monkeypatch: pyte
     scene.scheduler.submit("quick")
     with working(scene.memory.connect(Faults().at("receive", before=defect, times=3)), scene.jobs):
         assert until(lambda: scene.states() == [RunState.SUCCEEDED])
+
+
+@pytest.mark.parametrize(("concurrency", "together"), [(100, 20), (10, 10), (14, 14)])
+def test_a_full_batch_goes_with_the_next_as_far_as_there_are_slots(
+    scene: Scene, concurrency: int, together: int
+) -> None:
+    """What they ask for fits one request."""
+    faults = Faults()
+    for _ in range(25):
+        scene.scheduler.submit("quick")
+    with working(scene.memory.connect(faults), scene.jobs, concurrency=concurrency):
+        assert until(lambda: scene.states() == [RunState.SUCCEEDED] * 25)
+        assert until(lambda: len(scene.memory.work) == 0)
+    leases = [len(detail.items) for operation, detail in faults.calls if detail.verb == "lease"]
+    assert max(leases) == together
+    assert sum(leases) == 25
+
+
+def test_a_batch_does_not_wait_for_one_that_cannot_be_had(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minutehand.processes._PAUSE", 0.02)
+    received = 0
+
+    class SecondFails(Hook):
+        def before_call(self, operation: str, detail: Detail) -> tuple[int, ...]:
+            nonlocal received
+            if detail.verb == "receive":
+                received += 1
+                if received == 2:
+                    fails()
+            return ()
+
+    for _ in range(10):
+        scene.scheduler.submit("quick")
+    with working(scene.memory.connect(SecondFails()), scene.jobs, concurrency=100):
+        assert until(lambda: scene.states() == [RunState.SUCCEEDED] * 10)
+    assert received >= 2
+
+
+def test_both_batches_of_a_last_poll_are_given_back(scene: Scene) -> None:
+    stopping, told = threading.Event(), threading.Event()
+
+    class LastPoll(Hook):
+        def before_call(self, operation: str, detail: Detail) -> tuple[int, ...]:
+            if detail.verb == "receive":
+                stopping.set()
+                told.wait(LONG)
+            return ()
+
+    with working(scene.memory.connect(LastPoll()), scene.jobs, concurrency=100) as end:
+        assert stopping.wait(LONG)
+        for _ in range(15):
+            scene.scheduler.submit("wait")
+        threading.Timer(0.2, told.set).start()
+        end()
+    assert scene.states() == [RunState.QUEUED] * 15
+    assert all(message.visible_at <= system_clock() for message in scene.memory.work)
