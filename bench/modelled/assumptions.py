@@ -69,9 +69,9 @@ ACCOUNT = Assumption(
 )
 COLD_START = Assumption(
     "a worker's cold start at 512 MB",
-    1_600,
+    1_000,
     "ms",
-    "468 ms of CPU measured (docs/explanation/performance.md), at 0.29 of a core: 512 of 1,769 MB",
+    "217 ms of CPU measured (docs/explanation/performance.md), at 0.29 of a core: 512 of 1,769 MB; 250 for the rest are a guess",
 )
 PACED = Assumption(
     "the claims' share of what the table of runs takes, while it refuses some",
@@ -89,7 +89,7 @@ WORK_CPU = Assumption(
     "the worker's processor at 512 MB, a run",
     674,
     "µs",
-    "bench work: 195 µs (docs/explanation/performance.md), at 0.29 of a core",
+    "bench work: 135 µs (docs/explanation/performance.md), and 60 for two log lines, TLS and sockets; at 0.29 of a core",
 )
 JOB = Assumption("a job takes; those of a batch side by side", 50, "ms", "a choice: set it to yours")
 ASSUMPTIONS = tuple(each for each in list(globals().values()) if isinstance(each, Assumption))
