@@ -49,6 +49,7 @@ CONCURRENCY = 10  # runs of a worker at the same time, where nobody says
 
 _POLL = 5.0  # seconds of a long poll: also the longest that stopping waits for one
 _TURN = 1.0  # seconds of a long poll of one stripe by whoever has others to look after
+_COMPANY = 0.05  # seconds without a poll after one that did not fill its batch: who comes meanwhile shares the next one's requests
 _PAUSE = 1.0  # seconds after a service was unavailable
 _LETTING_GO = (
     5.0  # seconds until released runs are let go: their isolated processes are killed, their threads abandoned
@@ -263,13 +264,16 @@ class WorkerProcess:
         if not self._slots.acquire(timeout=_PAUSE):
             return
         part = self._concurrency // self._pollers  # this poller holds so many slots while it waits, at the most
-        deliveries = self._received(1 + self._free_slots(min(BATCH, part) - 1), stripe, wait)
+        slots = 1 + self._free_slots(min(BATCH, part) - 1)
+        deliveries = self._received(slots, stripe, wait)
         if len(deliveries) == BATCH:  # then more may wait; they go with these, in the same requests to the ledger
             deliveries += self._received(self._free_slots(min(BATCH, part - BATCH)), stripe, 0)
         if self._stopping.is_set():
             self._give_back(deliveries)
-        else:
-            self._start(deliveries)
+            return
+        self._start(deliveries)
+        if 0 < len(deliveries) < slots:
+            self._stopping.wait(_COMPANY)
 
     def _free_slots(self, most: int) -> int:
         """Slots taken of those that are free."""

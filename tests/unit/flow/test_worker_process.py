@@ -238,3 +238,27 @@ def test_both_batches_of_a_last_poll_are_given_back(scene: Scene) -> None:
         end()
     assert scene.states() == [RunState.QUEUED] * 15
     assert all(message.visible_at <= system_clock() for message in scene.memory.work)
+
+
+def test_after_a_batch_that_was_not_full_it_waits_a_moment_for_company(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minutehand.processes._COMPANY", 0.3)
+    faults, asked = Faults(), list[int]()
+
+    class Looks(Hook):
+        def before_call(self, operation: str, detail: Detail) -> tuple[int, ...]:
+            if detail.verb == "receive":
+                asked.append(system_clock())
+                if len(asked) == 1:
+                    scene.scheduler.submit("quick")
+            if detail.verb == "lease" and len(asked) == 1:
+                for _ in range(3):
+                    scene.scheduler.submit("quick")
+            faults.before_call(operation, detail)
+            return ()
+
+    with working(scene.memory.connect(Looks()), scene.jobs, concurrency=100):
+        assert until(lambda: scene.states() == [RunState.SUCCEEDED] * 4)
+    assert asked[1] - asked[0] >= 300
+    assert sum(detail.verb == "lease" for _, detail in faults.calls) == 2, "three of them with one request"
