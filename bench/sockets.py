@@ -33,9 +33,9 @@ from minutehand.settings import DEFAULT_TICKER_THREADS, Settings
 from bench import work
 from bench.report import Table, write
 from bench.stub import StubbedCloud
-from bench.tick import CASES, MINUTE, SHARDS, Case, cloud_of, row
+from bench.tick import MINUTE, SHARDS, Case, cloud_of, named, row
 
-HOURLY, MINUTELY = CASES[0], CASES[3]
+HOURLY, MINUTELY = named("hourly cron, full ledger"), named("minutely cron, full ledger")
 _ENDS = b"\r\n\r\n"
 _PATIENCE = 120  # seconds for all runs
 

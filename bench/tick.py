@@ -81,6 +81,11 @@ CASES = (
 )
 
 
+def named(name: str) -> Case:
+    """A case by its name."""
+    return next(case for case in CASES if case.name == name)
+
+
 def payload_of(size: int) -> str:
     return '{"report":"' + "x" * (size - 13) + '"}'
 

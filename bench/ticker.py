@@ -19,10 +19,11 @@ from minutehand.flow.tick import tick
 from minutehand.settings import DEFAULT_REQUESTS, DEFAULT_TICKER_THREADS
 
 from bench.report import Table, write
-from bench.tick import CASES, MINUTE, Case, cloud_of, stubbed
+from bench.tick import MINUTE, Case, cloud_of, named, stubbed
 
 SIZE = 4_000
-HOURLY, MINUTELY, ONE_OFFS = CASES[0], CASES[3], CASES[-1]
+HOURLY, MINUTELY = named("hourly cron, full ledger"), named("minutely cron, full ledger")
+ONE_OFFS = named("one-off, due far ahead when submitted")
 WAYS: dict[str, dict[str, Any]] = {
     "one by one": {"requests": 1, "threads": 1},
     "8 side by side": {"requests": 8, "threads": 1},

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, TypedDict
 
 from minutehand.errors import InvalidInput
@@ -81,10 +82,7 @@ class Options:
     @classmethod
     def parse(cls, text: str | None) -> Options:
         """The reverse of ``encode``; keys of a later release are passed over."""
-        if not text:
-            return _NOTHING_SAID
-        known = {f.name for f in fields(cls)}
-        return changed(cls(), {k: v for k, v in json.loads(text).items() if k in known})
+        return _parsed(text) if text else _NOTHING_SAID
 
     @property
     def is_exclusive(self) -> bool:
@@ -93,6 +91,13 @@ class Options:
 
 
 _NOTHING_SAID = Options()
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> Options:
+    """The same text is read once: many schedules say the same."""
+    known = {f.name for f in fields(Options)}
+    return changed(Options(), {k: v for k, v in json.loads(text).items() if k in known})
 
 
 class OptionWords(TypedDict, total=False):

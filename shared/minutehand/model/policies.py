@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Self, TypeVar
 
 from minutehand.errors import InvalidInput
@@ -128,7 +129,7 @@ class Overrides:
     @classmethod
     def parse(cls, text: str | None) -> Overrides:
         """The reverse of ``encode``."""
-        return cls.from_dict(json.loads(text)) if text else _NOTHING
+        return _parsed(text) if text else _NOTHING
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Overrides:
@@ -147,6 +148,12 @@ class Overrides:
 
 
 _NOTHING = Overrides()
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> Overrides:
+    """The same text is read once: many schedules say the same."""
+    return Overrides.from_dict(json.loads(text))
 
 
 def overrides(
