@@ -18,11 +18,11 @@ from minutehand.model.moment import MINUTE
 from bench.modelled.assumptions import ASSUMPTIONS, DISTRIBUTIONS
 from bench.modelled.markdown import page
 from bench.modelled.scenarios import (
+    HASTY,
     INSTALLED,
     INSTANT,
     MORE_WRITES,
     PROVISIONED,
-    SHARED,
     TICKERS,
     UNSHARED,
     WRITES,
@@ -46,7 +46,7 @@ def asked(*, quick: bool) -> list[tuple[Scenario, Setting]]:
         (sustained(100, length=length), INSTALLED),
         (sustained(300, length=length), INSTALLED),
         (sustained(1_000, length=length), INSTALLED),
-        (sustained(1_000, length=length), SHARED),
+        (sustained(1_000, length=length), HASTY),
         (sustained(1_000, length=length), TICKERS),
         (steady, TICKERS),
         (steady, PROVISIONED),
@@ -54,7 +54,7 @@ def asked(*, quick: bool) -> list[tuple[Scenario, Setting]]:
         (steady, MORE_WRITES),
         (steady, WRITES),
     ]
-    pairs += [(burst(), setting) for setting in (INSTALLED, SHARED, TICKERS, PROVISIONED, WRITES, INSTANT)]
+    pairs += [(burst(), setting) for setting in (INSTALLED, HASTY, TICKERS, PROVISIONED, WRITES, INSTANT)]
     pairs += [(spread_burst(), setting) for setting in (INSTALLED, TICKERS, PROVISIONED)]
     if not quick:
         pairs += [(mixed(), setting) for setting in (PROVISIONED, WRITES, INSTANT)]

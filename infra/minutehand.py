@@ -20,6 +20,7 @@ from minutehand.settings import (
     DEFAULT_PREFIX,
     DEFAULT_SHARDS,
     DEFAULT_TICKER_GROUPS,
+    DEFAULT_TICKER_WRITES,
 )
 
 from .alarms import Alarms
@@ -68,7 +69,8 @@ class Minutehand(Construct):
         shards: of a new agenda, 16 for 1,000 fires a second; it may only grow.
         ticker_groups: invocations that one tick is spread over at the most, when more is due than one should take; 1: never.
         ticker_writes: write units a second of the table of runs that a tick's claims may take, so that workers have the rest: two
-            fifths of what the table takes; a thousand for each of the ``ticker_groups`` that shall be used. 0: any.
+            fifths of what the table takes; a thousand for each of the ``ticker_groups`` that shall be used. The default is for new
+            tables, up to 1,000 fires a second; 0: any number.
         retention: how long an ended run stays in the ledger, in whole days.
         alarm_topic: where the alarms go; None makes a topic.
         encryption_key: the customer's own key for tables, queues, bucket and topic; None leaves it to the keys of AWS.
@@ -104,7 +106,7 @@ class Minutehand(Construct):
         queue_age: Duration = QUEUE_AGE,
         shards: int = DEFAULT_SHARDS,
         ticker_groups: int = DEFAULT_TICKER_GROUPS,
-        ticker_writes: int = 0,
+        ticker_writes: int = DEFAULT_TICKER_WRITES,
         retention: Duration = RETENTION,
         notice_topics: Sequence[str] = (),
         alarm_topic: sns.ITopic | None = None,

@@ -12,6 +12,7 @@ from minutehand.settings import (
     DEFAULT_AGE,
     DEFAULT_DEPTH,
     DEFAULT_TICKER_GROUPS,
+    DEFAULT_TICKER_WRITES,
     IN_FLIGHT,
     LEAST_TICKER_WRITES,
     MOST_AGE,
@@ -43,7 +44,7 @@ class Ticker(Construct):
         queues: Queues,
         notice_topics: Sequence[str] = (),
         groups: int = DEFAULT_TICKER_GROUPS,
-        writes: int = 0,
+        writes: int = DEFAULT_TICKER_WRITES,
         queue_depth: int = DEFAULT_DEPTH,
         queue_age: Duration = QUEUE_AGE,
     ) -> None:

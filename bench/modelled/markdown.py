@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bench.modelled.scenarios import (
+    HASTY,
     INSTALLED,
     INSTANT,
     MORE_WRITES,
     PROVISIONED,
-    SHARED,
     TICKERS,
     UNSHARED,
     WRITES,
@@ -20,7 +20,7 @@ _LETTERS = {
     INSTALLED.name: "A",
     TICKERS.name: "B",
     PROVISIONED.name: "C",
-    SHARED.name: "A, 2,000 for ticks",
+    HASTY.name: "A, any number for ticks",
     UNSHARED.name: "C, any number for ticks",
     MORE_WRITES.name: "C, any of 60,000 for ticks",
     WRITES.name: "D",

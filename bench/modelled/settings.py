@@ -9,6 +9,7 @@ from minutehand.settings import (
     DEFAULT_SHARDS,
     DEFAULT_TICKER_GROUPS,
     DEFAULT_TICKER_THREADS,
+    DEFAULT_TICKER_WRITES,
 )
 
 from bench.modelled.assumptions import ACCOUNT, JOB, NEW_TABLE_WRITES, TABLE_QUOTA
@@ -21,7 +22,7 @@ class Setting:
     name: str = "as installed"
     shards: int = DEFAULT_SHARDS
     invocations: int = DEFAULT_TICKER_GROUPS  # of the ticker side by side, at the most: `ticker_groups`
-    ticker_writes: int = 0  # units a second that the claims of a tick may take; 0: any
+    ticker_writes: int = DEFAULT_TICKER_WRITES  # units a second that the claims of a tick may take; 0: any
     threads: int = DEFAULT_TICKER_THREADS  # shards that each is at, at once
     requests: int = DEFAULT_REQUESTS  # of one stage that it has under way at once
     queues: int = 1  # that the queue of all runs consists of: its stripes

@@ -92,7 +92,7 @@ def invocations_of(cohorts: Sequence[Cohort], setting: Setting) -> int:
             step = plan_step(cohort.revision, after=entry.after, now=entry.due - LOOKAHEAD, oldest=0)
             due = entry.due if step.following is None else step.following.due
             minutes[due // MINUTE] += cohort.weight  # type: ignore[assignment]
-    busiest, most = max(minutes.values(), default=0), min(spread_of(setting).most, setting.shards)
+    busiest, most = max(minutes.values(), default=0), min(spread_of(setting).most(soon=False), setting.shards)
     return most if busiest > PAGE * setting.shards else max(min(-(-int(busiest) // ALONE), most), 1)
 
 

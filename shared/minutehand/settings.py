@@ -18,6 +18,9 @@ DEFAULT_TICKER_THREADS = 4  # a processor's worth, where half of the time is wai
 MOST_TICKER_THREADS = 32
 DEFAULT_TICKER_GROUPS = 16  # a default agenda's shards, one each
 MOST_TICKER_GROUPS = 128
+DEFAULT_TICKER_WRITES = (
+    2_000  # units a second: half of a new table's. The construct's; a process that is told nothing takes any
+)
 LEAST_TICKER_WRITES = 1_000  # units a second: for less no invocation would wait
 DEFAULT_DEPTH = 50_000  # messages of a stripe: what is claimed already comes on top, and SQS gives out 120,000
 DEFAULT_AGE = 600  # seconds

@@ -58,10 +58,10 @@ def test_but_not_over_none_or_hundreds(stack: Stack, groups: int) -> None:
         Minutehand(stack, "Jobs", jobs=JOBS, ticker_groups=groups)
 
 
-def test_its_claims_take_as_many_writes_as_one_says_and_any_if_nothing_is_said(
+def test_its_claims_take_half_of_a_new_tables_writes_or_as_many_as_one_says(
     with_knobs: Callable[..., Template],
 ) -> None:
-    for given, writes in ({}, "0"), ({"ticker_writes": 16_000}, "16000"):
+    for given, writes in ({}, "2000"), ({"ticker_writes": 16_000}, "16000"), ({"ticker_writes": 0}, "0"):
         told = {"Variables": Match.object_like({"MINUTEHAND_TICKER_WRITES": writes})}
         with_knobs(**given).has_resource_properties("AWS::Lambda::Function", {"Environment": told})
 

@@ -42,10 +42,9 @@ class Spread:
     )
     wait: Callable[[float], object] = pause  # so many seconds, for their turn
 
-    @property
-    def most(self) -> int:
-        """Invocations among which the writes can be divided."""
-        return min(self.groups, self.writes // LEAST) if self.writes else self.groups
+    def most(self, *, soon: bool) -> int:
+        """Invocations among which the writes can be divided; all, if what there is to do is due soon and waits for none."""
+        return min(self.groups, self.writes // LEAST) if self.writes and not soon else self.groups
 
 
 def group_event(shards: Sequence[int], writes: int = 0) -> dict[str, Any]:
@@ -80,6 +79,7 @@ class Shares:
         self._lock = threading.Lock()
         self._begun = self._entries = 0
         self._deep = False  # a shard has more than a page
+        self._soon = False  # a shard has what is due soon
         self._cut_up = False  # others were asked, once
         self.handed = 0  # groups that others took
 
@@ -98,11 +98,11 @@ class Shares:
         self._begun += 1
         return body(shard)
 
-    def seen(self, entries: int, *, more: bool) -> None:
-        """So many entries were read, and whether the shard has more. Hands over what is left if that is too much for one."""
+    def seen(self, entries: int, *, more: bool, soon: bool) -> None:
+        """So many entries were read, whether the shard has more, and whether some are due soon. Hands over if it is too much for one."""
         with self._lock:
             self._entries += entries
-            self._deep = self._deep or more
+            self._deep, self._soon = self._deep or more, self._soon or soon
             groups = self._cut() if self._is_too_much() else []
         if not groups:
             return
@@ -113,7 +113,7 @@ class Shares:
         log.info("tick.handed_over", extra={"groups": self.handed, "failed": len(groups) - self.handed})
 
     def _is_too_much(self) -> bool:
-        able = self._spread.hand_over is not None and self._spread.most > 1 and not self._cut_up
+        able = self._spread.hand_over is not None and self._spread.most(soon=self._soon) > 1 and not self._cut_up
         return able and bool(self._left) and self._entries > self._spread.alone
 
     def _cut(self) -> list[list[int]]:
@@ -123,7 +123,7 @@ class Shares:
         self._cut_up = True
         expected = self._entries / max(self._begun, 1) * len(shards)
         wanted = len(shards) if self._deep else -int(-expected // max(self._spread.alone, 1))
-        groups = max(min(wanted, self._spread.most - 1, len(shards)), 1)
+        groups = max(min(wanted, self._spread.most(soon=self._soon) - 1, len(shards)), 1)
         return [shards[first::groups] for first in range(groups)]
 
     def _hand_over(self, group: list[int], writes: int) -> bool:

@@ -11,7 +11,7 @@ import threading
 from dataclasses import dataclass, field, replace
 
 from minutehand.errors import InvalidInput, MinutehandError, Misconfigured
-from minutehand.flow.allowance import Allowance
+from minutehand.flow.allowance import SOON, Allowance
 from minutehand.flow.fan import Shares, Spread
 from minutehand.flow.handled import Handled
 from minutehand.flow.ports import Clock, DuePage, Services
@@ -138,7 +138,8 @@ class _Tick:
             log.warning("entry.left", extra={"entry": key, "error": "it is of a later release"})
         for key in page.broken:
             log.error("entry.unreadable", extra={"shard": shard, "entry": key})
-        self._shares.seen(len(page.entries), more=page.last is not None)
+        soon = bool(page.entries) and page.entries[0].due < self._clock() + SOON
+        self._shares.seen(len(page.entries), more=page.last is not None, soon=soon)
         return page
 
     def _drain(self, shard: int, page: DuePage) -> bool:

@@ -32,7 +32,7 @@ from bench.modelled.ticker import BIN, Visible, run_ticker
 from bench.modelled.workers import Table, Worked, duration, run_workers
 
 PER_SECOND = SECOND // BIN
-ALONE = replace(INSTALLED, invocations=1, threads=1, requests=1)
+ALONE = replace(INSTALLED, invocations=1, threads=1, requests=1, ticker_writes=0)
 
 
 def ticked(scenario: Scenario, setting: Setting, seed: int = 1) -> Visible:

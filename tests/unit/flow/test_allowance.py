@@ -156,6 +156,14 @@ def test_groups_have_their_parts_of_it_and_no_more_of_them_are_made_than_can_be_
         assert parts == [writes // (expected + 1)] * expected
 
 
+def test_what_is_due_soon_waits_for_no_share_and_so_it_is_divided_among_all() -> None:
+    fan = Fan(alone=5)
+    fan.world.wait((180_000 - SOON) // SECOND + 1)
+    fan.spread = Spread(groups=4, alone=5, hand_over=fan.hand_over, writes=2 * LEAST - 1, wait=fan.world.wait)
+    assert fan.tick().groups == 3
+    assert [writes_of(event) for event in fan.events] == [(2 * LEAST - 1) // 4] * 3
+
+
 @pytest.mark.parametrize(("accepts", "rate"), [(True, LEAST), (False, 4 * LEAST)])
 def test_who_hands_over_keeps_what_nobody_took(accepts: bool, rate: int) -> None:
     fan, waits = Fan(accepts=accepts), list[float]()
