@@ -294,6 +294,13 @@ MUTANTS = (
         ("tests/unit/flow/test_abreast.py",),
     ),
     Mutant(
+        "a step begins before the window that it ends",
+        "flow/steps.py",
+        " and end - window < first]",
+        "]",
+        ("tests/unit/flow/test_steps.py",),
+    ),
+    Mutant(
         "windows of each process",
         "flow/steps.py",
         "crc32(owner.encode()) * SECOND",
