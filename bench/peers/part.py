@@ -33,7 +33,7 @@ from bench.peers.processes import Peers, peers
 from bench.report import Table, write
 
 Row = dict[str, Any]
-LEAD = {RECURRING: 25, BURST: 20}  # seconds to set up a thousand
+START, THOUSAND = 12, 10  # seconds to start, and to put on a thousand
 _AWHILE = 40.0  # seconds after the last fire was due
 _LOOK = 0.1
 _POSTGRES, _REDIS = "postgres", "redis"
@@ -110,7 +110,7 @@ def beside(peer: Peer, kind: str, size: int) -> Row:
     python = environment(peer.key, peer.packages)
     with ExitStack() as stack:
         url, server = ("", 0) if peer.server is None else stack.enter_context(_SERVERS[peer.server]())
-        lead = LEAD[kind] * max(size / 1_000, 1)
+        lead = START + THOUSAND * max(size / 1_000, 1)
         plan = Plan(kind, size, whole_minute(lead) if kind == RECURRING else int(time.time() + lead))
         plan = replace(plan, database=_driver(url, peer), redis=url)
         roles = peer.recurring if kind == RECURRING else peer.burst
