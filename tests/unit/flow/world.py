@@ -157,7 +157,7 @@ class World:
 
     def worker(self, hook: Hook | None = None, *, name: str = "w", jobs: Registry | None = None) -> Worker:
         return make_worker(
-            self.memory.connect(hook),
+            self.process(hook),
             self.jobs if jobs is None else jobs,
             self.clock,
             wait=self.wait,
