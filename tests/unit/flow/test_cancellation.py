@@ -116,6 +116,7 @@ def test_a_running_job_sees_it_at_the_next_heartbeat_and_may_clean_up() -> None:
                 raise
 
     run = world.scheduler.submit("long")
+    world.wait(1)  # what starts at its very instant may have been leased ahead, and who cancels it waits
     world.work(worker)
     found = world.scheduler.get_run(run.id)
     assert (found.state, found.reason) == (RunState.CANCELLED, "requested")
