@@ -17,7 +17,7 @@ from minutehand.flow.outcome import Outcome
 from minutehand.flow.ports import Delivery, Services
 from minutehand.flow.task import Task
 from minutehand.flow.threads import Threads
-from minutehand.flow.together import groups, work_together
+from minutehand.flow.together import groups, start_together
 from minutehand.flow.work import Around, Jobs, Worker, hide_batch
 from minutehand.model.moment import SECOND
 from minutehand.queue.definitions import stripe_called
@@ -62,10 +62,15 @@ class Batch:
 
     def __enter__(self) -> Self:
         hide_batch(self._worker, self._deliveries)
-        _threads.start(self._beat, "heartbeat")
-        _threads.start(partial(self._eraser.serve, self._ended), "eraser")
-        for group in groups(self._worker, self._worker.take(self._deliveries)):
-            _threads.start(partial(work_together, self._worker, group, self._done), "batch")
+        try:
+            _threads.start(self._beat, "heartbeat")
+            _threads.start(partial(self._eraser.serve, self._ended), "eraser")
+            to_start = groups(self._worker, self._worker.take(self._deliveries))
+        except Exception:  # Lambda sees it, and all messages come back: nothing may go on keeping them
+            self._end()
+            raise
+        for group in to_start:
+            start_together(self._worker, group, self._done)
         return self
 
     def _done(self, done: Sequence[tuple[Task, Outcome]]) -> None:
@@ -74,6 +79,9 @@ class Batch:
 
     def __exit__(self, *_: object) -> None:
         wait(self._futures.values())
+        self._end()
+
+    def _end(self) -> None:
         self._ended.set()
         self._eraser.stop()
 

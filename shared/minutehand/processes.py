@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import partial
 from itertools import cycle
 
 from minutehand import logs
@@ -29,7 +28,7 @@ from minutehand.flow.ports import Delivery, Services
 from minutehand.flow.settle import release_ticket
 from minutehand.flow.task import Task
 from minutehand.flow.tick import TickReport, tick
-from minutehand.flow.together import groups, work_together
+from minutehand.flow.together import groups, start_together
 from minutehand.flow.work import Jobs, Worker
 from minutehand.isolation import check_isolated, perform_isolated
 from minutehand.jobs import Registry
@@ -258,7 +257,11 @@ class WorkerProcess:
         for stripe in cycle(stripes):
             if self._stopping.is_set():
                 return
-            self._poll_once(stripe, wait)
+            try:
+                self._poll_once(stripe, wait)
+            except Exception:  # a worker that stops polling is worse than one that says so every second
+                log.exception("worker.poll_failed")
+                self._stopping.wait(_PAUSE)
 
     def _poll_once(self, stripe: int, wait: float) -> None:
         if not self._slots.acquire(timeout=_PAUSE):
@@ -313,8 +316,9 @@ class WorkerProcess:
             return
         with self._changed:
             self._busy += len(tasks)
-        for group in groups(self._worker, tasks) if tasks else ():
-            self._worker.desk.threads.start(partial(work_together, self._worker, group, self._done), "batch")
+        started = [start_together(self._worker, group, self._done) for group in groups(self._worker, tasks)]
+        if not all(started):  # it can do no more now
+            self._stopping.wait(_PAUSE)
 
     def _done(self, done: Sequence[tuple[Task, Outcome]]) -> None:
         """Their slots are free, all at once: so the next poll asks for as many."""

@@ -11,12 +11,15 @@ interpreter's above all), and gains the time in which nothing happens: none, whe
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from minutehand.flow.threads import Threads
+
+log = logging.getLogger(__name__)
 
 _LEAST = 1 / 16  # requests under way: one, and then a pause of so many turns less one
 _TURN = 0.02  # seconds: about what a request takes
@@ -150,7 +153,13 @@ class _Call(Generic[_P, _R]):
         for _ in range(self._lanes.helpers(len(self._left))):
             with self._changed:
                 self._is_helped, self._helping = True, self._helping + 1
-            _helpers.start(self._helper, "request")
+            try:
+                _helpers.start(self._helper, "request")
+            except Exception:  # no thread can be had: then with those that are there
+                log.exception("request.no_thread")
+                with self._changed:
+                    self._helping -= 1
+                return
 
     def _helper(self) -> None:
         try:

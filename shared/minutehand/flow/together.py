@@ -112,6 +112,17 @@ def work_together(worker: Worker, tasks: Sequence[Task], report: Report) -> None
         together.give_up()
 
 
+def start_together(worker: Worker, tasks: Sequence[Task], report: Report) -> bool:
+    """Work off a group in a thread. False if none could be had: then its messages come back, which is reported before this returns."""
+    try:
+        worker.desk.threads.start(partial(work_together, worker, tasks, report), "batch")
+    except Exception:
+        log.exception("work.no_thread", extra={"runs": len(tasks)})
+        report([(task, worker.defect(task)) for task in tasks])
+        return False
+    return True
+
+
 class _Together:
     """One group on its way."""
 

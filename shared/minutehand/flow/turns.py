@@ -50,8 +50,8 @@ class Turns:
 
         timer = threading.Timer(BRIEF, end)
         timer.daemon = True
-        timer.start()
         try:
+            timer.start()
             yield True
         finally:
             timer.cancel()

@@ -96,8 +96,8 @@ class Worker:
         }
         try:
             read = self.desk.services.schedules.revisions(keys) if keys else Revisions()
-        except MinutehandError as problem:  # whatever it is, the messages must not stay hidden for it
-            log.error("work.revisions_unread", extra={"error": str(problem)})
+        except Exception:  # whatever it is, the messages must not stay hidden for it
+            log.exception("work.revisions_unread")
             read = Revisions(unanswered=frozenset(keys))
         return replace(read, read_at=self.desk.clock())
 
@@ -145,7 +145,7 @@ class Worker:
     def _keep(self, task: Task, why: str, after: int) -> Outcome:
         try:
             return self.desk.kept(task.ticket, why, task.message, after=after)
-        except Unavailable:  # then it comes back when its visibility ends
+        except MinutehandError:  # then it comes back when its visibility ends
             self.desk.heartbeat.let_go(task.ticket)
             return Outcome(gone=False, action="kept", why=why, message=task.message)
 

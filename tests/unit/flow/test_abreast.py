@@ -124,6 +124,38 @@ def helpers(monkeypatch: pytest.MonkeyPatch) -> Counted:
     return counted
 
 
+class Few(Threads):
+    """A machine on which no more than so many threads can be started."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__()
+        self._left = left
+
+    def start(self, body: Callable[[], object], name: str) -> None:
+        if not self._left:
+            raise RuntimeError("can't start new thread")
+        self._left -= 1
+        super().start(body, name)
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_where_no_more_threads_can_be_had_those_that_are_there_do_it(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minutehand.flow.abreast._helpers", Few(threads))
+    together = threading.Barrier(threads + 1, timeout=PATIENCE)
+    ended: list[int] = []
+
+    def ask(part: int) -> tuple[int, int]:
+        together.wait()  # all of them are at it
+        ended.append(part)
+        return part, 0
+
+    parts = range(6 * (threads + 1))
+    assert Lanes(8).each(ask, parts) == list(parts)
+    assert sorted(ended) == list(parts), "nothing is under way when the call returns"
+
+
 def answers(traffic: Traffic, waits: list[float]) -> Callable[[int], tuple[int, int]]:
     """A service for whose answer to each part the client waited so long."""
 

@@ -80,3 +80,17 @@ def test_who_waits_too_long_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     with running(2, 1) as (_, other):
         assert other.began.wait(5)
         assert other.had is False
+
+
+def test_a_turn_whose_end_cannot_be_timed_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(turns, "PATIENCE", 0.05)
+    of = Turns()
+    with monkeypatch.context() as short:
+        short.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(RuntimeError, match="new thread"), of.of(1):
+            pass
+    with of.of(2) as had:
+        assert had

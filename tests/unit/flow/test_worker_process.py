@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from minutehand import Context, Registry, RunState, Scheduler
 from minutehand.flow.ports import Services
+from minutehand.flow.together import groups
 from minutehand.processes import WorkerProcess
 from minutehand.services import system_clock
 from minutehand.testing import Detail, Hook, Memory
@@ -181,6 +183,51 @@ def test_a_defect_while_receiving_ends_no_worker(scene: Scene, monkeypatch: pyte
 
     scene.scheduler.submit("quick")
     with working(scene.memory.connect(Faults().at("receive", before=defect, times=3)), scene.jobs):
+        assert until(lambda: scene.states() == [RunState.SUCCEEDED])
+
+
+def test_while_no_thread_can_be_started_messages_go_back_and_then_all_is_as_before(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under a limit on processes: the slots of what could not start are free again, and its messages are not kept."""
+    monkeypatch.setattr("minutehand.processes._PAUSE", 0.02)
+    monkeypatch.setattr("minutehand.flow.work._LATER", 0)
+    short, start, faults = threading.Event(), threading.Thread.start, Faults()
+
+    def start_if_any(thread: threading.Thread) -> None:
+        if short.is_set():
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_if_any)
+    with working(scene.memory.connect(faults), scene.jobs, concurrency=2, grace=2 * LONG) as end:
+        assert until(lambda: "receive" in faults.verbs())
+        short.set()
+        for _ in range(5):
+            scene.scheduler.submit("quick")
+        assert until(lambda: faults.verbs().count("hide") >= 6), "more often than it has slots"
+        assert scene.states() == [RunState.QUEUED] * 5
+        short.clear()
+        assert until(lambda: scene.states() == [RunState.SUCCEEDED] * 5)
+        end()  # at once: nothing is thought to be at hand
+    assert len(scene.memory.work) == 0
+
+
+def test_a_defect_of_the_poller_ends_no_worker(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minutehand.processes._PAUSE", 0.02)
+    asked = 0
+
+    def odd_once(*given: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            raise KeyError("ours")
+        return groups(*given)
+
+    monkeypatch.setattr("minutehand.processes.groups", odd_once)
+    with working(scene.memory.connect(), scene.jobs):
+        assert until(lambda: asked > 0)
+        scene.scheduler.submit("quick")
         assert until(lambda: scene.states() == [RunState.SUCCEEDED])
 
 

@@ -6,6 +6,7 @@ import copy
 import json
 import threading
 import warnings
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from minutehand import Registry, Retry, RunState, Scheduler
 from minutehand.errors import InvalidInput
 from minutehand.flow.heartbeat import HIDDEN
+from minutehand.flow.threads import Threads
 from minutehand.testing import ManualClock, Memory
 
 EVENTS = Path(__file__).parent / "events"
@@ -108,6 +110,46 @@ def test_a_process_with_an_abandoned_thread_ends_itself_after_the_batch(
     stack.scheduler.submit("good")
     invoke("worker", stack.batch(stack.services.work.receive(most=10, wait=0, visibility=HIDDEN)))
     assert ended == [], "a process without one goes on"
+
+
+class Short(Threads):
+    """Threads of this name cannot be started."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._short = name
+
+    def start(self, body: Callable[[], object], name: str) -> None:
+        if name == self._short:
+            raise RuntimeError("can't start new thread")
+        super().start(body, name)
+
+    @property
+    def idle(self) -> int:
+        return len(self._waiting)
+
+
+def test_a_batch_whose_runs_get_no_thread_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    stack, threads = Stack(monkeypatch), Short("batch")
+    monkeypatch.setattr("functions.worker.batch._threads", threads)
+    stack.registry.job("good")(lambda ctx, payload: None)
+    runs = [stack.scheduler.submit("good").id for _ in range(2)]
+    batch = stack.batch(stack.services.work.receive(most=10, wait=0, visibility=HIDDEN))
+    assert invoke("worker", batch) == {"batchItemFailures": [{"itemIdentifier": "0"}, {"itemIdentifier": "1"}]}
+    assert [stack.scheduler.get_run(run).state for run in runs] == [RunState.QUEUED] * 2
+
+
+def test_a_batch_that_cannot_be_taken_in_hand_is_not_kept_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lambda is told; a heartbeat that went on would hide its messages for ever."""
+    stack, threads = Stack(monkeypatch), Short("eraser")
+    monkeypatch.setattr("functions.worker.batch._threads", threads)
+    stack.registry.job("good")(lambda ctx, payload: None)
+    stack.scheduler.submit("good")
+    warnings.simplefilter("ignore", UserWarning)  # Powertools: a failed batch leaves no metrics
+    with pytest.raises(RuntimeError, match="new thread"):
+        invoke("worker", stack.batch(stack.services.work.receive(most=10, wait=0, visibility=HIDDEN)))
+    pause = threading.Event()
+    assert any(threads.idle == 1 or pause.wait(0.02) for _ in range(500)), "its heartbeat has ended"
 
 
 def test_the_ticker_and_the_auditor_need_nothing_of_their_event(monkeypatch: pytest.MonkeyPatch) -> None:
