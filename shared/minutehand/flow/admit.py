@@ -19,7 +19,7 @@ from minutehand.model.policies import Policies
 from minutehand.model.run import Failure, RunState
 from minutehand.model.schedule import ClosedBy, Revision, ScheduleState
 from minutehand.runs.decisions import HEAD_START, HOLD, Refusal, is_past_deadline, refused_by
-from minutehand.runs.transitions import SKEW, expire, give_up, refuse
+from minutehand.runs.transitions import SKEW, expire, give_up, refuse, take_back
 
 log = logging.getLogger(__name__)
 
@@ -120,6 +120,17 @@ def _refuse(desk: Desk, ticket: Ticket, message: Message, refusal: Refusal) -> O
         message.run,
         refuse(to=refusal.to, revision=message.revision, now=now, expires=desk.expires(now), reason=refusal.reason),
     )
+    if not moved.applied and refusal.beyond and refusal.to is RunState.CANCELLED:
+        moved = desk.services.ledger.move(
+            message.run,
+            take_back(
+                revision=message.revision,
+                instant=message.due,
+                now=now,
+                expires=desk.expires(now),
+                reason=refusal.reason,
+            ),
+        )
     if not moved.applied:  # leased before, ended, or taken over: the lease decides
         return None
     desk.delete(ticket)

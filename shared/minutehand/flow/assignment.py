@@ -71,4 +71,9 @@ class Abandoned:
     """The lease is lost: whatever the job still does is nobody's outcome."""
 
 
-Ended = Returned | Failed | SliceEnded | Cancelled | Abandoned
+@dataclass(frozen=True)
+class NotBegun:
+    """It was leased ahead of its instant, and its turn came too late: the job was not called."""
+
+
+Ended = Returned | Failed | SliceEnded | Cancelled | Abandoned | NotBegun

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from minutehand.errors import Conflict, NotFound, Unavailable
-from minutehand.flow.ahead import let_begin
+from minutehand.flow.ahead import let_begin, unbegun
 from minutehand.flow.ports import Clock, Services
 from minutehand.flow.publish import order_of, publish
 from minutehand.flow.waiting import waiting_run
@@ -18,6 +18,13 @@ _ROUNDS = 5  # times that a run may move between being seen and being changed
 
 def cancel_run(ref: RunRef, services: Services, clock: Clock) -> Run:
     """A waiting run is CANCELLED; a running one is asked to end; an ended one stays as it is."""
+    run = ask_to_end(ref, services, clock)
+    let_begin(unbegun([run], clock()), services)
+    return run
+
+
+def ask_to_end(ref: RunRef, services: Services, clock: Clock) -> Run:
+    """The same, but a run that was leased ahead of its instant may still begin: see ``ahead.let_begin``."""
     for _ in range(_ROUNDS):
         now = clock()
         moved = services.ledger.move(ref, cancel(now=now, expires=now + services.retention))
@@ -37,7 +44,6 @@ def cancel_run(ref: RunRef, services: Services, clock: Clock) -> Run:
         if run.state is RunState.RUNNING:
             asked = services.ledger.move(ref, request_cancel())
             if asked.applied and asked.run is not None:
-                let_begin([asked.run], services, clock())
                 return asked.run
     raise Conflict(f"run_id={str(ref)!r}: it changed {_ROUNDS} times meanwhile; cancel it again")
 

@@ -26,6 +26,7 @@ class Ticket:
     ref: RunRef
     fence: int | None = None  # of the lease; None before it and after it was settled
     lost: bool = False  # somebody else may have the run
+    held: bool = False  # leased ahead of its instant, and its job has not begun
     gone: bool = False  # at most once: its message goes before the job's code, and its run is never given to another
     cancel_seen: int | None = None  # UTC ms at which a heartbeat saw that the run's cancellation was asked for
     checkpointed: bool = False  # this attempt has recorded a checkpoint since its lease
@@ -45,8 +46,9 @@ class Ticket:
             self._wake()
 
     def _wake(self) -> None:
-        with self.changed:
-            self.changed.notify_all()
+        changed = self.changed  # once: another group may take over the waiting
+        with changed:
+            changed.notify_all()
 
 
 class Heartbeat:

@@ -16,7 +16,7 @@ from enum import Enum
 from itertools import islice
 
 from minutehand.errors import Conflict, MinutehandError, NotFound, Unavailable
-from minutehand.flow.cancel import cancel_run
+from minutehand.flow.cancel import ask_to_end
 from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
 from minutehand.flow.outcome import Outcome
@@ -207,7 +207,7 @@ def _all_asked(asking: _Asking, decision: Decision) -> bool:
 def _ended_by_asking(asking: _Asking, pair: Pair) -> bool:
     """Ask a holder to end; whether it has ended by that, because no worker had it."""
     try:
-        return cancel_run(ref_of(asking.owner, pair), asking.desk.services, asking.desk.clock).is_terminal
+        return ask_to_end(ref_of(asking.owner, pair), asking.desk.services, asking.desk.clock).is_terminal
     except (NotFound, Conflict):
         return True
 

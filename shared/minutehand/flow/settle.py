@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 
 from minutehand.errors import MinutehandError, Unavailable
-from minutehand.flow.assignment import Abandoned, Assignment, Cancelled, Ended, Failed, Returned, SliceEnded
+from minutehand.flow.assignment import Abandoned, Assignment, Cancelled, Ended, Failed, NotBegun, Returned, SliceEnded
 from minutehand.flow.attempts import record
 from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
@@ -33,11 +33,9 @@ _PATIENCE = (
 
 def settle(assignment: Assignment, ended: Ended) -> Outcome:
     """Record how an attempt ended and let the message go."""
-    if assignment.ticket.lost:
+    if assignment.ticket.lost or isinstance(ended, Abandoned):
         return lost(assignment)
     match ended:
-        case Abandoned():
-            return lost(assignment)
         case Returned():
             return _succeed(assignment, ended)
         case Failed(failure):
@@ -46,6 +44,8 @@ def settle(assignment: Assignment, ended: Ended) -> Outcome:
             return _continue(assignment)
         case Cancelled(reason, failure):
             return _cancel(assignment, reason, failure)
+        case NotBegun():
+            return _give_back(assignment)
 
 
 def plain_success(assignment: Assignment, ended: Ended) -> Transition | None:
@@ -165,6 +165,19 @@ def _order_anew(assignment: Assignment, transition: Transition, at: int, why: st
     return outcome_of(assignment, transition.to, why, gone=gone)
 
 
+def _give_back(assignment: Assignment) -> Outcome:
+    """Its job has not begun. Whoever receives the message next sees what its owner has done meanwhile."""
+    desk, ticket = assignment.desk, assignment.ticket
+    moved = _move(assignment, release(fence=assignment.fence, now=desk.clock(), begun=False))
+    if moved is None:
+        return desk.kept(ticket, "unavailable", assignment.message, after=10 * SECOND)
+    ticket.fence = None
+    if not moved.applied:
+        return lost(assignment)
+    log.warning("run.released", extra={"run_id": str(assignment.run.ref), "tenant": assignment.run.ref.tenant})
+    return desk.kept(ticket, "too_late_for_its_instant", assignment.message, after=0)
+
+
 def _finish(assignment: Assignment, transition: Transition, why: str) -> Outcome:
     desk, ticket = assignment.desk, assignment.ticket
     moved = _move(assignment, transition)
@@ -226,7 +239,7 @@ def release_ticket(desk: Desk, ticket: Ticket) -> bool:
         ticket.lose()
         desk.hide(ticket, desk.clock())
         return True
-    moved = desk.services.ledger.move(ticket.ref, release(fence=fence, now=desk.clock()))
+    moved = desk.services.ledger.move(ticket.ref, release(fence=fence, now=desk.clock(), begun=not ticket.held))
     ticket.lose()
     if moved.applied:
         desk.hide(ticket, desk.clock())

@@ -14,12 +14,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from minutehand.flow.assignment import Abandoned, Assignment, Ended
+from minutehand.flow.assignment import Abandoned, Assignment, Ended, NotBegun
 from minutehand.flow.begin import log_start
 from minutehand.flow.desk import Desk
 from minutehand.flow.perform import attempt_of, limit_of, timeout_of
 from minutehand.flow.task import Task
 from minutehand.model.job import Context
+from minutehand.runs.decisions import TOO_LATE
 
 log = logging.getLogger(__name__)
 
@@ -38,13 +39,21 @@ class Attempt:
     around: Callable[[], AbstractContextManager[object]]  # what the shell wraps around it
     ends: list[Ended] = field(default_factory=list)  # how its job ended
 
-    def begin(self) -> None:
-        """Its job begins now: only here is it known when, if its lease was taken ahead."""
-        assignment = self.assignment
-        if assignment.ahead:
-            run = replace(assignment.run, started_at=assignment.desk.clock())
-            self.assignment = replace(assignment, run=run)
-            log_start(self.assignment)
+    def begin(self) -> Ended | None:
+        """Its job begins now: only here is it known when, if its lease was taken ahead. Or else how it ends without."""
+        assignment, ticket = self.assignment, self.assignment.ticket
+        if ticket.lost:
+            return Abandoned()
+        if not assignment.ahead:
+            return None
+        now = assignment.desk.clock()
+        in_time = now <= assignment.message.not_before + TOO_LATE
+        self.assignment = replace(assignment, run=replace(assignment.run, started_at=now if in_time else None))
+        if not in_time:
+            return NotBegun()
+        ticket.held = False
+        log_start(self.assignment)
+        return None
 
 
 Ends = Sequence[tuple[Attempt, Ended]]
@@ -124,8 +133,7 @@ class _Watch:
             context.run(self._perform, attempt)
 
     def _perform(self, attempt: Attempt) -> None:
-        attempt.begin()
-        ended = attempt_of(attempt.assignment, attempt.context, attempt.payload, attempt.around)
+        ended = attempt.begin() or attempt_of(attempt.assignment, attempt.context, attempt.payload, attempt.around)
         with self._changed:
             attempt.ends.append(ended)
             self._at_work -= 1

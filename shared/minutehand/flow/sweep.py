@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import islice
 
 from minutehand.errors import Unavailable
-from minutehand.flow.ahead import let_begin
+from minutehand.flow.ahead import let_begin, unbegun
 from minutehand.flow.claim import Order
 from minutehand.flow.gaps import gaps_before, record
 from minutehand.flow.ports import Clock, Services
@@ -38,7 +38,8 @@ def sweep(closed: Revision, services: Services, clock: Clock) -> int:
     beyond_only = closed.closed_by in (ClosedBy.REPLACED, ClosedBy.DRAINED)
     refused = _sweep(closed, services, clock, after=closed.active_until if beyond_only else None)
     now = clock()
-    let_begin(services.ledger.window(closed.owner, after=now - UNCERTAIN, upto=now + UNCERTAIN), services, now)
+    near = services.ledger.window(closed.owner, after=now - UNCERTAIN, upto=now + UNCERTAIN)
+    let_begin(unbegun(near, now), services)
     return refused
 
 

@@ -7,7 +7,7 @@ at for itself, as is one that others had before; one that was not answered lets 
 its message goes; what a batch did not settle is settled by itself, with the patience that an effect which has happened deserves.
 
 What starts to the millisecond is leased ahead, up to HEAD_START before its instant, and dated at that instant: to the ledger this is a
-worker whose clock is so much fast. Its job begins when the instant has come, if the lease is still this worker's.
+worker whose clock is so much fast. Its job begins when the instant has come, and not TOO_LATE after it: then the run is given back.
 """
 
 from __future__ import annotations
@@ -51,13 +51,19 @@ def groups(worker: Worker, tasks: Sequence[Task]) -> list[Sequence[Task]]:
     alone: list[Sequence[Task]] = []
     for task in tasks:
         message = task.message
-        ahead = message is not None and goes_ahead(message, now)
+        ahead = message is not None and goes_ahead(message, now) and _can_spare_an_attempt(worker, message)
         of_instant = {} if message is None else by_instant.setdefault((max(message.not_before, now), ahead), {})
         if message is None or message.run in of_instant or not _rides(worker, task, message):
             alone.append([task])
         else:
             of_instant[message.run] = replace(task, ahead=True) if ahead else task
     return [list(by_instant[at].values()) for at in sorted(by_instant) if by_instant[at]] + alone
+
+
+def _can_spare_an_attempt(worker: Worker, message: Message) -> bool:
+    """Whether a worker that dies before the instant leaves the run an attempt: nobody can tell that its job had not begun."""
+    job = worker.jobs.get(message.job)
+    return job is not None and job.policies.overridden(message.overrides).max_attempts > 1
 
 
 def _rides(worker: Worker, task: Task, message: Message) -> bool:
@@ -174,6 +180,7 @@ class _Together:
                 self._worker.crew.aside(self._desk, partial(self._alone, each.task))
             else:
                 run = moved.run or first_run(each.message, leases[each.message.run])
+                each.task.ticket.held = each.task.ahead
                 each.task.ticket.fence = None if each.message.untracked else run.fence
                 leased.append((each, run))
         return self._begin_all(leased)
@@ -260,10 +267,9 @@ class _Together:
             self._settle(ends)
 
     def _at_their_instant(self, attempts: Sequence[Attempt]) -> Sequence[Attempt]:
-        """Wait for the instant that they were leased ahead of; those that begin then, with those of other groups that wait for it.
+        """Wait for the instant that they were leased ahead of; these then, with those of other groups that wait for it.
 
-        None if another group takes these. A lease may have been given back meanwhile, because this process stops, or have run out
-        while it stood still.
+        None if another group takes these.
         """
         instants, instant = self._worker.instants, attempts[0].assignment.message.not_before
         if not instants.join(instant, (self, attempts)):
@@ -272,10 +278,7 @@ class _Together:
             self._desk.wait_until(instant)
         finally:
             together = [each for group, of_group in instants.take(instant) for each in self._adopt(group, of_group)]
-        now = self._desk.clock()
-        gone = {each for each in together if each.task.ticket.lost or now >= (each.assignment.run.lease_until or 0)}
-        self._report([(each.task, lost(each.assignment)) for each in gone])
-        return [each for each in together if each not in gone]
+        return together
 
     def _adopt(self, group: _Together, attempts: Sequence[Attempt]) -> Sequence[Attempt]:
         """From here on they are this group's."""

@@ -18,13 +18,12 @@ MAX_DELAY = 900 * SECOND  # the longest that SQS holds a message back
 HOLD = {Start.PROMPT: 1 * SECOND, Start.EXACT: 2 * SECOND}
 MAX_SLICES = 10_000  # of one run, which on Lambda are a hundred days
 EARLY = 1 * SECOND  # how much before its instant an exact run's message should arrive, at least
-HEAD_START = (
-    EARLY  # how much before its instant an exact run may be leased, at most: its job begins at the instant all the same
-)
-
-
-# How far from its instant (ms), by anybody's clock, a run may be that was leased ahead and has not begun.
-UNCERTAIN = HEAD_START + 2 * SKEW
+# How much before its instant an exact run may be leased, at most. Its job begins at the instant, or up to TOO_LATE after it: or else not,
+# because whoever stopped it waits no longer than HELD, which has half a second more for what lies between looking and beginning.
+HEAD_START = EARLY
+TOO_LATE = 1 * SECOND
+HELD = HEAD_START + TOO_LATE + SECOND // 2
+UNCERTAIN = HELD + 2 * SKEW  # how far from its instant, by anybody's clock, such a run may be
 
 
 class OnExisting(StrEnum):
@@ -68,6 +67,7 @@ class Refusal:
 
     to: RunState
     reason: str
+    beyond: bool = False  # the change came before its instant
 
 
 def refused_by(revision: Revision, due: int) -> Refusal | None:
@@ -77,11 +77,11 @@ def refused_by(revision: Revision, due: int) -> Refusal | None:
     beyond = due > revision.active_until
     match revision.closed_by:
         case ClosedBy.PAUSED | ClosedBy.DELETED:
-            return Refusal(RunState.CANCELLED, str(revision.closed_by))
+            return Refusal(RunState.CANCELLED, str(revision.closed_by), beyond)
         case ClosedBy.DRAINED:
-            return Refusal(RunState.CANCELLED, str(revision.closed_by)) if beyond else None
+            return Refusal(RunState.CANCELLED, str(revision.closed_by), beyond) if beyond else None
         case _:
-            return Refusal(RunState.SUPERSEDED, "replaced") if beyond else None
+            return Refusal(RunState.SUPERSEDED, "replaced", beyond) if beyond else None
 
 
 class OnRefusedLease(StrEnum):

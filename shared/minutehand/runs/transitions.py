@@ -203,6 +203,22 @@ def refuse(*, to: RunState, revision: int, now: int, expires: int, reason: str) 
     )
 
 
+def take_back(*, revision: int, instant: int, now: int, expires: int, reason: str) -> Transition:
+    """A fire that was leased ahead is CANCELLED by a stop that came before its ``instant``: its job has not begun.
+
+    It was given back unbegun, or its worker vanished, of which nobody can tell more than that.
+    """
+    unbegun = every(Compare("state", "=", RunState.RETRYING), Absent("started_at"))
+    vanished = every(abandoned(now), Compare("leased_at", "=", instant), Compare("attempt", "=", 1))
+    return Transition(
+        name="take_back",
+        to=RunState.CANCELLED,
+        guard=every(Compare("rev", "<=", revision), either(unbegun, vanished)),
+        changes=_ended(RunState.CANCELLED, now, expires, reason) | {"started_at": None},
+        already=every(Compare("state", "=", RunState.CANCELLED), Compare("reason", "=", reason)),
+    )
+
+
 def line_up(*, revision: int, reason: str) -> Transition:
     """A run for which its schedule has no room now waits in turn; ``reason`` says for whom."""
     return Transition(
@@ -369,10 +385,11 @@ def retry(*, fence: int, not_before: int, failure: Failure) -> Transition:
     return _settled("retry", RunState.RETRYING, fence, changes | {"reason": "failed"} | _failed(failure))
 
 
-def release(*, fence: int, now: int) -> Transition:
-    """The worker stops before the job is done and gives the run back; the attempt is not counted."""
+def release(*, fence: int, now: int, begun: bool = True) -> Transition:
+    """The worker stops before the job is done, or has not ``begun`` it, and gives the run back; the attempt is not counted."""
     changes: dict[str, Change] = {"state": RunState.RETRYING, "not_before": now, "attempt": Plus(-1)}
     changes |= {"lease_until": None, "lease_token": None, "reason": "released"}
+    changes |= {} if begun else {"started_at": None}
     return _settled("release", RunState.RETRYING, fence, changes)
 
 

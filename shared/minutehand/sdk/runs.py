@@ -15,6 +15,7 @@ from minutehand.arguments import checked_limit, due_time
 from minutehand.errors import InvalidInput, NotFinished
 from minutehand.flow import cancel as cancelling
 from minutehand.flow import submit as submitting
+from minutehand.flow.ahead import let_begin, unbegun
 from minutehand.flow.waiting import waiting
 from minutehand.model.moment import to_ms
 from minutehand.model.names import check_name, one_off_ref, schedule_owner
@@ -124,7 +125,7 @@ class Runs(Base):
         if not isinstance(between, (tuple, list)) or len(between) != 2:
             raise InvalidInput("between", between, "is not a pair of datetimes", "pass (after, upto)")
         after, upto = (to_ms(moment, "between") for moment in between)
-        count = 0
+        count, held = 0, list[LedgerRun]()
         unrecorded = waiting(owner, services, after=after, upto=upto, now=self._clock())
         for run in chain(unrecorded, services.ledger.window(owner, after=after, upto=upto)):
             if stop is not None and stop.is_set():
@@ -132,9 +133,10 @@ class Runs(Base):
             if not run.is_terminal:  # nor SENT, which cannot be cancelled
                 count += 1
                 if not dry_run:
-                    cancelling.cancel_run(run.ref, services, self._clock)
+                    held += unbegun([cancelling.ask_to_end(run.ref, services, self._clock)], self._clock())
                 if on_progress is not None:
                     on_progress(count)
+        let_begin(held, services)
         return count
 
     def retry_run(self, run_id: str) -> Run:

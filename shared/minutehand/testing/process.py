@@ -73,8 +73,7 @@ class InTurn:
             yield [(each, self._run(each)) for each in attempts]
 
     def _run(self, attempt: Attempt) -> Ended:
-        attempt.begin()
-        return in_this_thread(attempt.assignment, attempt.context, attempt.payload)
+        return attempt.begin() or in_this_thread(attempt.assignment, attempt.context, attempt.payload)
 
     def aside(self, desk: Desk, body: Callable[[], object]) -> None:
         del desk

@@ -27,6 +27,7 @@ GIVEN: dict[str, Any] = {
     "job": "report",
     "now": NOON,
     "not_before": NOON,
+    "instant": NOON,
     "expires": NOON,
     "reason": "r",
     "failure": BOOM,
@@ -61,8 +62,8 @@ def made(name: str) -> Iterator[Transition]:
 def rows(state: RunState) -> Iterator[Row]:
     """Rows in a state with everything else that a guard may ask for, one way and the other."""
     refused = state in (RunState.SUPERSEDED, RunState.CANCELLED)  # the only states that a run is refused into
-    for revision, attempt, cancelled, lease_until, unstarted in product(
-        (1, 2), (1, 3), (False, True), (NOON + LEASE, NOON - SKEW - 1), (False, True)
+    for revision, attempt, cancelled, lease_until, unstarted, begun in product(
+        (1, 2), (1, 3), (False, True), (NOON + LEASE, NOON - SKEW - 1), (False, True), (False, True)
     ):
         row: dict[str, int | str | bool] = {
             "state": state,
@@ -72,6 +73,8 @@ def rows(state: RunState) -> Iterator[Row]:
             "not_before": NOON,
             "lease_until": lease_until,
             "lease_token": "t",
+            "leased_at": NOON,
+            **({"started_at": NOON} if begun else {}),
             "skipped": 7,
             "skipped_until": NOON,
         }

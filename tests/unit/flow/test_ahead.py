@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from minutehand import RunState, Scheduler
+from minutehand import Retry, RunState, Scheduler
 from minutehand.flow.heartbeat import HIDDEN
 from minutehand.flow.instants import Instants
 from minutehand.flow.outcome import Outcome
@@ -19,7 +19,9 @@ from minutehand.flow.together import groups, work_together
 from minutehand.flow.work import Worker
 from minutehand.model.moment import SECOND
 from minutehand.model.run import Run
-from minutehand.runs.decisions import HEAD_START, UNCERTAIN, may_not_have_begun
+from minutehand.runs.decisions import HEAD_START, HELD, UNCERTAIN, may_not_have_begun
+from minutehand.runs.transitions import lease
+from minutehand.testing import Crash
 
 from tests.unit.flow.threads import PATIENCE
 from tests.unit.flow.world import NOON, Faults, World, at
@@ -27,6 +29,7 @@ from tests.unit.flow.world import NOON, Faults, World, at
 DUE = 30  # seconds after NOON
 INSTANT = NOON + DUE * SECOND
 EVERY_MINUTE = f"{DUE} * * * * *"
+ONCE = Retry(max_attempts=1)
 
 
 class Held:
@@ -186,19 +189,109 @@ def test_a_process_that_stops_gives_it_back_and_does_not_begin_it() -> None:
     held.world.live(5)
     assert len(held.begun) == 1
     assert (held.run.state, held.run.attempt) == (RunState.SUCCEEDED, 1)
+    assert held.run.started_at == held.begun[0], "not its instant: it was given back unbegun"
+
+
+@pytest.mark.parametrize("late", [1.1, 30.0, 100.0])
+def test_whoever_comes_too_late_gives_it_back_and_it_begins_anew(late: float) -> None:
+    held = Held(one_off=True)
+    held.stands_still = late
+    outcomes = held.work()
+    assert [outcome.why for outcome in outcomes] == ["too_late_for_its_instant", ""]
+    assert len(held.begun) == 1
+    assert (held.run.state, held.run.attempt, held.run.started_at) == (RunState.SUCCEEDED, 1, held.begun[0])
 
 
 def test_a_process_that_stood_still_until_its_lease_was_over_does_not_begin_what_is_anothers() -> None:
     held = Held(one_off=True)
     held.stands_still = 100.0
-    (outcome,) = held.work()[:1]
+    other = held.world.worker(name="other")
+
+    def take() -> None:
+        held.meanwhile = lambda: None
+        held.world.reach(INSTANT + 80_000)
+        assert [outcome.state for outcome in held.world.work(other)] == [RunState.SUCCEEDED]
+
+    held.meanwhile = take
+    (outcome,) = held.work()
     assert outcome.action == "lost"
-    held.world.live(5)
     assert len(held.begun) == 1
     assert (held.run.state, held.run.attempt) == (RunState.SUCCEEDED, 2)
 
 
-@pytest.mark.parametrize("options", [{"overlap": "skip"}, {"job": "once"}, {"ledger": "failures"}, {"shadow": True}])
+ENDS = {"pause": RunState.CANCELLED, "delete": RunState.CANCELLED, "cancel": RunState.CANCELLED}
+
+
+@pytest.mark.parametrize("how", ["stands still", "stops", "dies"])
+@pytest.mark.parametrize("act", ENDS)
+def test_what_was_held_when_it_was_stopped_and_did_not_begin_in_time_never_begins(act: str, how: str) -> None:
+    """The stop has returned: it waits for what is held, but not for a worker that stands still, stops or is gone."""
+    held = Held()
+    owner, waited = held.owner()
+
+    def meet() -> None:
+        held.meanwhile = lambda: None
+        stop(owner, act, held.run)
+        assert waited == [HELD / SECOND]
+        (ticket,) = held.worker.desk.heartbeat.at_hand()
+        if how == "stops":
+            assert release_ticket(held.worker.desk, ticket)
+        elif how == "dies":
+            raise Crash
+
+    held.meanwhile = meet
+    held.stands_still = 5.0
+    try:
+        held.work()
+    except Crash:
+        held.worker = held.world.worker()
+    held.world.live(90)
+    assert [at for at in held.begun if at < INSTANT + 60_000 or act != "cancel"] == []
+    assert held.run.state is ENDS[act]
+    assert held.run.started_at is None or act == "cancel"
+
+
+@pytest.mark.parametrize("how", ["stands still", "dies"])
+def test_what_was_held_when_its_schedule_was_changed_is_neither_swallowed_nor_doubled(how: str) -> None:
+    """The new revision has the same instant, and found it leased: so it stays the old one's, late."""
+    held = Held(payload="old")
+    owner, _ = held.owner()
+
+    def meet() -> None:
+        held.meanwhile = lambda: None
+        owner.update_schedule("s", payload="new")
+        if how == "dies":
+            raise Crash
+
+    held.meanwhile = meet
+    held.stands_still = 5.0
+    try:
+        held.work()
+    except Crash:
+        held.worker = held.world.worker()
+    held.world.live(180)
+    ref = str(held.run.ref)
+    assert len([start for start in held.world.started if start.run_id == ref]) == 1
+    assert held.run.state is RunState.SUCCEEDED
+
+
+def test_many_that_are_held_are_cancelled_with_one_wait() -> None:
+    held = Held()
+    owner, waited = held.owner()
+    owner.create_schedule("dense", "note", "* * * * * *", start="exact")
+    held.world.tick()
+    runs = [run for run in held.world.memory.runs() if abs(run.due - INSTANT) <= SECOND and "dense" in run.ref.owner]
+    for run in runs:
+        taken = lease(revision=1, now=run.due, token=str(run.due), worker="w", max_attempts=3, steal=False)
+        assert held.world.services.ledger.move(run.ref, taken).applied
+    assert owner.cancel_runs("dense", between=(at(DUE - 2), at(DUE + 1))) == len(runs)
+    assert len(runs) > 1
+    assert waited == [HELD / SECOND]
+
+
+@pytest.mark.parametrize(
+    "options", [{"overlap": "skip"}, {"job": "once"}, {"ledger": "failures"}, {"shadow": True}, {"retry": ONCE}]
+)
 def test_what_takes_more_than_a_lease_is_leased_at_its_instant_if_at_all(options: dict[str, Any]) -> None:
     held = Held(**options)
     held.work()
