@@ -21,6 +21,7 @@ ALONE = {  # transitions that a batch cannot say: they depend on the row, or hav
     "lease, no steal",
     "continue",
     "release",
+    "take back",
     "expire",
     "exhaust",
     "cancel waiting",

@@ -30,6 +30,7 @@ _BASE: Row = {
 }
 _WAITS = _BASE | {"fence": 0, "attempt": 0}
 _HELD = _BASE | {"fence": 3, "attempt": 2, "max_attempts": 3, "started_at": NOON, "worker": "w", "slices": 0}
+_AHEAD = _BASE | {"fence": 3, "attempt": 1, "max_attempts": 3, "worker": "w", "slices": 0}  # leased before its instant
 _OVER = _HELD | {"ended_at": NOW - 5, "ttl": EXPIRES // 1000, "reason": "why"}
 _LEASE = {"state": "RUNNING", "lease_token": "t1"}
 
@@ -41,6 +42,8 @@ SITUATIONS: dict[str, Row] = {
     "running": _HELD | _LEASE | {"lease_until": NOW + LEASE},
     "just ended": _HELD | _LEASE | {"lease_until": NOW - SKEW},  # its lease, but not the margin
     "abandoned": _HELD | _LEASE | {"lease_until": NOW - SKEW - 1},
+    "given back unbegun": _AHEAD | {"state": "RETRYING", "reason": "released", "attempt": 0},
+    "vanished ahead": _AHEAD | _LEASE | {"lease_until": NOW - SKEW - 1, "started_at": NOON, "leased_at": NOON},
     "succeeded": _OVER | {"state": "SUCCEEDED"},
     "dead": _OVER | {"state": "DEAD"},
     "buried": _OVER | {"state": "DEAD", "buried_at": NOW - 1},
@@ -66,9 +69,10 @@ SITUATIONS: dict[str, Row] = {
     "abandoned, cancel asked": _HELD | _LEASE | {"lease_until": NOW - SKEW - 1, "cancel_requested": True},
 }
 
-WAITING = {"queued", "retrying", "continued", "queued, cancel asked"}
-HELD = {"running", "just ended", "abandoned", "running, cancel asked", "abandoned, cancel asked"}
-ABANDONED = {"abandoned", "abandoned, cancel asked"}
+AHEAD = {"given back unbegun", "vanished ahead"}
+WAITING = {"queued", "retrying", "continued", "queued, cancel asked", "given back unbegun"}
+ABANDONED = {"abandoned", "abandoned, cancel asked", "vanished ahead"}
+HELD = {"running", "just ended", "running, cancel asked"} | ABANDONED
 ASKED = {"queued, cancel asked", "running, cancel asked", "abandoned, cancel asked"}
 
 
@@ -92,6 +96,7 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
             build(t.refuse, to=RunState.CANCELLED, revision=2, reason="paused", **end),
             {"queued", "queued, cancel asked"},
         ),
+        "take back": (build(t.take_back, revision=2, instant=NOON, reason="deleted", **end), AHEAD),
         "skip queued": (
             build(t.skip, queued=True, revision=2, reason="skip_next", act="a", **end),
             {"queued", "queued, cancel asked"},
@@ -121,11 +126,11 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
         "die": (build(t.die, reason="failed", failure=BOOM, **end, **fence), HELD),
         "cancel": (build(t.cancel, **end), WAITING),
         "request cancel": (t.request_cancel(), HELD),
-        "hasten": (build(t.hasten, now=NOW), {"retrying", "continued"}),
+        "hasten": (build(t.hasten, now=NOW), {"retrying", "continued", "given back unbegun"}),
         "expire": (build(t.expire, revision=2, **end), WAITING | ABANDONED),
         "exhaust": (
             build(t.exhaust, max_attempts=2, reason="vanished", failure=None, **end, **fence),
-            {"retrying", "continued"} | ABANDONED,
+            {"retrying", "continued"} | ABANDONED - AHEAD,
         ),
         "lose": (build(t.lose, token="t1", **end), ABANDONED),
         "cancel waiting": (
@@ -135,6 +140,6 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
         "inter": (build(t.inter, state=RunState.LOST, now=NOW, **fence), {"lost"}),
         "bury": (
             build(t.bury, reason="failed", failure=BOOM, **end, **fence),
-            HELD | {"retrying", "continued", "dead"},
+            HELD | {"retrying", "continued", "given back unbegun", "dead"},
         ),
     }

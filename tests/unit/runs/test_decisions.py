@@ -92,10 +92,10 @@ def test_what_a_change_takes_back(by: ClosedBy | None, due: int) -> None:
     later = due > NOON
     expected = {
         None: None,
-        ClosedBy.REPLACED: Refusal(RunState.SUPERSEDED, "replaced") if later else None,
-        ClosedBy.DRAINED: Refusal(RunState.CANCELLED, "drained") if later else None,
-        ClosedBy.PAUSED: Refusal(RunState.CANCELLED, "paused"),
-        ClosedBy.DELETED: Refusal(RunState.CANCELLED, "deleted"),
+        ClosedBy.REPLACED: Refusal(RunState.SUPERSEDED, "replaced", beyond=True) if later else None,
+        ClosedBy.DRAINED: Refusal(RunState.CANCELLED, "drained", beyond=True) if later else None,
+        ClosedBy.PAUSED: Refusal(RunState.CANCELLED, "paused", beyond=later),
+        ClosedBy.DELETED: Refusal(RunState.CANCELLED, "deleted", beyond=later),
     }
     assert refused_by(revision, due) == expected[by]
 
