@@ -129,7 +129,10 @@ def _check(row: Row) -> None:
     assert ("lease_until" in row) == ("lease_token" in row) == (state is RunState.RUNNING)
     assert ("ttl" in row) == (state in TERMINAL) == ("ended_at" in row or state is RunState.SENT)
     assert row["fence"] >= row["attempt"] >= 0
-    assert ("started_at" in row) == (row["fence"] > 0) or state in (RunState.DEAD, RunState.SHADOWED)
+    unbegun = (
+        row["attempt"] <= 1 and "started_at" not in row
+    )  # leased ahead of its instant, and given back or taken back
+    assert ("started_at" in row) == (row["fence"] > 0) or unbegun or state in (RunState.DEAD, RunState.SHADOWED)
     if "unstarted" in row:
         assert row["fence"] == 0
         assert state in (RunState.CANCELLED, RunState.SUPERSEDED)
