@@ -184,6 +184,7 @@ def made_transitions() -> Iterator[transitions.Transition]:
         "skipped": 1,
         "seen_skipped": 1,
         "seen_until": 1,
+        "instant": 1,
     }
     for name in generate.transition_names():
         make = getattr(transitions, name)
