@@ -185,6 +185,7 @@ def made_transitions() -> Iterator[transitions.Transition]:
         "seen_skipped": 1,
         "seen_until": 1,
         "instant": 1,
+        "begun": False,
     }
     for name in generate.transition_names():
         make = getattr(transitions, name)

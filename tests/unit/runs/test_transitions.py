@@ -40,6 +40,7 @@ SPOILT: list[tuple[str, dict[str, Any]]] = [
     ("take over queued", {"revision": 2}),
     ("take over refused", {"revision": 2}),
     ("refuse", {"revision": 1}),
+    ("take back", {"revision": 1}),
     ("skip queued", {"revision": 1}),
     ("skip refused", {"revision": 1}),
     ("recount", {"seen_skipped": 6}),
