@@ -18,7 +18,7 @@ from typing import Any
 from minutehand.direct import Direct, direct_to
 from minutehand.errors import MinutehandError, Misconfigured, NotFound, Unavailable
 from minutehand.settings import Settings
-from minutehand.transport import SERVICES, Refused, Transport, Unanswered
+from minutehand.transport import SERVICES, Refused, Transport, Unanswered, passes
 
 TRANSIENT = frozenset(
     {
@@ -30,6 +30,8 @@ TRANSIENT = frozenset(
         "ProvisionedThroughputExceededException",
         "RequestLimitExceeded",
         "RequestThrottled",
+        "RequestTimeout",
+        "RequestTimeoutException",
         "ServiceUnavailable",
         "SlowDown",
         "Throttling",
@@ -169,7 +171,7 @@ def translated(response: dict[str, Any], operation: str) -> MinutehandError:  # 
         if codes & {"ConditionalCheckFailed", "TransactionConflict"}:
             return TransactionRefused(text, by_condition="ConditionalCheckFailed" in codes)
         return Unavailable(f"{operation}: {text}") if codes & TRANSIENT else MinutehandError(f"{operation}: {text}")
-    if code in TRANSIENT or status >= 500:
+    if code in TRANSIENT or passes(status):
         return Unavailable(f"{operation}: {code}: {text}")
     if code == "NoSuchKey":
         return NotFound(f"{operation}: {text}; has the bucket been emptied?")

@@ -30,6 +30,8 @@ _THROTTLES = frozenset(
         "ProvisionedThroughputExceededException",
         "RequestLimitExceeded",
         "RequestThrottled",
+        "RequestTimeout",
+        "RequestTimeoutException",
         "ServiceUnavailable",
         "Throttling",
         "ThrottlingException",
@@ -173,5 +175,9 @@ def _error(answer: Answer) -> dict[str, Any]:
 
 
 def _is_transient(response: dict[str, Any]) -> bool:
-    status: int = response["ResponseMetadata"]["HTTPStatusCode"]
-    return status >= 500 or status == 429 or response["Error"]["Code"] in _THROTTLES
+    return passes(response["ResponseMetadata"]["HTTPStatusCode"]) or response["Error"]["Code"] in _THROTTLES
+
+
+def passes(status: int) -> bool:
+    """Whether an error of this HTTP status may be over soon, whoever says it: services, and what stands before them."""
+    return status >= 500 or status in (408, 429)

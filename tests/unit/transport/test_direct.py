@@ -17,9 +17,9 @@ from zlib import crc32
 
 import botocore.session
 import pytest
-from minutehand.aws import Client
+from minutehand.aws import Client, translated
 from minutehand.direct import Direct, direct_to
-from minutehand.errors import Misconfigured
+from minutehand.errors import Misconfigured, Unavailable
 from minutehand.settings import Keys, Settings, plain_keys
 from minutehand.transport import Refused, Transport, Unanswered, Unreachable
 
@@ -127,6 +127,24 @@ def test_after_four_attempts_it_is_unanswered(service: Any) -> None:
     with pytest.raises(Unanswered, match=service.url):
         transport(service).call("update_item", {})
     assert len(service.asked) == 4
+
+
+PASSING = [(408, b""), (429, b""), (503, b"<html>"), (400, b'{"__type": "com.amazon.coral#RequestTimeoutException"}')]
+
+
+@pytest.mark.parametrize(("status", "content"), PASSING)
+def test_what_may_be_over_soon_is_asked_again_and_unavailable_in_the_end(
+    service: Any, status: int, content: bytes
+) -> None:
+    """A proxy's 408 to a connection that it grew tired of, for one."""
+    service.answers.append((status, {}, content))
+    assert transport(service).call("get_item", {}) == {}
+    assert len(service.asked) == 2
+    service.answers += [(status, {}, content)] * 4
+    with pytest.raises(Refused) as refused:
+        transport(service).call("get_item", {})
+    assert len(service.asked) == 6
+    assert isinstance(translated(refused.value.response, "get_item"), Unavailable)
 
 
 def test_a_refusal_carries_what_came_with_it(service: Any) -> None:

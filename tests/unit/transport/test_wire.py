@@ -23,7 +23,7 @@ ANSWERS = {
     "no reason": b"HTTP/1.1 503\r\nContent-Length: 2\r\n\r\n{}",
     "a long one": OK + b"Content-Length: 300000\r\n\r\n" + LONG,
     "chunks": OK + b"Transfer-Encoding: chunked\r\n\r\n5\r\nab\r\nc\r\nA;x=y\r\n0123456789\r\n0\r\nLater: 1\r\n\r\n",
-    "upto its end": OK + b"\r\n{}",
+    "an error upto its end": b"HTTP/1.1 502 Bad Gateway\r\n\r\n<html>",
     "closed": OK + b"Content-Length: 2\r\nConnection: close\r\n\r\n{}",
     "1.0": b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}",
     "in the meantime": b"HTTP/1.1 100 Continue\r\n\r\n" + OK + b"Content-Length: 2\r\n\r\n{}",
@@ -89,6 +89,11 @@ def test_a_request_says_where_it_goes_and_what_it_carries() -> None:
     assert body == b"\x00\xff{"
 
 
+def test_a_length_may_be_said_twice_if_it_is_the_same() -> None:
+    with answering(OK + b"Content-Length: 2\r\ncontent-length: 2\r\n\r\n{}") as wire:
+        assert ask(wire) == Said(200, {"content-length": "2"}, b"{}", keeps=True)
+
+
 def test_what_nobody_asked_for_is_not_the_next_answer() -> None:
     with answering(ANSWERS["a length"] + ANSWERS["no body"]) as wire:
         assert ask(wire) == Said(200, {"content-length": "2", "x-amz-crc32": "12"}, b"{}", keeps=False)
@@ -100,7 +105,21 @@ def test_what_nobody_asked_for_is_not_the_next_answer() -> None:
         b"",
         b"HTTP/1.1 200 OK\r\nContent-Le",
         OK + b"Content-Length: 3\r\n\r\n{}",
+        OK + b"\r\n",  # it may have been cut anywhere: "no such row" is said as {}
+        OK + b"\r\n{}",
+        OK + b"Transfer-Encoding: gzip\r\n\r\n{}",
+        OK + b"Content-Length : 2\r\n\r\n{}",
+        OK + b"Content-Length: \r\n\r\n{}",
         OK + b"Content-Length: two\r\n\r\n{}",
+        OK + b"Content-Length: -2\r\n\r\n{}",
+        OK + b"Content-Length: +2\r\n\r\n{}",
+        OK + b"Content-Length: 1_0\r\n\r\n0123456789",
+        OK + b"Content-Length: 2, 2\r\n\r\n{}",
+        OK + b"Content-Length: 7\r\nContent-Length: 2\r\n\r\n{}     ",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n-2\r\n{}\r\n0\r\n\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n0x2\r\n{}\r\n0\r\n\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}junk\r\n0\r\n\r\n",
+        b"HTTP/1.1 -12\r\n\r\n",
         OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}",
         OK + b"Transfer-Encoding: chunked\r\n\r\n!\r\n{}\r\n0\r\n\r\n",
         b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
