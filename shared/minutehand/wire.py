@@ -140,7 +140,7 @@ def _head(said: bytes) -> tuple[str, int, dict[str, str]]:
     version, _, status = first.partition(" ")
     if not version.startswith("HTTP/1."):
         raise Garbled(f"it says {first[:40]!r}")
-    fields = {}
+    fields: dict[str, str] = {}
     for line in lines:
         name, _, value = line.partition(":")
         name, value = name.lower(), value.strip()
