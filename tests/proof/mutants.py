@@ -275,8 +275,15 @@ MUTANTS = (
     Mutant(
         "a turn outlasts the tick",
         "flow/allowance.py",
-        "latest = min(latest, self._until)",
-        "latest = max(latest, self._until)",
+        "latest = min(latest, self._start",
+        "latest = max(latest, self._start",
+        ("tests/unit/flow/test_allowance.py",),
+    ),
+    Mutant(
+        "the first shards wait the tick's time away",
+        "flow/allowance.py",
+        " * self.begun()",
+        "",
         ("tests/unit/flow/test_allowance.py",),
     ),
     Mutant(

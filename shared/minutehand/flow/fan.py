@@ -82,6 +82,7 @@ class Shares:
         self._soon = False  # a shard has what is due soon
         self._cut_up = False  # others were asked, once
         self.handed = 0  # groups that others took
+        allowance.begun = self._part_begun
 
     def go_through(self, body: Callable[[int], bool]) -> bool:
         """``body`` for each shard, in so many threads at most; False as soon as one says that time is up."""
@@ -91,12 +92,17 @@ class Shares:
         return going_on
 
     def _next(self, body: Callable[[int], bool]) -> bool:
-        try:
+        with self._lock:
+            if not self._left:
+                return True
             shard = self._left.popleft()
-        except IndexError:
-            return True
-        self._begun += 1
+            self._begun += 1
         return body(shard)
+
+    def _part_begun(self) -> float:
+        """Of the shards that are this process's."""
+        with self._lock:
+            return self._begun / (self._begun + len(self._left))
 
     def seen(self, entries: int, *, more: bool, soon: bool) -> None:
         """So many entries were read, whether the shard has more, and whether some are due soon. Hands over if it is too much for one."""

@@ -64,7 +64,7 @@ def tick(
     first = report.now // MINUTE % count  # so that running out of time does not always starve the same shards
     shards = (*range(first, count), *range(first)) if spread.only is None else spread.only
     deadline = report.now + budget
-    services = replace(services, allowance=Allowance(spread.writes, until=deadline, wait=spread.wait))
+    services = replace(services, allowance=Allowance(spread.writes, start=report.now, budget=budget, wait=spread.wait))
     shares = Shares(shards, spread, services.traffic, services.allowance)
     one = _Tick(services, clock, report, shares, deadline=deadline, holder=holder, trace=trace)
     shares.go_through(one.shard)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from minutehand.errors import InvalidInput
-from minutehand.flow.allowance import LEAST, LONGEST, SOON, Allowance
-from minutehand.flow.fan import Spread, group_event, group_of, writes_of
+from minutehand.flow.abreast import Traffic
+from minutehand.flow.allowance import LEAST, LONGEST, SOON, WAITING, Allowance
+from minutehand.flow.fan import Shares, Spread, group_event, group_of, writes_of
 from minutehand.flow.tick import LOCK, TickReport
 from minutehand.model.moment import MINUTE, SECOND
 from minutehand.settings import LEAST_TICKER_WRITES
@@ -95,15 +96,43 @@ def test_a_share_that_is_far_too_small_makes_nothing_late(writes: int) -> None:
     assert late == [0] * len(late), "all were sent before their time"
 
 
-def test_when_its_time_is_up_a_tick_waits_no_more_and_the_next_goes_on() -> None:
+@pytest.mark.parametrize("shards", [1, 16, 64])
+@pytest.mark.parametrize("writes", [1, 4, 5, 6])
+def test_a_share_below_or_at_the_load_starves_no_shard(shards: int, writes: int) -> None:
+    world = World(shards=shards)
+    for number in range(320):  # 5.3 fires a second
+        far(world, f"s{number}", "* * * * *")
+    reports = []
+    for minute in range(10):
+        world.reach(NOON + minute * MINUTE)
+        reports.append(paced(world, writes))
+    assert [report.shards for report in reports] == [shards] * 10, "none is left to the next tick"
+    assert {report.handled.lag for report in reports} == {0}, "all were sent before their time"
+    assert len(world.fires(None)) >= 10 * 320
+
+
+@pytest.mark.parametrize(
+    ("writes", "most"),
+    [(20, 20 + 20), (1, 3 * 20)],
+    ids=["one that suffices is kept to", "one that does not is exceeded all the time, not at the end"],
+)
+def test_haste_comes_shard_by_shard(writes: int, most: int) -> None:
+    world = World(shards=16)
+    for number in range(320):
+        far(world, f"s{number}", "3 12 * * *")
+    claims = Claims(world)
+    report = paced(world, writes, claims)
+    assert report.handled.claimed == 320
+    assert max(claims.a_second().values()) <= most
+
+
+def test_when_the_time_for_it_is_up_a_tick_waits_no_more() -> None:
     world = a_crowd()
     claims = Claims(world)
     report = paced(world, 5, claims, budget=2 * SECOND + 500)
-    assert report.stopped
-    assert world.clock() == NOON + 2_500, "not a millisecond longer"
-    assert claims.a_second() == {0: 5, 1: 5, 2: 10}, "what was under way is done at once"
-    assert report.handled.left == 0
-    assert world.tick().handled.claimed == 20
+    assert not report.stopped
+    assert world.clock() == NOON + WAITING * 2_500, "not a millisecond longer"
+    assert claims.a_second() == {0: 5, 1: 5, 2: 30}
     assert len(world.sent()) == 40, "each sent once"
 
 
@@ -144,6 +173,24 @@ def test_what_goes_at_once_is_taken_all_the_same() -> None:
 
 
 # Groups.
+
+
+@pytest.mark.parametrize("accepts", [True, False])
+def test_waiting_keeps_to_the_part_of_the_shards_that_was_begun_and_what_was_handed_over_counts_no_more(
+    accepts: bool,
+) -> None:
+    allowance, begun = Allowance(1), list[float]()
+    spread = Spread(groups=2, alone=1, hand_over=lambda _: accepts)
+    shares = Shares(range(8), spread, Traffic(), allowance)
+
+    def body(shard: int) -> bool:
+        shares.seen(shard, more=False, soon=False)
+        begun.append(allowance.begun())
+        return True
+
+    assert shares.go_through(body)
+    assert begun == [1 / 8, 2 / 8, 1] if accepts else [number / 8 for number in range(1, 9)]
+
 
 
 def test_groups_have_their_parts_of_it_and_no_more_of_them_are_made_than_can_be_divided() -> None:
