@@ -18,7 +18,7 @@ from minutehand.testing import Crash, Detail, Hook
 
 from tests.unit.flow.test_fan import Fan
 from tests.unit.flow.test_tick import far
-from tests.unit.flow.world import NOON, World, crash
+from tests.unit.flow.world import NOON, Faults, World, crash
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +105,10 @@ def test_a_share_below_or_at_the_load_starves_no_shard(shards: int, writes: int)
     reports = []
     for minute in range(10):
         world.reach(NOON + minute * MINUTE)
-        reports.append(paced(world, writes))
+        work = Faults().at(
+            "lock", after=lambda: world.wait(32 / shards), times=None
+        )  # of the 50 s of a tick, in equal parts
+        reports.append(paced(world, writes, work))
     assert [report.shards for report in reports] == [shards] * 10, "none is left to the next tick"
     assert {report.handled.lag for report in reports} == {0}, "all were sent before their time"
     assert len(world.fires(None)) >= 10 * 320
@@ -190,7 +193,6 @@ def test_waiting_keeps_to_the_part_of_the_shards_that_was_begun_and_what_was_han
 
     assert shares.go_through(body)
     assert begun == [1 / 8, 2 / 8, 1] if accepts else [number / 8 for number in range(1, 9)]
-
 
 
 def test_groups_have_their_parts_of_it_and_no_more_of_them_are_made_than_can_be_divided() -> None:
