@@ -55,8 +55,12 @@ class Observed:
     skew: int = 0  # ms by which clocks may differ
     keyed: set[str] = field(default_factory=set)  # effects that must not repeat, whatever happens
     hastened: set[str] = field(default_factory=set)  # runs whose owner asked for the next attempt at once
-    # UTC ms at which the code of an attempt began first, by run and attempt, where ``starts`` are commitments that may come before
-    begun: dict[tuple[str, int], int] = field(default_factory=dict)
+    # Run, attempt, UTC ms: each time that a job's code began, where ``starts`` are commitments that come before.
+    begun: list[tuple[str, int, int]] = field(default_factory=list)
+
+    @property
+    def begins(self) -> list[tuple[str, int, int]]:
+        return self.begun or [(start.run_id, start.attempt, start.at) for start in self.starts]
 
 
 def violations(seen: Observed, memory: Memory, upto: int) -> list[str]:
@@ -125,8 +129,7 @@ def _doubles(seen: Observed, runs: dict[str, Run]) -> Iterator[str]:
 def _hurried(seen: Observed, memory: Memory, runs: dict[str, Run]) -> Iterator[str]:
     """A first attempt starts at its time at the earliest, a further one when the failed one before it said."""
     ledger = memory.connect().ledger
-    begun = seen.begun or {(start.run_id, start.attempt): start.at for start in reversed(seen.starts)}
-    for (run_id, number), at in begun.items():
+    for run_id, number, at in seen.begins:
         run = runs.get(run_id)
         if run is None:
             continue

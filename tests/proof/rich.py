@@ -13,7 +13,7 @@ from minutehand import Context, Retry, Scheduler
 from minutehand.errors import Continue, MinutehandError
 from minutehand.flow.audit import audit
 from minutehand.model.moment import MINUTE, SECOND, from_ms, to_ms
-from minutehand.model.names import fire_ref, schedule_owner
+from minutehand.model.names import RunRef, fire_ref, schedule_owner
 from minutehand.model.run import RunState
 from minutehand.model.schedule import ScheduleState
 
@@ -67,7 +67,7 @@ class Rich(History):
     # What jobs do.
 
     def _begins(self, ctx: Context) -> None:
-        self.observed.begun.setdefault((ctx.run_id, ctx.attempt), self.stage.now)
+        self.observed.begun.append((ctx.run_id, ctx.attempt, self.stage.now))
         start = self.seen.begun(ctx.run_id)
         if start is not None:
             process, now = self.stage.process_of_thread(), self.stage.now
@@ -222,6 +222,19 @@ class Rich(History):
                     continue
                 start = Start(run_id=str(lease.ref), attempt=lease.attempt, at=lease.at, process=lease.by)
                 self.observed.starts.append(start)
+        for ref in detail.items if detail.verb == "release" else ():
+            self._given_back(ref)
+
+    def _given_back(self, ref: RunRef) -> None:
+        """A lease ahead that came to nothing was no start; if its job had begun after all, the next one is a second."""
+        row = self.stage.memory.row(ref)
+        if row is None or row["state"] != RunState.RETRYING or "started_at" in row:
+            return
+        attempt = row["attempt"] + 1
+        leases = [s for s in self.observed.starts if (s.run_id, s.attempt) == (str(ref), attempt)]
+        begins = [b for b in self.observed.begun if b[:2] == (str(ref), attempt)]
+        if len(leases) > len(begins):
+            self.observed.starts.remove(leases[-1])
 
     def _violations(self) -> list[str]:
         seen, observed = self.seen, self.observed
