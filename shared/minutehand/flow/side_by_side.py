@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 LINGER = 0.02  # seconds that an outcome waits for company
 SOON = 0.001  # seconds in which a thread ends a job, or what has not begun gets threads of its own: jobs that end at once need but one
+SHORTAGE = 0.25  # seconds until a thread is asked for again after none could be had
 
 
 @dataclass(eq=False, kw_only=True)
@@ -108,19 +109,26 @@ class _Watch:
         if not self._running:
             return
         threads = self._running[0].assignment.desk.threads
-        more = 1
+        threads.start(self._serve, "jobs")
+        self._wait_while_they_get_on(SOON)
+        more = 2
         while self._to_begin:
-            for _ in range(min(more, len(self._to_begin))):
-                threads.start(self._serve, "jobs")
-            self._wait_while_they_get_on()
-            more *= 2
+            try:
+                for _ in range(min(more, len(self._to_begin))):
+                    threads.start(self._serve, "jobs")
+            except Exception:  # no more can be had now; to give up would leave behind what has begun
+                log.exception("work.no_thread")
+                self._wait_while_they_get_on(SHORTAGE)
+            else:
+                self._wait_while_they_get_on(SOON)
+                more *= 2
 
-    def _wait_while_they_get_on(self) -> None:
+    def _wait_while_they_get_on(self, patience: float) -> None:
         with self._changed:
             before = self._at_work + 1
             while self._to_begin and self._at_work < before:
                 before = self._at_work
-                self._changed.wait_for(lambda: not self._at_work, timeout=SOON)
+                self._changed.wait_for(lambda: not self._at_work, timeout=patience)
 
     def _serve(self) -> None:
         """One job after the other, each in a copy of the group's context: nothing of one is there for the next."""

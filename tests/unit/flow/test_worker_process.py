@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from minutehand import Context, Registry, RunState, Scheduler
 from minutehand.flow.ports import Services
+from minutehand.flow.threads import Threads
 from minutehand.flow.together import groups
 from minutehand.processes import WorkerProcess
 from minutehand.services import system_clock
@@ -211,6 +212,34 @@ def test_while_no_thread_can_be_started_messages_go_back_and_then_all_is_as_befo
         assert until(lambda: scene.states() == [RunState.SUCCEEDED] * 5)
         end()  # at once: nothing is thought to be at hand
     assert len(scene.memory.work) == 0
+
+
+def test_runs_that_get_no_threads_of_their_own_begin_one_after_the_other(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To give up the group would start again what has begun."""
+    monkeypatch.setattr("minutehand.flow.work._LATER", 0)
+    start, jobs, refused = Threads.start, 0, threading.Event()
+
+    def start_one(threads: Threads, body: Callable[[], object], name: str) -> None:
+        nonlocal jobs
+        jobs += name == "jobs"
+        if name == "jobs" and jobs > 1:
+            refused.set()
+            raise RuntimeError("can't start new thread")
+        start(threads, body, name)
+
+    monkeypatch.setattr(Threads, "start", start_one)
+    for _ in range(3):
+        scene.scheduler.submit("wait")
+    with working(scene.memory.connect(), scene.jobs, grace=LONG):
+        scene.wait_for_starts(1)
+        assert refused.wait(LONG)
+        scene.go.set()
+        assert until(lambda: scene.states() == [RunState.SUCCEEDED] * 3)
+    scene.wait_for_starts(2)
+    assert not scene.begun.acquire(blocking=False), "each began once"
+    assert scene.most == 1
 
 
 def test_a_defect_of_the_poller_ends_no_worker(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
