@@ -52,8 +52,9 @@ def delay_for(not_before: int, start: Start, now: int) -> int:
 
 def goes_ahead(message: Message, now: int) -> bool:
     """Whether a message is of a run that may be leased before its instant. One that was triggered by hand has none to wait for."""
-    first = not message.fence and (message.run.is_fire or message.run.is_one_off)
-    return message.start is Start.EXACT and first and not message.untracked and message.not_before > now
+    if message.start is not Start.EXACT or message.not_before <= now or message.untracked:
+        return False
+    return not message.fence and (message.run.is_fire or message.run.is_one_off)
 
 
 def may_not_have_begun(run: Run, now: int) -> bool:
