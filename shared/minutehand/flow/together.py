@@ -269,7 +269,7 @@ class _Together:
     def _at_their_instant(self, attempts: Sequence[Attempt]) -> Sequence[Attempt]:
         """Wait for the instant that they were leased ahead of; these then, with those of other groups that wait for it.
 
-        None if another group takes these.
+        Empty if another group takes these.
         """
         instants, instant = self._worker.instants, attempts[0].assignment.message.not_before
         if not instants.join(instant, (self, attempts)):
@@ -277,8 +277,8 @@ class _Together:
         try:
             self._desk.wait_until(instant)
         finally:
-            together = [each for group, of_group in instants.take(instant) for each in self._adopt(group, of_group)]
-        return together
+            adopted = [each for group, of_group in instants.take(instant) for each in self._adopt(group, of_group)]
+        return adopted
 
     def _adopt(self, group: _Together, attempts: Sequence[Attempt]) -> Sequence[Attempt]:
         """From here on they are this group's."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -62,6 +63,17 @@ class Held:
 
     def work(self) -> list[Outcome]:
         return self.world.work(self.worker, together=True)
+
+    def go_wrong(self, meanwhile: Callable[[], object]) -> None:
+        """While it is held something happens, once, and its worker wakes five seconds late if it has not died of that."""
+
+        def once() -> None:
+            self.meanwhile = lambda: None
+            meanwhile()
+
+        self.meanwhile, self.stands_still = once, 5.0
+        with suppress(Crash):
+            self.work()
 
     def owner(self) -> tuple[Scheduler, list[float]]:
         """An owner, and how long their calls waited."""
@@ -230,7 +242,6 @@ def test_what_was_held_when_it_was_stopped_and_did_not_begin_in_time_never_begin
     owner, waited = held.owner()
 
     def meet() -> None:
-        held.meanwhile = lambda: None
         stop(owner, act, held.run)
         assert waited == [HELD / SECOND]
         (ticket,) = held.worker.desk.heartbeat.at_hand()
@@ -239,12 +250,7 @@ def test_what_was_held_when_it_was_stopped_and_did_not_begin_in_time_never_begin
         elif how == "dies":
             raise Crash
 
-    held.meanwhile = meet
-    held.stands_still = 5.0
-    try:
-        held.work()
-    except Crash:
-        held.worker = held.world.worker()
+    held.go_wrong(meet)
     held.world.live(90)
     assert [at for at in held.begun if at < INSTANT + 60_000 or act != "cancel"] == []
     assert held.run.state is ENDS[act]
@@ -258,17 +264,11 @@ def test_what_was_held_when_its_schedule_was_changed_is_neither_swallowed_nor_do
     owner, _ = held.owner()
 
     def meet() -> None:
-        held.meanwhile = lambda: None
         owner.update_schedule("s", payload="new")
         if how == "dies":
             raise Crash
 
-    held.meanwhile = meet
-    held.stands_still = 5.0
-    try:
-        held.work()
-    except Crash:
-        held.worker = held.world.worker()
+    held.go_wrong(meet)
     held.world.live(180)
     ref = str(held.run.ref)
     assert len([start for start in held.world.started if start.run_id == ref]) == 1

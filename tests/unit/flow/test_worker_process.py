@@ -122,21 +122,26 @@ def test_an_at_most_once_run_is_never_given_back(scene: Scene, monkeypatch: pyte
     assert len(scene.memory.work) == 0
 
 
+class LastPoll(Hook):
+    """Receiving waits until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.stopping, self.told = threading.Event(), threading.Event()
+
+    def before_call(self, operation: str, detail: Detail) -> tuple[int, ...]:
+        if detail.verb == "receive":
+            self.stopping.set()
+            self.told.wait(LONG)
+        return ()
+
+
 def test_what_a_last_poll_brings_is_given_back(scene: Scene) -> None:
     """The worker is told to stop while its long poll is under way; a message arrives with its answer."""
-    stopping, told = threading.Event(), threading.Event()
-
-    class LastPoll(Hook):
-        def before_call(self, operation: str, detail: Detail) -> tuple[int, ...]:
-            if detail.verb == "receive":
-                stopping.set()
-                told.wait(LONG)
-            return ()
-
-    with working(scene.memory.connect(LastPoll()), scene.jobs) as end:
-        assert stopping.wait(LONG)
+    poll = LastPoll()
+    with working(scene.memory.connect(poll), scene.jobs) as end:
+        assert poll.stopping.wait(LONG)
         scene.scheduler.submit("wait")
-        threading.Timer(0.2, told.set).start()
+        threading.Timer(0.2, poll.told.set).start()
         end()
     assert scene.states() == [RunState.QUEUED]
     (message,) = scene.memory.work
@@ -297,20 +302,12 @@ def test_a_batch_does_not_wait_for_one_that_cannot_be_had(scene: Scene, monkeypa
 
 
 def test_both_batches_of_a_last_poll_are_given_back(scene: Scene) -> None:
-    stopping, told = threading.Event(), threading.Event()
-
-    class LastPoll(Hook):
-        def before_call(self, operation: str, detail: Detail) -> tuple[int, ...]:
-            if detail.verb == "receive":
-                stopping.set()
-                told.wait(LONG)
-            return ()
-
-    with working(scene.memory.connect(LastPoll()), scene.jobs, concurrency=100) as end:
-        assert stopping.wait(LONG)
+    poll = LastPoll()
+    with working(scene.memory.connect(poll), scene.jobs, concurrency=100) as end:
+        assert poll.stopping.wait(LONG)
         for _ in range(15):
             scene.scheduler.submit("wait")
-        threading.Timer(0.2, told.set).start()
+        threading.Timer(0.2, poll.told.set).start()
         end()
     assert scene.states() == [RunState.QUEUED] * 15
     assert all(message.visible_at <= system_clock() for message in scene.memory.work)
