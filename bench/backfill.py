@@ -19,8 +19,8 @@ from typing import Any
 from minutehand import Context, Scheduler, job
 from minutehand.local.installation import Installation, installation
 from minutehand.sdk.backfills import Backfill
+from minutehand.sdk.views import Run
 from minutehand.services import system_clock
-from minutehand.views import Run
 
 from bench.report import Table, write
 

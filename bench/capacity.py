@@ -13,7 +13,7 @@ import argparse
 import time
 from collections.abc import Sequence
 
-from minutehand.model.moment import MINUTE
+from minutehand.domain.times import MINUTE
 
 from bench.modelled.assumptions import ASSUMPTIONS, DISTRIBUTIONS
 from bench.modelled.markdown import page

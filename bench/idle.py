@@ -12,8 +12,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
-from minutehand.flow.tick import tick
-from minutehand.model.moment import stamp
+from minutehand.domain.times import stamp
+from minutehand.ticker.tick import tick
 
 from bench.report import Table, write
 from bench.stub import StubbedCloud, dump

@@ -18,8 +18,8 @@ from minutehand import Context, Scheduler, job
 from minutehand.local.installation import Installation, installation
 from minutehand.local.judge import Starts, Verdict, Watched, judge
 from minutehand.local.view import summary
+from minutehand.sdk.views import Run
 from minutehand.services import system_clock
-from minutehand.views import Run
 
 from bench.meter import cpu
 from bench.report import Table, write

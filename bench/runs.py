@@ -19,11 +19,11 @@ from random import Random
 from typing import Any
 
 from minutehand import Context, Registry, Retry, RunState, Scheduler
+from minutehand.domain.times import SECOND
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.process import changed_environ
-from minutehand.model.moment import SECOND
-from minutehand.runs.transitions import HEARTBEAT, LEASE, SKEW
 from minutehand.services import connect, system_clock
+from minutehand.state.transitions import HEARTBEAT, LEASE, SKEW
 from minutehand.testing.cloud import fresh_settings
 from minutehand.testing.process import Hand, make_worker
 

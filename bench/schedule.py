@@ -22,8 +22,8 @@ from zoneinfo import ZoneInfo
 
 from croniter import croniter
 from cronsim import CronSim
-from minutehand.schedule import Rule, expressions, timetable
-from minutehand.schedule import rule as rules
+from minutehand.timing import Rule, expressions, timetable
+from minutehand.timing import rule as rules
 
 ZONE = "Europe/Berlin"
 START = datetime(2026, 1, 1, tzinfo=UTC)

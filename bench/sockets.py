@@ -25,12 +25,12 @@ from typing import Any
 
 from minutehand import Registry, logs
 from minutehand.direct import Direct
-from minutehand.flow.fan import Spread
-from minutehand.flow.ports import Services
-from minutehand.flow.tick import tick
+from minutehand.ports.services import Services
 from minutehand.processes import WorkerProcess
 from minutehand.services import connect
 from minutehand.settings import DEFAULT_TICKER_THREADS, Settings
+from minutehand.ticker.fan_out import FanOutConfig
+from minutehand.ticker.tick import tick
 
 from bench import work
 from bench.report import Table, write
@@ -111,7 +111,7 @@ def measure_tick(case: Case, fires: int) -> dict[str, float]:
     with answering(lambda: cloud_of(case, fires)) as (services, _):
         gc.collect()
         started, now = time.process_time(), case.due - MINUTE
-        spread = Spread(threads=DEFAULT_TICKER_THREADS)
+        spread = FanOutConfig(threads=DEFAULT_TICKER_THREADS)
         report = tick(services, clock=lambda: now, holder="bench", budget=10**9, spread=spread)
         cpu = time.process_time() - started
     if report.handled.sent != fires:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from minutehand.model.entry import Entry
-from minutehand.store.rows import entry_row, shard_key, to_item
+from minutehand.domain.agenda_entry import AgendaEntry
+from minutehand.dynamodb.rows import entry_row, shard_key, to_item
 from minutehand.transport import Answer
 
 _NAMES = re.compile(r"'(\w+)': (\?|'\w+'|\d+)")
@@ -31,13 +31,13 @@ class StubbedCloud:
     def __init__(
         self,
         *,
-        entries: Sequence[Entry] = (),
+        entries: Sequence[AgendaEntry] = (),
         revisions: Mapping[str, Item] | None = None,
         run: Item | None = None,
         messages: Iterable[str] = (),
         latency: float = 0.0,
     ) -> None:
-        self._pages: dict[str, list[Entry]] = {}
+        self._pages: dict[str, list[AgendaEntry]] = {}
         for entry in sorted(entries, key=lambda e: e.key):
             self._pages.setdefault(shard_key(entry.shard), []).append(entry)
         self._places = {shard: {e.key: place for place, e in enumerate(page)} for shard, page in self._pages.items()}
@@ -188,6 +188,6 @@ def _received(number: int, body: str) -> dict[str, Any]:
     }
 
 
-def asked_for(entry: Entry) -> dict[str, Any]:
+def asked_for(entry: AgendaEntry) -> dict[str, Any]:
     """An entry as the projection gives it."""
     return {name: value for name, value in to_item(entry_row(entry)).items() if name != "shard"}

@@ -21,16 +21,16 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any
 
-from minutehand.flow.fan import Spread
-from minutehand.flow.ports import Services
-from minutehand.flow.steps import WINDOWS, shift_of
-from minutehand.flow.tick import tick
-from minutehand.model.entry import Entry, EntryKind
-from minutehand.model.names import one_off_ref, schedule_owner, shard_of
-from minutehand.model.run import Run, RunState
+from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.domain.names import one_off_ref, schedule_owner, shard_of
+from minutehand.domain.run import RunRow, RunState
+from minutehand.dynamodb.rows import run_row, to_item
+from minutehand.fires.plan import WINDOWS, shift_of
+from minutehand.ports.services import Services
 from minutehand.services import connect
 from minutehand.settings import DEFAULT_REQUESTS, DEFAULT_TICKER_THREADS, Settings
-from minutehand.store.rows import run_row, to_item
+from minutehand.ticker.fan_out import FanOutConfig
+from minutehand.ticker.tick import tick
 
 from bench.report import Table, write
 from bench.stub import Item, StubbedCloud
@@ -96,7 +96,9 @@ def cloud_of(case: Case, fires: int, *, latency: float = 0.0) -> StubbedCloud:
     entries, revisions = [], {}
     for owner in islice(_owners(case), fires // case.fires_each):
         shard = shard_of(owner, SHARDS)
-        entries.append(Entry(shard=shard, due=case.due, kind=EntryKind.CHAIN, id=f"{owner}#1", after=case.due - 1))
+        entries.append(
+            AgendaEntry(shard=shard, due=case.due, kind=EntryKind.CHAIN, id=f"{owner}#1", after=case.due - 1)
+        )
         revisions[owner] = revision(owner, shard, case)
     return StubbedCloud(entries=entries, revisions=revisions, latency=latency)
 
@@ -120,17 +122,19 @@ def revision(owner: str, shard: int, case: Case) -> Item:
     } | ({} if case.ledger == "full" else {"options": {"S": json.dumps({"ledger": case.ledger})}, "v": {"N": "2"}})
 
 
-def _one_offs(case: Case, fires: int) -> Iterator[Entry]:
+def _one_offs(case: Case, fires: int) -> Iterator[AgendaEntry]:
     for number in range(fires):
         ref = one_off_ref("bench", f"{number:032d}")
-        yield Entry(shard=shard_of(ref.owner, SHARDS), due=case.due, kind=EntryKind.RUN, id=str(ref), created_at=1)
+        yield AgendaEntry(
+            shard=shard_of(ref.owner, SHARDS), due=case.due, kind=EntryKind.RUN, id=str(ref), created_at=1
+        )
 
 
 def _submitted(case: Case) -> Item:
     """The row of a one-off, but for its key."""
     payload = payload_of(case.payload)
     ref = one_off_ref("bench", "any")
-    run = Run(ref=ref, state=RunState.QUEUED, revision=0, job="bench.job", due=DUE, not_before=DUE, payload=payload)
+    run = RunRow(ref=ref, state=RunState.QUEUED, revision=0, job="bench.job", due=DUE, not_before=DUE, payload=payload)
     return to_item(run_row(run))
 
 
@@ -151,7 +155,7 @@ def measure(case: Case, fires: int) -> dict[str, float]:
     gc.collect()
     gc.freeze()  # what the stub holds is no part of a ticker
     started = time.process_time()
-    now, spread = case.due - MINUTE, Spread(threads=DEFAULT_TICKER_THREADS)
+    now, spread = case.due - MINUTE, FanOutConfig(threads=DEFAULT_TICKER_THREADS)
     report = tick(services, clock=lambda: now, holder="bench", budget=10**9, spread=spread)
     cpu = time.process_time() - started - cloud.cpu
     gc.unfreeze()

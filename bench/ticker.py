@@ -14,9 +14,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from minutehand.flow.fan import Spread
-from minutehand.flow.tick import tick
 from minutehand.settings import DEFAULT_REQUESTS, DEFAULT_TICKER_THREADS
+from minutehand.ticker.fan_out import FanOutConfig
+from minutehand.ticker.tick import tick
 
 from bench.report import Table, write
 from bench.tick import MINUTE, Case, cloud_of, named, stubbed
@@ -41,7 +41,7 @@ def measure(case: Case, fires: int, latency: float, *, requests: int, threads: i
     services = stubbed(cloud, requests=requests)
     gc.collect()
     began, worked = time.perf_counter(), time.process_time()
-    now, spread = case.due - MINUTE, Spread(threads=threads)
+    now, spread = case.due - MINUTE, FanOutConfig(threads=threads)
     report = tick(services, clock=lambda: now, holder="bench", budget=10**9, spread=spread)
     took, cpu = time.perf_counter() - began, time.process_time() - worked - cloud.cpu
     if report.handled.sent != fires or report.handled.left:

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from minutehand import Registry
-from minutehand.model.message import Message
-from minutehand.model.names import fire_ref, one_off_ref, schedule_owner, shard_of
-from minutehand.model.options import LedgerLevel
-from minutehand.model.policies import Start
-from minutehand.model.run import Run, RunState
+from minutehand.domain.formats.message import Message
+from minutehand.domain.names import fire_ref, one_off_ref, schedule_owner, shard_of
+from minutehand.domain.options import LedgerLevel
+from minutehand.domain.policies import Start
+from minutehand.domain.run import RunRow, RunState
+from minutehand.dynamodb.rows import run_row, to_item
 from minutehand.processes import WorkerProcess
-from minutehand.store.rows import run_row, to_item
 
 from bench.report import Table, write
 from bench.stub import Item, StubbedCloud
@@ -86,7 +86,7 @@ def _owner(number: int) -> str:
 
 def leased(case: Work) -> Item:
     """The row of a run as its lease leaves it, but for its key."""
-    run = Run(
+    run = RunRow(
         ref=fire_ref(_owner(0), DUE),
         state=RunState.RUNNING,
         revision=0 if case.one_off else 1,

@@ -14,12 +14,12 @@ import threading
 from collections.abc import Sequence
 
 from minutehand import Registry, Scheduler
-from minutehand.flow.tick import TickReport
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.provision import provision
 from minutehand.processes import WorkerProcess, run_ticker
 from minutehand.services import connect
 from minutehand.settings import Settings
+from minutehand.ticker.tick import TickReport
 
 from bench.meter import SQS_CALLS, Meter
 from bench.report import Table, write

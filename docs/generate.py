@@ -27,8 +27,8 @@ from minutehand import errors, http, settings, testing
 from minutehand.apply import schema
 from minutehand.cli.app import app
 from minutehand.cli.exits import Exit
-from minutehand.model.run import TERMINAL, RunState
-from minutehand.runs import transitions
+from minutehand.domain.run import TERMINAL, RunState
+from minutehand.state import transitions
 
 DOCS = Path(__file__).parent
 _PACKAGE = DOCS.parent / "shared" / "minutehand"

@@ -20,13 +20,13 @@ from typing import Any
 
 import boto3
 from minutehand import Run, RunState, Scheduler, ScheduleState, Settings
+from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.domain.names import parse_run_id, stripe_of
 from minutehand.errors import Misconfigured, NotFound
-from minutehand.flow.fan import ALONE
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.process import inherited
-from minutehand.model.entry import Entry, EntryKind
-from minutehand.model.names import parse_run_id, stripe_of
 from minutehand.services import connect, system_clock
+from minutehand.ticker.fan_out import ALONE
 
 from .app import STACK
 from .node import wheel_node
@@ -217,7 +217,7 @@ def _crowd(deployment: Deployment) -> None:
     agenda, now = connect(deployment.settings).agenda, system_clock()
     for shard in range(agenda.shards()):
         ids = (f"{deployment.scheduler.tenant}/nobody-{number}#1" for number in range(_CROWD // agenda.shards()))
-        agenda.put([Entry(shard=shard, due=now, kind=EntryKind.CHAIN, id=of) for of in ids])
+        agenda.put([AgendaEntry(shard=shard, due=now, kind=EntryKind.CHAIN, id=of) for of in ids])
     deployment.client("lambda").invoke(FunctionName=f"{deployment.settings.prefix}-ticker", Payload=b"{}")
 
 

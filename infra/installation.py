@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
+from minutehand.domain.queue import MOST_STRIPES
 from minutehand.errors import InvalidInput
-from minutehand.model.queue import MOST_STRIPES
-from minutehand.queue.definitions import WORK
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_SHARDS
+from minutehand.sqs.queue_definitions import WORK
 
 from .bundling import AWS, Target
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from minutehand.domain.queue import Queue
 from minutehand.errors import InvalidInput, JobError
 from minutehand.local.declared import declared_queues
-from minutehand.model.queue import Queue
 
 _TAKEN = frozenset({"functions", "minutehand"})  # top-level names that the bundle has already
 

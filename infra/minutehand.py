@@ -14,7 +14,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sns as sns
 from constructs import Construct
-from minutehand.model.queue import Queue
+from minutehand.domain.queue import Queue
 from minutehand.settings import (
     DEFAULT_DEPTH,
     DEFAULT_PREFIX,

@@ -9,9 +9,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
+from minutehand.domain.queue import Queue, striped_text
 from minutehand.errors import InvalidInput
-from minutehand.model.queue import Queue, striped_text
-from minutehand.queue.definitions import DEAD, MAX_RECEIVES, SqsQueue, all_queues, work_suffix
+from minutehand.sqs.queue_definitions import DEAD, MAX_RECEIVES, SqsQueue, all_queues, work_suffix
 
 from .acknowledge import acknowledge_for
 from .installation import Installation

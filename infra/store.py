@@ -7,7 +7,7 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
-from minutehand.store.definitions import TABLES, Table
+from minutehand.dynamodb.table_definitions import TABLES, TableDefinition
 
 from .acknowledge import acknowledge, acknowledge_for, arn_of
 from .installation import Installation
@@ -63,7 +63,7 @@ class Store(Construct):
                 rule = f"AwsSolutions-IAM5[Action::{action}]"
                 acknowledge_for(grantee, rule, "the variants of one action, on the customer's key alone")
 
-    def _table(self, table: Table) -> dynamodb.Table:
+    def _table(self, table: TableDefinition) -> dynamodb.Table:
         key = self._installation.encryption_key
         numeric = table.range_type == "N"
         return dynamodb.Table(

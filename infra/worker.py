@@ -13,9 +13,9 @@ from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
+from minutehand.domain.queue import BATCH, LEAST_RUNS, Queue, check_pollers
 from minutehand.errors import InvalidInput
-from minutehand.model.queue import BATCH, LEAST_RUNS, Queue, check_pollers
-from minutehand.queue.definitions import WORK
+from minutehand.sqs.queue_definitions import WORK
 
 from .function import Function
 from .installation import Installation

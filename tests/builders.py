@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from minutehand.model.entry import Entry, EntryKind
-from minutehand.model.message import Message
-from minutehand.model.moment import MINUTE, SECOND
-from minutehand.model.names import RunRef, fire_ref, one_off_ref
-from minutehand.model.policies import Overrides
-from minutehand.model.run import Attempt, Failure, Run, RunState
-from minutehand.model.schedule import Definition, Head, Revision, ScheduleState
-from minutehand.schedule import Rule
+from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.domain.formats.message import Message
+from minutehand.domain.names import RunRef, fire_ref, one_off_ref
+from minutehand.domain.policies import Overrides
+from minutehand.domain.run import FailedAttemptRow, Failure, RunRow, RunState
+from minutehand.domain.schedule import Definition, Head, Revision, ScheduleState
+from minutehand.domain.times import MINUTE, SECOND
+from minutehand.timing import Rule
 
 # A whole minute in 2036, UTC ms: what expires by it must not expire under a test.
 NOON = 2_094_496_020_000 // MINUTE * MINUTE
@@ -19,7 +19,7 @@ OWNER = "acme/report"
 BOOM = Failure(kind="ValueError", message="boom", traceback="Traceback …")
 
 
-def a_run(fire: int = NOON, *, owner: str = OWNER, revision: int = 1, **changes: Any) -> Run:
+def a_run(fire: int = NOON, *, owner: str = OWNER, revision: int = 1, **changes: Any) -> RunRow:
     """A queued run of a schedule."""
     given: dict[str, Any] = {
         "ref": fire_ref(owner, fire),
@@ -30,23 +30,23 @@ def a_run(fire: int = NOON, *, owner: str = OWNER, revision: int = 1, **changes:
         "not_before": fire,
         "created_at": fire - 90 * SECOND,
     }
-    return Run(**(given | changes))
+    return RunRow(**(given | changes))
 
 
-def a_one_off(key: str = "k1", *, tenant: str = "acme", due: int = NOON, **changes: Any) -> Run:
+def a_one_off(key: str = "k1", *, tenant: str = "acme", due: int = NOON, **changes: Any) -> RunRow:
     """A queued one-off."""
     given: dict[str, Any] = {"ref": one_off_ref(tenant, key), "revision": 0, "payload": '{"n":1}'}
     return a_run(due, **(given | changes))
 
 
-def an_entry(due: int = NOON, *, shard: int = 0, owner: str = OWNER, number: int = 1, **changes: Any) -> Entry:
+def an_entry(due: int = NOON, *, shard: int = 0, owner: str = OWNER, number: int = 1, **changes: Any) -> AgendaEntry:
     """A chain's entry."""
     given: dict[str, Any] = {"kind": EntryKind.CHAIN, "id": f"{owner}#{number}", "after": due - MINUTE}
-    return Entry(shard=shard, due=due, **(given | changes))
+    return AgendaEntry(shard=shard, due=due, **(given | changes))
 
 
-def a_run_entry(ref: RunRef, due: int = NOON, *, shard: int = 0, created_at: int = 0) -> Entry:
-    return Entry(shard=shard, due=due, kind=EntryKind.RUN, id=str(ref), created_at=created_at)
+def a_run_entry(ref: RunRef, due: int = NOON, *, shard: int = 0, created_at: int = 0) -> AgendaEntry:
+    return AgendaEntry(shard=shard, due=due, kind=EntryKind.RUN, id=str(ref), created_at=created_at)
 
 
 def a_definition(expression: str = "* * * * *", **changes: Any) -> Definition:
@@ -74,7 +74,7 @@ def a_head(version: int = 1, *, tenant: str = "acme", name: str = "report", **ch
     return Head(tenant=tenant, name=name, version=version, **(given | changes))
 
 
-def a_message(run: Run | None = None, **changes: Any) -> Message:
+def a_message(run: RunRow | None = None, **changes: Any) -> Message:
     """The order for a run."""
     of = run or a_run()
     given: dict[str, Any] = {
@@ -88,7 +88,7 @@ def a_message(run: Run | None = None, **changes: Any) -> Message:
     return Message(**(given | changes))
 
 
-def an_attempt(run: Run | None = None, *, number: int = 1, **changes: Any) -> Attempt:
+def an_attempt(run: RunRow | None = None, *, number: int = 1, **changes: Any) -> FailedAttemptRow:
     of = run or a_run()
     given: dict[str, Any] = {
         "run": of.ref,
@@ -100,4 +100,4 @@ def an_attempt(run: Run | None = None, *, number: int = 1, **changes: Any) -> At
         "failure": BOOM,
         "next_attempt_at": of.due + MINUTE,
     }
-    return Attempt(**(given | changes))
+    return FailedAttemptRow(**(given | changes))

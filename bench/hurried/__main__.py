@@ -6,7 +6,7 @@ import os
 import sys
 
 from minutehand.cli import main
-from minutehand.model.moment import SECOND
+from minutehand.domain.times import SECOND
 
 import functions.worker.batch  # noqa: F401 (so that its constants are replaced too)
 

@@ -15,10 +15,10 @@ from typing import Any
 
 from minutehand import Context, Run, Scheduler, job
 from minutehand.flow.effects import MARGIN
-from minutehand.flow.ports import Delivery
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.crew import variables
 from minutehand.local.process import changed_environ
+from minutehand.ports.work_queue import RawMessage
 from minutehand.services import connect
 from minutehand.testing.cloud import fresh_settings
 
@@ -101,7 +101,7 @@ def _fresh_handler() -> Callable[[dict[str, Any], Any], Any]:
     return handler.handler
 
 
-def _event(delivery: Delivery) -> dict[str, Any]:
+def _event(delivery: RawMessage) -> dict[str, Any]:
     record = SimpleNamespace(
         messageId=delivery.id,
         receiptHandle=delivery.receipt,

@@ -77,7 +77,7 @@ PACED = Assumption(
     "the claims' share of what the table of runs takes, while it refuses some",
     0.75,
     "of its capacity",
-    "flow/abreast.py: halved at every refusal, then raised again, so between half of it and all",
+    "concurrency/request_pool.py: halved at every refusal, then raised again, so between half of it and all",
 )
 TICK_JITTER = Assumption("ticks start anywhere in their minute, evenly", 59, "s", _FACTS)
 DATABASE_CALL = Assumption(

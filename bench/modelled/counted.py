@@ -14,12 +14,12 @@ from functools import partial
 from typing import Any
 
 from minutehand import Registry, Retry, Scheduler
+from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.times import MINUTE
 from minutehand.errors import Permanent
-from minutehand.flow.tick import tick
-from minutehand.model.moment import MINUTE
-from minutehand.model.run import Run, RunState
 from minutehand.testing import Detail, Hook, ManualClock, Memory
 from minutehand.testing.process import Hand, bury_all, make_worker
+from minutehand.ticker.tick import tick
 
 START = datetime(2026, 11, 21, 5, 30, 0, tzinfo=UTC)
 _WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "BatchExecuteStatement", "BatchWriteItem"})
@@ -145,7 +145,7 @@ class World:
             row_bytes=size / runs,
         )
 
-    def _is_worked_off(self, run: Run) -> bool:
+    def _is_worked_off(self, run: RunRow) -> bool:
         """Of a schedule that records failures only: it has succeeded, or nothing here would."""
         return run.state is RunState.SENT and run.due <= self.clock()
 

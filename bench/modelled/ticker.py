@@ -14,18 +14,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from minutehand.flow.allowance import SOON
-from minutehand.flow.fan import ALONE, Spread
-from minutehand.flow.handle import _FIRES_AT_ONCE
-from minutehand.flow.publish import _BATCH
-from minutehand.flow.steps import LOOKAHEAD, Step, first_entry, plan_step
-from minutehand.flow.tick import PAGE
-from minutehand.model.moment import DAY, MINUTE, SECOND
-from minutehand.model.policies import Start
-from minutehand.model.schedule import Revision
-from minutehand.queue.sqs import BATCH
-from minutehand.runs.decisions import delay_for
-from minutehand.store.batches import READS, STATEMENTS, WRITES
+from minutehand.concurrency.write_budget import SOON
+from minutehand.domain.policies import Start
+from minutehand.domain.schedule import Revision
+from minutehand.domain.times import DAY, MINUTE, SECOND
+from minutehand.dynamodb.batches import READS, STATEMENTS, WRITES
+from minutehand.fires.chain import _FIRES_AT_ONCE
+from minutehand.fires.plan import LOOKAHEAD, ChainPlan, first_entry, plan_chain
+from minutehand.fires.send import _BATCH
+from minutehand.sqs.queues import BATCH
+from minutehand.state.decisions import delay_for
+from minutehand.ticker.fan_out import ALONE, FanOutConfig
+from minutehand.ticker.tick import PAGE
 
 from bench.modelled.assumptions import DATABASE_CALL, PACED, PARTITION_WRITES, QUEUE_CALL, TICK_CPU, TICK_JITTER
 from bench.modelled.lateness import STEP
@@ -78,18 +78,18 @@ def run_ticker(
     return visible
 
 
-def spread_of(setting: Setting) -> Spread:
+def spread_of(setting: Setting) -> FanOutConfig:
     """How a tick is spread out."""
-    return Spread(threads=setting.threads, groups=setting.invocations, writes=setting.ticker_writes)
+    return FanOutConfig(threads=setting.threads, groups=setting.invocations, writes=setting.ticker_writes)
 
 
 def invocations_of(cohorts: Sequence[Cohort], setting: Setting) -> int:
-    """How many invocations the busiest minute of the chains' second steps takes, as ``flow/fan.py`` decides it."""
+    """How many invocations the busiest minute of the chains' second steps takes, as ``ticker/fan_out.py`` decides it."""
     minutes = Counter[int]()
     for cohort in cohorts:
         entry = first_entry(cohort.revision)
         if entry is not None:
-            step = plan_step(cohort.revision, after=entry.after, now=entry.due - LOOKAHEAD, oldest=0)
+            step = plan_chain(cohort.revision, after=entry.after, now=entry.due - LOOKAHEAD, oldest=0)
             due = entry.due if step.following is None else step.following.due
             minutes[due // MINUTE] += cohort.weight  # type: ignore[assignment]
     busiest, most = max(minutes.values(), default=0), min(spread_of(setting).most(soon=False), setting.shards)
@@ -166,8 +166,8 @@ class _Lane:
             fires += weight * len(step.fires)
         return self._follow(group, fires, now)
 
-    def _planned(self, key: tuple[int, int, int], now: int) -> Step:
-        return plan_step(self._cohorts[key[2]].revision, after=key[1], now=now, oldest=now - _OLDEST)
+    def _planned(self, key: tuple[int, int, int], now: int) -> ChainPlan:
+        return plan_chain(self._cohorts[key[2]].revision, after=key[1], now=now, oldest=now - _OLDEST)
 
     def _take(self, key: tuple[int, int, int], weight: float) -> None:
         left = self._weights[key] - weight
@@ -177,7 +177,9 @@ class _Lane:
             del self._weights[key]
             heapq.heappop(self._heap)
 
-    def _follow(self, group: Sequence[tuple[tuple[int, int, int], Step, float]], fires: float, now: float) -> float:
+    def _follow(
+        self, group: Sequence[tuple[tuple[int, int, int], ChainPlan, float]], fires: float, now: float
+    ) -> float:
         """Claim and send the fires of a group, then let the chains move on."""
         entries = sum(weight for _, _, weight in group)
         reading, claiming, sending, moving = self._stages(entries, fires)
@@ -198,7 +200,7 @@ class _Lane:
         rate = min(self._setting.warm_writes, self._invocations * self._threads * PARTITION_WRITES.value)
         return self._begin(self._agenda, send_from + sending, entries * _STEP_WRITES, rate) + moving
 
-    def _pace(self, group: Sequence[tuple[tuple[int, int, int], Step, float]], now: float) -> float:
+    def _pace(self, group: Sequence[tuple[tuple[int, int, int], ChainPlan, float]], now: float) -> float:
         """Claims a second, of all invocations: those of the share, unless one of the group is due soon."""
         most = self._setting.warm_writes * PACED.value
         earliest = min((step.fires[0] for _, step, _ in group if step.fires), default=0)

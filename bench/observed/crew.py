@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Protocol
 
 from minutehand import Scheduler
-from minutehand.flow.ports import Clock
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.crew import Crew, roles
 from minutehand.local.events import Event, Follower
 from minutehand.local.process import changed_environ
+from minutehand.ports.clock import Clock
 from minutehand.settings import Settings
 from minutehand.testing.cloud import fresh_settings
 

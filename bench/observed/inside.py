@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from minutehand import Registry, Scheduler
-from minutehand.flow.ports import Clock
 from minutehand.jobs import load
 from minutehand.local.process import changed_environ
+from minutehand.ports.clock import Clock
 from minutehand.processes import WorkerProcess, run_ticker
 from minutehand.services import system_clock
-from minutehand.testing.memory import Memory
+from minutehand.testing.memory.installation import Memory
 
 from bench.observed import jobs, witness
 

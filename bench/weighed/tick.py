@@ -6,10 +6,10 @@ import sys
 from array import array
 from typing import Any
 
-from minutehand.flow.tick import tick
-from minutehand.model.entry import Entry, EntryKind
-from minutehand.model.names import schedule_owner, shard_of
-from minutehand.store.rows import shard_key
+from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.domain.names import schedule_owner, shard_of
+from minutehand.dynamodb.rows import shard_key
+from minutehand.ticker.tick import tick
 
 from bench.stub import StubbedCloud, asked_for, dump
 from bench.tick import CASES, DUE, MINUTE, SHARDS, revision, stubbed
@@ -44,8 +44,8 @@ def _owner(number: int) -> str:
     return schedule_owner("bench", f"schedule-{number:06d}")
 
 
-def _entry(number: int, shard: int) -> Entry:
-    return Entry(shard=shard, due=DUE, kind=EntryKind.CHAIN, id=f"{_owner(number)}#1", after=DUE - 1)
+def _entry(number: int, shard: int) -> AgendaEntry:
+    return AgendaEntry(shard=shard, due=DUE, kind=EntryKind.CHAIN, id=f"{_owner(number)}#1", after=DUE - 1)
 
 
 def main(fires: int) -> None:

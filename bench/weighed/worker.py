@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from minutehand.model.names import shard_of
+from minutehand.domain.names import shard_of
 
 from bench.stub import StubbedCloud, dump
 from bench.tick import SHARDS, Case, revision

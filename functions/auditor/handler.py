@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from minutehand.flow.audit import audit
+from minutehand.auditor.audit import audit
 from minutehand.services import system_clock
 
 from functions.observe import count, logger, metrics, services, tracer

@@ -7,11 +7,11 @@ from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from minutehand.flow.fan import Spread, group_of, writes_of
-from minutehand.flow.tick import TickReport, tick
-from minutehand.model.moment import SECOND
+from minutehand.domain.times import SECOND
 from minutehand.services import hand_over_to, system_clock
 from minutehand.settings import from_environment, trace_header
+from minutehand.ticker.fan_out import FanOutConfig, group_of, writes_of
+from minutehand.ticker.tick import TickReport, tick
 
 from functions.observe import count, count_named, logger, metrics, milliseconds, services, tracer
 
@@ -38,10 +38,10 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
 
 
 @cache
-def _spread(function: str) -> Spread:
+def _spread(function: str) -> FanOutConfig:
     settings = from_environment()
     to_itself = hand_over_to(function, settings)
-    return Spread(
+    return FanOutConfig(
         threads=settings.ticker_threads,
         groups=settings.ticker_groups,
         hand_over=to_itself,

@@ -8,10 +8,10 @@ from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, pro
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from minutehand.flow.bury import Burial, bury_one
-from minutehand.flow.ports import Delivery
-from minutehand.model.run import RunState
+from minutehand.domain.run import RunState
+from minutehand.ports.work_queue import RawMessage
 from minutehand.services import system_clock
+from minutehand.undertaker.bury import Burial, bury_one
 
 from functions.observe import by_dimensions, count, logger, metrics, services, tracer
 
@@ -27,7 +27,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailure
 
 
 def _bury(record: SQSRecord) -> None:
-    letter = Delivery(body=record.body, receipt=record.receipt_handle, receives=1, id=record.message_id)
+    letter = RawMessage(body=record.body, receipt=record.receipt_handle, receives=1, id=record.message_id)
     burial = bury_one(letter, services(), system_clock)
     _report(burial)
 

@@ -10,24 +10,25 @@ from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any, Self
 
+from minutehand.concurrency.threads import ThreadCache
+from minutehand.domain.times import SECOND
 from minutehand.flow.desk import Desk
 from minutehand.flow.erase import Eraser
 from minutehand.flow.heartbeat import Heartbeat
 from minutehand.flow.outcome import Outcome
-from minutehand.flow.ports import Delivery, Services
 from minutehand.flow.task import Task
-from minutehand.flow.threads import Threads
 from minutehand.flow.together import groups, start_together
 from minutehand.flow.work import Around, Jobs, Worker, hide_batch
-from minutehand.model.moment import SECOND
-from minutehand.queue.definitions import stripe_called
-from minutehand.queue.routing import held
-from minutehand.runs.transitions import HEARTBEAT
+from minutehand.ports.services import Services
+from minutehand.ports.work_queue import RawMessage
 from minutehand.services import system_clock
+from minutehand.sqs.queue_definitions import stripe_called
+from minutehand.sqs.routing import held
+from minutehand.state.transitions import HEARTBEAT
 
 log = logging.getLogger(__name__)
 
-_threads = Threads()  # of this process, from batch to batch
+_threads = ThreadCache()  # of this process, from batch to batch
 
 
 class Batch:
@@ -102,9 +103,9 @@ class Batch:
         return self._futures[message_id].result()
 
 
-def _delivery(record: dict[str, Any]) -> Delivery:
+def _delivery(record: dict[str, Any]) -> RawMessage:
     """An SQS record as Lambda gives it: of whichever stripe of its queue."""
-    return Delivery(
+    return RawMessage(
         body=record["body"],
         receipt=held(record["receiptHandle"], stripe_called(record.get("eventSourceARN", ""))),
         receives=int(record.get("attributes", {}).get("ApproximateReceiveCount", "1")),

@@ -10,13 +10,13 @@ from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
+from minutehand.domain.formats.message import Message
+from minutehand.domain.policies import Policies
+from minutehand.domain.run import RunState
+from minutehand.domain.times import SECOND
 from minutehand.errors import Misconfigured
 from minutehand.flow.outcome import Outcome
 from minutehand.jobs import Registry, load
-from minutehand.model.message import Message
-from minutehand.model.moment import SECOND
-from minutehand.model.policies import Policies
-from minutehand.model.run import RunState
 from minutehand.settings import from_environment
 
 from functions.observe import around_run, by_dimensions, count, logger, metrics, services, trace_libraries, tracer

@@ -9,24 +9,22 @@ Each name is imported when it is first asked for (PEP 562): a module that only d
 function only what it runs.
 """
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from minutehand import errors
 
 if TYPE_CHECKING:
-    from minutehand.client import Scheduler
     from minutehand.declare import schedule
+    from minutehand.domain.job import Context
+    from minutehand.domain.policies import Delivery, Retry, Start
+    from minutehand.domain.run import RunState
+    from minutehand.domain.schedule import ScheduleState
     from minutehand.jobs import Queue, Registry, job, load
-    from minutehand.model.job import Context
-    from minutehand.model.policies import Delivery, Retry, Start
-    from minutehand.model.run import RunState
-    from minutehand.model.schedule import ScheduleState
-    from minutehand.schedule import Rule, next_fires
+    from minutehand.sdk.scheduler import Scheduler
+    from minutehand.sdk.views import DeadRun, Page, Redriven, Run, Schedule
     from minutehand.settings import Settings
-    from minutehand.views import DeadRun, Page, Redriven, Run, Schedule
+    from minutehand.timing import Rule, next_fires
 
 __all__ = [
     "Context",
@@ -54,25 +52,25 @@ __all__ = [
 
 # Where each name is at home; a test compares this with the imports above.
 _HOMES = {
-    "Context": "model.job",
-    "DeadRun": "views",
-    "Delivery": "model.policies",
-    "Page": "views",
+    "Context": "domain.job",
+    "DeadRun": "sdk.views",
+    "Delivery": "domain.policies",
+    "Page": "sdk.views",
     "Queue": "jobs",
-    "Redriven": "views",
+    "Redriven": "sdk.views",
     "Registry": "jobs",
-    "Retry": "model.policies",
-    "Rule": "schedule",
-    "Run": "views",
-    "RunState": "model.run",
-    "Schedule": "views",
-    "ScheduleState": "model.schedule",
-    "Scheduler": "client",
+    "Retry": "domain.policies",
+    "Rule": "timing",
+    "Run": "sdk.views",
+    "RunState": "domain.run",
+    "Schedule": "sdk.views",
+    "ScheduleState": "domain.schedule",
+    "Scheduler": "sdk.scheduler",
     "Settings": "settings",
-    "Start": "model.policies",
+    "Start": "domain.policies",
     "job": "jobs",
     "load": "jobs",
-    "next_fires": "schedule",
+    "next_fires": "timing",
     "schedule": "declare",
 }
 
@@ -88,16 +86,3 @@ if not TYPE_CHECKING:  # a type checker would take it for a promise of any name
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})
-
-    class _Package(ModuleType):
-        """This package, where ``schedule`` is the decorator also after the subpackage of that name was imported."""
-
-        @property
-        def schedule(self) -> object:
-            return __getattr__("schedule")
-
-        @schedule.setter
-        def schedule(self, subpackage: ModuleType) -> None:
-            """Python binds a subpackage to its parent; ``from minutehand.schedule import …`` does not need that."""
-
-    sys.modules[__name__].__class__ = _Package

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from minutehand.domain.formats.payload import json_text, size
+from minutehand.domain.names import is_text
+from minutehand.domain.times import DAY, SECOND, to_ms
 from minutehand.errors import InvalidInput
-from minutehand.model.moment import DAY, SECOND, to_ms
-from minutehand.model.names import is_text
-from minutehand.model.payload import json_text, size
-from minutehand.schedule import Rule
+from minutehand.timing import Rule
 
 MAX_PAYLOAD = 256 * 1024  # bytes of JSON in UTF-8
 MAX_DESCRIPTION = 1_000  # characters

@@ -25,10 +25,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
+from minutehand.domain.job import Context, JobFunction
+from minutehand.domain.policies import Retry, check_seconds
 from minutehand.errors import InvalidInput, Permanent
 from minutehand.jobs import Registry, default_registry
-from minutehand.model.job import Context, JobFunction
-from minutehand.model.policies import Retry, check_seconds
 
 TAIL = 1_500  # characters of its output that a run keeps: they fit an error's message
 LOGGED = 200  # lines of output that are logged: a chatty command must not cost a fortune

@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from minutehand.domain.job import Job, JobFunction
+from minutehand.domain.names import check_name
+from minutehand.domain.options import Options, changed
+from minutehand.domain.policies import Policies, Retry, check_seconds, overrides
+from minutehand.domain.policies import isolation as isolation_of
+from minutehand.domain.queue import BATCH, MOST_SECONDS, check_queue, declared_name
+from minutehand.domain.queue import Queue as DeclaredQueue
 from minutehand.errors import InvalidInput, JobError, shorten
-from minutehand.model.job import Job, JobFunction
-from minutehand.model.names import check_name
-from minutehand.model.options import Options, changed
-from minutehand.model.policies import Policies, Retry, check_seconds, overrides
-from minutehand.model.policies import isolation as isolation_of
-from minutehand.model.queue import BATCH, MOST_SECONDS, check_queue, declared_name
-from minutehand.model.queue import Queue as DeclaredQueue
 
 if TYPE_CHECKING:  # a module that only declares jobs loads nothing of schedules
-    from minutehand.model.declaration import Declaration
+    from minutehand.domain.declaration import Declaration
 
 _F = TypeVar("_F", bound=Callable[..., object])
 

@@ -14,33 +14,34 @@ from dataclasses import replace
 from itertools import cycle
 
 from minutehand import logs
+from minutehand.auditor.audit import AuditReport, audit
+from minutehand.domain.formats.message import Message
+from minutehand.domain.job import Context
+from minutehand.domain.policies import Isolation
+from minutehand.domain.queue import BATCH, DEFAULT_QUEUE, declared_name, striped, striped_text
+from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable
 from minutehand.flow.assignment import Assignment, Ended
-from minutehand.flow.audit import AuditReport, audit
-from minutehand.flow.bury import bury_one
 from minutehand.flow.desk import Desk
 from minutehand.flow.erase import Eraser
-from minutehand.flow.fan import Spread
 from minutehand.flow.heartbeat import HIDDEN, Heartbeat, Ticket
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.perform import perform
-from minutehand.flow.ports import Delivery, Services
 from minutehand.flow.settle import release_ticket
 from minutehand.flow.task import Task
-from minutehand.flow.tick import TickReport, tick
 from minutehand.flow.together import groups, start_together
 from minutehand.flow.work import Jobs, Worker
 from minutehand.isolation import check_isolated, perform_isolated
 from minutehand.jobs import Registry
-from minutehand.model.job import Context
-from minutehand.model.message import Message
-from minutehand.model.moment import SECOND
-from minutehand.model.policies import Isolation
-from minutehand.model.queue import BATCH, DEFAULT_QUEUE, declared_name, striped, striped_text
-from minutehand.runs.transitions import HEARTBEAT
+from minutehand.ports.services import Services
+from minutehand.ports.work_queue import RawMessage
 from minutehand.sdk.queues import check_declared
 from minutehand.services import connect, system_clock
 from minutehand.settings import Settings
+from minutehand.state.transitions import HEARTBEAT
+from minutehand.ticker.fan_out import FanOutConfig
+from minutehand.ticker.tick import TickReport, tick
+from minutehand.undertaker.bury import bury_one
 
 log = logging.getLogger(__name__)
 
@@ -72,9 +73,9 @@ def run_ticker(
 ) -> None:
     """Tick now and then every ``period`` seconds until ``stop``, with the threads and writes of the settings (services: one, and any)."""
     services, holder = _connected(where), process_name("ticker")
-    spread = Spread()
+    spread = FanOutConfig()
     if isinstance(where, Settings):
-        spread = Spread(threads=where.ticker_threads, writes=where.ticker_writes, wait=stop.wait)
+        spread = FanOutConfig(threads=where.ticker_threads, writes=where.ticker_writes, wait=stop.wait)
     while not stop.is_set():
         started = system_clock()
         try:
@@ -110,7 +111,7 @@ def run_undertaker(where: Settings | Services, *, stop: threading.Event) -> None
             _bury(letter, services)
 
 
-def _bury(letter: Delivery, services: Services) -> None:
+def _bury(letter: RawMessage, services: Services) -> None:
     """A letter that cannot be recorded now stays where it is and comes back."""
     try:
         bury_one(letter, services, system_clock)
@@ -285,14 +286,14 @@ class WorkerProcess:
             taken += 1
         return taken
 
-    def _received(self, slots: int, stripe: int, wait: float) -> list[Delivery]:
+    def _received(self, slots: int, stripe: int, wait: float) -> list[RawMessage]:
         """As many messages as there are slots for, at the most; what is not needed of these is free again."""
         deliveries = list(self._receive(slots, stripe, wait)) if slots else []
         if len(deliveries) < slots:
             self._slots.release(slots - len(deliveries))
         return deliveries
 
-    def _receive(self, most: int, stripe: int, wait: float) -> Sequence[Delivery]:
+    def _receive(self, most: int, stripe: int, wait: float) -> Sequence[RawMessage]:
         try:
             return self._services.work.receive(most=most, wait=wait, visibility=HIDDEN, stripe=stripe)
         except Unavailable as problem:
@@ -302,11 +303,11 @@ class WorkerProcess:
         self._stopping.wait(_PAUSE)
         return []
 
-    def _give_back(self, deliveries: Sequence[Delivery]) -> None:
+    def _give_back(self, deliveries: Sequence[RawMessage]) -> None:
         if deliveries:
             self._services.work.hide([delivery.receipt for delivery in deliveries], 0)
 
-    def _start(self, deliveries: Sequence[Delivery]) -> None:
+    def _start(self, deliveries: Sequence[RawMessage]) -> None:
         try:
             tasks = self._worker.take(deliveries) if deliveries else []
         except Exception:  # the messages come back when their visibility ends; this worker goes on

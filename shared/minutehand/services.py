@@ -5,33 +5,33 @@ from __future__ import annotations
 import time
 
 from minutehand.aws import Backoff, Client, Session
-from minutehand.flow.abreast import Lanes, Traffic
-from minutehand.flow.fan import HandOver
-from minutehand.flow.ports import Services
-from minutehand.model.moment import DAY, SECOND
-from minutehand.model.queue import declared_name, striped
-from minutehand.queue.functions import AsyncFunction
-from minutehand.queue.sns import SnsNotices
-from minutehand.queue.sqs import SqsDeadQueue, SqsWorkQueue
-from minutehand.runs.pressure import Limits
+from minutehand.concurrency.request_pool import RequestPool, RequestStats
+from minutehand.domain.queue import declared_name, striped
+from minutehand.domain.times import DAY, SECOND
+from minutehand.dynamodb.agenda import DynamoAgenda
+from minutehand.dynamodb.dead_index import DynamoDeadIndex
+from minutehand.dynamodb.ledger import DynamoLedger
+from minutehand.dynamodb.payloads import BucketPayloads
+from minutehand.dynamodb.records import DynamoRecords
+from minutehand.dynamodb.schedules import DynamoSchedules
+from minutehand.ports.services import Services
 from minutehand.settings import Settings
-from minutehand.store.agenda import DynamoAgenda
-from minutehand.store.dead import DynamoDeadIndex
-from minutehand.store.ledger import DynamoLedger
-from minutehand.store.payloads import BucketPayloads
-from minutehand.store.records import DynamoRecords
-from minutehand.store.schedules import DynamoSchedules
+from minutehand.sqs.async_function import AsyncFunction
+from minutehand.sqs.queues import SqsDeadQueue, SqsWorkQueue
+from minutehand.sqs.topics import SnsNotices
+from minutehand.state.backpressure import Limits
+from minutehand.ticker.fan_out import HandOver
 
 
 def connect(settings: Settings, *, backoff: Backoff | None = None) -> Services:
     """The services of one stack. Clients are made here, once a process, but for the bucket's; no call is made yet."""
     backoff = backoff or Backoff()
     session = Session()
-    retention, traffic = settings.retention_days * DAY, Traffic()
+    retention, traffic = settings.retention_days * DAY, RequestStats()
     dynamodb, sqs = (Client(name, settings, session, waited=traffic.waited) for name in ("dynamodb", "sqs"))
 
-    def lanes() -> Lanes:  # of one table or queue: what one throttles slows down no other
-        return Lanes(settings.requests, traffic=traffic, wait=backoff.wait)
+    def lanes() -> RequestPool:  # of one table or queue: what one throttles slows down no other
+        return RequestPool(settings.requests, traffic=traffic, wait=backoff.wait)
 
     return Services(
         schedules=DynamoSchedules(dynamodb, settings, backoff=backoff, lanes=lanes()),

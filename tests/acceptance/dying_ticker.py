@@ -7,11 +7,11 @@ import signal
 import threading
 from typing import Any
 
-from minutehand.flow import tick
-from minutehand.model.moment import SECOND
+from minutehand.domain.times import SECOND
 from minutehand.processes import run_ticker
-from minutehand.queue.sqs import SqsWorkQueue
 from minutehand.settings import from_environment
+from minutehand.sqs.queues import SqsWorkQueue
+from minutehand.ticker import tick
 
 
 def die(*_: Any) -> None:

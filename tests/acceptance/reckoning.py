@@ -19,14 +19,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from minutehand.domain.names import RunRef, fire_ref, schedule_owner
+from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.schedule import ClosedBy, Revision, ScheduleState
+from minutehand.domain.times import SECOND
 from minutehand.flow.backfill_records import backfills_of
-from minutehand.flow.ports import Services
-from minutehand.model.moment import SECOND
-from minutehand.model.names import RunRef, fire_ref, schedule_owner
-from minutehand.model.run import Run, RunState
-from minutehand.model.schedule import ClosedBy, Revision, ScheduleState
-from minutehand.runs.backfill import Backfill, BackfillState, Stretch, backfill_id, is_free
-from minutehand.schedule import fires, timetable
+from minutehand.ports.services import Services
+from minutehand.state.backfill import Backfill, BackfillState, Stretch, backfill_id, is_free
+from minutehand.timing import fires, timetable
 
 from tests.acceptance.operations import Told
 
@@ -78,7 +78,7 @@ class _Books:
     name: str
     owner: str
     revisions: Sequence[Revision]  # oldest first
-    runs: dict[str, Run]  # by id
+    runs: dict[str, RunRow]  # by id
     backfills: dict[str, Backfill]  # by id
     began: dict[str, list[Began]]  # by run's id
     told: Sequence[Told]  # by the time of the call
@@ -109,7 +109,7 @@ def reckon(told: Sequence[Told], began: Sequence[Began], services: Services, ten
     return result
 
 
-def _wait(run: Run) -> int:
+def _wait(run: RunRow) -> int:
     return 0 if run.started_at is None else run.started_at - max(run.due, run.created_at)
 
 
@@ -209,7 +209,7 @@ def _one_fire(
         result.wrong("lost", what)
 
 
-def _ran(run: Run, revision: Revision, books: _Books, result: Reckoning) -> str:
+def _ran(run: RunRow, revision: Revision, books: _Books, result: Reckoning) -> str:
     """How a fire came to run."""
     if run.backfill is not None:
         return "ran by a backfill"
@@ -220,7 +220,7 @@ def _ran(run: Run, revision: Revision, books: _Books, result: Reckoning) -> str:
     return "ran while it was changed"
 
 
-def _while_closing(run: Run, books: _Books) -> bool:
+def _while_closing(run: RunRow, books: _Books) -> bool:
     """Whether a run started before the call had returned that ended its revision: until then it may be of the old one."""
     end = next(one.active_until for one in books.revisions if one.number == run.revision)
     started = run.started_at or run.due

@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 from minutehand import Scheduler
 from minutehand.aws import Backoff
+from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.domain.names import RunRef, fire_ref, one_off_ref
+from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.times import from_ms
+from minutehand.dynamodb.rows import run_row
 from minutehand.errors import Unavailable
-from minutehand.flow.ports import Services
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.judge import Watched
-from minutehand.model.entry import Entry, EntryKind
-from minutehand.model.moment import from_ms
-from minutehand.model.names import RunRef, fire_ref, one_off_ref
-from minutehand.model.run import Run, RunState
+from minutehand.ports.services import Services
+from minutehand.sdk.views import run_view
 from minutehand.services import connect
 from minutehand.settings import Settings
-from minutehand.store.rows import run_row
 from minutehand.testing import Memory
 from minutehand.testing.cloud import fresh_settings
-from minutehand.views import run_view
 
 from tests.proof.chaos.evidence import Evidence, Line
 from tests.proof.chaos.journal import Blow, Journal
@@ -87,9 +87,9 @@ def settings(local_cloud: LocalCloud) -> Settings:
     return fresh_settings(local_cloud)
 
 
-def queued(key: str) -> Run:
+def queued(key: str) -> RunRow:
     ref = one_off_ref("default", key)
-    return Run(ref=ref, state=RunState.QUEUED, revision=0, job="chaos.note", due=NOON, not_before=NOON)
+    return RunRow(ref=ref, state=RunState.QUEUED, revision=0, job="chaos.note", due=NOON, not_before=NOON)
 
 
 @pytest.mark.cloud
@@ -112,7 +112,7 @@ def test_what_is_refused_has_no_effect_and_what_is_lost_has(
 @pytest.mark.cloud
 def test_single_items_are_throttled_and_the_others_take_effect(local_cloud: LocalCloud, settings: Settings) -> None:
     runs = [queued(f"k{number}") for number in range(20)]
-    entries = [Entry(shard=0, due=NOON, kind=EntryKind.RUN, id=str(run.ref), created_at=NOON) for run in runs]
+    entries = [AgendaEntry(shard=0, due=NOON, kind=EntryKind.RUN, id=str(run.ref), created_at=NOON) for run in runs]
     with behind(local_cloud, settings, "items", rounds=5) as (_, services, journal):
         claimed = services.ledger.claim(runs).created
         put = services.agenda.put(entries)
@@ -168,7 +168,7 @@ def line(what: str, at: float, pid: int = 1, attempt: int = 1, run: str = RUN, *
     return {"what": what, "run": run, "attempt": attempt, "at": T0 + at, "pid": pid, "due": T0, **more}
 
 
-def judged(lines: list[Line], *blows: Blow, accepted: Accepted | None = None, runs: tuple[Run, ...] = ()) -> Verdict:
+def judged(lines: list[Line], *blows: Blow, accepted: Accepted | None = None, runs: tuple[RunRow, ...] = ()) -> Verdict:
     journal = Journal()
     journal.blows += blows
     memory = Memory(lambda: NOON)
@@ -241,13 +241,13 @@ def test_what_never_started_is_lost_unless_its_owner_cancelled_it() -> None:
 
 
 def cancelled_before_its_start(ref: RunRef) -> Cancelled:
-    run = Run(ref=ref, state=RunState.CANCELLED, revision=0, job="chaos.note", due=NOON, not_before=NOON)
+    run = RunRow(ref=ref, state=RunState.CANCELLED, revision=0, job="chaos.note", due=NOON, not_before=NOON)
     return Cancelled(run=run_view(run), at=T0)
 
 
 def test_nothing_starts_after_pause_or_cancel_returned() -> None:
     ref = fire_ref("default/moody", NOON)
-    ran = Run(
+    ran = RunRow(
         ref=ref, state=RunState.SUCCEEDED, revision=3, job="chaos.note", due=NOON, not_before=NOON, started_at=NOON
     )
     starts = [line("start", 0.5, run=str(ref))]

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 from minutehand import RunState, next_fires
-from minutehand.model.moment import to_ms
-from minutehand.model.names import fire_ref, schedule_owner
+from minutehand.domain.names import fire_ref, schedule_owner
+from minutehand.domain.times import to_ms
 
 from tests.acceptance.scene import Scene, duplicates, in_seconds, ticker, until, worker
 

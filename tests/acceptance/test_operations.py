@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from minutehand import Context, Registry, Scheduler
-from minutehand.flow.ports import Services
-from minutehand.model.moment import SECOND
+from minutehand.domain.times import SECOND
+from minutehand.ports.services import Services
 from minutehand.processes import WorkerProcess, run_ticker
 from minutehand.services import connect, system_clock
 from minutehand.testing import Memory

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from minutehand import RunState, Scheduler
+from minutehand.domain.names import parse_run_id, stripe_of
 from minutehand.errors import InvalidInput
 from minutehand.local.installation import installation
-from minutehand.model.names import parse_run_id, stripe_of
 
 from tests.acceptance.scene import until
 

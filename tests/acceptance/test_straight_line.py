@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import pytest
 from minutehand import RunState, ScheduleState
-from minutehand.model.moment import to_ms
-from minutehand.model.names import one_off_ref
+from minutehand.domain.names import one_off_ref
+from minutehand.domain.times import to_ms
 
 from tests.acceptance.scene import ROOT, UNDERTAKER, Scene, duplicates, in_seconds, ticker, until, worker
 

@@ -18,9 +18,10 @@ import pynamodb.connection.base
 import pytest
 from minutehand import services as wiring
 from minutehand.aws import Backoff, Client
-from minutehand.flow.ports import Delivery, Services
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.provision import create_bucket, create_queues, create_tables
+from minutehand.ports.services import Services
+from minutehand.ports.work_queue import RawMessage
 from minutehand.services import connect, system_clock
 from minutehand.settings import Settings
 from minutehand.testing import ManualClock, Memory
@@ -71,7 +72,7 @@ class Engine:
         self.memory._shards = changes["shards"]
         return self.memory.connect()
 
-    def receive(self, most: int = 10, *, wait: float = 3.0, visibility: int = 30) -> list[Delivery]:
+    def receive(self, most: int = 10, *, wait: float = 3.0, visibility: int = 30) -> list[RawMessage]:
         """Messages as soon as there are any, ``wait`` seconds at the most."""
         return list(self.services.work.receive(most=most, wait=wait, visibility=visibility))
 

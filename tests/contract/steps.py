@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from minutehand.flow.ports import Moved, Services
-from minutehand.model.run import Run
-from minutehand.runs.transitions import Transition, lease
+from minutehand.domain.run import RunRow
+from minutehand.ports.ledger import TransitionResult
+from minutehand.ports.services import Services
+from minutehand.state.transitions import Transition, lease
 
 from tests.builders import NOON
 
 HOUR = 3_600_000
 
 
-def try_lease(services: Services, run: Run, *, now: int | None = None, **changes: Any) -> Moved:
+def try_lease(services: Services, run: RunRow, *, now: int | None = None, **changes: Any) -> TransitionResult:
     """Lease a run at its time, with room for three attempts."""
     given: dict[str, Any] = {
         "revision": run.revision,
@@ -39,7 +40,7 @@ def first_lease(now: int = NOON, **changes: Any) -> Transition:
     return lease(**(given | changes), first=True)
 
 
-def lease_of(services: Services, run: Run, **changes: Any) -> Run:
+def lease_of(services: Services, run: RunRow, **changes: Any) -> RunRow:
     """The run as leased."""
     moved = try_lease(services, run, **changes)
     assert moved.applied

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from minutehand.flow.ports import DuePage, Services
-from minutehand.model.entry import Entry, EntryKind
-from minutehand.model.moment import SECOND
+from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.domain.times import SECOND
+from minutehand.ports.agenda import DuePage
+from minutehand.ports.services import Services
 
 from tests.builders import NOON, a_one_off, a_run_entry, an_entry
 from tests.contract.conftest import Engine
@@ -19,7 +20,7 @@ def due(services: Services, shard: int = 0, *, upto: int = FAR, after: str | Non
     return services.agenda.due(shard, upto=upto, after=after, limit=limit)
 
 
-def chains(count: int, *, shard: int = 0) -> list[Entry]:
+def chains(count: int, *, shard: int = 0) -> list[AgendaEntry]:
     return [an_entry(NOON + i, shard=shard, owner=f"acme/s{shard}.{i}") for i in range(count)]
 
 
@@ -28,7 +29,7 @@ def test_entries_come_back_whole(services: Services) -> None:
     entries = [
         an_entry(NOON),
         replace(a_run_entry(ref, NOON + 1), created_at=8),
-        Entry(shard=0, due=NOON + 2, kind=EntryKind.WATCH, id=f"{ref}#token", created_at=9),
+        AgendaEntry(shard=0, due=NOON + 2, kind=EntryKind.WATCH, id=f"{ref}#token", created_at=9),
     ]
     assert services.agenda.put(entries) == {entry.key for entry in entries}
     assert list(due(services).entries) == entries

@@ -11,10 +11,10 @@ import zipfile
 
 import boto3
 import pytest
-from minutehand.flow.fan import group_event
 from minutehand.local.cloud import LocalCloud
 from minutehand.services import hand_over_to
 from minutehand.settings import from_environment
+from minutehand.ticker.fan_out import group_event
 
 PATIENCE = 60  # seconds until the local cloud has run a function
 TELLS = """

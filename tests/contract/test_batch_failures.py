@@ -13,19 +13,20 @@ import botocore.endpoint
 import pytest
 from minutehand import Context, Registry, RunState
 from minutehand.aws import TRANSIENT, Backoff
+from minutehand.domain.formats.message import decode
+from minutehand.domain.times import MINUTE
 from minutehand.errors import Unavailable
-from minutehand.flow.ports import Parcel, Services
-from minutehand.flow.steps import first_entry
-from minutehand.flow.tick import tick
+from minutehand.fires.plan import first_entry
 from minutehand.local.cloud import LocalCloud
-from minutehand.model.message import decode
-from minutehand.model.moment import MINUTE
-from minutehand.runs import levels
-from minutehand.runs.transitions import refuse
+from minutehand.ports.services import Services
+from minutehand.ports.work_queue import OutgoingMessage
 from minutehand.services import connect, system_clock
 from minutehand.settings import DEFAULT_REQUESTS
+from minutehand.state import ledger_levels as levels
+from minutehand.state.transitions import refuse
 from minutehand.testing.cloud import fresh_settings
 from minutehand.testing.process import Hand, make_worker
+from minutehand.ticker.tick import tick
 
 from tests.builders import NOON, a_definition, a_head, a_message, a_one_off, a_revision, a_run, an_entry
 from tests.contract.conftest import Engine, _wired
@@ -213,8 +214,8 @@ def test_entries_that_stay_unprocessed_are_not_accepted(cloud: Engine, verb: str
 # Messages.
 
 
-def parcels(count: int) -> list[Parcel]:
-    return [Parcel(a_message(run), 0) for run in runs(count)]
+def parcels(count: int) -> list[OutgoingMessage]:
+    return [OutgoingMessage(a_message(run), 0) for run in runs(count)]
 
 
 def fires(engine: Engine) -> list[int]:

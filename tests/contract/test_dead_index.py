@@ -6,12 +6,12 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from minutehand.flow.ports import Services
-from minutehand.model.dead import DeadRun
-from minutehand.model.moment import DAY, MINUTE, SECOND
-from minutehand.model.names import fire_ref, one_off_ref
-from minutehand.runs.clauses import Absent, Clause, Compare, every
-from minutehand.runs.transitions import bury, die
+from minutehand.domain.dead_run import DeadRunRow
+from minutehand.domain.names import fire_ref, one_off_ref
+from minutehand.domain.times import DAY, MINUTE, SECOND
+from minutehand.ports.services import Services
+from minutehand.state.conditions import Absent, Compare, Condition, all_of
+from minutehand.state.transitions import bury, die
 
 from tests.builders import BOOM, NOON, a_one_off, a_run
 from tests.contract.conftest import Engine
@@ -21,7 +21,7 @@ EXPIRES = NOON + 90 * DAY
 MIDNIGHT = NOON // DAY * DAY
 
 
-def a_death(at: int = NOON, *, tenant: str = "acme", name: str = "report", **changes: Any) -> DeadRun:
+def a_death(at: int = NOON, *, tenant: str = "acme", name: str = "report", **changes: Any) -> DeadRunRow:
     """A run of a schedule, dead at a time."""
     given: dict[str, Any] = {
         "run": fire_ref(f"{tenant}/{name}", at - SECOND),
@@ -32,15 +32,15 @@ def a_death(at: int = NOON, *, tenant: str = "acme", name: str = "report", **cha
         "error_type": "ValueError",
         "error": "boom",
     }
-    return DeadRun(ended_at=at, **(given | changes))
+    return DeadRunRow(ended_at=at, **(given | changes))
 
 
-def put(services: Services, *dead: DeadRun) -> None:
+def put(services: Services, *dead: DeadRunRow) -> None:
     for line in dead:
         assert services.dead_index.put(line, expires=EXPIRES)
 
 
-def read(services: Services, tenant: str = "acme", **changes: Any) -> list[DeadRun]:
+def read(services: Services, tenant: str = "acme", **changes: Any) -> list[DeadRunRow]:
     given: dict[str, Any] = {"after": NOON - DAY, "upto": NOON + DAY, "only": None, "before": None, "page": None}
     return list(services.dead_index.read(tenant, **(given | changes)))
 
@@ -110,12 +110,12 @@ JOB, SCHEDULE = Compare("job", "=", "pay"), Compare("schedule", "=", "nightly")
         (JOB, [2, 1]),
         (SCHEDULE, [3, 1]),
         (Compare("error_type", "=", "KeyError"), [2]),
-        (every(JOB, SCHEDULE), [1]),
+        (all_of(JOB, SCHEDULE), [1]),
         (Absent("redriven_as"), [3, 2, 0]),
-        (every(JOB, Absent("redriven_as")), [2]),
+        (all_of(JOB, Absent("redriven_as")), [2]),
     ],
 )
-def test_a_filter(services: Services, only: Clause | None, found: list[int]) -> None:
+def test_a_filter(services: Services, only: Condition | None, found: list[int]) -> None:
     put(
         services,
         a_death(NOON),
@@ -134,7 +134,7 @@ def test_going_on_from_a_key_leaves_no_gap_and_repeats_nothing(
 ) -> None:
     deaths = [a_death(MIDNIGHT + i * MINUTE, job="pay" if i % 3 else "report") for i in range(-6, 6)]
     put(services, *deaths)
-    seen: list[DeadRun] = []
+    seen: list[DeadRunRow] = []
     only, before = Compare("job", "=", "pay"), None
     while True:
         given: dict[str, Any] = {"after": MIDNIGHT - DAY, "upto": MIDNIGHT + DAY, "only": only, "page": page}

@@ -6,12 +6,13 @@ import logging
 from dataclasses import replace
 
 import pytest
+from minutehand.domain.formats.message import decode
+from minutehand.domain.queue import Queue
+from minutehand.domain.times import MINUTE
 from minutehand.errors import Misconfigured
-from minutehand.flow.ports import Parcel, Services
 from minutehand.local.provision import create_queues
-from minutehand.model.message import decode
-from minutehand.model.moment import MINUTE
-from minutehand.model.queue import Queue
+from minutehand.ports.services import Services
+from minutehand.ports.work_queue import OutgoingMessage
 
 from tests.builders import NOON, a_message, a_run
 from tests.contract.conftest import Engine
@@ -40,10 +41,11 @@ def worker_of(engine: Engine, queue: str) -> Services:
     return engine.memory.connect(queue=queue) if engine.settings is None else engine.again(work_queue=queue)
 
 
-def orders(*queues: str | None) -> list[Parcel]:
+def orders(*queues: str | None) -> list[OutgoingMessage]:
     """One a minute, each naming its queue."""
     return [
-        Parcel(replace(a_message(a_run(NOON + i * MINUTE)), queue=queue), delay=0) for i, queue in enumerate(queues)
+        OutgoingMessage(replace(a_message(a_run(NOON + i * MINUTE)), queue=queue), delay=0)
+        for i, queue in enumerate(queues)
     ]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from minutehand.model.moment import MINUTE
-from minutehand.model.schedule import ScheduleState
+from minutehand.domain.schedule import ScheduleState
+from minutehand.domain.times import MINUTE
 
 from tests.builders import NOON, a_head, a_revision, a_run
 from tests.contract.conftest import Engine

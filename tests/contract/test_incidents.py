@@ -6,14 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from minutehand.flow.ports import Note, Record, Services
-from minutehand.model.dead import DeadRun
-from minutehand.model.entry import Entry, EntryKind
-from minutehand.model.moment import DAY, MINUTE
-from minutehand.model.names import aside_ref, fire_ref
-from minutehand.model.run import RunState
-from minutehand.model.schedule import ClosedBy, Head, Revision, ScheduleState
-from minutehand.runs.transitions import refuse, succeed
+from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.domain.dead_run import DeadRunRow
+from minutehand.domain.names import aside_ref, fire_ref
+from minutehand.domain.run import RunState
+from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
+from minutehand.domain.times import DAY, MINUTE
+from minutehand.ports.records import Record
+from minutehand.ports.schedules import IncidentChange
+from minutehand.ports.services import Services
+from minutehand.state.transitions import refuse, succeed
 
 from tests.builders import NOON, OWNER, a_head, a_revision, a_run, an_entry
 from tests.contract.steps import lease_of
@@ -22,20 +24,20 @@ HEAD, REVISION = a_head(), a_revision()
 FAILING = replace(HEAD, version=2, failing=1, failed_at=NOON, failed_run=f"{OWNER}#1", incident=f"failure-{NOON}")
 
 
-def a_death(at: int = NOON, **changes: Any) -> DeadRun:
+def a_death(at: int = NOON, **changes: Any) -> DeadRunRow:
     given: dict[str, Any] = {"run": fire_ref(OWNER, at), "job": "report", "fence": 1, "attempts": 1, "reason": "failed"}
-    return DeadRun(ended_at=at, **(given | changes))
+    return DeadRunRow(ended_at=at, **(given | changes))
 
 
-def a_notice_entry(word: str = "t") -> Entry:
-    return Entry(shard=0, due=NOON, kind=EntryKind.NOTICE, id=f"{OWNER}#{word}", created_at=NOON)
+def a_notice_entry(word: str = "t") -> AgendaEntry:
+    return AgendaEntry(shard=0, due=NOON, kind=EntryKind.NOTICE, id=f"{OWNER}#{word}", created_at=NOON)
 
 
 def armed(services: Services) -> None:
     assert services.schedules.arm(HEAD, expected=0, previous=None, revision=REVISION, entry=an_entry())
 
 
-def a_note(**changes: Any) -> Note:
+def a_note(**changes: Any) -> IncidentChange:
     given: dict[str, Any] = {
         "head": FAILING,
         "expected": 1,
@@ -45,10 +47,10 @@ def a_note(**changes: Any) -> Note:
         "entries": [a_notice_entry()],
         "records": [Record(owner=OWNER, key="~notice~t", version=1, body={"to": "job:page"}, expires=NOON + DAY)],
     }
-    return Note(**(given | changes))
+    return IncidentChange(**(given | changes))
 
 
-def there(services: Services) -> tuple[Head | None, Revision, list[DeadRun], list[Entry], Record | None]:
+def there(services: Services) -> tuple[Head | None, Revision, list[DeadRunRow], list[AgendaEntry], Record | None]:
     lines = services.dead_index.read("acme", after=NOON - DAY, upto=NOON + DAY, only=None, before=None, page=None)
     entries = services.agenda.due(0, upto=NOON + DAY, after=None, limit=9).entries
     notices = [entry for entry in entries if entry.kind is EntryKind.NOTICE]
@@ -68,7 +70,7 @@ def test_what_is_over_says_nothing_any_more(services: Services) -> None:
     armed(services)
     services.schedules.note(a_note())
     well = replace(FAILING, version=3, failing=0, incident=None)
-    assert services.schedules.note(Note(head=well, expected=2, revision=REVISION))
+    assert services.schedules.note(IncidentChange(head=well, expected=2, revision=REVISION))
     head, revision, *_ = there(services)
     assert (head, revision) == (well, REVISION)
 
@@ -113,7 +115,7 @@ def test_a_line_says_what_the_run_ended_as(services: Services) -> None:
     assert [line.state for line in there_lines(services)] == [RunState.EXPIRED, RunState.LOST, RunState.DEAD]
 
 
-def there_lines(services: Services) -> list[DeadRun]:
+def there_lines(services: Services) -> list[DeadRunRow]:
     lines = services.dead_index.read("acme", after=NOON - DAY, upto=NOON + DAY, only=None, before=None, page=None)
     return list(lines)
 

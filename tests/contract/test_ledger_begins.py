@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from minutehand.flow.ports import Services
-from minutehand.model.moment import MINUTE, SECOND
-from minutehand.model.run import Run, RunState
-from minutehand.runs.levels import first_lease
-from minutehand.runs.transitions import continue_, refuse, release, succeed
+from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.times import MINUTE, SECOND
+from minutehand.ports.services import Services
+from minutehand.state.ledger_levels import first_lease
+from minutehand.state.transitions import continue_, refuse, release, succeed
 
 from tests.builders import NOON, a_message, a_run
 from tests.contract.steps import HOUR, lease_of
 
 
-def leased(fire: int = NOON, token: str = "mine") -> Run:
+def leased(fire: int = NOON, token: str = "mine") -> RunRow:
     return first_lease(a_message(a_run(fire)), now=NOON, token=token, worker="w1", max_attempts=3)
 
 

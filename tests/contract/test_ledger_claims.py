@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from minutehand.flow.ports import Services
-from minutehand.model.moment import MINUTE
-from minutehand.model.run import RunState
-from minutehand.runs.transitions import refuse, succeed, take_over
+from minutehand.domain.run import RunState
+from minutehand.domain.times import MINUTE
+from minutehand.ports.services import Services
+from minutehand.state.transitions import refuse, succeed, take_over
 
 from tests.builders import NOON, OWNER, a_one_off, a_run
 from tests.contract.steps import HOUR, lease_of

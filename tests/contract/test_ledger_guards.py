@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from minutehand.model.names import RunRef
-from minutehand.runs.clauses import holds
-from minutehand.runs.transitions import Once, Plus, Transition
-from minutehand.store.rows import to_item, to_row
-from minutehand.testing.ledger import changed_row
+from minutehand.domain.names import RunRef
+from minutehand.dynamodb.rows import to_item, to_row
+from minutehand.state.conditions import holds
+from minutehand.state.transitions import Once, Plus, Transition
+from minutehand.testing.memory.ledger import changed_row
 
 from tests.contract.conftest import Engine
 from tests.unit.runs.rows import SITUATIONS, Row, made

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from minutehand.flow.ports import Services
+from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.times import MINUTE, SECOND
 from minutehand.flow.together import first_run
-from minutehand.model.moment import MINUTE, SECOND
-from minutehand.model.run import Run, RunState
-from minutehand.runs.transitions import (
+from minutehand.ports.services import Services
+from minutehand.state.transitions import (
     LEASE,
     SKEW,
     bury,
@@ -34,14 +34,14 @@ OVER = NOON + LEASE + SKEW + 1  # the first instant at which a lease taken at NO
 
 
 @pytest.fixture
-def run(services: Services) -> Run:
+def run(services: Services) -> RunRow:
     """A run in the ledger, due at NOON."""
     queued = a_run()
     services.ledger.claim([queued])
     return queued
 
 
-def state(services: Services, run: Run) -> RunState:
+def state(services: Services, run: RunRow) -> RunState:
     there = services.ledger.read(run.ref)
     assert there is not None
     return there.state
@@ -50,7 +50,7 @@ def state(services: Services, run: Run) -> RunState:
 # The lease, clause by clause.
 
 
-def test_a_lease_is_taken_at_the_runs_time(services: Services, run: Run) -> None:
+def test_a_lease_is_taken_at_the_runs_time(services: Services, run: RunRow) -> None:
     leased = lease_of(services, run, token="mine", worker="w9")
     assert (leased.state, leased.fence, leased.attempt, leased.max_attempts) == (RunState.RUNNING, 1, 1, 3)
     assert (leased.lease_until, leased.lease_token, leased.worker) == (NOON + LEASE, "mine", "w9")
@@ -58,13 +58,13 @@ def test_a_lease_is_taken_at_the_runs_time(services: Services, run: Run) -> None
     assert services.ledger.read(run.ref) == leased
 
 
-def test_no_lease_before_its_time(services: Services, run: Run) -> None:
+def test_no_lease_before_its_time(services: Services, run: RunRow) -> None:
     moved = try_lease(services, run, now=NOON - 1)
     assert (moved.applied, moved.run) == (False, run)
 
 
 @pytest.mark.parametrize("other", [0, 2])
-def test_no_lease_for_another_revision(services: Services, run: Run, other: int) -> None:
+def test_no_lease_for_another_revision(services: Services, run: RunRow, other: int) -> None:
     assert not try_lease(services, run, revision=other).applied
 
 
@@ -113,7 +113,7 @@ def test_the_same_batch_of_leases_twice_is_one_lease_each(services: Services) ->
     assert not any(moved.applied for moved in services.ledger.lease_all(others).values())
 
 
-def test_a_batch_leases_only_what_nobody_has_had(services: Services, run: Run) -> None:
+def test_a_batch_leases_only_what_nobody_has_had(services: Services, run: RunRow) -> None:
     lease_of(services, run)
     services.ledger.move(run.ref, release(fence=1, now=NOON))
     (moved,) = services.ledger.lease_all([(run.ref, first_lease(LATER))]).values()
@@ -127,7 +127,7 @@ def test_no_lease_on_a_run_that_is_not_there(services: Services) -> None:
     assert (moved.applied, moved.run) == (False, None)
 
 
-def test_no_second_lease_while_one_lives(services: Services, run: Run) -> None:
+def test_no_second_lease_while_one_lives(services: Services, run: RunRow) -> None:
     lease_of(services, run)
     for now in (NOON, NOON + LEASE, OVER - 1):
         moved = try_lease(services, run, now=now, token="t2")
@@ -136,18 +136,18 @@ def test_no_second_lease_while_one_lives(services: Services, run: Run) -> None:
         assert (moved.run.state, moved.run.lease_token) == (RunState.RUNNING, "t1")
 
 
-def test_an_abandoned_lease_may_be_stolen(services: Services, run: Run) -> None:
+def test_an_abandoned_lease_may_be_stolen(services: Services, run: RunRow) -> None:
     lease_of(services, run)
     stolen = lease_of(services, run, now=OVER, token="t2")
     assert (stolen.fence, stolen.attempt, stolen.started_at) == (2, 2, NOON)
 
 
-def test_an_abandoned_lease_is_not_stolen_where_it_must_not_be(services: Services, run: Run) -> None:
+def test_an_abandoned_lease_is_not_stolen_where_it_must_not_be(services: Services, run: RunRow) -> None:
     lease_of(services, run, steal=False)
     assert not try_lease(services, run, now=OVER, token="t2", steal=False).applied
 
 
-def test_no_lease_beyond_the_attempts(services: Services, run: Run) -> None:
+def test_no_lease_beyond_the_attempts(services: Services, run: RunRow) -> None:
     lease_of(services, run, max_attempts=1)
     assert not try_lease(services, run, now=OVER, token="t2", max_attempts=1).applied
 
@@ -164,7 +164,7 @@ def test_no_lease_once_it_was_cancelled(engine: Engine) -> None:
     assert state(engine.services, run) is RunState.CANCELLED
 
 
-def _request_cancellation(engine: Engine, run: Run) -> None:
+def _request_cancellation(engine: Engine, run: RunRow) -> None:
     """As a later release's `cancel` writes it."""
     if engine.settings is None:
         engine.memory.put_row(run.ref, (engine.memory.row(run.ref) or {}) | {"cancel_requested": True})
@@ -178,7 +178,7 @@ def _request_cancellation(engine: Engine, run: Run) -> None:
 
 
 @pytest.mark.parametrize("ended", ["succeed", "die", "lose"])
-def test_no_lease_on_what_has_ended(services: Services, run: Run, ended: str) -> None:
+def test_no_lease_on_what_has_ended(services: Services, run: RunRow, ended: str) -> None:
     lease_of(services, run)
     how: dict[str, Any] = {
         "succeed": succeed(fence=1, now=NOON, expires=LATER),
@@ -189,7 +189,7 @@ def test_no_lease_on_what_has_ended(services: Services, run: Run, ended: str) ->
     assert not try_lease(services, run, now=OVER + HOUR).applied
 
 
-def test_a_retry_is_leased_at_its_time_and_not_before(services: Services, run: Run) -> None:
+def test_a_retry_is_leased_at_its_time_and_not_before(services: Services, run: RunRow) -> None:
     lease_of(services, run)
     services.ledger.move(run.ref, retry(fence=1, not_before=NOON + MINUTE, failure=BOOM))
     assert not try_lease(services, run, now=NOON + MINUTE - 1, token="t2").applied
@@ -197,13 +197,13 @@ def test_a_retry_is_leased_at_its_time_and_not_before(services: Services, run: R
     assert (again.fence, again.attempt, again.started_at, again.reason) == (2, 2, NOON, None)
 
 
-def test_the_same_lease_twice_is_one_lease(services: Services, run: Run) -> None:
+def test_the_same_lease_twice_is_one_lease(services: Services, run: RunRow) -> None:
     """Its answer got lost and it is asked for again: applied, and nothing moves a second time."""
     first = lease_of(services, run)
     assert lease_of(services, run) == first
 
 
-def test_the_fence_only_grows(services: Services, run: Run) -> None:
+def test_the_fence_only_grows(services: Services, run: RunRow) -> None:
     fences, now = [], NOON
     for number in range(4):
         leased = lease_of(services, run, now=now, token=f"t{number}", max_attempts=9)
@@ -216,7 +216,7 @@ def test_the_fence_only_grows(services: Services, run: Run) -> None:
 # Under the fence.
 
 
-def test_a_heartbeat_extends_the_holders_lease_only(services: Services, run: Run) -> None:
+def test_a_heartbeat_extends_the_holders_lease_only(services: Services, run: RunRow) -> None:
     lease_of(services, run)
     renewed = services.ledger.move(run.ref, renew(fence=1, now=NOON + 20 * SECOND))
     assert renewed.applied
@@ -226,7 +226,7 @@ def test_a_heartbeat_extends_the_holders_lease_only(services: Services, run: Run
     assert not try_lease(services, run, now=OVER, token="t2").applied
 
 
-def test_success_is_recorded_once(services: Services, run: Run) -> None:
+def test_success_is_recorded_once(services: Services, run: RunRow) -> None:
     lease_of(services, run)
     done = services.ledger.move(run.ref, succeed(fence=1, now=NOON + 7, expires=LATER))
     assert done.applied
@@ -239,7 +239,7 @@ def test_success_is_recorded_once(services: Services, run: Run) -> None:
 
 
 @pytest.mark.parametrize("write", ["succeed", "retry", "release", "die", "renew"])
-def test_a_stale_worker_writes_nothing(services: Services, run: Run, write: str) -> None:
+def test_a_stale_worker_writes_nothing(services: Services, run: RunRow, write: str) -> None:
     lease_of(services, run)
     lease_of(services, run, now=OVER, token="t2")
     stale: dict[str, Any] = {
@@ -255,7 +255,7 @@ def test_a_stale_worker_writes_nothing(services: Services, run: Run, write: str)
     assert (moved.run.state, moved.run.fence, moved.run.lease_token) == (RunState.RUNNING, 2, "t2")
 
 
-def test_a_failed_attempt_keeps_its_failure_in_short(services: Services, run: Run) -> None:
+def test_a_failed_attempt_keeps_its_failure_in_short(services: Services, run: RunRow) -> None:
     lease_of(services, run)
     moved = services.ledger.move(run.ref, retry(fence=1, not_before=NOON + MINUTE, failure=BOOM))
     assert moved.run is not None
@@ -264,7 +264,7 @@ def test_a_failed_attempt_keeps_its_failure_in_short(services: Services, run: Ru
     assert (moved.run.failure.kind, moved.run.failure.message) == ("ValueError", "boom")
 
 
-def test_a_released_run_has_spent_no_attempt(services: Services, run: Run) -> None:
+def test_a_released_run_has_spent_no_attempt(services: Services, run: RunRow) -> None:
     lease_of(services, run, max_attempts=1)
     services.ledger.move(run.ref, release(fence=1, now=NOON + 3))
     again = lease_of(services, run, now=NOON + 3, token="t2", max_attempts=1)
@@ -274,7 +274,7 @@ def test_a_released_run_has_spent_no_attempt(services: Services, run: Run) -> No
 # What others find.
 
 
-def test_exhaustion_needs_spent_attempts_and_an_abandoned_lease(services: Services, run: Run) -> None:
+def test_exhaustion_needs_spent_attempts_and_an_abandoned_lease(services: Services, run: RunRow) -> None:
     lease_of(services, run, max_attempts=1)
 
     def spent(now: int, attempts: int = 1, fence: int = 1) -> bool:
@@ -290,7 +290,7 @@ def test_exhaustion_needs_spent_attempts_and_an_abandoned_lease(services: Servic
     assert state(services, run) is RunState.DEAD
 
 
-def test_an_at_most_once_run_is_lost_with_its_very_lease(services: Services, run: Run) -> None:
+def test_an_at_most_once_run_is_lost_with_its_very_lease(services: Services, run: RunRow) -> None:
     lease_of(services, run, token="mine")
     assert not services.ledger.move(run.ref, lose(now=OVER - 1, expires=LATER, token="mine")).applied
     assert not services.ledger.move(run.ref, lose(now=OVER, expires=LATER, token="another")).applied
@@ -298,7 +298,7 @@ def test_an_at_most_once_run_is_lost_with_its_very_lease(services: Services, run
     assert state(services, run) is RunState.LOST
 
 
-def test_an_unknown_job_ends_a_waiting_run_only(services: Services, run: Run) -> None:
+def test_an_unknown_job_ends_a_waiting_run_only(services: Services, run: RunRow) -> None:
     end = give_up(revision=1, now=NOON, expires=LATER, reason="unknown job", failure=BOOM)
     other = give_up(revision=2, now=NOON, expires=LATER, reason="unknown job", failure=BOOM)
     assert not services.ledger.move(run.ref, other).applied
@@ -309,7 +309,7 @@ def test_an_unknown_job_ends_a_waiting_run_only(services: Services, run: Run) ->
     assert state(services, run) is RunState.DEAD
 
 
-def test_a_verdict_is_recorded_once(services: Services, run: Run) -> None:
+def test_a_verdict_is_recorded_once(services: Services, run: RunRow) -> None:
     lease_of(services, run)
 
     def verdict(now: int, fence: int = 1) -> bool:
@@ -324,14 +324,14 @@ def test_a_verdict_is_recorded_once(services: Services, run: Run) -> None:
     assert (buried.state, buried.buried_at) == (RunState.DEAD, NOON + 1)
 
 
-def test_a_verdict_on_a_settled_run_only_adds_the_record(services: Services, run: Run) -> None:
+def test_a_verdict_on_a_settled_run_only_adds_the_record(services: Services, run: RunRow) -> None:
     lease_of(services, run)
     services.ledger.move(run.ref, die(fence=1, now=NOON, expires=LATER, reason="failed", failure=BOOM))
     moved = services.ledger.move(run.ref, bury(fence=1, now=NOON + 1, expires=LATER, reason="failed", failure=BOOM))
     assert moved.applied
 
 
-def test_a_verdict_is_moot_once_the_run_succeeded(services: Services, run: Run) -> None:
+def test_a_verdict_is_moot_once_the_run_succeeded(services: Services, run: RunRow) -> None:
     lease_of(services, run)
     services.ledger.move(run.ref, succeed(fence=1, now=NOON, expires=LATER))
     assert not services.ledger.move(
@@ -342,7 +342,7 @@ def test_a_verdict_is_moot_once_the_run_succeeded(services: Services, run: Run) 
 # Expiry.
 
 
-def _ttl(engine: Engine, run: Run, suffix: str = "") -> int | None:
+def _ttl(engine: Engine, run: RunRow, suffix: str = "") -> int | None:
     key = f"#{run.ref.key}{suffix}" if suffix else run.ref.key
     if engine.settings is None:
         row = engine.memory._content.runs.get(run.ref.owner, key) or {}

@@ -6,11 +6,11 @@ from itertools import islice
 from typing import Any
 
 import pytest
+from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.times import MINUTE
 from minutehand.errors import InvalidInput
-from minutehand.flow.ports import Services
-from minutehand.model.moment import MINUTE
-from minutehand.model.run import Run, RunState
-from minutehand.runs.transitions import succeed
+from minutehand.ports.services import Services
+from minutehand.state.transitions import succeed
 
 from tests.builders import NOON, OWNER, a_one_off, a_run, an_attempt
 from tests.contract.steps import HOUR, lease_of
@@ -19,7 +19,7 @@ FIRES = [NOON + i * MINUTE for i in range(12)]
 
 
 @pytest.fixture
-def runs(services: Services) -> list[Run]:
+def runs(services: Services) -> list[RunRow]:
     """A dozen runs, one a minute, some attempts beside them, and runs of a neighbour whose name begins alike."""
     made = [a_run(fire) for fire in FIRES]
     services.ledger.claim([*made, a_run(NOON, owner=OWNER + "2"), a_run(NOON, owner="acme/repor")])
@@ -34,12 +34,12 @@ def page(services: Services, **changes: Any) -> tuple[list[int], str | None]:
     return [run.due for run in found.items], found.cursor
 
 
-def test_all_runs_of_one_schedule_and_no_others(services: Services, runs: list[Run]) -> None:
+def test_all_runs_of_one_schedule_and_no_others(services: Services, runs: list[RunRow]) -> None:
     assert page(services) == (FIRES, None)
     assert page(services, newest_first=True) == (FIRES[::-1], None)
 
 
-def test_bounds_are_open_below_and_closed_above(services: Services, runs: list[Run]) -> None:
+def test_bounds_are_open_below_and_closed_above(services: Services, runs: list[RunRow]) -> None:
     assert page(services, after=FIRES[2], upto=FIRES[5])[0] == FIRES[3:6]
     assert page(services, after=FIRES[2] - 1, upto=FIRES[5] - 1)[0] == FIRES[2:5]
     assert page(services, after=FIRES[5], upto=FIRES[2]) == ([], None)
@@ -49,7 +49,7 @@ def test_bounds_are_open_below_and_closed_above(services: Services, runs: list[R
 @pytest.mark.parametrize("newest_first", [False, True])
 @pytest.mark.parametrize("limit", [1, 5, 6, 11, 12, 13])
 def test_pages_follow_each_other_without_gap_or_repetition(
-    services: Services, runs: list[Run], limit: int, newest_first: bool
+    services: Services, runs: list[RunRow], limit: int, newest_first: bool
 ) -> None:
     seen: list[int] = []
     cursor: str | None = None
@@ -62,17 +62,17 @@ def test_pages_follow_each_other_without_gap_or_repetition(
     assert seen == (FIRES[::-1] if newest_first else FIRES)
 
 
-def test_a_full_last_page_has_no_cursor(services: Services, runs: list[Run]) -> None:
+def test_a_full_last_page_has_no_cursor(services: Services, runs: list[RunRow]) -> None:
     assert page(services, limit=12)[1] is None
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "bm8=", "W10=", "WyJhIl0=", "ÄÖ", "WyJvdGhlci9vd25lciIsIjEiXQ=="])
-def test_a_cursor_of_elsewhere_is_refused_by_name(services: Services, runs: list[Run], cursor: str) -> None:
+def test_a_cursor_of_elsewhere_is_refused_by_name(services: Services, runs: list[RunRow], cursor: str) -> None:
     with pytest.raises(InvalidInput, match=r"cursor=.*pass the cursor of the page before"):
         page(services, cursor=cursor)
 
 
-def test_never_leased_finds_what_waits(services: Services, runs: list[Run]) -> None:
+def test_never_leased_finds_what_waits(services: Services, runs: list[RunRow]) -> None:
     lease_of(services, runs[1])
     lease_of(services, runs[4])
     services.ledger.move(runs[4].ref, succeed(fence=1, now=NOON, expires=NOON + HOUR))
@@ -84,7 +84,7 @@ def test_never_leased_finds_what_waits(services: Services, runs: list[Run]) -> N
 
 
 def test_never_leased_pages_past_what_it_skips(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.testing.ledger.PAGE", 3)
+    monkeypatch.setattr("minutehand.testing.memory.ledger.PAGE", 3)
     made = [a_run(NOON + i * MINUTE, owner="acme/many") for i in range(30)]
     services.ledger.claim(made)
     for run in made[2:20]:
@@ -92,14 +92,14 @@ def test_never_leased_pages_past_what_it_skips(services: Services, monkeypatch: 
     assert len(list(services.ledger.never_leased("acme/many", after=None))) == 12
 
 
-def test_a_window_holds_runs_in_every_state(services: Services, runs: list[Run]) -> None:
+def test_a_window_holds_runs_in_every_state(services: Services, runs: list[RunRow]) -> None:
     lease_of(services, runs[3])
     found = list(services.ledger.window(OWNER, after=FIRES[1], upto=FIRES[4]))
     assert [run.due for run in found] == FIRES[2:5]
     assert [run.state for run in found] == [RunState.QUEUED, RunState.RUNNING, RunState.QUEUED]
 
 
-def test_the_latest_come_first_and_only_as_far_as_asked(services: Services, runs: list[Run]) -> None:
+def test_the_latest_come_first_and_only_as_far_as_asked(services: Services, runs: list[RunRow]) -> None:
     assert [run.due for run in islice(services.ledger.latest(OWNER, upto=FIRES[9]), 3)] == FIRES[9:6:-1]
     assert [run.due for run in services.ledger.latest(OWNER, upto=FIRES[9])] == FIRES[9::-1]
     assert list(services.ledger.latest(OWNER, upto=NOON - 1)) == []
@@ -108,7 +108,7 @@ def test_the_latest_come_first_and_only_as_far_as_asked(services: Services, runs
 # Attempts.
 
 
-def test_attempts_come_back_oldest_first_and_whole(services: Services, runs: list[Run]) -> None:
+def test_attempts_come_back_oldest_first_and_whole(services: Services, runs: list[RunRow]) -> None:
     kept = [an_attempt(runs[3], number=number) for number in (1, 2)]
     assert list(services.ledger.attempts(runs[3].ref)) == kept
     assert list(services.ledger.attempts(runs[4].ref)) == []

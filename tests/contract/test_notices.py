@@ -7,8 +7,8 @@ from typing import Any
 
 import boto3
 import pytest
+from minutehand.domain.notice import Notice, NoticeKind
 from minutehand.errors import MinutehandError
-from minutehand.model.notice import Notice, NoticeKind
 
 from tests.contract.conftest import Engine
 

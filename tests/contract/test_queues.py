@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from minutehand.flow.ports import Parcel, Services
-from minutehand.model.letter import DeadLetter, decode_letter
-from minutehand.model.message import decode
-from minutehand.model.moment import MINUTE, SECOND
-from minutehand.model.payload import json_text
+from minutehand.domain.formats.dead_letter import DeadLetter, decode_letter
+from minutehand.domain.formats.message import decode
+from minutehand.domain.formats.payload import json_text
+from minutehand.domain.times import MINUTE, SECOND
+from minutehand.ports.services import Services
+from minutehand.ports.work_queue import OutgoingMessage
 
 from tests.builders import NOON, a_message, a_run
 from tests.contract.conftest import Engine
 
 
-def parcels(count: int, *, delay: int = 0, payload: str = "null") -> list[Parcel]:
-    return [Parcel(a_message(a_run(NOON + i * MINUTE), payload=payload), delay) for i in range(count)]
+def parcels(count: int, *, delay: int = 0, payload: str = "null") -> list[OutgoingMessage]:
+    return [OutgoingMessage(a_message(a_run(NOON + i * MINUTE), payload=payload), delay) for i in range(count)]
 
 
 def drained(engine: Engine, most: int = 1_000) -> list[int]:
@@ -32,7 +33,7 @@ def test_a_message_arrives_as_it_was_sent(engine: Engine) -> None:
     message = a_message(
         payload=json_text({"text": "ä \u2028 😀 \x7f \ud83d \uffff", "日本": "本"}), trace="Root=1-a;Parent=b;Sampled=1"
     )
-    assert list(engine.services.work.send([Parcel(message, 0)])) == [True]
+    assert list(engine.services.work.send([OutgoingMessage(message, 0)])) == [True]
     (delivery,) = engine.receive()
     assert decode(delivery.body) == message
     assert delivery.receives == 1
@@ -55,7 +56,7 @@ def test_more_than_a_megabyte_is_sent_in_several_batches(engine: Engine) -> None
 
 
 def test_a_delayed_message_is_not_there_yet(engine: Engine) -> None:
-    engine.services.work.send([*parcels(1, delay=900), Parcel(a_message(a_run(NOON - 1)), 1)])
+    engine.services.work.send([*parcels(1, delay=900), OutgoingMessage(a_message(a_run(NOON - 1)), 1)])
     sent = engine.clock()
     assert engine.receive(wait=0) == []
     (delivery,) = engine.receive(wait=3)
@@ -177,7 +178,7 @@ def test_a_message_received_too_often_moves_to_the_dead_letters(
 
 def _limit_receives(engine: Engine, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if engine.settings is None:
-        monkeypatch.setattr("minutehand.testing.queues.MAX_RECEIVES", limit)
+        monkeypatch.setattr("minutehand.testing.memory.queues.MAX_RECEIVES", limit)
         return
     sqs = engine.clients["sqs"]
     url = sqs.get_queue_url(QueueName=engine.settings.queue("work"))["QueueUrl"]

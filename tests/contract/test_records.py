@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from minutehand.flow.ports import Record, Services
+from minutehand.ports.records import Record
+from minutehand.ports.services import Services
 
 from tests.builders import OWNER, a_run
 

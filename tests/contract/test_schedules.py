@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from minutehand.flow.ports import Record, Services
-from minutehand.model.entry import Entry, EntryKind
-from minutehand.model.moment import MINUTE
-from minutehand.model.policies import Delivery, Overrides, Retry, Start
-from minutehand.model.schedule import ClosedBy, Head, Revision, ScheduleState
+from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.domain.policies import Delivery, Overrides, Retry, Start
+from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
+from minutehand.domain.times import MINUTE
+from minutehand.ports.records import Record
+from minutehand.ports.services import Services
 
 from tests.builders import NOON, OWNER, a_definition, a_head, a_revision, an_entry
 
@@ -163,7 +164,7 @@ def test_a_head_may_move_alone(services: Services) -> None:
 
 def test_a_pause_puts_the_entry_that_ends_it_or_nothing(services: Services) -> None:
     _, first = armed(services)
-    ends = Entry(shard=0, due=T0 + 60_000, kind=EntryKind.RESUME, id="acme/report")
+    ends = AgendaEntry(shard=0, due=T0 + 60_000, kind=EntryKind.RESUME, id="acme/report")
     paused = a_head(2, state=ScheduleState.PAUSED, resume_at=ends.due)
     assert not services.schedules.close(a_head(3), expected=2, revision=None, entry=ends)
     assert entries(services) == [first.id]

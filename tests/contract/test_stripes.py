@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from minutehand.flow.ports import Delivery, Parcel, Services
+from minutehand.domain.formats.message import decode
+from minutehand.domain.names import stripe_of
+from minutehand.domain.queue import Queue
+from minutehand.domain.times import MINUTE
 from minutehand.local.provision import create_queues
-from minutehand.model.message import decode
-from minutehand.model.moment import MINUTE
-from minutehand.model.names import stripe_of
-from minutehand.model.queue import Queue
+from minutehand.ports.services import Services
+from minutehand.ports.work_queue import OutgoingMessage, RawMessage
 
 from tests.builders import NOON, a_message, a_run
 from tests.contract.conftest import Engine
@@ -36,23 +37,23 @@ def knowing(engine: Engine, *, queue: str | None = None, default: int = 1, repor
     return engine.again(work_queue=queue, stripes=f"default={default},reports={reports}")
 
 
-def orders(queue: str | None, number: int = MANY) -> list[Parcel]:
-    return [Parcel(replace(a_message(a_run(NOON + i * MINUTE)), queue=queue), delay=0) for i in range(number)]
+def orders(queue: str | None, number: int = MANY) -> list[OutgoingMessage]:
+    return [OutgoingMessage(replace(a_message(a_run(NOON + i * MINUTE)), queue=queue), delay=0) for i in range(number)]
 
 
-def stripe(parcel: Parcel, stripes: int) -> int:
+def stripe(parcel: OutgoingMessage, stripes: int) -> int:
     return stripe_of(parcel.message.run, stripes)
 
 
-def taken(services: Services, stripe: int) -> list[Delivery]:
+def taken(services: Services, stripe: int) -> list[RawMessage]:
     """All that is visible in a stripe."""
-    found: list[Delivery] = []
+    found: list[RawMessage] = []
     while more := services.work.receive(most=10, wait=0 if found else 1, visibility=30, stripe=stripe):
         found += more
     return found
 
 
-def due(deliveries: Sequence[Delivery]) -> set[int]:
+def due(deliveries: Sequence[RawMessage]) -> set[int]:
     return {(decode(delivery.body).due - NOON) // MINUTE for delivery in deliveries}
 
 
@@ -89,7 +90,7 @@ def test_what_each_stripe_holds_is_counted(engine: Engine) -> None:
     declare(engine, default=1, reports=3)
     services = knowing(engine, queue="reports", reports=3)
     sent = orders("reports")
-    services.work.send([*sent, *(Parcel(parcel.message, delay=600) for parcel in orders(None, 7))])
+    services.work.send([*sent, *(OutgoingMessage(parcel.message, delay=600) for parcel in orders(None, 7))])
     expected = [sum(stripe(parcel, 3) == number for parcel in sent) for number in range(3)]
     loads = services.work.load(["reports", None, "nobody"])
     assert [(load.waiting, load.at_hand) for load in loads["reports"]] == [(number, 0) for number in expected]

@@ -10,7 +10,7 @@ from datetime import UTC, timedelta
 from typing import Any
 
 import pytest
-from minutehand.flow.audit import audit
+from minutehand.auditor.audit import audit
 from minutehand.local.cloud import LocalCloud
 from minutehand.testing.cloud import fresh_settings
 from minutehand.transport import Transport

@@ -16,9 +16,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Match, Template
+from minutehand.domain.dead_run import dead_owner
+from minutehand.domain.names import schedule_owner
 from minutehand.errors import InvalidInput
-from minutehand.model.dead import dead_owner
-from minutehand.model.names import schedule_owner
 
 from infra import Minutehand
 from infra.store import DEAD_INDEX

@@ -13,9 +13,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Match, Template
 from cdk_nag import AwsSolutionsChecks
+from minutehand.domain.queue import Queue
 from minutehand.errors import InvalidInput
-from minutehand.model.queue import Queue
-from minutehand.queue.definitions import MAX_RECEIVES, WORK
+from minutehand.sqs.queue_definitions import MAX_RECEIVES, WORK
 
 from infra import Minutehand
 from tests.infra.conftest import FLAGS, JOBS, NO_BUNDLING

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from aws_cdk import Duration, Stack
 from aws_cdk.assertions import Template
+from minutehand.domain.queue import Queue
 from minutehand.errors import InvalidInput
-from minutehand.model.queue import Queue
 
 from infra import Minutehand
 from tests.infra.conftest import JOBS

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Match, Template
-from minutehand.queue.definitions import MAX_RECEIVES, QUEUES
-from minutehand.store.definitions import TABLES, Table
+from minutehand.dynamodb.table_definitions import TABLES, TableDefinition
+from minutehand.sqs.queue_definitions import MAX_RECEIVES, QUEUES
 
 from infra.bundling import RUNTIME
 
@@ -52,7 +52,7 @@ def actions(template: Template, part: str, on: str) -> set[str]:
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.suffix)
-def test_each_table_is_as_the_package_defines_it(template: Template, table: Table) -> None:
+def test_each_table_is_as_the_package_defines_it(template: Template, table: TableDefinition) -> None:
     expected = table.create_arguments(f"minutehand-{table.suffix}")
     template.has_resource_properties("AWS::DynamoDB::Table", expected)
     ttl = {"AttributeName": table.ttl, "Enabled": True} if table.ttl else Match.absent()

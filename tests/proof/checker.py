@@ -9,13 +9,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from minutehand.model.dead import FAILED
-from minutehand.model.entry import EntryKind
-from minutehand.model.names import fire_ref, parse_run_id
-from minutehand.model.run import Run, RunState
-from minutehand.model.schedule import ClosedBy, Revision, ScheduleState
-from minutehand.schedule import fires, timetable
+from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.dead_run import FAILED
+from minutehand.domain.names import fire_ref, parse_run_id
+from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.schedule import ClosedBy, Revision, ScheduleState
 from minutehand.testing import Memory
+from minutehand.timing import fires, timetable
 
 _UNSETTLED = (RunState.SUPERSEDED, RunState.SENT)  # a row that alone does not say what became of its fire
 STOPPED = (ClosedBy.PAUSED, ClosedBy.DELETED)
@@ -81,7 +81,7 @@ def violations(seen: Observed, memory: Memory, upto: int) -> list[str]:
     ]
 
 
-def _lost(seen: Observed, memory: Memory, runs: dict[str, Run], upto: int) -> Iterator[str]:
+def _lost(seen: Observed, memory: Memory, runs: dict[str, RunRow], upto: int) -> Iterator[str]:
     """1 and 5. Every fire of an active interval started, or its run says by whose will it did not."""
     started = {start.run_id for start in seen.starts}
     for head in memory.heads():
@@ -106,13 +106,13 @@ def fires_of(revision: Revision, upto: int) -> Iterator[int]:
     return iter(fires(table, revision.active_from, end))
 
 
-def _lost_submissions(seen: Observed, runs: dict[str, Run], upto: int) -> Iterator[str]:
+def _lost_submissions(seen: Observed, runs: dict[str, RunRow], upto: int) -> Iterator[str]:
     for run_id, due in seen.submitted.items():
         if due <= upto and run_id not in runs:
             yield f"lost: {run_id} was accepted and is nowhere"
 
 
-def _doubles(seen: Observed, runs: dict[str, Run]) -> Iterator[str]:
+def _doubles(seen: Observed, runs: dict[str, RunRow]) -> Iterator[str]:
     """2. An attempt starts once; at most once means once; a fire has one run."""
     attempts = Counter((start.run_id, start.attempt) for start in seen.starts)
     times: dict[str, int] = defaultdict(int)
@@ -126,7 +126,7 @@ def _doubles(seen: Observed, runs: dict[str, Run]) -> Iterator[str]:
             yield f"double: {run_id}, delivered at most once, started {count} times"
 
 
-def _hurried(seen: Observed, memory: Memory, runs: dict[str, Run]) -> Iterator[str]:
+def _hurried(seen: Observed, memory: Memory, runs: dict[str, RunRow]) -> Iterator[str]:
     """A first attempt starts at its time at the earliest, a further one when the failed one before it said."""
     ledger = memory.connect().ledger
     for run_id, number, at in seen.begins:
@@ -141,21 +141,21 @@ def _hurried(seen: Observed, memory: Memory, runs: dict[str, Run]) -> Iterator[s
             yield f"early: attempt {number} of {run_id} started {earliest - at} ms before its time"
 
 
-def _too_many(seen: Observed, runs: dict[str, Run]) -> Iterator[str]:
+def _too_many(seen: Observed, runs: dict[str, RunRow]) -> Iterator[str]:
     for start in seen.starts:
         run = runs.get(start.run_id)
         if run is not None and start.attempt > run.max_attempts > 0:
             yield f"too many: {start.run_id} started attempt {start.attempt} of {run.max_attempts}"
 
 
-def _taken_back(runs: Iterable[Run]) -> Iterator[str]:
+def _taken_back(runs: Iterable[RunRow]) -> Iterator[str]:
     """A change of the schedule takes back only what has not started."""
     for run in runs:
         if run.started_at is not None and run.reason in (*map(str, ClosedBy), "replaced"):
             yield f"taken back: {run.ref} had started and is {run.state} ({run.reason})"
 
 
-def _after_stop(seen: Observed, runs: dict[str, Run]) -> Iterator[str]:
+def _after_stop(seen: Observed, runs: dict[str, RunRow]) -> Iterator[str]:
     """4. Of a schedule first attempts only: what was under way may be repeated or retried. Of a cancelled run, all."""
     for stop in seen.stops:
         for start in seen.starts:
@@ -172,14 +172,14 @@ def _after_stop(seen: Observed, runs: dict[str, Run]) -> Iterator[str]:
                 yield f"after stop: {start.run_id} started {start.at - stop.at} ms after {stop.what} was stopped"
 
 
-def _stuck(runs: Iterable[Run], upto: int) -> Iterator[str]:
+def _stuck(runs: Iterable[RunRow], upto: int) -> Iterator[str]:
     """6. Every accepted run ends."""
     for run in runs:
         if run.due <= upto and not run.is_terminal:
             yield f"stuck: {run.ref} is {run.state} ({run.reason})"
 
 
-def _unburied(runs: Iterable[Run], upto: int) -> Iterator[str]:
+def _unburied(runs: Iterable[RunRow], upto: int) -> Iterator[str]:
     """Who is dead, lost or expired is in the undertaker's books."""
     for run in runs:
         if run.due <= upto and run.state in FAILED and run.buried_at is None:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from minutehand import Context, Scheduler
+from minutehand.domain.names import parse_run_id
+from minutehand.domain.run import RunState
+from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import MinutehandError
-from minutehand.model.moment import MINUTE, SECOND
-from minutehand.model.names import parse_run_id
-from minutehand.model.run import RunState
 from minutehand.testing import Crash, Detail, Hook
 from minutehand.testing.process import bury_all
 

@@ -17,14 +17,14 @@ from typing import Any
 
 from minutehand import Context, Registry, Retry, Scheduler
 from minutehand.aws import Backoff
-from minutehand.flow.bury import bury_one
-from minutehand.flow.tick import tick
+from minutehand.dynamodb.table_definitions import TABLES
 from minutehand.services import connect
 from minutehand.settings import Settings
-from minutehand.store.definitions import TABLES
 from minutehand.testing import ManualClock
 from minutehand.testing.cloud import fresh_settings, running_cloud
 from minutehand.testing.process import Hand, make_worker
+from minutehand.ticker.tick import tick
+from minutehand.undertaker.bury import bury_one
 
 RELEASE = "0.1"
 FOLDER = Path(__file__).parents[1] / "data" / "forms"

@@ -19,17 +19,17 @@ from importlib.util import find_spec
 from typing import Any
 
 from minutehand.apply.document import read
+from minutehand.domain.formats.dead_letter import decode_letter
+from minutehand.domain.formats.message import decode
+from minutehand.domain.times import DAY
+from minutehand.dynamodb.cursors import decode_cursor
+from minutehand.dynamodb.dead_index import dead_of
+from minutehand.dynamodb.records import record_of
+from minutehand.dynamodb.rows import entry_of, run_of, to_row
+from minutehand.dynamodb.schedules import _head
 from minutehand.errors import MinutehandError
-from minutehand.flow.dead import key_before
-from minutehand.model.letter import decode_letter
-from minutehand.model.message import decode
-from minutehand.model.moment import DAY
-from minutehand.schedule import Rule, fires, timetable
-from minutehand.store.cursors import decode_cursor
-from minutehand.store.dead import dead_of
-from minutehand.store.records import record_of
-from minutehand.store.rows import entry_of, run_of, to_row
-from minutehand.store.schedules import _head
+from minutehand.owner.runs.dead import key_before
+from minutehand.timing import Rule, fires, timetable
 
 NOON = 1_777_896_000_000
 NUMBER = re.compile(r"-?[0-9]{1,38}(\.[0-9]{1,10})?")

@@ -11,14 +11,14 @@ from dataclasses import replace
 from typing import Any
 
 from minutehand import Context, Registry, Retry, Scheduler
+from minutehand.domain.names import one_off_ref, schedule_owner
+from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import MinutehandError
-from minutehand.flow.fan import Spread, group_of
-from minutehand.flow.tick import tick
-from minutehand.model.moment import MINUTE, SECOND
-from minutehand.model.names import one_off_ref, schedule_owner
-from minutehand.runs.pressure import Limits
-from minutehand.runs.transitions import HEARTBEAT
+from minutehand.state.backpressure import Limits
+from minutehand.state.transitions import HEARTBEAT
 from minutehand.testing.process import Hand, bury_all, make_worker
+from minutehand.ticker.fan_out import FanOutConfig, group_of
+from minutehand.ticker.tick import tick
 
 from tests.proof.stage import NONE, BatonLock, Faults, Process, Stage
 from tests.unit.flow.oracle import Seen
@@ -141,12 +141,12 @@ class History:
         """A whole tick; at times what it has not begun with is handed over as soon as there is anything at all."""
         handed = self.stage.strikes("handed over", self.stage.faults.handed)
         if handed:
-            self._go_through(process, Spread(groups=2, alone=0, hand_over=self._hand_over))
+            self._go_through(process, FanOutConfig(groups=2, alone=0, hand_over=self._hand_over))
         else:
             paced = self.stage.strikes("paced", self.stage.faults.paced)
-            self._go_through(process, Spread(writes=1, wait=process.wait) if paced else Spread())
+            self._go_through(process, FanOutConfig(writes=1, wait=process.wait) if paced else FanOutConfig())
 
-    def _go_through(self, process: Process, spread: Spread) -> None:
+    def _go_through(self, process: Process, spread: FanOutConfig) -> None:
         tick(process.services, clock=process.clock, holder=process.name, budget=10 * MINUTE, spread=spread)
 
     def _hand_over(self, event: Mapping[str, Any]) -> bool:
@@ -157,7 +157,7 @@ class History:
         times = (
             0 if stage.strikes("group dropped", faults.dropped) else 1 + stage.strikes("group doubled", faults.doubled)
         )
-        group = Spread(only=group_of(event))
+        group = FanOutConfig(only=group_of(event))
         for _ in range(times):
             stage.process("ticker", lambda process: self._go_through(process, group))
         return True

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from minutehand.model.moment import HOUR, MINUTE
-from minutehand.model.run import RunState
-from minutehand.runs.pressure import Limits
+from minutehand.domain.run import RunState
+from minutehand.domain.times import HOUR, MINUTE
+from minutehand.state.backpressure import Limits
 
 from tests.proof.history import History
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from minutehand import Context, Retry, Scheduler
+from minutehand.auditor.audit import audit
+from minutehand.domain.names import RunRef, fire_ref, schedule_owner
+from minutehand.domain.run import RunState
+from minutehand.domain.schedule import ScheduleState
+from minutehand.domain.times import MINUTE, SECOND, from_ms, to_ms
 from minutehand.errors import Continue, MinutehandError
-from minutehand.flow.audit import audit
-from minutehand.model.moment import MINUTE, SECOND, from_ms, to_ms
-from minutehand.model.names import RunRef, fire_ref, schedule_owner
-from minutehand.model.run import RunState
-from minutehand.model.schedule import ScheduleState
 
 from tests.proof.checker import Observed, Start, Stop, violations
 from tests.proof.history import EXPRESSIONS, History

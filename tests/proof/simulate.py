@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from minutehand.model.moment import HOUR
+from minutehand.domain.times import HOUR
 
 from tests.proof.asked import number, seconds
 from tests.proof.dense import Dense

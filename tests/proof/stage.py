@@ -18,10 +18,10 @@ from typing import Any
 from weakref import WeakSet
 
 from minutehand.errors import MinutehandError, Unavailable
-from minutehand.flow.ports import Services
-from minutehand.runs.pressure import Limits
+from minutehand.ports.services import Services
+from minutehand.state.backpressure import Limits
 from minutehand.testing import Crash, Detail, Hook, Memory
-from minutehand.testing.queues import MemoryQueue, Stored
+from minutehand.testing.memory.queues import MemoryQueue, Stored
 
 LIMIT = 20.0  # seconds of real time after which a process that does not hand the baton back is called stuck
 

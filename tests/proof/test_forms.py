@@ -8,25 +8,25 @@ from typing import Any
 
 import pytest
 from minutehand import Scheduler
+from minutehand.auditor.audit import audit
+from minutehand.auditor.tidy import FAR
 from minutehand.aws import Backoff
+from minutehand.domain.formats.dead_letter import decode_letter
+from minutehand.domain.formats.message import decode
+from minutehand.domain.formats.schema import SCHEMA
+from minutehand.domain.run import WAITING, RunState
+from minutehand.domain.times import from_ms
+from minutehand.dynamodb.records import record_of
+from minutehand.dynamodb.rows import run_of, to_row
 from minutehand.errors import TooNew
-from minutehand.flow.audit import audit
-from minutehand.flow.bury import bury_one
-from minutehand.flow.ports import Delivery
-from minutehand.flow.tick import TickReport, tick
-from minutehand.flow.tidy import FAR
 from minutehand.local.cloud import LocalCloud
-from minutehand.model.letter import decode_letter
-from minutehand.model.message import decode
-from minutehand.model.moment import from_ms
-from minutehand.model.run import WAITING, RunState
-from minutehand.model.schema import SCHEMA
+from minutehand.ports.work_queue import RawMessage
 from minutehand.services import connect
-from minutehand.store.records import record_of
-from minutehand.store.rows import run_of, to_row
 from minutehand.testing import ManualClock
 from minutehand.testing.cloud import fresh_settings
 from minutehand.testing.process import Hand, make_worker
+from minutehand.ticker.tick import TickReport, tick
+from minutehand.undertaker.bury import bury_one
 
 from tests.proof import forms
 
@@ -216,4 +216,4 @@ def test_the_undertaker_leaves_a_letter_of_a_later_schema(there: Installation, k
         newer_message,
     ):
         with pytest.raises(TooNew, match=f"this release reads up to {SCHEMA}"):
-            bury_one(Delivery(body=body, receipt="r", receives=1, id="m"), there.services, there.clock)
+            bury_one(RawMessage(body=body, receipt="r", receives=1, id="m"), there.services, there.clock)

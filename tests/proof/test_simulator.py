@@ -6,7 +6,7 @@ import time
 
 import pytest
 from minutehand.errors import MinutehandError
-from minutehand.flow.pressure import remembered
+from minutehand.fires.backpressure import read_hold_log
 
 from tests.proof import simulate
 from tests.proof.history import History
@@ -49,7 +49,7 @@ def test_pressed_histories_hold_their_queue_back_and_lose_nothing() -> None:
     for seed, faults in ((1, ROUGH), (5, WILD), (8, NONE), (11, HOSTILE)):
         history = Pressed(seed, faults)
         assert history.judged() == []
-        spells += len(remembered(history.stage.memory.connect()).of(None).spells)
+        spells += len(read_hold_log(history.stage.memory.connect()).of(None).spells)
     assert spells >= 3
 
 

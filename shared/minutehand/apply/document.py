@@ -22,9 +22,9 @@ import yaml
 from minutehand.apply.nodes import Node, read_documents, scalar
 from minutehand.apply.schema import SCHEMA
 from minutehand.apply.words import ALL, read_words
+from minutehand.domain.declaration import Declaration
+from minutehand.domain.names import check_name
 from minutehand.errors import ExpressionError, InvalidInput
-from minutehand.model.declaration import Declaration
-from minutehand.model.names import check_name
 
 KEYS = ("managed_by", "schedules")
 _ANYTHING = ("payload",)  # words under which anything may stand

@@ -15,9 +15,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from minutehand.apply.words import DATES, OPTIONS, OVERRIDES, RETRY, RULE
 from minutehand.arguments import MAX_DESCRIPTION, MAX_TAGS
-from minutehand.model.options import Options
-from minutehand.model.policies import Overrides, Policies, Retry
-from minutehand.schedule import Rule
+from minutehand.domain.options import Options
+from minutehand.domain.policies import Overrides, Policies, Retry
+from minutehand.timing import Rule
 
 SCHEMA = "schedules.schema.json"  # beside this module
 _NAME = "^[A-Za-z0-9._:@/-]{1,200}$"

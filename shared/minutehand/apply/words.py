@@ -15,13 +15,13 @@ from datetime import datetime
 from typing import Any
 
 from minutehand.declare import declaration
+from minutehand.domain.declaration import Declaration
+from minutehand.domain.options import Options
+from minutehand.domain.policies import Overrides, Retry
+from minutehand.domain.schedule import Definition
+from minutehand.domain.times import from_ms
 from minutehand.errors import InvalidInput
-from minutehand.model.declaration import Declaration
-from minutehand.model.moment import from_ms
-from minutehand.model.options import Options
-from minutehand.model.policies import Overrides, Retry
-from minutehand.model.schedule import Definition
-from minutehand.schedule import Rule
+from minutehand.timing import Rule
 
 DATES = ("start", "end")  # words of a rule that are moments
 RULE = tuple(

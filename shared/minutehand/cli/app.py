@@ -23,7 +23,7 @@ from minutehand.cli import (
 )
 from minutehand.cli.parameters import everywhere
 from minutehand.cli.shell import Shell
-from minutehand.model.names import check_tenant
+from minutehand.domain.names import check_tenant
 from minutehand.settings import from_environment
 
 app = typer.Typer(

@@ -16,9 +16,9 @@ from minutehand.apply.document import Document, read, write
 from minutehand.apply.plan import Act, Change, Plan
 from minutehand.cli.packages import find_here, load_jobs
 from minutehand.cli.shell import DryRun, Shell, Yes, of, print_json
-from minutehand.client import Scheduler
+from minutehand.domain.declaration import Declaration
 from minutehand.errors import InvalidInput
-from minutehand.model.declaration import Declaration
+from minutehand.sdk.scheduler import Scheduler
 
 Jobs = Annotated[
     list[str] | None,

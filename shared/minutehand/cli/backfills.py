@@ -10,9 +10,9 @@ from minutehand.cli.lifecycle import ClientToken, ExpectedRevision, Payload
 from minutehand.cli.output import read_instant, read_payload
 from minutehand.cli.shell import DryRun, Name, Shell, Yes, of
 from minutehand.cli.signals import stop_on_signals
-from minutehand.client import Scheduler
-from minutehand.runs.backfill import ENDED, BackfillState
 from minutehand.sdk.backfills import Backfill
+from minutehand.sdk.scheduler import Scheduler
+from minutehand.state.backfill import ENDED, BackfillState
 
 app = typer.Typer(help="Backfills: how far they are; hold or end them.", no_args_is_help=True)
 

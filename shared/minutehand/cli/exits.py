@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from minutehand.domain.run import RunState
 from minutehand.errors import (
     AlreadyExists,
     Conflict,
@@ -13,7 +14,6 @@ from minutehand.errors import (
     NotFound,
     Unavailable,
 )
-from minutehand.model.run import RunState
 
 
 class Exit(IntEnum):

@@ -11,8 +11,8 @@ import typer
 from minutehand.cli.log_lines import Line, from_cloudwatch, from_folder
 from minutehand.cli.output import print_json
 from minutehand.cli.shell import RunId, Shell, of
-from minutehand.model.run import TERMINAL
-from minutehand.views import Run
+from minutehand.domain.run import TERMINAL
+from minutehand.sdk.views import Run
 
 _MARGIN = timedelta(minutes=1)  # clocks differ, and lines come late
 _ALREADY_SAID = frozenset({"time", "level", "event", "message", "logger", "run_id", "traceback", "exception"})

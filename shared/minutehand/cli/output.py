@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, TextIO
 
 from minutehand.errors import InvalidInput
-from minutehand.views import FailedAttempt, Run
+from minutehand.sdk.views import FailedAttempt, Run
 
 
 def values(item: Any) -> dict[str, Any]:

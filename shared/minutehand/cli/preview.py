@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from minutehand.cli.shell import console, of, print_json, read_moment
-from minutehand.schedule import Rule, around_changes, explain, next_fires
+from minutehand.timing import Rule, around_changes, explain, next_fires
 
 _COLUMNS = ("at", "kind", "mark", "note")
 

@@ -10,9 +10,9 @@ from minutehand.cli import backfills, bulk, lifecycle
 from minutehand.cli.output import print_json, text_of, values
 from minutehand.cli.shell import Name, Shell, of
 from minutehand.cli.words import Given, given, with_words
-from minutehand.client import Scheduler
 from minutehand.errors import InvalidInput
 from minutehand.sdk.answers import Description
+from minutehand.sdk.scheduler import Scheduler
 
 app = typer.Typer(help="Create, change and look at schedules.", no_args_is_help=True)
 

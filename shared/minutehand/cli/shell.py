@@ -14,9 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from minutehand.cli.exits import NotConfirmed
 from minutehand.cli.output import print_json, read_moment, read_payload, text_of, values
-from minutehand.client import Scheduler
+from minutehand.sdk.scheduler import Scheduler
+from minutehand.sdk.views import Page
 from minutehand.settings import Settings
-from minutehand.views import Page
 
 __all__ = [
     "Advance",

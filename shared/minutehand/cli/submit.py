@@ -8,7 +8,7 @@ import typer
 
 from minutehand.cli.lifecycle import Payload
 from minutehand.cli.shell import of, read_moment, read_payload
-from minutehand.model.policies import Retry
+from minutehand.domain.policies import Retry
 
 
 def run(

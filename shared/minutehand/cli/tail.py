@@ -14,9 +14,9 @@ from minutehand.cli.exits import code_of_run
 from minutehand.cli.output import print_json, values
 from minutehand.cli.shell import Shell, of
 from minutehand.cli.signals import stop_on_signals
-from minutehand.client import Scheduler
-from minutehand.model.run import TERMINAL, RunState
-from minutehand.views import Run
+from minutehand.domain.run import TERMINAL, RunState
+from minutehand.sdk.scheduler import Scheduler
+from minutehand.sdk.views import Run
 
 _SOONEST, _SELDOM = 0.25, 5.0  # seconds between looks: seldomer while nothing changes
 _SLOWER = 1.5

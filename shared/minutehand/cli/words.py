@@ -11,10 +11,10 @@ import typer
 
 from minutehand.cli.output import read_moment, read_payload
 from minutehand.cli.parameters import Command, option, with_parameters
+from minutehand.domain.options import OptionWords
+from minutehand.domain.policies import Retry
 from minutehand.errors import InvalidInput
-from minutehand.model.options import OptionWords
-from minutehand.model.policies import Retry
-from minutehand.schedule import Rule
+from minutehand.timing import Rule
 
 
 @dataclass(frozen=True)

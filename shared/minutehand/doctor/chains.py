@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from minutehand.doctor.findings import Finding, fail, ok, warn
 from minutehand.doctor.patient import Patient
+from minutehand.domain.schedule import Head, ScheduleState
 from minutehand.errors import InvalidInput, MinutehandError
-from minutehand.flow.chain import Health, look
-from minutehand.model.schedule import Head, ScheduleState
+from minutehand.owner.schedules.chain_health import ChainHealth, check_chain
 
 _FIRST = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 _NAMED = 10  # schedules
@@ -62,7 +62,7 @@ def _is_missing(patient: Patient, head: Head) -> bool:
     if revision is None or revision.active_until is not None:
         return False  # it moves on just now
     try:
-        return look(head, revision, patient.services, patient.clock).health is Health.MISSING
+        return check_chain(head, revision, patient.services, patient.clock).health is ChainHealth.MISSING
     except InvalidInput:  # its fires cannot be worked out here, e.g. a calendar that is not installed
         return False
 

@@ -9,7 +9,7 @@ from minutehand.doctor import backlog, chains, installation, known_jobs, permiss
 from minutehand.doctor.findings import Finding, Verdict
 from minutehand.doctor.patient import Patient
 from minutehand.doctor.probe import Probe
-from minutehand.flow.ports import Clock
+from minutehand.ports.clock import Clock
 from minutehand.services import system_clock
 from minutehand.settings import Settings
 

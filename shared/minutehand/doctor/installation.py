@@ -9,9 +9,9 @@ from typing import Any
 from minutehand.doctor.findings import Finding, fail, ok, warn
 from minutehand.doctor.patient import Patient
 from minutehand.doctor.probe import NO_CREDENTIALS, NO_REGION, UNREACHABLE, Answer
-from minutehand.model.queue import striped, striped_text
-from minutehand.queue.definitions import RETENTION, stripe_called
-from minutehand.store.definitions import SCHEDULES, TABLES, Table
+from minutehand.domain.queue import striped, striped_text
+from minutehand.dynamodb.table_definitions import SCHEDULES, TABLES, TableDefinition
+from minutehand.sqs.queue_definitions import RETENTION, stripe_called
 
 _DEPLOYED = "deploy the stack to this account and region, or set MINUTEHAND_PREFIX and AWS_REGION to those of the stack"
 _LOCAL = "start `minutehand local` and use the line that it prints, or correct --endpoint or AWS_ENDPOINT_URL"
@@ -77,7 +77,7 @@ def tables(patient: Patient) -> Iterator[Finding]:
         yield _table(patient, table)
 
 
-def _table(patient: Patient, table: Table) -> Finding:
+def _table(patient: Patient, table: TableDefinition) -> Finding:
     check, name = "tables", patient.settings.table(table.suffix)
     answer = patient.probe.call("dynamodb", "get_item", TableName=name, Key=no_row(table))
     if answer.missing:
@@ -94,7 +94,7 @@ def _table(patient: Patient, table: Table) -> Finding:
     return _ready(patient, table, name) or ok(check, name)
 
 
-def _ready(patient: Patient, table: Table, name: str) -> Finding | None:
+def _ready(patient: Patient, table: TableDefinition, name: str) -> Finding | None:
     """What is the matter with a table that is there, as far as it may be described."""
     described = patient.probe.call("dynamodb", "describe_table", TableName=name)
     status = described.data.get("Table", {}).get("TableStatus", "ACTIVE")
@@ -202,7 +202,7 @@ def grant(answer: Answer) -> str:
     return f"{answer.text or answer.code}: try again"
 
 
-def no_row(table: Table) -> dict[str, dict[str, str]]:
+def no_row(table: TableDefinition) -> dict[str, dict[str, str]]:
     """A key under which no row can be: ``~`` begins no tenant, and nothing is older than the epoch."""
     last = {"N": "-1"} if table.range_type == "N" else {"S": "~doctor"}
     return {table.hash_key: {"S": "~doctor"}, table.range_key: last}

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from minutehand.doctor.probe import Probe
-from minutehand.flow.ports import Clock, Services
-from minutehand.model.schedule import Head
+from minutehand.domain.schedule import Head
+from minutehand.ports.clock import Clock
+from minutehand.ports.services import Services
 from minutehand.services import connect
 from minutehand.settings import Settings
 

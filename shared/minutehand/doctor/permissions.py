@@ -12,7 +12,7 @@ from minutehand.doctor.findings import Finding, fail, ok
 from minutehand.doctor.installation import grant, no_row
 from minutehand.doctor.patient import Patient
 from minutehand.doctor.probe import Answer
-from minutehand.store.definitions import TABLES, Table
+from minutehand.dynamodb.table_definitions import TABLES, TableDefinition
 
 _WANTED = {  # what ``grant_scheduling`` gives, by table; a test compares the two
     "schedules": ("get_item", "batch_get_item", "query", "put_item", "update_item", "transact_write_items"),
@@ -56,7 +56,7 @@ def _refusal(answer: Answer) -> Answer | None:
     return Answer(action="dynamodb:PartiQLUpdate", code="AccessDenied") if "AccessDenied" in codes else None
 
 
-def _never(table: Table) -> dict[str, Any]:
+def _never(table: TableDefinition) -> dict[str, Any]:
     """A condition that no row meets, nor its absence."""
     names = {"#key": table.hash_key}
     return {
@@ -65,7 +65,7 @@ def _never(table: Table) -> dict[str, Any]:
     }
 
 
-def _query(name: str, table: Table) -> dict[str, Any]:
+def _query(name: str, table: TableDefinition) -> dict[str, Any]:
     return {
         "TableName": name,
         "Limit": 1,
@@ -75,16 +75,16 @@ def _query(name: str, table: Table) -> dict[str, Any]:
     }
 
 
-def _condition_check(name: str, table: Table) -> dict[str, Any]:
+def _condition_check(name: str, table: TableDefinition) -> dict[str, Any]:
     return {"TransactItems": [{"ConditionCheck": {"TableName": name, "Key": no_row(table), **_never(table)}}]}
 
 
-def _statement(name: str, table: Table) -> dict[str, Any]:
+def _statement(name: str, table: TableDefinition) -> dict[str, Any]:
     where = f"\"{table.hash_key}\" = '~doctor' AND \"{table.range_key}\" = '~doctor' AND \"state\" = 'NONE'"
     return {"Statements": [{"Statement": f'UPDATE "{name}" SET "reason" = \'\' WHERE {where}'}]}  # noqa: S608 (no row has this key)
 
 
-_ARGUMENTS: Mapping[str, Callable[[str, Table], dict[str, Any]]] = {
+_ARGUMENTS: Mapping[str, Callable[[str, TableDefinition], dict[str, Any]]] = {
     "get_item": lambda name, table: {"TableName": name, "Key": no_row(table)},
     "batch_get_item": lambda name, table: {"RequestItems": {name: {"Keys": [no_row(table)]}}},
     "query": _query,

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from minutehand.doctor.findings import Finding, ok, warn
 from minutehand.doctor.patient import Patient
+from minutehand.domain.queue import DEFAULT_QUEUE
+from minutehand.domain.times import SECOND, from_ms
 from minutehand.errors import MinutehandError
-from minutehand.flow.pressure import remembered
-from minutehand.model.moment import SECOND, from_ms
-from minutehand.model.queue import DEFAULT_QUEUE
-from minutehand.runs.pressure import Held
+from minutehand.fires.backpressure import read_hold_log
+from minutehand.state.backpressure import QueueHolds
 
 
 def backpressure(patient: Patient) -> Iterator[Finding]:
@@ -31,12 +31,12 @@ def backpressure(patient: Patient) -> Iterator[Finding]:
         yield ok("backpressure", "no queue is held back")
 
 
-def held_back(patient: Patient) -> Mapping[str | None, Held]:
+def held_back(patient: Patient) -> Mapping[str | None, QueueHolds]:
     """What is noted of queues that are or were held back. Raises MinutehandError."""
-    return remembered(patient.services).queues
+    return read_hold_log(patient.services).queues
 
 
-def _finding(queue: str, held: Held) -> Finding:
+def _finding(queue: str, held: QueueHolds) -> Finding:
     assert held.now is not None
     why = f"{held.depth:,} messages in one of its SQS queues"
     if held.why == "age" and held.age is not None:

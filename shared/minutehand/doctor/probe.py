@@ -12,8 +12,8 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
-from minutehand.flow.ports import Clock
-from minutehand.model.moment import SECOND, from_ms, to_ms
+from minutehand.domain.times import SECOND, from_ms, to_ms
+from minutehand.ports.clock import Clock
 from minutehand.settings import Settings
 
 _PATIENT = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 2})

@@ -13,13 +13,13 @@ from datetime import timedelta
 from minutehand.doctor.findings import Finding, fail, ok, warn
 from minutehand.doctor.patient import Patient
 from minutehand.doctor.pressure import held_back
+from minutehand.domain.agenda_entry import AgendaEntry, EntryKind, parse_entry_key
+from minutehand.domain.schedule import ScheduleState
+from minutehand.domain.times import MINUTE, SECOND, from_ms
+from minutehand.dynamodb.agenda import CONFIG, LOCK
+from minutehand.dynamodb.rows import shard_key
 from minutehand.errors import MinutehandError
-from minutehand.flow.steps import LOOKAHEAD
-from minutehand.model.entry import Entry, EntryKind, parse_entry_key
-from minutehand.model.moment import MINUTE, SECOND, from_ms
-from minutehand.model.schedule import ScheduleState
-from minutehand.store.agenda import CONFIG, LOCK
-from minutehand.store.rows import shard_key
+from minutehand.fires.plan import LOOKAHEAD
 
 _LATE = 2 * MINUTE  # behind: what the alarm of the stack rings at
 _SILENT = 150 * SECOND  # since the last tick of a shard: they are 119 s apart at the most
@@ -31,10 +31,10 @@ _METRIC = timedelta(minutes=10)  # of the metric that the function writes
 class _Agenda:
     """What is due in all shards."""
 
-    waiting: list[Entry] = field(
+    waiting: list[AgendaEntry] = field(
         default_factory=list
     )  # chains that a tick should have taken, oldest first in each shard
-    failing: list[Entry] = field(default_factory=list)  # entries whose handling failed
+    failing: list[AgendaEntry] = field(default_factory=list)  # entries whose handling failed
     locked: int = 0  # shards that a ticker works on
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from minutehand.doctor.findings import Finding, fail, ok, warn
 from minutehand.doctor.patient import Patient
-from minutehand.model.moment import SECOND
-from minutehand.runs.transitions import SKEW
+from minutehand.domain.times import SECOND
+from minutehand.state.transitions import SKEW
 
 NOTICEABLE = 2 * SECOND  # what starts are early or late by is seen
 

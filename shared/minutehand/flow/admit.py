@@ -5,21 +5,21 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from minutehand.domain.formats.message import Message
+from minutehand.domain.policies import Policies
+from minutehand.domain.run import Failure, RunState
+from minutehand.domain.schedule import ClosedBy, Revision, ScheduleState
+from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import Unavailable
 from minutehand.flow.backfill_stop import stopped
 from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
 from minutehand.flow.lean import claim
 from minutehand.flow.outcome import Outcome
-from minutehand.flow.ports import Revisions
 from minutehand.flow.report import report
-from minutehand.model.message import Message
-from minutehand.model.moment import MINUTE, SECOND
-from minutehand.model.policies import Policies
-from minutehand.model.run import Failure, RunState
-from minutehand.model.schedule import ClosedBy, Revision, ScheduleState
-from minutehand.runs.decisions import HEAD_START, HOLD, Refusal, is_past_deadline, refused_by
-from minutehand.runs.transitions import SKEW, expire, give_up, refuse, take_back
+from minutehand.ports.schedules import RevisionBatch
+from minutehand.state.decisions import HEAD_START, HOLD, Refusal, is_past_deadline, refused_by
+from minutehand.state.transitions import SKEW, expire, give_up, refuse, take_back
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ def _dead_unknown(desk: Desk, ticket: Ticket, message: Message, body: str, now: 
     return Outcome(gone=True, action="settled", why=reason, state=state, message=message)
 
 
-def taken_back(desk: Desk, ticket: Ticket, message: Message, revisions: Revisions) -> Outcome | None:
+def taken_back(desk: Desk, ticket: Ticket, message: Message, revisions: RevisionBatch) -> Outcome | None:
     """Whether its schedule's owner took the run back before it ever started; None: go on."""
     if message.revision == 0:
         return None

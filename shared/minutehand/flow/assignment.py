@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from minutehand.domain.formats.message import Message
+from minutehand.domain.job import Job
+from minutehand.domain.policies import Policies
+from minutehand.domain.quick import quick
+from minutehand.domain.run import Failure, RunRow
 from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
-from minutehand.model.job import Job
-from minutehand.model.message import Message
-from minutehand.model.policies import Policies
-from minutehand.model.quick import quick
-from minutehand.model.run import Failure, Run
 
 
 @quick
@@ -24,7 +24,7 @@ class Assignment:
     body: str  # the order as it was received, for the dead-letter queue
     job: Job  # what it executes
     policies: Policies  # the job's own with what schedule or submission override
-    run: Run  # as leased
+    run: RunRow  # as leased
     ahead: bool = (
         False  # its lease was taken before its instant, and dated then: its job begins later than the lease says
     )

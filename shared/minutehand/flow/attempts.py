@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 
+from minutehand.domain.run import FailedAttemptRow
 from minutehand.errors import Unavailable
-from minutehand.flow.ports import Ledger
-from minutehand.model.run import Attempt
+from minutehand.ports.ledger import Ledger
 
 log = logging.getLogger(__name__)
 
 
-def record(attempt: Attempt, ledger: Ledger) -> None:
+def record(attempt: FailedAttemptRow, ledger: Ledger) -> None:
     """Put the row of a failed attempt, if the ledger answers."""
     try:
         ledger.record(attempt)

@@ -12,22 +12,23 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from minutehand.domain.agenda_entry import AgendaEntry
+from minutehand.domain.run import RunRow
+from minutehand.domain.schedule import ClosedBy, Head, Revision
+from minutehand.domain.times import from_ms
 from minutehand.errors import Conflict, InvalidInput, MinutehandError, NotFound, Unavailable
+from minutehand.fires.current import check_seen, must_exist, revision_of
 from minutehand.flow.backfill_lanes import ROUNDS, Going, advance, finish, going
 from minutehand.flow.backfill_piece import first_entry
 from minutehand.flow.backfill_records import Kept, lanes_of, moved_to, read_backfill, write_backfill
 from minutehand.flow.backfill_stop import take_back
-from minutehand.flow.current import check_seen, must_exist, revision_of
-from minutehand.flow.ports import Clock, Services
-from minutehand.flow.remember import Token, note, noted
-from minutehand.flow.submit import ORPHAN_PATIENCE
-from minutehand.model.entry import Entry
-from minutehand.model.moment import from_ms
-from minutehand.model.run import Run
-from minutehand.model.schedule import ClosedBy, Head, Revision
-from minutehand.runs.backfill import ENDED, MARGIN, Backfill, BackfillOrder, BackfillState, is_free
-from minutehand.runs.stretches import one_definition, own_definitions, survey
-from minutehand.schedule import fires
+from minutehand.owner.runs.submit import ORPHAN_PATIENCE
+from minutehand.owner.schedules.client_tokens import ClientToken, note, noted
+from minutehand.ports.clock import Clock
+from minutehand.ports.services import Services
+from minutehand.state.backfill import ENDED, MARGIN, Backfill, BackfillOrder, BackfillState, is_free
+from minutehand.state.definition_spans import one_definition, own_definitions, survey
+from minutehand.timing import fires
 
 log = logging.getLogger(__name__)
 
@@ -142,18 +143,18 @@ def count_there(planned: Going) -> int:
     return count
 
 
-def _next_taken(rows: Iterator[Run]) -> int | None:
+def _next_taken(rows: Iterator[RunRow]) -> int | None:
     return next((run.due for run in rows if run.ref.is_fire and not is_free(run)), None)
 
 
-def started_before(owner: str, token: Token | None, services: Services, clock: Clock) -> Backfill | None:
+def started_before(owner: str, token: ClientToken | None, services: Services, clock: Clock) -> Backfill | None:
     """The backfill that an earlier call with the token has started. Raises AlreadyExists, Unavailable."""
     identity = None if token is None else noted(token, services, clock())
     kept = None if identity is None else read_backfill(owner, identity, services)
     return None if kept is None else kept.backfill
 
 
-def start(planned: Going, token: Token | None = None) -> Backfill:
+def start(planned: Going, token: ClientToken | None = None) -> Backfill:
     """Start a planned backfill, under the id that the first call with the token noted.
 
     Raises AlreadyExists, Conflict, Unavailable: then it may have been started, and ``list_backfills`` shows it.
@@ -235,14 +236,14 @@ def _kick(kept: Kept, services: Services, clock: Clock) -> None:
         log.warning("backfill.left_to_tick", extra=extra)
 
 
-def _put_entry(backfill: Backfill, services: Services, clock: Clock) -> Entry:
+def _put_entry(backfill: Backfill, services: Services, clock: Clock) -> AgendaEntry:
     entry = first_entry(backfill, services, clock())
     if entry.key not in services.agenda.put([entry]):
         raise Unavailable("the agenda did not accept the backfill; try again")
     return entry
 
 
-def _put_again_after_stall(entry: Entry, backfill: Backfill, services: Services, clock: Clock) -> None:
+def _put_again_after_stall(entry: AgendaEntry, backfill: Backfill, services: Services, clock: Clock) -> None:
     """If this process stalled, the ticker may have dropped the entry: it saw nothing that needs one."""
     if clock() - entry.created_at > ORPHAN_PATIENCE // 2:
         _put_entry(backfill, services, clock)

@@ -12,7 +12,12 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
+from minutehand.domain.run import TERMINAL, RunRow, RunState
+from minutehand.domain.schedule import Revision
+from minutehand.domain.times import MINUTE
 from minutehand.errors import Unavailable
+from minutehand.fires.current import read_revision
+from minutehand.fires.send import fire_message, send
 from minutehand.flow.backfill_records import (
     Kept,
     lanes_of,
@@ -21,15 +26,11 @@ from minutehand.flow.backfill_records import (
     read_lane,
     write_lane,
 )
-from minutehand.flow.current import read_revision
 from minutehand.flow.outcome import Outcome
-from minutehand.flow.ports import Clock, Services
-from minutehand.flow.publish import fire_message, publish
 from minutehand.flow.waiting import waiting_run
-from minutehand.model.moment import MINUTE
-from minutehand.model.run import TERMINAL, Run, RunState
-from minutehand.model.schedule import Revision
-from minutehand.runs.backfill import (
+from minutehand.ports.clock import Clock
+from minutehand.ports.services import Services
+from minutehand.state.backfill import (
     AtFire,
     Backfill,
     BackfillOrder,
@@ -45,10 +46,10 @@ from minutehand.runs.backfill import (
     standing,
     tag_of,
 )
-from minutehand.runs.levels import STALL, is_lean
-from minutehand.runs.stretches import stretch_of, walk
-from minutehand.runs.transitions import revive
-from minutehand.schedule import Timetable, timetable
+from minutehand.state.definition_spans import stretch_of, walk
+from minutehand.state.ledger_levels import STALL, is_lean
+from minutehand.state.transitions import revive
+from minutehand.timing import Timetable, timetable
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +161,7 @@ def advance(under_way: Going, lane: Lane, *, rounds: int, looked: int | None = N
     return lane
 
 
-def _deal_with(under_way: Going, lane: Lane) -> tuple[AtFire, Run | None]:
+def _deal_with(under_way: Going, lane: Lane) -> tuple[AtFire, RunRow | None]:
     """The fire that a lane has been at: its run, brought on its way if it is missing."""
     tag, too_old = tag_of(under_way.backfill.id, lane.number), under_way.is_too_old(lane.fire)
     try:
@@ -208,19 +209,19 @@ def _comes_by_itself(under_way: Going, revision: Revision, lane: Lane) -> bool:
     return waiting_run(fire_of(under_way.backfill, lane), under_way.services, now) is not None
 
 
-def _is_waiting(there: Run | None, run: Run) -> bool:
+def _is_waiting(there: RunRow | None, run: RunRow) -> bool:
     """Whether the run that is there is the one that we claim, and has not started."""
     return there is not None and there.backfill == run.backfill and there.state is RunState.QUEUED
 
 
-def _send(run: Run, revision: Revision, under_way: Going) -> None:
-    if not publish([fire_message(run, revision, under_way.trace)], under_way.services.work, under_way.clock)[0]:
+def _send(run: RunRow, revision: Revision, under_way: Going) -> None:
+    if not send([fire_message(run, revision, under_way.trace)], under_way.services.work, under_way.clock)[0]:
         log.warning(
             "backfill.left_to_tick", extra={"run_id": str(run.ref), "error": "the queue did not take its message"}
         )
 
 
-def _send_again(under_way: Going, run: Run | None, looked: int | None) -> None:
+def _send_again(under_way: Going, run: RunRow | None, looked: int | None) -> None:
     """Send a run that has been waiting for 1, 2, 4, 8 … minutes: behind a busy queue that makes few duplicates.
 
     What counts is that one of these has passed since the last look: ticks may be missed.

@@ -10,17 +10,18 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.domain.names import shard_of
+from minutehand.domain.times import MINUTE, SECOND
+from minutehand.fires.plan import LOOKAHEAD
+from minutehand.fires.tick_counts import TickCounts
 from minutehand.flow.backfill_lanes import Going, advance, finish
 from minutehand.flow.backfill_records import Kept, forget_lanes, lanes_of, moved_to, read_backfill
 from minutehand.flow.backfill_stop import take_back
-from minutehand.flow.handled import Handled
-from minutehand.flow.ports import Clock, Services
-from minutehand.flow.steps import LOOKAHEAD
-from minutehand.flow.submit import ORPHAN_PATIENCE
-from minutehand.model.entry import Entry, EntryKind
-from minutehand.model.moment import MINUTE, SECOND
-from minutehand.model.names import shard_of
-from minutehand.runs.backfill import ENDED, Backfill, BackfillState, Standing, standing
+from minutehand.owner.runs.submit import ORPHAN_PATIENCE
+from minutehand.ports.clock import Clock
+from minutehand.ports.services import Services
+from minutehand.state.backfill import ENDED, Backfill, BackfillState, Standing, standing
 
 log = logging.getLogger(__name__)
 
@@ -29,14 +30,14 @@ BUDGET = 2 * SECOND  # of one piece: live fires wait behind it; what is left is 
 _ROUNDS = 20  # places that one lane is moved past in a piece
 
 
-def first_entry(backfill: Backfill, services: Services, now: int) -> Entry:
+def first_entry(backfill: Backfill, services: Services, now: int) -> AgendaEntry:
     """The entry that lets the ticker see to a backfill, due at once. No other of it has that key: others are at whole minutes."""
     shard = shard_of(backfill.owner, services.agenda.shards())
     identity = f"{backfill.owner}#{backfill.id}"
-    return Entry(shard=shard, due=now | 1, kind=EntryKind.BACKFILL, id=identity, created_at=now)
+    return AgendaEntry(shard=shard, due=now | 1, kind=EntryKind.BACKFILL, id=identity, created_at=now)
 
 
-def piece(entry: Entry, services: Services, clock: Clock, trace: str | None, result: Handled) -> bool:
+def piece(entry: AgendaEntry, services: Services, clock: Clock, trace: str | None, result: TickCounts) -> bool:
     """See to a backfill. True when the entry may go."""
     del result
     owner, _, identity = entry.id.partition("#")
@@ -82,7 +83,7 @@ def _go_on(kept: Kept, under_way: Going, *, looked: int) -> None:
     finish(kept, under_way.services, clock)
 
 
-def _put_next(entry: Entry, services: Services, clock: Clock) -> bool:
+def _put_next(entry: AgendaEntry, services: Services, clock: Clock) -> bool:
     """Leave the entry for the next tick: beyond this one's look-ahead."""
     due = -(-(clock() + LOOKAHEAD + SECOND) // MINUTE) * MINUTE
     later = replace(entry, due=due, failures=0)

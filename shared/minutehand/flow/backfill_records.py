@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from minutehand.flow.ports import Record, Services
-from minutehand.model.schema import reading
-from minutehand.runs.backfill import ENDED, Backfill, BackfillState, Lane
+from minutehand.domain.formats.schema import reading
+from minutehand.ports.records import Record
+from minutehand.ports.services import Services
+from minutehand.state.backfill import ENDED, Backfill, BackfillState, Lane
 
 _PREFIX = "~backfill~"
 

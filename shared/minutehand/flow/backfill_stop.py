@@ -11,18 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from minutehand.domain.formats.message import Message
+from minutehand.domain.names import RunRef
+from minutehand.domain.run import WAITING, RunState
 from minutehand.errors import Unavailable
 from minutehand.flow.backfill_records import lanes_of, read_backfill
 from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
 from minutehand.flow.outcome import Outcome
-from minutehand.flow.ports import Clock, Services
-from minutehand.model.message import Message
-from minutehand.model.names import RunRef
-from minutehand.model.run import WAITING, RunState
-from minutehand.runs.backfill import Backfill, BackfillState, fire_of, parse_tag, tag_of
-from minutehand.runs.clauses import Compare, every
-from minutehand.runs.transitions import Transition, cancel, refuse
+from minutehand.ports.clock import Clock
+from minutehand.ports.services import Services
+from minutehand.state.backfill import Backfill, BackfillState, fire_of, parse_tag, tag_of
+from minutehand.state.conditions import Compare, all_of
+from minutehand.state.transitions import Transition, cancel, refuse
 
 _ROUNDS = 5  # times that a run may move between being seen and being taken back
 REASONS = {BackfillState.PAUSED: "backfill paused", BackfillState.CANCELLED: "backfill cancelled"}
@@ -82,4 +83,4 @@ def _moves(tag: str, state: BackfillState, revision: int, now: int, expires: int
 
 
 def _of_lane(tag: str, move: Transition) -> Transition:
-    return replace(move, guard=every(Compare("backfill", "=", tag), move.guard))
+    return replace(move, guard=all_of(Compare("backfill", "=", tag), move.guard))

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
 
+from minutehand.domain.formats.message import Message
+from minutehand.domain.job import Context, RunLogger
+from minutehand.domain.run import RunRow
+from minutehand.domain.times import from_ms
 from minutehand.flow.assignment import Assignment, Ended, Failed
 from minutehand.flow.effects import Effects
 from minutehand.flow.outcome import Outcome
-from minutehand.model.job import Context, RunLogger
-from minutehand.model.message import Message
-from minutehand.model.moment import from_ms
-from minutehand.model.run import Run
-from minutehand.runs.backfill import backfill_id
-from minutehand.schedule import zone
+from minutehand.state.backfill import backfill_id
+from minutehand.timing import zone
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ def context_of(assignment: Assignment, remaining: Callable[[], float | None]) ->
     )
 
 
-def _scheduled_at(message: Message, run: Run) -> datetime:
+def _scheduled_at(message: Message, run: RunRow) -> datetime:
     """A replay is about the instant that the run which it repeats was about."""
     if run.scheduled_at is not None:
         return from_ms(run.scheduled_at, zone(run.timezone or message.timezone))

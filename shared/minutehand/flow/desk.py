@@ -7,18 +7,20 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from minutehand.concurrency.threads import ThreadCache
+from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.domain.formats.dead_letter import DeadLetter
+from minutehand.domain.formats.message import Message
+from minutehand.domain.names import shard_of
+from minutehand.domain.run import Failure
+from minutehand.domain.times import SECOND
 from minutehand.flow.erase import Eraser
 from minutehand.flow.heartbeat import Heartbeat, Ticket
 from minutehand.flow.outcome import Outcome
-from minutehand.flow.ports import Clock, Parcel, Services
-from minutehand.flow.threads import Threads
-from minutehand.model.entry import Entry, EntryKind
-from minutehand.model.letter import DeadLetter
-from minutehand.model.message import Message
-from minutehand.model.moment import SECOND
-from minutehand.model.names import shard_of
-from minutehand.model.run import Failure
-from minutehand.runs.decisions import MAX_DELAY, delay_for
+from minutehand.ports.clock import Clock
+from minutehand.ports.services import Services
+from minutehand.ports.work_queue import OutgoingMessage
+from minutehand.state.decisions import MAX_DELAY, delay_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +34,7 @@ class Desk:
     wait: Callable[[float], object]  # seconds; may end early
     random: random.Random
     name: str  # of this process, for attempts' rows
-    threads: Threads = field(default_factory=Threads)  # that run its jobs
+    threads: ThreadCache = field(default_factory=ThreadCache)  # that run its jobs
     abandoned: threading.Event = field(default_factory=threading.Event)  # set when a job's thread was left running
 
     def expires(self, now: int) -> int:
@@ -70,16 +72,18 @@ class Desk:
         now = self.clock()
         no_row = message.unclaimed or message.untracked  # that waits: an entry would look for it
         if until - now <= MAX_DELAY or no_row:
-            accepted = self.services.work.send([Parcel(message, delay_for(until, message.start, now))])[0]
+            accepted = self.services.work.send([OutgoingMessage(message, delay_for(until, message.start, now))])[0]
         else:
             accepted = bool(self.services.agenda.put([self._entry(message, until, now)]))
         if accepted:
             self.delete(ticket)
         return accepted
 
-    def _entry(self, message: Message, due: int, now: int) -> Entry:
+    def _entry(self, message: Message, due: int, now: int) -> AgendaEntry:
         shard = shard_of(message.run.owner, self.services.agenda.shards())
-        return Entry(shard=shard, due=due, kind=EntryKind.RUN, id=str(message.run), created_at=now, queue=message.queue)
+        return AgendaEntry(
+            shard=shard, due=due, kind=EntryKind.RUN, id=str(message.run), created_at=now, queue=message.queue
+        )
 
     def bury(self, body: str, fence: int, reason: str, failure: Failure | None) -> None:
         """Send a verdict to the dead-letter queue."""

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from minutehand.domain.formats.message import INLINE_PAYLOAD
+from minutehand.domain.names import check_name, is_text
+from minutehand.domain.run import SiblingRows
 from minutehand.errors import Continue, InvalidInput, LeaseLost, RunCancelled, Unavailable
 from minutehand.flow.assignment import Assignment
 from minutehand.flow.in_flight import InFlight
-from minutehand.flow.ports import BesideKind
-from minutehand.model.message import INLINE_PAYLOAD
-from minutehand.model.names import check_name, is_text
-from minutehand.model.run import Beside
+from minutehand.ports.ledger import BesideKind
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class Effects:
         self._assignment, self._remaining = assignment, remaining
         self._lock = threading.RLock()
         self._in_flight = InFlight()
-        self._beside: Beside | None = None
+        self._beside: SiblingRows | None = None
         self._steps: dict[str, str] = {}
 
     # Steps.
@@ -130,7 +130,7 @@ class Effects:
 
     # Rows.
 
-    def _load(self) -> Beside:
+    def _load(self) -> SiblingRows:
         with self._lock:
             if self._beside is None:
                 self._beside = self._assignment.desk.services.ledger.beside(self._assignment.run.ref)

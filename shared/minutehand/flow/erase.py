@@ -10,7 +10,7 @@ import logging
 import threading
 
 from minutehand.errors import MinutehandError
-from minutehand.flow.ports import WorkQueue
+from minutehand.ports.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
 

@@ -8,21 +8,23 @@ deadline; the freeze is durable, and a message that was sent back finds its end 
 
 from __future__ import annotations
 
+from minutehand.domain.formats.message import Message
+from minutehand.domain.freeze import Freeze, freeze_key
+from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import Unavailable
 from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
 from minutehand.flow.outcome import Outcome
-from minutehand.flow.ports import Clock, Revisions, Services
-from minutehand.model.freeze import Freeze, freeze_key
-from minutehand.model.message import Message
-from minutehand.model.moment import MINUTE, SECOND
+from minutehand.ports.clock import Clock
+from minutehand.ports.schedules import RevisionBatch
+from minutehand.ports.services import Services
 
 FRESH = 5 * SECOND  # how long a worker believes what it read; a batch has started by then, mostly
 RETURN = 5 * MINUTE  # after which the message of a frozen run comes back at the latest: a thaw takes effect within that
 _UNREAD = 10 * SECOND  # before a message comes back whose tenant's freeze could not be read
 
 
-def frozen(desk: Desk, ticket: Ticket, message: Message, revisions: Revisions) -> Outcome | None:
+def frozen(desk: Desk, ticket: Ticket, message: Message, revisions: RevisionBatch) -> Outcome | None:
     """Send the message back if its tenant is frozen. None: it is not."""
     tenant, now = message.run.tenant, desk.clock()
     if now - revisions.read_at > FRESH:

@@ -6,11 +6,11 @@ import logging
 import threading
 from dataclasses import dataclass, field
 
+from minutehand.domain.names import RunRef
+from minutehand.domain.times import SECOND
 from minutehand.errors import MinutehandError
-from minutehand.flow.ports import Services
-from minutehand.model.moment import SECOND
-from minutehand.model.names import RunRef
-from minutehand.runs.transitions import LEASE, SKEW, renew
+from minutehand.ports.services import Services
+from minutehand.state.transitions import LEASE, SKEW, renew
 
 log = logging.getLogger(__name__)
 

@@ -13,22 +13,23 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 
+from minutehand.domain.formats.message import Message
+from minutehand.domain.freeze import freeze_key
+from minutehand.domain.options import LedgerLevel
+from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.schedule import Revision
+from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable
+from minutehand.fires.missed import record_missed
 from minutehand.flow.desk import Desk
-from minutehand.flow.gaps import record
 from minutehand.flow.outcome import Outcome
-from minutehand.flow.ports import Clock, Services
 from minutehand.flow.task import Task
-from minutehand.model.freeze import freeze_key
-from minutehand.model.message import Message
-from minutehand.model.moment import SECOND
-from minutehand.model.options import LedgerLevel
-from minutehand.model.run import Run, RunState
-from minutehand.model.schedule import Revision
-from minutehand.runs.decisions import OnExisting, on_existing
-from minutehand.runs.gaps import covers
-from minutehand.runs.levels import claim_of
-from minutehand.runs.transitions import take_over, track
+from minutehand.ports.clock import Clock
+from minutehand.ports.services import Services
+from minutehand.state.decisions import OnExisting, on_existing
+from minutehand.state.ledger_levels import claim_of
+from minutehand.state.missed import covers
+from minutehand.state.transitions import take_over, track
 
 _ROUNDS = 3  # decisions on one row before its message comes back: each round lost means somebody else moved it
 _NEAR = 5  # rows before a fire among which the gap is looked for that spans it
@@ -87,13 +88,13 @@ def claim(message: Message, services: Services, clock: Clock) -> bool:
     raise Unavailable(f"run {wanted.ref}: others keep moving it")
 
 
-def _take_over(there: Run, message: Message, services: Services, now: int) -> bool:
+def _take_over(there: RunRow, message: Message, services: Services, now: int) -> bool:
     job, at = message.job, message.not_before
     write = take_over(revision=message.revision, job=job, not_before=at, now=now, seen=there.state)
     return services.ledger.move(there.ref, write).applied
 
 
-def _beyond_retention(run: Run, services: Services, now: int) -> Run:
+def _beyond_retention(run: RunRow, services: Services, now: int) -> RunRow:
     if now - run.due < services.retention - SECOND:
         return run
     return replace(run, state=RunState.SKIPPED, ended_at=now, reason="later than the ledger's retention")
@@ -104,4 +105,4 @@ def _correct_gap(revision: Revision, fire: int, services: Services, clock: Clock
     rows = islice(services.ledger.latest(revision.owner, upto=fire), _NEAR)
     gap = next((row for row in rows if row.revision == revision.number and covers(row, fire)), None)
     if gap is not None:
-        record(revision, (), gap.due - 1, services, clock)
+        record_missed(revision, (), gap.due - 1, services, clock)

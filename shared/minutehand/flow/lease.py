@@ -5,23 +5,23 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.domain.formats.message import Message
+from minutehand.domain.names import shard_of
+from minutehand.domain.policies import Delivery, Policies
+from minutehand.domain.run import FailedAttemptRow, RunRow, RunState
+from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable
 from minutehand.flow.admit import postponed
 from minutehand.flow.attempts import record
 from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
 from minutehand.flow.outcome import Outcome
-from minutehand.flow.ports import Moved
 from minutehand.flow.report import report
-from minutehand.model.entry import Entry, EntryKind
-from minutehand.model.message import Message
-from minutehand.model.moment import SECOND
-from minutehand.model.names import shard_of
-from minutehand.model.policies import Delivery, Policies
-from minutehand.model.run import Attempt, Run, RunState
-from minutehand.runs.decisions import OnExisting, OnRefusedLease, on_existing, on_refused_lease, vanished
-from minutehand.runs.levels import first_lease
-from minutehand.runs.transitions import LEASE, SKEW, Transition, cancel_waiting, exhaust, lease, lose
+from minutehand.ports.ledger import TransitionResult
+from minutehand.state.decisions import OnExisting, OnRefusedLease, on_existing, on_refused_lease, vanished
+from minutehand.state.ledger_levels import first_lease
+from minutehand.state.transitions import LEASE, SKEW, Transition, cancel_waiting, exhaust, lease, lose
 
 log = logging.getLogger(__name__)
 
@@ -29,13 +29,13 @@ _TRIES = 3  # leases tried on a row that others keep moving
 AGAIN = 5 * SECOND  # then the message comes back
 
 
-def take_lease(desk: Desk, ticket: Ticket, message: Message, body: str, policies: Policies) -> Run | Outcome | None:
+def take_lease(desk: Desk, ticket: Ticket, message: Message, body: str, policies: Policies) -> RunRow | Outcome | None:
     """Lease the run of a message, and the run as leased; an Outcome if it cannot be had. None: it needs a row first, see ``lean``."""
     token = desk.token()
     at_most_once = policies.delivery is Delivery.AT_MOST_ONCE
     watch = _watch(desk, message, token) if at_most_once else None
     ticket.gone = at_most_once  # before there is a lease to give back
-    abandoned: Attempt | None = None  # whoever had the run and vanished: it is taken only when that was read
+    abandoned: FailedAttemptRow | None = None  # whoever had the run and vanished: it is taken only when that was read
     for again in range(_TRIES):
         if ticket.lost:  # this process stops and has shown the message to others
             desk.heartbeat.let_go(ticket)
@@ -73,7 +73,7 @@ def _lease(desk: Desk, message: Message, policies: Policies, token: str, now: in
     )
 
 
-def begin(desk: Desk, message: Message, policies: Policies, token: str, now: int) -> Moved:
+def begin(desk: Desk, message: Message, policies: Policies, token: str, now: int) -> TransitionResult:
     """Try the first lease of a run that may have no row yet. Raises Unavailable."""
     most = policies.max_attempts
     run = first_lease(message, now=now, token=token, worker=desk.name, max_attempts=most)
@@ -83,26 +83,26 @@ def begin(desk: Desk, message: Message, policies: Policies, token: str, now: int
     return moved
 
 
-def _is_of_others(there: Run | None, message: Message) -> bool:
+def _is_of_others(there: RunRow | None, message: Message) -> bool:
     """Whether the row that is there is an older revision's, to be taken over, or a backfill's, to be left to it."""
     if there is None:
         return False
     return there.backfill is not None or on_existing(there, message.revision) is OnExisting.TAKE_OVER
 
 
-def _watch(desk: Desk, message: Message, token: str) -> Entry:
+def _watch(desk: Desk, message: Message, token: str) -> AgendaEntry:
     """Leave a watch entry before an at-most-once lease: if this worker vanishes, the run is found and declared LOST."""
     now = desk.clock()
     shard = shard_of(message.run.owner, desk.services.agenda.shards())
     due = now + LEASE + 2 * SKEW
-    entry = Entry(shard=shard, due=due, kind=EntryKind.WATCH, id=f"{message.run}#{token}", created_at=now)
+    entry = AgendaEntry(shard=shard, due=due, kind=EntryKind.WATCH, id=f"{message.run}#{token}", created_at=now)
     if entry.key not in desk.services.agenda.put([entry]):
         raise Unavailable("the agenda did not accept the watch of an at-most-once run; it has not started")
     return entry
 
 
 def after_refusal(
-    desk: Desk, ticket: Ticket, message: Message, body: str, policies: Policies, run: Run | None, now: int
+    desk: Desk, ticket: Ticket, message: Message, body: str, policies: Policies, run: RunRow | None, now: int
 ) -> Outcome | None:
     """Carry out what a refused lease means; None: try again."""
     answer = on_refused_lease(run, revision=message.revision, now=now, policies=policies)
@@ -128,7 +128,7 @@ def _end(
     message: Message,
     body: str,
     policies: Policies,
-    run: Run,
+    run: RunRow,
     action: OnRefusedLease,
     why: str,
 ) -> Outcome | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from minutehand.model.message import Message
-from minutehand.model.quick import quick
-from minutehand.model.run import RunState
+from minutehand.domain.formats.message import Message
+from minutehand.domain.quick import quick
+from minutehand.domain.run import RunState
 
 
 @quick

@@ -15,8 +15,13 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 
+from minutehand.domain.formats.message import Message
+from minutehand.domain.options import Options, Overlap
+from minutehand.domain.policies import Policies
+from minutehand.domain.run import TERMINAL, RunState
+from minutehand.domain.schedule import Revision
+from minutehand.domain.times import SECOND
 from minutehand.errors import Conflict, MinutehandError, NotFound, Unavailable
-from minutehand.flow.cancel import ask_to_end
 from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
 from minutehand.flow.outcome import Outcome
@@ -32,25 +37,20 @@ from minutehand.flow.slot import (
     send_for,
     write_slot,
 )
-from minutehand.model.message import Message
-from minutehand.model.moment import SECOND
-from minutehand.model.options import Options, Overlap
-from minutehand.model.policies import Policies
-from minutehand.model.run import TERMINAL, RunState
-from minutehand.model.schedule import Revision
-from minutehand.runs.overlap import (
+from minutehand.owner.runs.cancel import ask_to_end
+from minutehand.state.overlap import (
     Decision,
-    Pair,
+    QueuedRun,
+    RunHolder,
     Slot,
     Turn,
-    Waiter,
     decide,
     forced_to_wait,
     governed,
     in_its_place,
     ref_of,
 )
-from minutehand.runs.transitions import Transition, line_up, pass_over, terminate
+from minutehand.state.transitions import Transition, line_up, pass_over, terminate
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class _Asking:
     ticket: Ticket
     message: Message
     options: Options
-    me: Waiter
+    me: QueuedRun
 
     @property
     def owner(self) -> str:
@@ -90,7 +90,7 @@ def take_turn(
     if revision is None or not revision.definition.options.is_exclusive:
         return None
     until = None if policies.deadline is None else message.due + int(policies.deadline * SECOND)
-    me = Waiter(message.backfill is not None, _pair(message), until)
+    me = QueuedRun(message.backfill is not None, _pair(message), until)
     asking = _Asking(desk=desk, ticket=ticket, message=message, options=revision.definition.options, me=me)
     for again in range(TRIES):
         if again:
@@ -107,8 +107,8 @@ def take_turn(
     return desk.kept(ticket, "contended", message, after=_CONTENDED)
 
 
-def _pair(message: Message) -> Pair:
-    return Pair(message.run.key, message.revision)
+def _pair(message: Message) -> RunHolder:
+    return RunHolder(message.run.key, message.revision)
 
 
 def _pause(desk: Desk, again: int) -> None:
@@ -187,7 +187,7 @@ def _skip(asking: _Asking, held: Held, decision: Decision) -> Outcome | _Next:
     return Outcome(gone=True, action="refused", why="overlap", state=RunState.SKIPPED, message=message)
 
 
-def _passed_over(desk: Desk, pair: Pair, to: RunState, reason: str) -> Transition:
+def _passed_over(desk: Desk, pair: RunHolder, to: RunState, reason: str) -> Transition:
     now = desk.clock()
     return pass_over(to=to, revision=pair.revision, now=now, expires=desk.expires(now), reason=reason)
 
@@ -204,7 +204,7 @@ def _all_asked(asking: _Asking, decision: Decision) -> bool:
     return not over
 
 
-def _ended_by_asking(asking: _Asking, pair: Pair) -> bool:
+def _ended_by_asking(asking: _Asking, pair: RunHolder) -> bool:
     """Ask a holder to end; whether it has ended by that, because no worker had it."""
     try:
         return ask_to_end(ref_of(asking.owner, pair), asking.desk.services, asking.desk.clock).is_terminal
@@ -212,7 +212,7 @@ def _ended_by_asking(asking: _Asking, pair: Pair) -> bool:
         return True
 
 
-def _terminate(asking: _Asking, others: Sequence[Pair]) -> None:
+def _terminate(asking: _Asking, others: Sequence[RunHolder]) -> None:
     """The holders have ended from now on: their workers' heartbeats and settles are refused."""
     desk = asking.desk
     reason = f"overlap: {in_its_place(asking.me.pair)}"

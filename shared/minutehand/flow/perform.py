@@ -17,15 +17,15 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
+from minutehand.domain.job import Context
+from minutehand.domain.policies import Policies, Retry
+from minutehand.domain.run import Failure
+from minutehand.domain.times import SECOND
 from minutehand.errors import Continue, InvalidInput, JobSignal, LeaseLost, RunCancelled
 from minutehand.flow.assignment import Abandoned, Assignment, Cancelled, Ended, Failed, Returned, SliceEnded
 from minutehand.flow.effects import LARGEST, json_text
-from minutehand.flow.ports import Clock
-from minutehand.model.job import Context
-from minutehand.model.moment import SECOND
-from minutehand.model.policies import Policies, Retry
-from minutehand.model.run import Failure
-from minutehand.runs.decisions import is_permanent, stuck
+from minutehand.ports.clock import Clock
+from minutehand.state.decisions import is_permanent, stuck
 
 log = logging.getLogger(__name__)
 

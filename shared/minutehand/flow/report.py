@@ -8,13 +8,13 @@ again, find the run as they left it, and send the letter. The undertaker takes t
 
 from __future__ import annotations
 
-from minutehand.flow.ports import Services
-from minutehand.model.letter import DeadLetter
-from minutehand.model.message import Message
-from minutehand.model.run import Run
+from minutehand.domain.formats.dead_letter import DeadLetter
+from minutehand.domain.formats.message import Message
+from minutehand.domain.run import RunRow
+from minutehand.ports.services import Services
 
 
-def report(run: Run, services: Services) -> None:
+def report(run: RunRow, services: Services) -> None:
     """Send the letter of a run that has ended so; none for one that is recorded already. Raises Unavailable."""
     if run.buried_at is not None:
         return

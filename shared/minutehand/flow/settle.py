@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from minutehand.domain.formats.message import INLINE_PAYLOAD
+from minutehand.domain.run import FailedAttemptRow, Failure, RunState
+from minutehand.domain.times import SECOND
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.flow.assignment import Abandoned, Assignment, Cancelled, Ended, Failed, NotBegun, Returned, SliceEnded
 from minutehand.flow.attempts import record
@@ -12,12 +15,9 @@ from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
 from minutehand.flow.lean import ordinary
 from minutehand.flow.outcome import Outcome
-from minutehand.flow.ports import BesideKind, Moved
-from minutehand.model.message import INLINE_PAYLOAD
-from minutehand.model.moment import SECOND
-from minutehand.model.run import Attempt, Failure, RunState
-from minutehand.runs.decisions import NeverAgain, after_failure
-from minutehand.runs.transitions import Transition, cancelled, continue_, die, release, retry, succeed
+from minutehand.ports.ledger import BesideKind, TransitionResult
+from minutehand.state.decisions import GiveUp, after_failure
+from minutehand.state.transitions import Transition, cancelled, continue_, die, release, retry, succeed
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ def _fail(assignment: Assignment, failure: Failure) -> Outcome:
         now=now,
         chance=desk.random.random(),
     )
-    if isinstance(what, NeverAgain):
+    if isinstance(what, GiveUp):
         return _die(assignment, failure, what.reason, now)
     return _retry(assignment, failure, now, what.at)
 
@@ -197,7 +197,7 @@ def _dated(assignment: Assignment, transition: Transition) -> Transition:
     return replace(transition, changes={**transition.changes, "started_at": assignment.run.started_at})
 
 
-def _move(assignment: Assignment, transition: Transition) -> Moved | None:
+def _move(assignment: Assignment, transition: Transition) -> TransitionResult | None:
     """Apply a transition, patiently: the job's effect has happened. None if the ledger did not answer."""
     desk, ref = assignment.desk, assignment.run.ref
     for seconds in (*_PATIENCE, None):
@@ -214,7 +214,7 @@ def _move(assignment: Assignment, transition: Transition) -> Moved | None:
 def _record(assignment: Assignment, failure: Failure, now: int, again: int | None) -> None:
     """The failed attempt's own row. The run's row has the failure in short already, so losing this one loses detail only."""
     run, desk = assignment.run, assignment.desk
-    attempt = Attempt(
+    attempt = FailedAttemptRow(
         run=run.ref,
         number=run.attempt,
         fence=run.fence,

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import logging
 
+from minutehand.domain.formats.message import Message
+from minutehand.domain.policies import Policies
+from minutehand.domain.run import RunState
+from minutehand.domain.schedule import Revision
 from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
 from minutehand.flow.lean import claim
 from minutehand.flow.lease import AGAIN, after_refusal
 from minutehand.flow.outcome import Outcome
-from minutehand.model.message import Message
-from minutehand.model.policies import Policies
-from minutehand.model.run import RunState
-from minutehand.model.schedule import Revision
-from minutehand.runs.transitions import shadow
+from minutehand.state.transitions import shadow
 
 log = logging.getLogger(__name__)
 

@@ -14,13 +14,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from minutehand.domain.job import Context
 from minutehand.flow.assignment import Abandoned, Assignment, Ended, NotBegun
 from minutehand.flow.begin import log_start
 from minutehand.flow.desk import Desk
 from minutehand.flow.perform import attempt_of, limit_of, timeout_of
 from minutehand.flow.task import Task
-from minutehand.model.job import Context
-from minutehand.runs.decisions import TOO_LATE
+from minutehand.state.decisions import TOO_LATE
 
 log = logging.getLogger(__name__)
 

@@ -14,18 +14,20 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
+from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.domain.formats.schema import reading
+from minutehand.domain.names import shard_of
+from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.times import MINUTE
 from minutehand.errors import Unavailable
-from minutehand.flow.handled import Handled
-from minutehand.flow.ports import Clock, Record, Services
-from minutehand.flow.publish import order_of, publish
-from minutehand.flow.steps import LOOKAHEAD
-from minutehand.model.entry import Entry, EntryKind
-from minutehand.model.moment import MINUTE
-from minutehand.model.names import shard_of
-from minutehand.model.run import Run, RunState
-from minutehand.model.schema import reading
-from minutehand.runs.overlap import SLOT, Pair, Slot, ref_of
-from minutehand.runs.transitions import SKEW
+from minutehand.fires.plan import LOOKAHEAD
+from minutehand.fires.send import message_of, send
+from minutehand.fires.tick_counts import TickCounts
+from minutehand.ports.clock import Clock
+from minutehand.ports.records import Record
+from minutehand.ports.services import Services
+from minutehand.state.overlap import SLOT, RunHolder, Slot, ref_of
+from minutehand.state.transitions import SKEW
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +71,7 @@ def pruned(owner: str, slot: Slot, services: Services) -> Slot:
         slot = slot.without(over)
 
 
-def ended(owner: str, pairs: Sequence[Pair], services: Services) -> set[Pair]:
+def ended(owner: str, pairs: Sequence[RunHolder], services: Services) -> set[RunHolder]:
     """Those of which it is known that they will never hold a lease any more."""
     if not pairs:
         return set()
@@ -79,7 +81,7 @@ def ended(owner: str, pairs: Sequence[Pair], services: Services) -> set[Pair]:
 
 
 def advance(
-    owner: str, services: Services, clock: Clock, *, gone: Collection[Pair] = (), pause: Pause = lambda _: None
+    owner: str, services: Services, clock: Clock, *, gone: Collection[RunHolder] = (), pause: Pause = lambda _: None
 ) -> Slot:
     """Let those in the line move up and send for them; the slot as it is then. ``gone`` have ended. Raises Unavailable.
 
@@ -98,29 +100,29 @@ def advance(
     raise Unavailable(f"the slot of {owner!r} was written by others {TRIES} times")
 
 
-def newcomers(before: Slot, after: Slot) -> list[Pair]:
+def newcomers(before: Slot, after: Slot) -> list[RunHolder]:
     """The holders that were none before."""
     return [pair for pair in after.holders if not before.holds(pair)]
 
 
-def send_for(owner: str, pairs: Sequence[Pair], services: Services, clock: Clock) -> bool:
+def send_for(owner: str, pairs: Sequence[RunHolder], services: Services, clock: Clock) -> bool:
     """Send the messages of runs that wait for them; whether all were accepted. Raises Unavailable."""
     if not pairs:
         return True
     looked = services.ledger.look([ref_of(owner, pair) for pair in pairs])
     runs = [looked.found.get(ref_of(owner, pair)) for pair in pairs]
     wanted = [run for pair, run in zip(pairs, runs, strict=True) if run is not None and not pair.is_over(run)]
-    messages = [message for run in wanted if (message := order_of(run, services)) is not None]
-    return not looked.unanswered and all(publish(messages, services.work, clock))
+    messages = [message for run in wanted if (message := message_of(run, services)) is not None]
+    return not looked.unanswered and all(send(messages, services.work, clock))
 
 
 # The timer.
 
 
-def look_after(owner: str, pair: Pair, services: Services, now: int) -> None:
+def look_after(owner: str, pair: RunHolder, services: Services, now: int) -> None:
     """Leave an entry for a run that is in the line now. Raises Unavailable: then its message must stay."""
     shard = shard_of(owner, services.agenda.shards())
-    entry = Entry(shard=shard, due=_next(now), kind=EntryKind.SLOT, id=f"{owner}#{pair.key}", created_at=now)
+    entry = AgendaEntry(shard=shard, due=_next(now), kind=EntryKind.SLOT, id=f"{owner}#{pair.key}", created_at=now)
     if entry.key not in services.agenda.put([entry]):
         raise Unavailable("the agenda did not accept the entry of a run that has to wait for its turn")
 
@@ -133,7 +135,7 @@ def _next(now: int) -> int:
     return -(-(now + 2 * SKEW) // MINUTE) * MINUTE + LOOKAHEAD
 
 
-def look_at(entry: Entry, services: Services, clock: Clock, trace: str | None, result: Handled) -> bool:
+def look_at(entry: AgendaEntry, services: Services, clock: Clock, trace: str | None, result: TickCounts) -> bool:
     """The ticker: let a schedule's line move up, send for who has not started. True when the entry may go."""
     del trace
     owner = entry.id.partition("#")[0]
@@ -148,10 +150,10 @@ def look_at(entry: Entry, services: Services, clock: Clock, trace: str | None, r
     return later.due > entry.due and later.key in services.agenda.put([later]) and accepted
 
 
-def _runs(owner: str, slot: Slot, services: Services) -> dict[Pair, Run]:
+def _runs(owner: str, slot: Slot, services: Services) -> dict[RunHolder, RunRow]:
     found = services.ledger.look([ref_of(owner, pair) for pair in slot.holders]).found
     return {pair: found[ref_of(owner, pair)] for pair in slot.holders if ref_of(owner, pair) in found}
 
 
-def _is_unstarted(run: Run | None) -> bool:
+def _is_unstarted(run: RunRow | None) -> bool:
     return run is not None and run.state is RunState.QUEUED

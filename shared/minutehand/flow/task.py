@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from minutehand.domain.formats.message import Message
+from minutehand.domain.job import Job
+from minutehand.domain.policies import Policies
+from minutehand.domain.quick import quick
+from minutehand.domain.schedule import Revision
 from minutehand.errors import Unreadable
 from minutehand.flow.heartbeat import Ticket
-from minutehand.flow.ports import Delivery, Revisions
-from minutehand.model.job import Job
-from minutehand.model.message import Message
-from minutehand.model.policies import Policies
-from minutehand.model.quick import quick
-from minutehand.model.schedule import Revision
+from minutehand.ports.schedules import RevisionBatch
+from minutehand.ports.work_queue import RawMessage
 
 
 @quick
@@ -20,11 +21,11 @@ from minutehand.model.schedule import Revision
 class Task:
     """One delivery, read as far as it can be."""
 
-    delivery: Delivery
+    delivery: RawMessage
     ticket: Ticket
     message: Message | None  # None if it cannot be read
     problem: Unreadable | None = None
-    revisions: Revisions = field(default_factory=Revisions)  # of the whole batch
+    revisions: RevisionBatch = field(default_factory=RevisionBatch)  # of the whole batch
     ahead: bool = False  # its lease may be taken HEAD_START before its instant
 
     @cached_property

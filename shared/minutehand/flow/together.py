@@ -18,27 +18,27 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
+from minutehand.domain.formats.message import Message
+from minutehand.domain.names import RunRef
+from minutehand.domain.policies import Delivery, Isolation
+from minutehand.domain.run import RunRow, RunState
 from minutehand.flow.assignment import Ended, Returned
 from minutehand.flow.begin import context_of, log_end, log_start
 from minutehand.flow.outcome import Outcome
-from minutehand.flow.ports import Moved
 from minutehand.flow.settle import lost, outcome_of, plain_success
 from minutehand.flow.side_by_side import Attempt, Ends
 from minutehand.flow.task import Admitted, Task
 from minutehand.flow.untracked import end, started
 from minutehand.flow.work import Worker
 from minutehand.logs import AtOnce
-from minutehand.model.message import Message
-from minutehand.model.names import RunRef
-from minutehand.model.policies import Delivery, Isolation
-from minutehand.model.run import Run, RunState
-from minutehand.runs.decisions import goes_ahead
-from minutehand.runs.levels import first_lease
-from minutehand.runs.transitions import Transition, lease
+from minutehand.ports.ledger import TransitionResult
+from minutehand.state.decisions import goes_ahead
+from minutehand.state.ledger_levels import first_lease
+from minutehand.state.transitions import Transition, lease
 
 log = logging.getLogger(__name__)
 
-_OF_RUN = frozenset(each.name for each in fields(Run))
+_OF_RUN = frozenset(each.name for each in fields(RunRow))
 Report = Callable[
     [Sequence[tuple[Task, Outcome]]], None
 ]  # called with what is done, from any thread, once for each task
@@ -82,10 +82,10 @@ def _rides(worker: Worker, task: Task, message: Message) -> bool:
     return not (options.shadow or options.is_exclusive or task.revision.failing)
 
 
-def first_run(message: Message, leased: Transition) -> Run:
+def first_run(message: Message, leased: Transition) -> RunRow:
     """The run of a fire as its first lease leaves it: what its row says is in its message and in the lease."""
     written: dict[str, Any] = {name: value for name, value in leased.changes.items() if name in _OF_RUN}
-    return Run(
+    return RunRow(
         ref=message.run,
         revision=message.revision,
         job=message.job,
@@ -170,7 +170,7 @@ class _Together:
         leases = {each.message.run: self._lease(each) for each in claimed}
         answers = {**self._answers(leases), **self._begun([each for each in fresh if each.message.unclaimed])}
         untracked = {each.message.run: started(self._desk, each) for each in fresh if each.message.untracked}
-        answers |= {ref: Moved(applied=run is not None, run=run) for ref, run in untracked.items()}
+        answers |= {ref: TransitionResult(applied=run is not None, run=run) for ref, run in untracked.items()}
         leased = []
         for each in admitted:
             moved = answers.get(each.message.run)
@@ -185,7 +185,7 @@ class _Together:
                 leased.append((each, run))
         return self._begin_all(leased)
 
-    def _begin_all(self, leased: Sequence[tuple[Admitted, Run]]) -> list[Attempt]:
+    def _begin_all(self, leased: Sequence[tuple[Admitted, RunRow]]) -> list[Attempt]:
         attempts = []
         with AtOnce():
             for each, run in leased:
@@ -196,7 +196,7 @@ class _Together:
                     attempts.append(begun)
         return attempts
 
-    def _answers(self, leases: Mapping[RunRef, Transition]) -> Mapping[RunRef, Moved]:
+    def _answers(self, leases: Mapping[RunRef, Transition]) -> Mapping[RunRef, TransitionResult]:
         try:
             return (
                 self._ledger.lease_all(list(leases.items()), known={r for r in leases if r.is_fire}) if leases else {}
@@ -205,7 +205,7 @@ class _Together:
             log.exception("work.leases_failed", extra={"runs": len(leases)})
             return {}
 
-    def _begun(self, admitted: Sequence[Admitted]) -> Mapping[RunRef, Moved]:
+    def _begun(self, admitted: Sequence[Admitted]) -> Mapping[RunRef, TransitionResult]:
         """The first leases of runs that have no row yet."""
         runs = [self._first(each) for each in admitted]
         try:
@@ -214,7 +214,7 @@ class _Together:
             log.exception("work.leases_failed", extra={"runs": len(runs)})
             return {}
 
-    def _first(self, admitted: Admitted) -> Run:
+    def _first(self, admitted: Admitted) -> RunRow:
         desk = self._desk
         return first_lease(
             admitted.message,
@@ -246,7 +246,7 @@ class _Together:
     def _alone(self, task: Task) -> None:
         self._report([(task, self._worker.process(replace(task, ahead=False)))])
 
-    def _begin(self, admitted: Admitted, run: Run) -> Attempt:
+    def _begin(self, admitted: Admitted, run: RunRow) -> Attempt:
         assignment = replace(self._worker.assign(admitted, run), ahead=admitted.task.ahead)
         if not assignment.ahead:
             log_start(assignment)

@@ -13,6 +13,8 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from minutehand.domain.formats.message import Message
+from minutehand.domain.run import RunRow, RunState
 from minutehand.errors import Unavailable
 from minutehand.flow.assignment import Abandoned, Assignment, Ended, Returned
 from minutehand.flow.desk import Desk
@@ -21,10 +23,8 @@ from minutehand.flow.lean import claim, read_again
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.settle import lost, outcome_of, settle
 from minutehand.flow.task import Admitted, Task
-from minutehand.model.message import Message
-from minutehand.model.run import Run, RunState
-from minutehand.runs.levels import first_lease
-from minutehand.runs.transitions import Transition, lease
+from minutehand.state.ledger_levels import first_lease
+from minutehand.state.transitions import Transition, lease
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ def fresh(desk: Desk, task: Task, message: Message) -> Task:
     return read_again(desk, task, message)
 
 
-def started(desk: Desk, admitted: Admitted) -> Run | None:
+def started(desk: Desk, admitted: Admitted) -> RunRow | None:
     """The run as if it had been leased: what the job is told of it. Nothing is written.
 
     None: what was read has become old since, while a payload was fetched or others of its batch were leased.
@@ -67,7 +67,7 @@ def end(assignment: Assignment, ended: Ended) -> Outcome:
     return outcome
 
 
-def _lease_afterwards(assignment: Assignment) -> Run | None:
+def _lease_afterwards(assignment: Assignment) -> RunRow | None:
     """The lease that a run which has failed should have had; None if another delivery has it, or had."""
     desk, message = assignment.desk, assignment.message
     claim(message, desk.services, desk.clock)

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from minutehand.flow.claim import Order
-from minutehand.flow.gaps import gaps_before
-from minutehand.flow.ports import Services
-from minutehand.flow.steps import LOOKAHEAD, timetable_of
-from minutehand.model.moment import DAY
-from minutehand.model.names import RunRef
-from minutehand.model.run import Run
-from minutehand.model.schedule import Revision
-from minutehand.runs.decisions import refused_by
-from minutehand.runs.gaps import covers
-from minutehand.runs.levels import LATE, is_lean
-from minutehand.schedule import fires
+from minutehand.domain.names import RunRef
+from minutehand.domain.run import RunRow
+from minutehand.domain.schedule import Revision
+from minutehand.domain.times import DAY
+from minutehand.fires.claim import FireClaim
+from minutehand.fires.missed import gaps_before
+from minutehand.fires.plan import LOOKAHEAD, timetable_of
+from minutehand.ports.services import Services
+from minutehand.state.decisions import refused_by
+from minutehand.state.ledger_levels import LATE, is_lean
+from minutehand.state.missed import covers
+from minutehand.timing import fires
 
 LONGEST = 14 * DAY  # that a queue keeps a message
 
 
-def waiting(owner: str, services: Services, *, after: int, upto: int, now: int) -> Iterator[Run]:
+def waiting(owner: str, services: Services, *, after: int, upto: int, now: int) -> Iterator[RunRow]:
     """The runs of a schedule with fires in ``(after, upto]`` that are on their way without a row. Raises Unavailable."""
     after, upto = max(after, now - min(LONGEST, services.retention)), min(upto, now + LOOKAHEAD)
     revisions = list(_since(owner, after, services)) if after < upto else []
@@ -44,10 +44,10 @@ def waiting(owner: str, services: Services, *, after: int, upto: int, now: int) 
         gaps += gaps_before(owner, after, services)
     for revision, fire in bare:
         if not any(covers(gap, fire) for gap in gaps):
-            yield Order(revision, fire).run(fire)
+            yield FireClaim(revision, fire).run(fire)
 
 
-def waiting_run(ref: RunRef, services: Services, now: int) -> Run | None:
+def waiting_run(ref: RunRef, services: Services, now: int) -> RunRow | None:
     """The run of a fire, if it is on its way without a row. Raises Unavailable."""
     if not ref.is_fire:
         return None

@@ -9,13 +9,21 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
+from minutehand.domain.formats.dead_letter import DeadLetter
+from minutehand.domain.formats.message import Message, decode
+from minutehand.domain.freeze import freeze_key
+from minutehand.domain.job import Context, Job
+from minutehand.domain.names import RunRef
+from minutehand.domain.policies import Delivery as DeliveryPolicy
+from minutehand.domain.policies import Policies
+from minutehand.domain.run import RunRow
+from minutehand.domain.times import SECOND
 from minutehand.errors import MinutehandError, TooNew, Unavailable, Unreadable
 from minutehand.flow.admit import expired, hold, taken_back, unknown_job
 from minutehand.flow.assignment import Assignment, Ended
 from minutehand.flow.backfill_lanes import move_on
 from minutehand.flow.begin import context_of, log_end, log_start
 from minutehand.flow.desk import Desk
-from minutehand.flow.expect import report_success
 from minutehand.flow.freeze import frozen
 from minutehand.flow.heartbeat import HIDDEN, Ticket
 from minutehand.flow.instants import Instants
@@ -24,24 +32,17 @@ from minutehand.flow.lease import take_lease
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.overlap import give_way, take_turn
 from minutehand.flow.perform import perform
-from minutehand.flow.ports import Delivery, Revisions
 from minutehand.flow.shadow import shadowed
 from minutehand.flow.side_by_side import Crew, InThreads
 from minutehand.flow.task import Admitted, Task
 from minutehand.flow.turns import Turns
 from minutehand.flow.untracked import end, fresh, started
-from minutehand.model.freeze import freeze_key
-from minutehand.model.job import Context, Job
-from minutehand.model.letter import DeadLetter
-from minutehand.model.message import Message, decode
-from minutehand.model.moment import SECOND
-from minutehand.model.names import RunRef
-from minutehand.model.policies import Delivery as DeliveryPolicy
-from minutehand.model.policies import Policies
-from minutehand.model.run import Run
-from minutehand.runs.backfill import unhurried
-from minutehand.runs.decisions import deaths
-from minutehand.runs.levels import is_late, starts_untracked
+from minutehand.ports.schedules import RevisionBatch
+from minutehand.ports.work_queue import RawMessage
+from minutehand.state.backfill import unhurried
+from minutehand.state.decisions import deaths
+from minutehand.state.ledger_levels import is_late, starts_untracked
+from minutehand.undertaker.success_watch import report_success
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ class Worker:
     turns: Turns = field(default_factory=Turns)  # of runs whose worker vanished
     instants: Instants[Any] = field(default_factory=Instants)  # that groups wait for whose runs were leased ahead
 
-    def take(self, deliveries: Sequence[Delivery]) -> list[Task]:
+    def take(self, deliveries: Sequence[RawMessage]) -> list[Task]:
         """Take a batch in hand: keep it hidden, decode it, read the revisions of all its runs at once."""
         decoded = [(delivery, *_decode(delivery)) for delivery in deliveries]
         messages = [m for _, m, _ in decoded if m is not None]
@@ -89,16 +90,16 @@ class Worker:
             tasks.append(Task(delivery=delivery, ticket=ticket, message=message, problem=problem, revisions=revisions))
         return tasks
 
-    def _revisions(self, messages: Sequence[Message]) -> Revisions:
+    def _revisions(self, messages: Sequence[Message]) -> RevisionBatch:
         """The revisions of runs of schedules, and the freezes of all tenants, in one batch."""
         keys = {(m.run.owner, m.revision) for m in messages if m.revision} | {
             freeze_key(m.run.tenant) for m in messages
         }
         try:
-            read = self.desk.services.schedules.revisions(keys) if keys else Revisions()
+            read = self.desk.services.schedules.revisions(keys) if keys else RevisionBatch()
         except Exception:  # whatever it is, the messages must not stay hidden for it
             log.exception("work.revisions_unread")
-            read = Revisions(unanswered=frozenset(keys))
+            read = RevisionBatch(unanswered=frozenset(keys))
         return replace(read, read_at=self.desk.clock())
 
     def process(self, task: Task) -> Outcome:
@@ -211,14 +212,14 @@ class Worker:
         job, receives = self.jobs.get(message.job), task.delivery.receives
         return message.untracked and not starts_untracked(message, task.revision, job, receives, self.desk.clock())
 
-    def _started(self, admitted: Admitted) -> Run | Outcome | None:
+    def _started(self, admitted: Admitted) -> RunRow | Outcome | None:
         """The run that may be executed now; as ``take_lease``."""
         task, message = admitted.task, admitted.message
         if message.untracked:
             return started(self.desk, admitted)
         return take_lease(self.desk, task.ticket, message, task.delivery.body, admitted.policies)
 
-    def assign(self, admitted: Admitted, leased: Run) -> Assignment:
+    def assign(self, admitted: Admitted, leased: RunRow) -> Assignment:
         """The run that this worker now holds the lease of."""
         return Assignment(
             desk=self.desk,
@@ -249,12 +250,12 @@ class Worker:
         return Outcome(gone=True, action="unreadable", why="unreadable")
 
 
-def hide_batch(worker: Worker, deliveries: Sequence[Delivery]) -> None:
+def hide_batch(worker: Worker, deliveries: Sequence[RawMessage]) -> None:
     """Shorten (Lambda) what is at hand to a lease, so that a crash shows after it and not after the function's timeout."""
     worker.desk.services.work.hide([delivery.receipt for delivery in deliveries], HIDDEN)
 
 
-def _decode(delivery: Delivery) -> tuple[Message | None, Unreadable | None]:
+def _decode(delivery: RawMessage) -> tuple[Message | None, Unreadable | None]:
     try:
         return decode(delivery.body), None
     except Unreadable as problem:

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from minutehand.domain.formats.payload import json_text
+from minutehand.domain.job import Context, JobFunction
+from minutehand.domain.policies import Retry
 from minutehand.errors import InvalidInput, Permanent
 from minutehand.http.guard import Guard, guard_of
 from minutehand.http.request import BODILESS, FIELDS, Request
 from minutehand.http.secret import Secret
 from minutehand.http.send import sent
 from minutehand.jobs import Registry, default_registry
-from minutehand.model.job import Context, JobFunction
-from minutehand.model.payload import json_text
-from minutehand.model.policies import Retry
 
 _SOME_URL = "https://example.com"  # in place of the payload's, while the rest is checked
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from minutehand.domain.formats.payload import json_text
 from minutehand.errors import InvalidInput
 from minutehand.http.guard import checked_url
 from minutehand.http.secret import Secret
-from minutehand.model.payload import json_text
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 BODILESS = ("GET", "HEAD", "OPTIONS")

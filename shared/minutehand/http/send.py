@@ -12,13 +12,13 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urljoin
 
+from minutehand.domain.job import Context
 from minutehand.errors import Permanent, UnexpectedStatus
 from minutehand.http.exchange import Answer, Vigil, exchange
 from minutehand.http.guard import Guard, Target, guard_of
 from minutehand.http.request import Request, check_value
 from minutehand.http.secret import Secret, resolved, without
-from minutehand.model.job import Context
-from minutehand.runs.decisions import is_permanent_status
+from minutehand.state.decisions import is_permanent_status
 
 KEPT_HEADERS = (
     *("content-type", "etag", "location", "retry-after"),

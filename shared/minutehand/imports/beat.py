@@ -11,9 +11,9 @@ from datetime import timedelta
 from typing import Any
 
 from minutehand.errors import ExpressionError
-from minutehand.schedule.fields import DAY, HOUR, MINUTE, MONTH, WEEKDAY, Spec, Token, values
+from minutehand.timing.cron.fields import DAY, HOUR, MINUTE, MONTH, WEEKDAY, FieldSpec, FieldToken, values
 
-_FIELDS: Mapping[str, Spec] = {  # in the order of an expression
+_FIELDS: Mapping[str, FieldSpec] = {  # in the order of an expression
     "minute": MINUTE,
     "hour": HOUR,
     "day_of_month": DAY,
@@ -69,20 +69,20 @@ def _crontab(schedule: Any, notes: list[str]) -> dict[str, Any]:
     return words
 
 
-def _field(schedule: Any, name: str, spec: Spec) -> str:
+def _field(schedule: Any, name: str, spec: FieldSpec) -> str:
     """A field: as it was written if that means the same here, else the values."""
     wanted, text = set(getattr(schedule, name)), str(getattr(schedule, f"_orig_{name}"))
     if text.split() != [text] or wanted == set(range(spec.low, spec.high + 1)):
         return _listed(wanted, spec)
     try:
-        found = values(Token(text.upper(), 0, text), spec, lambda salt, width: 0)
+        found = values(FieldToken(text.upper(), 0, text), spec, lambda salt, width: 0)
     except ExpressionError:
         return _listed(wanted, spec)
     same = {value % 7 if spec is WEEKDAY else value for value in range(64) if found >> value & 1} == wanted
     return text if same else _listed(wanted, spec)
 
 
-def _listed(wanted: set[int], spec: Spec = WEEKDAY) -> str:
+def _listed(wanted: set[int], spec: FieldSpec = WEEKDAY) -> str:
     """Values as a field: ``0-4,9``."""
     if wanted == set(range(spec.low, spec.high + 1)):
         return "*"

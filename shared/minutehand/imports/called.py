@@ -10,7 +10,7 @@ from minutehand.apply.nodes import Node
 from minutehand.errors import InvalidInput
 from minutehand.imports.manifest import Manifest
 from minutehand.imports.names import slug
-from minutehand.targets import can_call
+from minutehand.ready_jobs.targets import can_call
 
 _DEFAULT_RETRIES, _DEFAULT_AGE = 185, 86_400  # of EventBridge: get-schedule prints them where nobody chose
 _MOST_ATTEMPTS = 1_000

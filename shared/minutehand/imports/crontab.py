@@ -17,7 +17,7 @@ from minutehand.imports import jobs_file
 from minutehand.imports.cronlines import Comment, Entry, Form, Setting, Unread, form_of, lines_of
 from minutehand.imports.names import program_of, stem_of
 from minutehand.imports.report import Collector, Fit, Import
-from minutehand.schedule.spread import LONGEST as LONGEST_WINDOW
+from minutehand.timing.spread import LONGEST as LONGEST_WINDOW
 
 _WORDS = {"@every_minute": "* * * * *", "@every_second": "rate(1 second)"}  # FreeBSD's
 _PERIODS = {"1": "@daily", "7": "@weekly", "30": "@monthly"}  # anacron's, in days

@@ -21,7 +21,7 @@ from minutehand.imports.documents import as_documents
 from minutehand.imports.manifest import Manifest, Words
 from minutehand.imports.names import stem_of
 from minutehand.imports.report import Collector, Fit, Import
-from minutehand.schedule import next_fires
+from minutehand.timing import next_fires
 
 _WORDS = Words(
     idle=re.compile(

@@ -89,7 +89,7 @@ def for_commands(source: str, job: str) -> str:
 def for_targets(source: str, ready: Mapping[str, tuple[str, Mapping[str, str]]], unwritten: Mapping[str, str]) -> str:
     """Jobs that call targets (ARN and parameters by name), and those that are still to be written (what they call by name)."""
     imports = ["from minutehand import Context, job", "from minutehand.errors import Permanent"] if unwritten else []
-    imports += ["from minutehand.targets import target_job"] if ready else []
+    imports += ["from minutehand.ready_jobs.targets import target_job"] if ready else []
     taken: set[str] = set()
     calls = [
         f"{_function(name, taken)} = target_job({_quoted(name)}, {_quoted(arn)}{_parameters(parameters)})"

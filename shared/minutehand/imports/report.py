@@ -10,9 +10,9 @@ from typing import Any
 
 from minutehand.apply.document import Document, write
 from minutehand.apply.words import read_words, words_of
+from minutehand.domain.schedule import Definition
 from minutehand.errors import InvalidInput
 from minutehand.imports.names import Names, slug
-from minutehand.model.schedule import Definition
 
 
 class Fit(StrEnum):

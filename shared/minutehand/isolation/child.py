@@ -17,6 +17,11 @@ from types import SimpleNamespace
 from typing import Any, BinaryIO, NoReturn
 
 from minutehand import logs
+from minutehand.domain.formats.message import decode
+from minutehand.domain.job import Job
+from minutehand.domain.names import RunRef
+from minutehand.domain.policies import Policies, Retry
+from minutehand.domain.run import RunRow, RunState, SiblingRows
 from minutehand.errors import LeaseLost, MinutehandError
 from minutehand.flow.assignment import Assignment, Ended, Failed
 from minutehand.flow.begin import context_of
@@ -25,14 +30,9 @@ from minutehand.flow.effects import Effects
 from minutehand.flow.erase import Eraser
 from minutehand.flow.heartbeat import Heartbeat, Ticket
 from minutehand.flow.perform import call, failure_of
-from minutehand.flow.ports import BesideKind
 from minutehand.isolation.places import Place
 from minutehand.isolation.wire import CANCELLED, FLAGS, line, pack_ended, unpack_beside, unpack_error
-from minutehand.model.job import Job
-from minutehand.model.message import decode
-from minutehand.model.names import RunRef
-from minutehand.model.policies import Policies, Retry
-from minutehand.model.run import Beside, Run, RunState
+from minutehand.ports.ledger import BesideKind
 from minutehand.services import system_clock
 
 
@@ -65,7 +65,7 @@ def _run(order: dict[str, Any], relay: Relay, policies: Policies) -> Ended:
 def _assignment(order: dict[str, Any], relay: Relay, policies: Policies) -> Assignment:
     """The worker's assignment as far as a job can reach it: its run, and what lies beside it."""
     message, place = decode(order["message"]), Place(**order["place"])
-    run = Run(
+    run = RunRow(
         ref=message.run,
         state=RunState.RUNNING,
         revision=message.revision,
@@ -159,7 +159,7 @@ class ChildLedger:
     def keep(self, ref: RunRef, *, fence: int, kind: BesideKind, name: str, text: str, expires: int) -> bool:  # noqa: ARG002 (the port's)
         return bool(self._relay.ask("keep", kind=kind, name=name, text=text))
 
-    def beside(self, ref: RunRef) -> Beside:  # noqa: ARG002 (the port's)
+    def beside(self, ref: RunRef) -> SiblingRows:  # noqa: ARG002 (the port's)
         return unpack_beside(self._relay.ask("beside"))
 
 

@@ -17,15 +17,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from minutehand.domain.job import Context
+from minutehand.domain.policies import Retry
+from minutehand.domain.run import Failure
 from minutehand.flow.assignment import Assignment, Cancelled, Ended, Failed
 from minutehand.flow.perform import timeout_of, watch
-from minutehand.flow.ports import BesideKind
 from minutehand.isolation.places import place_of
 from minutehand.isolation.wire import CANCELLED, FLAGS, line, pack_beside, pack_error, unpack_ended
-from minutehand.model.job import Context
-from minutehand.model.policies import Retry
-from minutehand.model.run import Failure
-from minutehand.runs.decisions import is_permanent
+from minutehand.ports.ledger import BesideKind
+from minutehand.state.decisions import is_permanent
 
 log = logging.getLogger(__name__)
 

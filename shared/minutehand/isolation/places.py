@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from minutehand.domain.job import Job, JobFunction
+from minutehand.domain.policies import Isolation
 from minutehand.errors import JobError
 from minutehand.jobs import default_registry
-from minutehand.model.job import Job, JobFunction
-from minutehand.model.policies import Isolation
 
 _REMEDY = "declare it with @job at the top level of a module that can be imported, or leave isolation='thread'"
 

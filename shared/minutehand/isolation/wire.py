@@ -8,9 +8,9 @@ from dataclasses import asdict
 from typing import Any
 
 from minutehand import errors
+from minutehand.domain.run import Failure, SiblingRows
 from minutehand.errors import InvalidInput, MinutehandError
 from minutehand.flow.assignment import Abandoned, Cancelled, Ended, Failed, Returned, SliceEnded
-from minutehand.model.run import Beside, Failure
 
 CANCELLED = 0  # the byte among the flags that says so
 FLAGS = 1  # bytes of shared memory
@@ -40,14 +40,14 @@ def unpack_ended(packed: dict[str, Any]) -> Ended:
     return ended
 
 
-def pack_beside(beside: Beside) -> dict[str, Any]:
+def pack_beside(beside: SiblingRows) -> dict[str, Any]:
     """What a job may look up beside its run."""
     return {"steps": dict(beside.steps), "checkpoint": beside.checkpoint}
 
 
-def unpack_beside(packed: dict[str, Any]) -> Beside:
+def unpack_beside(packed: dict[str, Any]) -> SiblingRows:
     """The reverse of ``pack_beside``."""
-    return Beside(steps=packed["steps"], checkpoint=packed["checkpoint"])
+    return SiblingRows(steps=packed["steps"], checkpoint=packed["checkpoint"])
 
 
 def pack_error(problem: Exception) -> dict[str, Any]:

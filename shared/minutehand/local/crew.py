@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from minutehand.domain.queue import Queue
 from minutehand.errors import Unavailable
 from minutehand.local.events import Follower
 from minutehand.local.process import Child, inherited
-from minutehand.model.queue import Queue
 from minutehand.settings import Settings
 
 CRASHES = 3  # of one process within CRASH_WINDOW: then something is wrong that a restart does not mend

@@ -14,9 +14,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from minutehand.domain.queue import Queue
 from minutehand.errors import JobError
 from minutehand.local.process import inherited
-from minutehand.model.queue import Queue
 
 _WORDS = (b"Queue", b".queue(")  # one of which declares a queue
 _PATIENCE = 60.0  # seconds for the import

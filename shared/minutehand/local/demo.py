@@ -14,9 +14,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from minutehand.domain.job import Context
+from minutehand.domain.policies import Retry
 from minutehand.jobs import job
-from minutehand.model.job import Context
-from minutehand.model.policies import Retry
 
 _KEPT_BACKUPS = 10
 _PATIENCE = 5.0  # seconds for the page to answer, and for the database to be free

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from minutehand.domain.queue import striped_text
 from minutehand.errors import Unavailable
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.crew import Crew, roles
@@ -19,7 +20,6 @@ from minutehand.local.declared import declared_queues
 from minutehand.local.events import Follower
 from minutehand.local.process import changed_environ
 from minutehand.local.provision import provision
-from minutehand.model.queue import striped_text
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT, Settings
 
 _READY = 30.0  # seconds for the workers to be ready; 1 to 3 are usual

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import ceil
 
+from minutehand.domain.names import fire_ref, parse_run_id, schedule_owner
+from minutehand.domain.run import TERMINAL
+from minutehand.domain.times import from_ms, to_ms
 from minutehand.local.events import Event
-from minutehand.model.moment import from_ms, to_ms
-from minutehand.model.names import fire_ref, parse_run_id, schedule_owner
-from minutehand.model.run import TERMINAL
-from minutehand.schedule import next_fires
-from minutehand.views import Run
+from minutehand.sdk.views import Run
+from minutehand.timing import next_fires
 
 _AT_ONCE = 500  # fires computed in one go
 

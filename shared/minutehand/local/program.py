@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from minutehand.client import Scheduler
 from minutehand.errors import AlreadyExists
 from minutehand.local import demo
 from minutehand.local.judge import Watched
 from minutehand.local.page import TEXT
+from minutehand.sdk.scheduler import Scheduler
 
 # On every tenth (fifth) second of the clock: a rate with an origin of its own can be recomputed by anyone.
 _EVERY_10 = "rate(10 seconds, from=2026-01-01T00:00:00Z)"

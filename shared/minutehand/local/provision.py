@@ -11,10 +11,10 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 
-from minutehand.model.queue import Queue, striped
-from minutehand.queue.definitions import SqsQueue, all_queues
+from minutehand.domain.queue import Queue, striped
+from minutehand.dynamodb.table_definitions import TABLES, TableDefinition
 from minutehand.settings import Settings
-from minutehand.store.definitions import TABLES, Table
+from minutehand.sqs.queue_definitions import SqsQueue, all_queues
 
 _WAIT = {"Delay": 1, "MaxAttempts": 60}  # seconds between looks, looks: AWS takes some ten seconds for a table
 
@@ -63,7 +63,7 @@ def create_bucket(s3: Any, name: str) -> None:
             raise
 
 
-def _create_table(dynamodb: Any, table: Table, name: str) -> None:
+def _create_table(dynamodb: Any, table: TableDefinition, name: str) -> None:
     try:
         dynamodb.create_table(**table.create_arguments(name))
     except ClientError as problem:

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live
 
-from minutehand.client import Scheduler
+from minutehand.domain.times import SECOND
 from minutehand.errors import MinutehandError
 from minutehand.local.installation import Installation, installation
 from minutehand.local.judge import Starts, Verdict, judge
@@ -21,10 +21,10 @@ from minutehand.local.page import Page
 from minutehand.local.program import Program, put_on
 from minutehand.local.view import line, live, summary
 from minutehand.local.watch import Watch
-from minutehand.model.moment import SECOND
-from minutehand.runs.transitions import LEASE, SKEW
+from minutehand.sdk.scheduler import Scheduler
+from minutehand.sdk.views import Run
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT
-from minutehand.views import Run
+from minutehand.state.transitions import LEASE, SKEW
 
 DEMO = "minutehand.local.demo"
 _LOOK = 0.25  # seconds between looks at the logs

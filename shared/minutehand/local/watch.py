@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from minutehand.client import Scheduler
+from minutehand.domain.names import RunRef, parse_run_id
+from minutehand.domain.times import from_ms
 from minutehand.errors import InvalidInput
 from minutehand.local.events import Event
-from minutehand.model.moment import from_ms
-from minutehand.model.names import RunRef, parse_run_id
+from minutehand.sdk.scheduler import Scheduler
 
 _SHOWN = 50  # schedules; what is beyond is only counted
 _ENDS = frozenset({"run.ended", "run.dead", "run.lost"})

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from minutehand.schedule import Rule
-from minutehand.views import Run, Schedule
+from minutehand.sdk.views import Run, Schedule
+from minutehand.timing import Rule
 
 
 @dataclass(frozen=True, kw_only=True)

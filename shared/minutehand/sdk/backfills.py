@@ -8,29 +8,22 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from minutehand import views
 from minutehand.arguments import checked_limit, checked_revision, payload_text
+from minutehand.domain.formats.payload import size
+from minutehand.domain.names import check_name, schedule_owner
+from minutehand.domain.policies import word
+from minutehand.domain.times import from_ms, stamp, to_ms
 from minutehand.errors import InvalidInput
 from minutehand.flow import backfill as filling
-from minutehand.flow import trigger as triggering
 from minutehand.flow.backfill_records import backfills_of, lanes_of
-from minutehand.flow.ports import Services
-from minutehand.model.moment import from_ms, stamp, to_ms
-from minutehand.model.names import check_name, schedule_owner
-from minutehand.model.payload import size
-from minutehand.model.policies import word
-from minutehand.runs.backfill import (
-    MOST_LANES,
-    ROW_PAYLOAD,
-    BackfillOrder,
-    BackfillState,
-    Lane,
-    backfill_id,
-)
-from minutehand.runs.backfill import Backfill as Kept
+from minutehand.owner.runs import trigger as triggering
+from minutehand.ports.services import Services
+from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, Base
+from minutehand.sdk.views import Page, Run
 from minutehand.sdk.wishes import token_of
-from minutehand.views import Page, Run
+from minutehand.state.backfill import MOST_LANES, ROW_PAYLOAD, BackfillOrder, BackfillState, Lane, backfill_id
+from minutehand.state.backfill import Backfill as Kept
 
 _READS = 20  # queries that one page of a backfill's runs takes at the most; it may be short for that
 
@@ -87,7 +80,7 @@ class Backfills(Base):
         key = None if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
         expected = checked_revision(expected_revision)
         own = (None, None) if payload is UNSET else self._stored_for(name, payload)
-        wish = triggering.Wish(token=uuid.uuid4().hex, key=key, payload=own)
+        wish = triggering.TriggerSpec(token=uuid.uuid4().hex, key=key, payload=own)
         run = triggering.trigger(self.tenant, name, wish, self._services, self._clock, expected=expected)
         return views.run_view(run)
 

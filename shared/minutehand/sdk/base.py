@@ -9,23 +9,24 @@ from enum import Enum
 from typing import Any
 
 from minutehand.arguments import payload_text
+from minutehand.domain.formats.message import INLINE_PAYLOAD
+from minutehand.domain.formats.payload import size
+from minutehand.domain.names import check_name, check_tenant, parse_run_id
+from minutehand.domain.notice import JOB
+from minutehand.domain.options import LedgerLevel, Options, changed
+from minutehand.domain.policies import Delivery, Overrides, Start
+from minutehand.domain.queue import DEFAULT_QUEUE, check_queue, declared_name
+from minutehand.domain.run import RunRow
+from minutehand.domain.schedule import Definition, ScheduleState
 from minutehand.errors import InvalidInput, NotFound
-from minutehand.flow.ports import Clock, Services
 from minutehand.flow.waiting import waiting_run
 from minutehand.jobs import Registry, default_registry, load
-from minutehand.model.message import INLINE_PAYLOAD
-from minutehand.model.names import check_name, check_tenant, parse_run_id
-from minutehand.model.notice import JOB
-from minutehand.model.options import LedgerLevel, Options, changed
-from minutehand.model.payload import size
-from minutehand.model.policies import Delivery, Overrides, Start
-from minutehand.model.queue import DEFAULT_QUEUE, check_queue, declared_name
-from minutehand.model.run import Run
-from minutehand.model.schedule import Definition, ScheduleState
-from minutehand.schedule import Rule
+from minutehand.ports.clock import Clock
+from minutehand.ports.services import Services
 from minutehand.sdk.queues import check_declared
 from minutehand.services import connect, system_clock
 from minutehand.settings import Settings, from_environment
+from minutehand.timing import Rule
 
 _NEIGHBOURS = 200  # names that one that is not there is compared with
 
@@ -77,7 +78,7 @@ class Base:
                 raise self._no_schedule(name)
         return self._stored(payload)
 
-    def _read(self, run_id: str) -> Run:
+    def _read(self, run_id: str) -> RunRow:
         ref = parse_run_id(run_id)
         run = self._services.ledger.read(ref) if ref.tenant == self.tenant else None
         if run is None and ref.tenant == self.tenant:

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minutehand.arguments import MAX_DESCRIPTION, MAX_TAGS, checked_rate, checked_tags, checked_text, payload_text
+from minutehand.concurrency.token_bucket import StopSignal, TokenBucket
+from minutehand.domain.names import check_name
+from minutehand.domain.schedule import Head, ScheduleState
 from minutehand.errors import InvalidInput, MinutehandError, Unavailable
-from minutehand.flow.foreseen import foreseen
-from minutehand.flow.pace import Pace, Waiter
-from minutehand.flow.retag import Tags, retag, retagged
-from minutehand.model.names import check_name
-from minutehand.model.schedule import Head, ScheduleState
+from minutehand.owner.schedules.head_cache import foreseen
+from minutehand.owner.schedules.tags import Tags, retag, retagged
 from minutehand.sdk.answers import BulkProgress, BulkResult
 from minutehand.sdk.backfills import Backfills
 from minutehand.sdk.base import UNSET, Unset
@@ -70,7 +70,7 @@ class Bulk(Schedules, Backfills):
         rate: float = 500.0,
         on_progress: OnProgress | None = None,
         cursor: str | None = None,
-        stop: Waiter | None = None,
+        stop: StopSignal | None = None,
     ) -> BulkResult:
         """Pause, resume, delete, retag or trigger every schedule that meets all conditions (those of ``list_schedules``).
 
@@ -90,13 +90,13 @@ class Bulk(Schedules, Backfills):
         act = self._act(action, given)
         work = _Work(action=action, act=_look if dry_run else act, dry_run=dry_run, on_progress=on_progress)
         waiter = threading.Event() if stop is None else stop
-        pace = Pace(checked_rate(rate, "schedules"), self._clock, waiter)
+        pace = TokenBucket(checked_rate(rate, "schedules"), self._clock, waiter)
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="bulk") as pool:
             ended_at = self._hand_out(wanted, checked_cursor(cursor, wanted), work, pace, pool)
         return work.result(ended_at)
 
     def _hand_out(
-        self, wanted: Filter, position: str | None, work: _Work, pace: Pace, pool: ThreadPoolExecutor
+        self, wanted: Filter, position: str | None, work: _Work, pace: TokenBucket, pool: ThreadPoolExecutor
     ) -> str | None:
         """All of them, or until told to stop, but one at least; where it ended, None at the end."""
         begun = False

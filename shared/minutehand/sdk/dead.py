@@ -9,19 +9,19 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from minutehand import views
 from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_rate, checked_text, payload_text
+from minutehand.concurrency.token_bucket import StopSignal
+from minutehand.domain.names import check_name, one_off_ref
+from minutehand.domain.times import DAY, to_ms
 from minutehand.errors import InvalidInput
-from minutehand.flow import dead as listing
-from minutehand.flow import redrive as redriving
-from minutehand.flow.dead import Wanted
-from minutehand.flow.pace import Waiter
-from minutehand.flow.redrive import Redriving
-from minutehand.flow.replay import Stored, replay
-from minutehand.model.moment import DAY, to_ms
-from minutehand.model.names import check_name, one_off_ref
+from minutehand.owner.runs import dead as listing
+from minutehand.owner.runs import redrive as redriving
+from minutehand.owner.runs.dead import DeadRunFilter
+from minutehand.owner.runs.redrive import Redriving
+from minutehand.owner.runs.replay import Stored, replay
+from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, Base
-from minutehand.views import Page, Redriven, Run
+from minutehand.sdk.views import Page, Redriven, Run
 
 LATELY = DAY  # how far back is looked where nothing else is said
 
@@ -79,7 +79,7 @@ class DeadLetters(Base):
         rate: float = 50.0,
         limit: int | None = None,
         cursor: str | None = None,
-        stop: Waiter | None = None,
+        stop: StopSignal | None = None,
         on_progress: Callable[[int], object] | None = None,
     ) -> Redriven:
         """Replay a dead run, or all dead runs that a filter finds (see ``list_dead``), each once however often this is called.
@@ -144,7 +144,7 @@ class DeadLetters(Base):
         *,
         redriven: bool = False,
         ever: bool = False,
-    ) -> Wanted:
+    ) -> DeadRunFilter:
         """The filter; bounds are cut to what can be in the index at all. ``ever``: from its beginning."""
         now = self._clock()
         oldest, newest = listing.oldest(now, self._services), now + listing.AHEAD
@@ -153,7 +153,7 @@ class DeadLetters(Base):
         after = (lately if since is None else to_ms(since, "since")) - 1
         if after >= upto:
             raise InvalidInput("since", since, "leaves no time", "give a moment before until, and not in the future")
-        return Wanted(
+        return DeadRunFilter(
             after=max(after, oldest),
             upto=min(upto, newest),
             job=None if job is None else check_name(job, "job"),

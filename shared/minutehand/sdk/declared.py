@@ -16,11 +16,11 @@ from typing import Any
 from minutehand.apply.plan import Act, Change, Plan, Present, Wanted, judge
 from minutehand.apply.words import words_of
 from minutehand.declare import job_of
+from minutehand.domain.declaration import Declaration
+from minutehand.domain.names import check_name
+from minutehand.domain.schedule import Definition, Head, Revision, ScheduleState, settled
 from minutehand.errors import InvalidInput, JobError, MinutehandError, Unavailable
-from minutehand.flow import create as creating
-from minutehand.model.declaration import Declaration
-from minutehand.model.names import check_name
-from minutehand.model.schedule import Definition, Head, Revision, ScheduleState, settled
+from minutehand.owner.schedules import arm as creating
 from minutehand.sdk.schedules import Schedules, wish_of
 from minutehand.sdk.wishes import Asked, Payload, Stored
 
@@ -226,7 +226,7 @@ class Declared(Schedules):
         if rests == (True, False):
             self.resume_schedule(change.name, expected_revision=done.head.revision)
 
-    def _wish(self, change: Change, declared: Declaration, owner: str | None) -> creating.Wish:
+    def _wish(self, change: Change, declared: Declaration, owner: str | None) -> creating.ScheduleSpec:
         asked = self._whole(change.name, change.job, declared, owner)
         return replace(wish_of(asked), paused=declared.paused is True)
 

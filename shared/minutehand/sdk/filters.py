@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from minutehand.arguments import MAX_TAG
+from minutehand.domain.names import check_name, is_text
+from minutehand.domain.schedule import Head, ScheduleState
 from minutehand.errors import InvalidInput
-from minutehand.flow.ports import Services
-from minutehand.model.names import check_name, is_text
-from minutehand.model.schedule import Head, ScheduleState
+from minutehand.ports.services import Services
 
 TagWish = tuple[str, str] | str  # key and value, or a key with any value
 CHUNK = 250  # heads of one query of a listing that passes some over

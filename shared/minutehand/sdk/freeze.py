@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_text
+from minutehand.domain.freeze import Freeze
+from minutehand.domain.times import DAY, from_ms, to_ms
 from minutehand.errors import InvalidInput
 from minutehand.flow.freeze import freeze_of
-from minutehand.model.freeze import Freeze
-from minutehand.model.moment import DAY, from_ms, to_ms
 from minutehand.sdk.base import Base
 
 LONGEST_FREEZE = 400  # days: whoever wants longer pauses or deletes

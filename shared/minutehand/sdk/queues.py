@@ -6,10 +6,10 @@ have the jobs. Only a name that the jobs do not know costs a call.
 
 from __future__ import annotations
 
+from minutehand.domain.queue import DEFAULT_QUEUE
 from minutehand.errors import InvalidInput
-from minutehand.flow.ports import WorkQueue
 from minutehand.jobs import Registry
-from minutehand.model.queue import DEFAULT_QUEUE
+from minutehand.ports.work_queue import WorkQueue
 
 
 def check_declared(name: str, jobs: Registry, work: WorkQueue) -> None:

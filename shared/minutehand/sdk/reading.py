@@ -7,20 +7,20 @@ from datetime import datetime
 from itertools import islice, pairwise
 from typing import Any
 
-from minutehand import views
 from minutehand.arguments import checked_limit
-from minutehand.flow import chain
-from minutehand.flow.chain import Health
-from minutehand.flow.current import revision_of
-from minutehand.model.moment import from_ms
-from minutehand.model.names import check_name
-from minutehand.model.schedule import Definition as Stored
-from minutehand.model.schedule import Head, Revision, ScheduleState
-from minutehand.schedule import fires, timetable, zone
+from minutehand.domain.names import check_name
+from minutehand.domain.schedule import Definition as Stored
+from minutehand.domain.schedule import Head, Revision, ScheduleState
+from minutehand.domain.times import from_ms
+from minutehand.fires.current import revision_of
+from minutehand.owner.schedules import chain_health as chain
+from minutehand.owner.schedules.chain_health import ChainHealth
+from minutehand.sdk import views
 from minutehand.sdk.answers import ChainOf, Definition, Description, RevisionOf
 from minutehand.sdk.base import Base
 from minutehand.sdk.filters import CHUNK, TagWish, checked_cursor, checked_filter, walk
-from minutehand.views import Page, Schedule
+from minutehand.sdk.views import Page, Schedule
+from minutehand.timing import fires, timetable, zone
 
 LOOKED_AT = 2_000  # heads that one call of list_schedules reads at the most: about 1 MB
 MOST_FIRES = 1_000  # that preview shows
@@ -30,9 +30,9 @@ _REVISIONS = 20  # of a description
 _READ = 25  # heads that are read at once at least: many deleted ones in a row must not cost a query each
 _AGES = 10**13  # ms: as far as fires are looked for
 _REMEDIES = {
-    Health.MISSING: "no further fire would be claimed: `minutehand audit` puts the entry back, as the auditor does every hour",
-    Health.QUARANTINED: "handling its entry failed ten times: see the ticker's log, then update, or pause and resume it",
-    Health.UNKNOWN: "too many entries are due before it to look through: the ticker is behind, see `minutehand doctor`",
+    ChainHealth.MISSING: "no further fire would be claimed: `minutehand audit` puts the entry back, as the auditor does every hour",
+    ChainHealth.QUARANTINED: "handling its entry failed ten times: see the ticker's log, then update, or pause and resume it",
+    ChainHealth.UNKNOWN: "too many entries are due before it to look through: the ticker is behind, see `minutehand doctor`",
 }
 
 
@@ -123,7 +123,7 @@ class Reading(Base):
         shown = self._shown(head, revision)
         definition = revision.definition
         history = list(islice(self._services.schedules.history(head.owner), _REVISIONS + 1))
-        found = chain.look(head, revision, self._services, self._clock)
+        found = chain.check_chain(head, revision, self._services, self._clock)
         return Description(
             schedule=shown,
             definition=Definition(

@@ -10,20 +10,20 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
 
-from minutehand import views
 from minutehand.arguments import checked_limit, due_time
+from minutehand.domain.names import check_name, one_off_ref, schedule_owner
+from minutehand.domain.policies import Retry, check_seconds, overrides
+from minutehand.domain.run import RunRow as LedgerRun
+from minutehand.domain.run import RunState
+from minutehand.domain.times import to_ms
 from minutehand.errors import InvalidInput, NotFinished
-from minutehand.flow import cancel as cancelling
-from minutehand.flow import submit as submitting
-from minutehand.flow.ahead import let_begin, unbegun
+from minutehand.fires.held_leases import held_leases, wait_for_held
 from minutehand.flow.waiting import waiting
-from minutehand.model.moment import to_ms
-from minutehand.model.names import check_name, one_off_ref, schedule_owner
-from minutehand.model.policies import Retry, check_seconds, overrides
-from minutehand.model.run import Run as LedgerRun
-from minutehand.model.run import RunState
+from minutehand.owner.runs import cancel as cancelling
+from minutehand.owner.runs import submit as submitting
+from minutehand.sdk import views
 from minutehand.sdk.base import Base
-from minutehand.views import Page, Run
+from minutehand.sdk.views import Page, Run
 
 
 class Runs(Base):
@@ -133,10 +133,10 @@ class Runs(Base):
             if not run.is_terminal:  # nor SENT, which cannot be cancelled
                 count += 1
                 if not dry_run:
-                    held += unbegun([cancelling.ask_to_end(run.ref, services, self._clock)], self._clock())
+                    held += held_leases([cancelling.ask_to_end(run.ref, services, self._clock)], self._clock())
                 if on_progress is not None:
                     on_progress(count)
-        let_begin(held, services)
+        wait_for_held(held, services)
         return count
 
     def retry_run(self, run_id: str) -> Run:

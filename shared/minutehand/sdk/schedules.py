@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
-from minutehand import views
 from minutehand.arguments import MAX_DESCRIPTION, checked_revision, checked_tags, checked_text, end_time, rule_of
+from minutehand.domain.names import check_name
+from minutehand.domain.options import OptionWords
+from minutehand.domain.policies import Retry, overrides
+from minutehand.domain.schedule import Definition
 from minutehand.errors import NotFound
-from minutehand.flow import close as closing
-from minutehand.flow import create as creating
-from minutehand.flow.remember import Token
-from minutehand.model.names import check_name
-from minutehand.model.options import OptionWords
-from minutehand.model.policies import Retry, overrides
-from minutehand.model.schedule import Definition
-from minutehand.schedule import Rule
+from minutehand.owner.schedules import arm as creating
+from minutehand.owner.schedules import stop as closing
+from minutehand.owner.schedules.client_tokens import ClientToken
+from minutehand.sdk import views
 from minutehand.sdk.answers import Upserted
 from minutehand.sdk.base import UNSET, Base
+from minutehand.sdk.views import Schedule
 from minutehand.sdk.wishes import Amended, Asked, Payload, either, token_of
-from minutehand.views import Schedule
+from minutehand.timing import Rule
 
 
 class Schedules(Base):
@@ -187,7 +187,7 @@ class Schedules(Base):
             self._refuse_level(after.job, after.overrides, after.options)
             return after
 
-        wish = creating.Wish(definition=define, description=labels[0], tags=labels[1], seed=_seed())
+        wish = creating.ScheduleSpec(definition=define, description=labels[0], tags=labels[1], seed=_seed())
         head = creating.update(self.tenant, name, wish, self._services, self._clock, expected=expected, token=token)
         return views.schedule_view(head)
 
@@ -266,13 +266,13 @@ class Schedules(Base):
             token=self._token(client_token, "delete_schedule", name, drain, expected_revision),
         )
 
-    def _token(self, client_token: str | None, act: str, name: str, *said: object) -> Token | None:
+    def _token(self, client_token: str | None, act: str, name: str, *said: object) -> ClientToken | None:
         return token_of(client_token, self.tenant, act, name, said=said)
 
 
-def wish_of(asked: Asked) -> creating.Wish:
+def wish_of(asked: Asked) -> creating.ScheduleSpec:
     """What creating and updating take: a whole definition."""
-    return creating.Wish(
+    return creating.ScheduleSpec(
         definition=asked.define,
         description=asked.description,
         tags=asked.tags,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import uuid
 
-from minutehand import views
 from minutehand.arguments import checked_revision
-from minutehand.flow import skip as skipping
-from minutehand.model.names import check_name
+from minutehand.domain.names import check_name
+from minutehand.owner.schedules import skip as skipping
+from minutehand.sdk import views
 from minutehand.sdk.base import Base
+from minutehand.sdk.views import Run
 from minutehand.sdk.wishes import token_of
-from minutehand.views import Run
 
 
 class Skips(Base):

@@ -11,16 +11,16 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from minutehand.arguments import payload_text, rule_of
-from minutehand.flow.ports import Payloads
-from minutehand.flow.remember import Token
-from minutehand.model.message import INLINE_PAYLOAD
-from minutehand.model.moment import to_ms
-from minutehand.model.names import check_name
-from minutehand.model.options import Options
-from minutehand.model.payload import is_object_of, size
-from minutehand.model.policies import Overrides, Retry
-from minutehand.model.schedule import Definition
-from minutehand.schedule import Rule
+from minutehand.domain.formats.message import INLINE_PAYLOAD
+from minutehand.domain.formats.payload import is_object_of, size
+from minutehand.domain.names import check_name
+from minutehand.domain.options import Options
+from minutehand.domain.policies import Overrides, Retry
+from minutehand.domain.schedule import Definition
+from minutehand.domain.times import to_ms
+from minutehand.owner.schedules.client_tokens import ClientToken
+from minutehand.ports.payloads import Payloads
+from minutehand.timing import Rule
 
 _T = TypeVar("_T")
 Stored = tuple[str | None, str | None]  # its text, or its key in the bucket
@@ -120,14 +120,14 @@ def either(given: _T | None, present: _T) -> _T:
 # Client tokens.
 
 
-def token_of(client_token: str | None, tenant: str, act: str, name: str, **said: Any) -> Token | None:
+def token_of(client_token: str | None, tenant: str, act: str, name: str, **said: Any) -> ClientToken | None:
     """A client token with a digest of the call; None if the caller gave none."""
     if client_token is None:
         return None
     check_name(client_token, "client_token")
     text = json.dumps([act, name, said], sort_keys=True, default=_plain)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return Token(tenant=tenant, text=client_token, act=f"{act}({name!r})", said=digest)
+    return ClientToken(tenant=tenant, text=client_token, act=f"{act}({name!r})", said=digest)
 
 
 def _plain(value: object) -> object:

@@ -4,9 +4,9 @@
 around every call for what shall fail, stall or crash there. ``minutehand.testing.plugin`` offers the embedded cloud as pytest fixtures.
 """
 
-from minutehand.testing.calls import Crash, Detail, Hook
 from minutehand.testing.clock import ManualClock
 from minutehand.testing.harness import Harness
-from minutehand.testing.memory import Memory
+from minutehand.testing.memory.calls import Crash, Detail, Hook
+from minutehand.testing.memory.installation import Memory
 
 __all__ = ["Crash", "Detail", "Harness", "Hook", "ManualClock", "Memory"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from minutehand.domain.times import from_ms, to_ms
 from minutehand.errors import InvalidInput
-from minutehand.model.moment import from_ms, to_ms
 
 
 class ManualClock:

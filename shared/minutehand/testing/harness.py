@@ -10,20 +10,20 @@ from __future__ import annotations
 import random
 from datetime import datetime, timedelta
 
-from minutehand.client import Scheduler
+from minutehand.domain.formats.message import decode
+from minutehand.domain.notice import Notice
+from minutehand.domain.times import MINUTE, SECOND, to_ms
 from minutehand.errors import InvalidInput, Unreadable
-from minutehand.flow.ports import Delivery
-from minutehand.flow.steps import LOOKAHEAD
-from minutehand.flow.tick import tick
+from minutehand.fires.plan import LOOKAHEAD
 from minutehand.jobs import Registry, default_registry, load
-from minutehand.model.message import decode
-from minutehand.model.moment import MINUTE, SECOND, to_ms
-from minutehand.model.notice import Notice
+from minutehand.ports.work_queue import RawMessage
+from minutehand.sdk.scheduler import Scheduler
+from minutehand.sdk.views import Run, run_view
 from minutehand.testing.beats import BeatingClock
 from minutehand.testing.clock import ManualClock
-from minutehand.testing.memory import Memory
+from minutehand.testing.memory.installation import Memory
 from minutehand.testing.process import Hand, bury_all, make_worker
-from minutehand.views import Run, run_view
+from minutehand.ticker.tick import tick
 
 _MOST = 1_000_000  # messages and ticks of one ``advance``: a job that submits itself for ever is told so
 
@@ -127,7 +127,7 @@ class Harness:
                 touched[str(outcome.message.run)] = None
         return bool(outcomes) or bury_all(self._services, self.clock) > 0
 
-    def _early(self, delivery: Delivery) -> int:
+    def _early(self, delivery: RawMessage) -> int:
         """A message that holds for an instant beyond the target goes back until then."""
         try:
             left = decode(delivery.body).not_before - self._target

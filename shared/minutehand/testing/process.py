@@ -8,20 +8,22 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from minutehand.domain.job import Context
+from minutehand.domain.times import SECOND
 from minutehand.errors import MinutehandError
 from minutehand.flow.assignment import Abandoned, Assignment, Cancelled, Ended, Failed
-from minutehand.flow.bury import bury_one
 from minutehand.flow.desk import Desk
 from minutehand.flow.erase import Eraser
 from minutehand.flow.heartbeat import HIDDEN, Heartbeat
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.perform import call, limit_of
-from minutehand.flow.ports import Clock, Delivery, Services
 from minutehand.flow.side_by_side import Attempt, Ends
 from minutehand.flow.together import groups, work_together
 from minutehand.flow.work import Jobs, Worker
-from minutehand.model.job import Context
-from minutehand.model.moment import SECOND
+from minutehand.ports.clock import Clock
+from minutehand.ports.services import Services
+from minutehand.ports.work_queue import RawMessage
+from minutehand.undertaker.bury import bury_one
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +91,7 @@ class Hand:
 
     worker: Worker
     together: bool = False
-    early: Callable[[Delivery], int] = field(
+    early: Callable[[RawMessage], int] = field(
         default=lambda delivery: 0
     )  # seconds to put a delivery back for; 0: work on it
 

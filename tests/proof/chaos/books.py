@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from minutehand.auditor.tidy import FAR
 from minutehand.aws import Client
-from minutehand.flow.tidy import FAR
-from minutehand.model.names import RunRef
+from minutehand.domain.names import RunRef
+from minutehand.dynamodb.rows import run_of, to_row
 from minutehand.services import connect, system_clock
 from minutehand.settings import Settings
-from minutehand.store.rows import run_of, to_row
 from minutehand.testing import Memory
 
 _PAGE = 1_000

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from minutehand import Scheduler
 from minutehand.aws import Client
+from minutehand.domain.times import SECOND
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.crew import Role, variables
 from minutehand.local.events import Follower
 from minutehand.local.process import inherited
-from minutehand.model.moment import SECOND
 from minutehand.processes import run_auditor
-from minutehand.runs.transitions import LEASE, SKEW
 from minutehand.settings import Settings
+from minutehand.state.transitions import LEASE, SKEW
 from minutehand.testing.cloud import fresh_settings
 
 from tests.proof.chaos.books import Books

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from math import ceil
 
-from minutehand.model.names import parse_run_id
-from minutehand.model.run import Run, RunState
+from minutehand.domain.names import parse_run_id
+from minutehand.domain.run import RunRow, RunState
 from minutehand.testing import Memory
 
 from tests.proof import checker
@@ -103,7 +103,7 @@ def judge(evidence: Evidence, accepted: Accepted, memory: Memory, upto: float, m
     )
 
 
-def _lost(evidence: Evidence, accepted: Accepted, runs: Mapping[str, Run], upto: float) -> Iterator[str]:
+def _lost(evidence: Evidence, accepted: Accepted, runs: Mapping[str, RunRow], upto: float) -> Iterator[str]:
     """Fires of schedules that nobody changed and one-offs that nobody cancelled, without a start that anybody saw."""
     until = datetime.fromtimestamp(upto, UTC)
     expected = {run_id for schedule in accepted.steady for run_id in schedule.expected(until)}
@@ -117,7 +117,7 @@ def _lost(evidence: Evidence, accepted: Accepted, runs: Mapping[str, Run], upto:
             yield run_id
 
 
-def _after_pause(evidence: Evidence, accepted: Accepted, runs: Mapping[str, Run]) -> Iterator[str]:
+def _after_pause(evidence: Evidence, accepted: Accepted, runs: Mapping[str, RunRow]) -> Iterator[str]:
     """Nothing of a schedule starts once its pause or deletion has returned."""
     for paused in accepted.paused:
         for run_id in paused.started:

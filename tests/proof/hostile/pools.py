@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 from minutehand import Retry
 from minutehand.errors import shorten
-from minutehand.schedule import Rule
+from minutehand.timing import Rule
 
 from tests.unit.flow.world import START
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from minutehand.auditor.audit import audit
+from minutehand.domain.formats.dead_letter import DeadLetter, encode_letter
+from minutehand.domain.names import RunRef, fire_ref
+from minutehand.domain.run import RunState
+from minutehand.domain.times import MINUTE
 from minutehand.errors import MinutehandError, Unreadable
-from minutehand.flow.audit import audit
-from minutehand.flow.bury import bury_one
-from minutehand.model.letter import DeadLetter, encode_letter
-from minutehand.model.moment import MINUTE
-from minutehand.model.names import RunRef, fire_ref
-from minutehand.model.run import RunState
 from minutehand.testing.process import Hand
+from minutehand.undertaker.bury import bury_one
 
 from tests.unit.flow.world import NOON, World
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from minutehand import Scheduler
+from minutehand.domain.options import OptionWords
 from minutehand.errors import InvalidInput, MinutehandError, Unavailable
-from minutehand.model.options import OptionWords
 
 from tests.proof.hostile.pools import HOSTILE, fine
 from tests.proof.hostile.snapshot import differences, snapshot

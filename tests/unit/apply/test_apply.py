@@ -10,8 +10,8 @@ from minutehand.apply.document import Document, read, write
 from minutehand.apply.plan import Act, Plan
 from minutehand.apply.words import read_words
 from minutehand.declare import declaration, schedule
+from minutehand.domain.declaration import Declaration
 from minutehand.errors import ExpressionError, InvalidInput
-from minutehand.model.declaration import Declaration
 from minutehand.testing import Crash
 
 from tests.unit.flow.world import START, Faults, World, at

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from minutehand.apply import schema, words
 from minutehand.apply.document import Document, read, write
 from minutehand.apply.nodes import read_documents
+from minutehand.domain.options import OptionWords
 from minutehand.errors import ExpressionError, InvalidInput
-from minutehand.model.options import OptionWords
 
 HEAD = "schedules:\n  a:\n    job: j\n    expression: '0 9 * * *'\n"
 

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any
 
+from minutehand.domain.run import RunRow
+from minutehand.domain.schedule import Revision
 from minutehand.flow.outcome import Outcome
-from minutehand.model.run import Run
-from minutehand.model.schedule import Revision
-from minutehand.runs.backfill import backfill_id
-from minutehand.schedule import fires, timetable
 from minutehand.sdk.backfills import Backfill
+from minutehand.state.backfill import backfill_id
 from minutehand.testing import Detail
+from minutehand.timing import fires, timetable
 
 from tests.unit.flow.world import OWNER, Faults, World
 
@@ -80,7 +80,7 @@ class Scene(World):
 
     # What is.
 
-    def of(self, backfill: Backfill) -> list[Run]:
+    def of(self, backfill: Backfill) -> list[RunRow]:
         """The runs that a backfill claimed, in order of time."""
         return [run for run in self.memory.runs(OWNER) if backfill_id(run.backfill) == backfill.id]
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from minutehand import Context
+from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.names import RunRef, fire_ref
+from minutehand.domain.run import RunState
+from minutehand.domain.times import DAY, SECOND, from_ms
 from minutehand.errors import Conflict, InvalidInput, NotFound
-from minutehand.model.entry import EntryKind
-from minutehand.model.moment import DAY, SECOND, from_ms
-from minutehand.model.names import RunRef, fire_ref
-from minutehand.model.run import RunState
-from minutehand.runs.backfill import BackfillState
-from minutehand.views import Run
+from minutehand.sdk.views import Run
+from minutehand.state.backfill import BackfillState
 
 from tests.unit.backfill.scene import Onlooker, Scene, whole
 from tests.unit.flow.world import NOON, OWNER, Faults, World, at

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from minutehand.domain.agenda_entry import EntryKind
 from minutehand.errors import MinutehandError
-from minutehand.model.entry import EntryKind
-from minutehand.runs.backfill import BackfillState
 from minutehand.sdk.backfills import Backfill
+from minutehand.state.backfill import BackfillState
 from minutehand.testing import Crash
 
 from tests.unit.backfill.scene import At, Onlooker, Scene, whole

@@ -11,15 +11,15 @@ from collections.abc import Iterator
 
 import pytest
 from minutehand import Scheduler
+from minutehand.domain.names import RunRef, fire_ref, schedule_owner
+from minutehand.domain.run import RunRow
+from minutehand.domain.schedule import ScheduleState
+from minutehand.domain.times import SECOND, from_ms
 from minutehand.errors import MinutehandError
 from minutehand.flow.backfill_records import backfills_of
-from minutehand.model.moment import SECOND, from_ms
-from minutehand.model.names import RunRef, fire_ref, schedule_owner
-from minutehand.model.run import Run
-from minutehand.model.schedule import ScheduleState
-from minutehand.runs.backfill import Backfill, BackfillState, Lane, backfill_id
-from minutehand.schedule import fires, timetable
+from minutehand.state.backfill import Backfill, BackfillState, Lane, backfill_id
 from minutehand.testing import Detail
+from minutehand.timing import fires, timetable
 
 from tests.proof.history import History
 from tests.proof.stage import CALM, ROUGH, WILD, Faults, Process
@@ -111,7 +111,7 @@ class Filling(History):
             found += self._unfinished(backfill, lanes, runs)
         return found
 
-    def _unfinished(self, backfill: Backfill, lanes: list[Lane], runs: dict[RunRef, Run]) -> Iterator[str]:
+    def _unfinished(self, backfill: Backfill, lanes: list[Lane], runs: dict[RunRef, RunRow]) -> Iterator[str]:
         head = next(head for head in self.stage.memory.heads() if head.owner == backfill.owner)
         if backfill.state is BackfillState.RUNNING and head.state is not ScheduleState.PAUSED:
             yield f"not over: {backfill.id} {lanes}"

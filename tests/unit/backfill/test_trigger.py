@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from minutehand import Context, Retry
+from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.formats.message import INLINE_PAYLOAD
+from minutehand.domain.run import RunState
+from minutehand.domain.times import DAY, MINUTE, SECOND
 from minutehand.errors import AlreadyExists, InvalidInput, NotFound
-from minutehand.model.entry import EntryKind
-from minutehand.model.message import INLINE_PAYLOAD
-from minutehand.model.moment import DAY, MINUTE, SECOND
-from minutehand.model.run import RunState
 from minutehand.testing import Crash
 
 from tests.unit.backfill.scene import At

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from minutehand import Scheduler
 from minutehand.services import system_clock
-from minutehand.testing.memory import Memory
+from minutehand.testing.memory.installation import Memory
 
 from bench import __main__ as command
 from bench import endtoend

@@ -17,8 +17,8 @@ from minutehand import errors
 from minutehand.cli.app import app
 from minutehand.cli.exits import Exit, code_of, code_of_run
 from minutehand.cli.shell import Shell
+from minutehand.domain.run import TERMINAL, RunState
 from minutehand.errors import AlreadyExists, Conflict, LeaseLost, Misconfigured, NotFinished, NotFound, Unavailable
-from minutehand.model.run import TERMINAL, RunState
 from minutehand.settings import Settings
 
 from tests.unit.cli.scene import Say, environment

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 from minutehand import Registry, Scheduler
-from minutehand.flow.ports import Note
-from minutehand.flow.tick import tick
-from minutehand.model.moment import MINUTE
-from minutehand.model.names import aside_ref
+from minutehand.domain.names import aside_ref
+from minutehand.domain.times import MINUTE
+from minutehand.ports.schedules import IncidentChange
 from minutehand.services import connect, system_clock
 from minutehand.settings import Settings
 from minutehand.testing import Crash
 from minutehand.testing.process import Hand, bury_all, make_worker
+from minutehand.ticker.tick import tick
 
 from tests.unit.cli.scene import Say
 
@@ -30,7 +30,7 @@ def failing(said: Say, local_settings: Settings) -> str:
     assert head is not None
     run = str(aside_ref(head.owner, system_clock(), "trigger-x"))
     shown = replace(head, version=2, failing=2, failed_at=system_clock(), failed_run=run, incident="failure-1")
-    assert services.schedules.note(Note(head=shown, expected=1))
+    assert services.schedules.note(IncidentChange(head=shown, expected=1))
     return run
 
 

@@ -7,9 +7,9 @@ import inspect
 import pytest
 from minutehand import Scheduler, Settings
 from minutehand.cli.words import WORDS, given
+from minutehand.domain.options import OptionWords
 from minutehand.errors import InvalidInput
-from minutehand.model.options import OptionWords
-from minutehand.schedule import Rule
+from minutehand.timing import Rule
 
 from tests.unit.cli.scene import Say
 

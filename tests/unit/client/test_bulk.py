@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from minutehand import RunState, Scheduler, ScheduleState
+from minutehand.concurrency.token_bucket import TokenBucket
+from minutehand.domain.schedule import ClosedBy, Head
 from minutehand.errors import InvalidInput, Unavailable
-from minutehand.flow.pace import Pace
-from minutehand.model.schedule import ClosedBy, Head
 from minutehand.sdk.answers import BulkProgress
 from minutehand.testing import Detail, Hook, ManualClock
 
@@ -233,7 +233,7 @@ def _advance(clock: ManualClock, seconds: float) -> None:
 @pytest.mark.parametrize(("rate", "late"), [(4, 0.0), (50, 0.003), (200, 0.02), (1_000, 0.05)])
 def test_a_pace_is_kept_though_waits_end_late(rate: float, late: float) -> None:
     clock = ManualClock(START)
-    pace, began, acts = Pace(rate, clock, Sleeper(clock, late=late)), clock(), int(rate * 10)
+    pace, began, acts = TokenBucket(rate, clock, Sleeper(clock, late=late)), clock(), int(rate * 10)
     for _ in range(acts):
         pace.go_on()
     assert (clock() - began) / 1_000 == pytest.approx(10, rel=0.05)
@@ -241,7 +241,7 @@ def test_a_pace_is_kept_though_waits_end_late(rate: float, late: float) -> None:
 
 def test_a_long_hold_up_is_not_caught_up_with() -> None:
     clock = ManualClock(START)
-    pace = Pace(100, clock, Sleeper(clock))
+    pace = TokenBucket(100, clock, Sleeper(clock))
     _advance(clock, 60)
     began = clock()
     for _ in range(125):

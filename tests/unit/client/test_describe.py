@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from minutehand import Retry, Rule, RunState
-from minutehand.model.entry import Entry, EntryKind
+from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
 from minutehand.sdk.answers import Description
 
 from tests.unit.flow.world import OWNER, START, Faults, World, at
@@ -29,7 +29,7 @@ def chain(world: World) -> tuple[str, datetime | None]:
     return found.state, found.due
 
 
-def take(world: World) -> Entry:
+def take(world: World) -> AgendaEntry:
     """Lose the chain's entry."""
     (entry,) = world.entries(EntryKind.CHAIN)
     world.services.agenda.remove([entry])
@@ -188,7 +188,8 @@ def test_a_backlog_too_large_to_look_through_is_told() -> None:
     world = scheduled("0 * * * *")
     take(world)
     backlog = [
-        Entry(shard=0, due=1_000_000 + number, kind=EntryKind.CHAIN, id=f"acme/x{number}#1") for number in range(10_001)
+        AgendaEntry(shard=0, due=1_000_000 + number, kind=EntryKind.CHAIN, id=f"acme/x{number}#1")
+        for number in range(10_001)
     ]
     world.services.agenda.put(backlog)
     assert chain(world) == ("unknown", None)

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from minutehand import Registry, Retry, RunState
 from minutehand.commands import GRACE, LOGGED, TAIL, Command, command_job
+from minutehand.domain.job import Context
 from minutehand.errors import InvalidInput
 from minutehand.flow.assignment import Assignment, Ended
 from minutehand.flow.perform import perform
 from minutehand.isolation import perform_isolated
-from minutehand.model.job import Context
 
 from tests.unit.isolation.stage import Stage, living, until
 

@@ -7,16 +7,16 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
 from minutehand import DeadRun, Registry, Retry, Run
-from minutehand.flow.bury import RETURNS
-from minutehand.flow.ports import Services
-from minutehand.flow.publish import one_off_message
-from minutehand.model.letter import DeadLetter, encode_letter
-from minutehand.model.names import RunRef, parse_run_id
-from minutehand.model.run import Run as LedgerRun
-from minutehand.queue.definitions import DEAD
-from minutehand.runs.transitions import LEASE, SKEW, die, lease
+from minutehand.domain.formats.dead_letter import DeadLetter, encode_letter
+from minutehand.domain.names import RunRef, parse_run_id
+from minutehand.domain.run import RunRow as LedgerRun
+from minutehand.fires.send import one_off_message
+from minutehand.ports.services import Services
+from minutehand.sqs.queue_definitions import DEAD
+from minutehand.state.transitions import LEASE, SKEW, die, lease
 from minutehand.testing import Crash, Detail, Hook
 from minutehand.testing.process import bury_all
+from minutehand.undertaker.bury import RETURNS
 
 from tests.unit.flow.world import World
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 from minutehand import Run, RunState
-from minutehand.flow.bury import bury_one
-from minutehand.model.letter import DeadLetter, encode_letter
-from minutehand.model.names import parse_run_id
-from minutehand.runs.transitions import succeed
+from minutehand.domain.formats.dead_letter import DeadLetter, encode_letter
+from minutehand.domain.names import parse_run_id
+from minutehand.state.transitions import succeed
 from minutehand.testing import Crash, Hook
 from minutehand.testing.process import bury_all
+from minutehand.undertaker.bury import bury_one
 
 from tests.unit.dead.scene import (
     a_world,

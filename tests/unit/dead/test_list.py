@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from minutehand import Retry, Scheduler
 from minutehand.errors import InvalidInput, Unavailable
-from minutehand.flow import dead as listing
+from minutehand.owner.runs import dead as listing
 from minutehand.testing.process import bury_all
 
 from tests.unit.dead.scene import a_world, listed, pages
@@ -93,7 +93,7 @@ def test_a_tenant_sees_its_own(world: World) -> None:
 
 
 def _lines(world: World) -> Any:
-    wanted = listing.Wanted(after=0, upto=world.clock(), redriven=True)
+    wanted = listing.DeadRunFilter(after=0, upto=world.clock(), redriven=True)
     return listing.dead_runs("acme", wanted, world.services)
 
 
@@ -107,7 +107,7 @@ def test_pages_follow_each_other(world: World, limit: int) -> None:
 
 
 def test_pages_pass_over_what_is_filtered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.testing.dead.PAGE", 2)
+    monkeypatch.setattr("minutehand.testing.memory.dead_index.PAGE", 2)
     (first,) = fail(world, "late")
     fail(world, *["hopeless"] * 9)
     (last,) = fail(world, "late")

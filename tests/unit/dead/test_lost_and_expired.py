@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from minutehand import DeadRun
+from minutehand.domain.formats.dead_letter import DeadLetter, encode_letter
+from minutehand.domain.formats.message import Message
+from minutehand.domain.names import parse_run_id
+from minutehand.domain.run import RunState
 from minutehand.errors import Conflict
-from minutehand.flow.bury import bury_one
-from minutehand.model.letter import DeadLetter, encode_letter
-from minutehand.model.message import Message
-from minutehand.model.names import parse_run_id
-from minutehand.model.run import RunState
-from minutehand.runs.transitions import LEASE, SKEW
+from minutehand.state.transitions import LEASE, SKEW
 from minutehand.testing import Crash, Hook
+from minutehand.undertaker.bury import bury_one
 
 from tests.unit.dead.scene import bury_again, crash_everywhere, listed
 from tests.unit.flow.world import World

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from minutehand import Redriven, Run, RunState
+from minutehand.domain.names import parse_run_id
+from minutehand.domain.times import DAY
 from minutehand.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Unavailable
-from minutehand.flow.redrive import replay_ref
-from minutehand.model.moment import DAY
-from minutehand.model.names import parse_run_id
+from minutehand.owner.runs.redrive import replay_ref
 from minutehand.testing import Crash, Hook
 from minutehand.testing.process import bury_all
 

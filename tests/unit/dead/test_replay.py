@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from minutehand import Context, Retry, Run, RunState, Scheduler, Start
+from minutehand.domain.names import parse_run_id
+from minutehand.domain.policies import overrides
 from minutehand.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Unavailable
-from minutehand.model.names import parse_run_id
-from minutehand.model.policies import overrides
 from minutehand.testing import Crash
 
 from tests.unit.dead.scene import a_world, healed

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from minutehand import Context, Registry, Retry, Rule, schedule
 from minutehand.declare import job_of
+from minutehand.domain.options import CatchUp
 from minutehand.errors import ExpressionError, InvalidInput, JobError
-from minutehand.model.options import CatchUp
 from minutehand.testing import Harness
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -201,6 +201,6 @@ def test_a_function_that_is_no_job_or_several_is_named() -> None:
 
 def test_the_decorator_is_there_after_the_subpackage_of_its_name_was_imported() -> None:
     import minutehand
-    import minutehand.schedule.rule
+    import minutehand.timing.rule
 
     assert minutehand.schedule is schedule

@@ -16,8 +16,9 @@ import minutehand.http
 import minutehand.testing
 import pytest
 from minutehand import errors
-from minutehand.runs import transitions
-from minutehand.store import dead, models, rows
+from minutehand.dynamodb import dead_index as dead
+from minutehand.dynamodb import models, rows
+from minutehand.state import transitions
 from pynamodb.models import Model
 
 from docs import generate

@@ -9,10 +9,10 @@ from itertools import product
 from typing import Any
 
 import pytest
-from minutehand.model.run import TERMINAL, RunState
-from minutehand.runs import transitions
-from minutehand.runs.clauses import Row, holds
-from minutehand.runs.transitions import LEASE, SKEW, Transition
+from minutehand.domain.run import TERMINAL, RunState
+from minutehand.state import transitions
+from minutehand.state.conditions import Row, holds
+from minutehand.state.transitions import LEASE, SKEW, Transition
 
 from docs import generate
 from tests.builders import BOOM, NOON, a_run

@@ -13,14 +13,15 @@ import boto3
 import pytest
 from minutehand import Scheduler, Settings
 from minutehand.doctor import Finding, Verdict, examine
-from minutehand.flow.ports import Note, Record
-from minutehand.flow.pressure import KEY, OWNER
-from minutehand.flow.tick import tick
+from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.domain.times import MINUTE, SECOND, to_ms
+from minutehand.fires.backpressure import KEY, OWNER
 from minutehand.local.provision import create_queues
-from minutehand.model.entry import Entry, EntryKind
-from minutehand.model.moment import MINUTE, SECOND, to_ms
-from minutehand.runs.pressure import Book, Held
+from minutehand.ports.records import Record
+from minutehand.ports.schedules import IncidentChange
 from minutehand.services import connect, system_clock
+from minutehand.state.backpressure import HoldLog, QueueHolds
+from minutehand.ticker.tick import tick
 
 pytestmark = pytest.mark.cloud
 
@@ -180,8 +181,8 @@ def test_a_ticker_that_comes_leaves_nothing_late(used: Settings) -> None:
 
 def test_a_queue_that_is_held_back_is_not_the_tickers_fault(used: Settings) -> None:
     services, later = connect(used), system_clock() + 30 * MINUTE
-    full = Held().begun(later - 25 * MINUTE, "depth", 51_000, None)
-    services.records.write(Record(owner=OWNER, key=KEY, version=1, body=Book(queues={None: full}).body()))
+    full = QueueHolds().begun(later - 25 * MINUTE, "depth", 51_000, None)
+    services.records.write(Record(owner=OWNER, key=KEY, version=1, body=HoldLog(queues={None: full}).body()))
     found = seen(used, clock=lambda: later)
     assert "backpressure" in bad(found)
     finding = the(found, "backpressure", WARN)
@@ -189,7 +190,7 @@ def test_a_queue_that_is_held_back_is_not_the_tickers_fault(used: Settings) -> N
     assert "51,000 messages" in finding.what
     assert "ticker" not in bad(found)
     over = full.ended(later)
-    services.records.write(Record(owner=OWNER, key=KEY, version=2, body=Book(queues={None: over}).body()))
+    services.records.write(Record(owner=OWNER, key=KEY, version=2, body=HoldLog(queues={None: over}).body()))
     assert the(seen(used, clock=lambda: later), "backpressure", OK).what == "no queue is held back"
 
 
@@ -203,7 +204,7 @@ def test_stripes_that_this_process_does_not_know_of(used: Settings) -> None:
 
 def test_an_entry_that_fails_is_not_the_tickers_fault(used: Settings) -> None:
     agenda = connect(used).agenda
-    entry = Entry(shard=0, due=system_clock() - MINUTE, kind=EntryKind.RUN, id="default/~x#once")
+    entry = AgendaEntry(shard=0, due=system_clock() - MINUTE, kind=EntryKind.RUN, id="default/~x#once")
     agenda.put([entry])
     agenda.fail(entry)
     found = seen(used)
@@ -211,7 +212,7 @@ def test_an_entry_that_fails_is_not_the_tickers_fault(used: Settings) -> None:
     assert len(found["ticker"]) == 2, "and the ticker is ok"
 
 
-def chain_entry(settings: Settings, name: str) -> Entry:
+def chain_entry(settings: Settings, name: str) -> AgendaEntry:
     agenda = connect(settings).agenda
     shards = range(agenda.shards())
     (entry,) = (
@@ -236,7 +237,7 @@ def test_a_schedule_that_fails_is_named(used: Settings) -> None:
     head = services.schedules.head("default", "sparse")
     assert head is not None
     failing = replace(head, version=head.version + 1, failing=2, incident="failure-1")
-    assert services.schedules.note(Note(head=failing, expected=head.version))
+    assert services.schedules.note(IncidentChange(head=failing, expected=head.version))
     finding = the(seen(used), "incidents", WARN)
     assert finding.what == "1 of 2 active schedules fail, or had no success in time: sparse"
     assert "--failing" in str(finding.remedy)

@@ -6,10 +6,10 @@ from collections import Counter
 from typing import Any
 
 from minutehand import Context
+from minutehand.domain.run import RunState
+from minutehand.domain.times import MINUTE, SECOND
 from minutehand.flow.work import Worker
-from minutehand.model.moment import MINUTE, SECOND
-from minutehand.model.run import RunState
-from minutehand.runs.transitions import HEARTBEAT
+from minutehand.state.transitions import HEARTBEAT
 from minutehand.testing import Hook
 from minutehand.testing.process import Hand, bury_all
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from minutehand.model.moment import SECOND
-from minutehand.model.names import RunRef, fire_ref, parse_run_id
-from minutehand.model.run import Run, RunState
-from minutehand.model.schedule import ClosedBy, Revision, ScheduleState
-from minutehand.runs.decisions import refused_by
-from minutehand.runs.transitions import LEASE, SKEW
-from minutehand.schedule import fires, timetable
+from minutehand.domain.names import RunRef, fire_ref, parse_run_id
+from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.schedule import ClosedBy, Revision, ScheduleState
+from minutehand.domain.times import SECOND
+from minutehand.state.decisions import refused_by
+from minutehand.state.transitions import LEASE, SKEW
+from minutehand.timing import fires, timetable
 
 from tests.proof.stage import Process, Stage
 
@@ -113,7 +113,7 @@ class Seen:
             *self._chains(),
         ]
 
-    def _lost_fires(self, runs: dict[RunRef, Run], upto: int) -> list[str]:
+    def _lost_fires(self, runs: dict[RunRef, RunRow], upto: int) -> list[str]:
         found = []
         started = {lease.ref for lease in self.leases.values()} | {start.ref for start in self.untracked}
         for head in self.stage.memory.heads():
@@ -168,12 +168,12 @@ class Seen:
             if start.ref.owner == owner and start.revision <= revision and start.read_at > at
         ]
 
-    def _unfinished(self, runs: dict[RunRef, Run], upto: int) -> list[str]:
+    def _unfinished(self, runs: dict[RunRef, RunRow], upto: int) -> list[str]:
         """Every run comes to an end, but for those that wait for the auditor."""
         late = [run for run in runs.values() if run.due <= upto and not run.is_terminal]
         return [f"unfinished: {run.ref} {run.state}" for run in late if not self._for_the_auditor(run)]
 
-    def _for_the_auditor(self, run: Run) -> bool:
+    def _for_the_auditor(self, run: RunRow) -> bool:
         """Claimed by a ticker that stalled until its schedule was stopped and the chain had ended, and then could not send.
 
         It must not start, and nothing waits for it; test_stalled_ticker has its end.
@@ -181,7 +181,7 @@ class Seen:
         closed = [r for r in self.stage.memory.revisions(run.ref.owner) if r.number == run.revision]
         return run.state is RunState.QUEUED and any(refused_by(revision, run.due) for revision in closed)
 
-    def _one_offs(self, runs: dict[RunRef, Run], upto: int) -> list[str]:
+    def _one_offs(self, runs: dict[RunRef, RunRow], upto: int) -> list[str]:
         started = {lease.ref for lease in self.leases.values()}
         return [f"lost one-off: {ref}" for ref, due in self.submitted if due <= upto and ref not in started]
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from minutehand.flow.abreast import Lanes, Traffic
-from minutehand.flow.fan import Spread
-from minutehand.flow.threads import Threads
-from minutehand.flow.tick import tick
+from minutehand.concurrency.request_pool import RequestPool, RequestStats
+from minutehand.concurrency.threads import ThreadCache
 from minutehand.testing import Crash
+from minutehand.ticker.fan_out import FanOutConfig
+from minutehand.ticker.tick import tick
 from minutehand.transport import Answer
 
 from bench.stub import StubbedCloud
@@ -42,12 +42,12 @@ def test_as_many_requests_are_under_way_as_there_are_lanes_and_no_more() -> None
             now -= 1
         return part * part, 0
 
-    assert Lanes(4).each(ask, range(40)) == [part * part for part in range(40)], "in the order of the parts"
+    assert RequestPool(4).each(ask, range(40)) == [part * part for part in range(40)], "in the order of the parts"
     assert most == 4
 
 
 def test_two_threads_share_the_lanes() -> None:
-    lanes, lock, now, most = Lanes(3), threading.Lock(), 0, 0
+    lanes, lock, now, most = RequestPool(3), threading.Lock(), 0, 0
     met = threading.Barrier(3, timeout=PATIENCE)
 
     def ask(part: int) -> tuple[int, int]:
@@ -75,8 +75,8 @@ def test_one_lane_asks_in_the_thread_that_calls() -> None:
         names.append(threading.current_thread().name)
         return None, 0
 
-    Lanes(1).each(ask, range(3))
-    Lanes(8).each(ask, [0])
+    RequestPool(1).each(ask, range(3))
+    RequestPool(8).each(ask, [0])
     assert set(names) == {threading.current_thread().name}
 
 
@@ -97,7 +97,7 @@ def test_a_failure_is_raised_once_nothing_is_under_way_and_ends_the_call(lanes: 
                 ended.append(part)
 
     with pytest.raises(type(problem)):
-        Lanes(lanes).each(ask, range(1_000))
+        RequestPool(lanes).each(ask, range(1_000))
     assert sorted(asked) == sorted(ended)
     assert len(asked) < 1_000
 
@@ -105,7 +105,7 @@ def test_a_failure_is_raised_once_nothing_is_under_way_and_ends_the_call(lanes: 
 # Help.
 
 
-class Counted(Threads):
+class Counted(ThreadCache):
     """Counts the threads that were asked to help."""
 
     def __init__(self) -> None:
@@ -120,11 +120,11 @@ class Counted(Threads):
 @pytest.fixture
 def helpers(monkeypatch: pytest.MonkeyPatch) -> Counted:
     counted = Counted()
-    monkeypatch.setattr("minutehand.flow.abreast._helpers", counted)
+    monkeypatch.setattr("minutehand.concurrency.request_pool._helpers", counted)
     return counted
 
 
-class Few(Threads):
+class Few(ThreadCache):
     """A machine on which no more than so many threads can be started."""
 
     def __init__(self, left: int) -> None:
@@ -142,7 +142,7 @@ class Few(Threads):
 def test_where_no_more_threads_can_be_had_those_that_are_there_do_it(
     threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minutehand.flow.abreast._helpers", Few(threads))
+    monkeypatch.setattr("minutehand.concurrency.request_pool._helpers", Few(threads))
     together = threading.Barrier(threads + 1, timeout=PATIENCE)
     ended: list[int] = []
 
@@ -152,11 +152,11 @@ def test_where_no_more_threads_can_be_had_those_that_are_there_do_it(
         return part, 0
 
     parts = range(6 * (threads + 1))
-    assert Lanes(8).each(ask, parts) == list(parts)
+    assert RequestPool(8).each(ask, parts) == list(parts)
     assert sorted(ended) == list(parts), "nothing is under way when the call returns"
 
 
-def answers(traffic: Traffic, waits: list[float]) -> Callable[[int], tuple[int, int]]:
+def answers(traffic: RequestStats, waits: list[float]) -> Callable[[int], tuple[int, int]]:
     """A service for whose answer to each part the client waited so long."""
 
     def ask(part: int) -> tuple[int, int]:
@@ -167,41 +167,41 @@ def answers(traffic: Traffic, waits: list[float]) -> Callable[[int], tuple[int, 
 
 
 def test_nobody_helps_with_what_is_not_waited_for(helpers: Counted) -> None:
-    traffic = Traffic()
-    lanes = Lanes(8, traffic=traffic)
+    traffic = RequestStats()
+    lanes = RequestPool(8, traffic=traffic)
     for _ in range(3):
         assert lanes.each(answers(traffic, [0.0005] * 20), range(20)) == list(range(20))
     assert helpers.asked == 0
 
 
 def test_the_first_answer_decides_for_the_rest_of_a_call_and_what_is_known_for_the_next(helpers: Counted) -> None:
-    traffic = Traffic()
-    lanes = Lanes(4, traffic=traffic)
+    traffic = RequestStats()
+    lanes = RequestPool(4, traffic=traffic)
     lanes.each(answers(traffic, [0.005] * 20), range(20))
     assert helpers.asked == 3, "once a call"
-    others = Lanes(4, traffic=traffic)  # of another table: answers of one process are alike
+    others = RequestPool(4, traffic=traffic)  # of another table: answers of one process are alike
     others.each(answers(traffic, [0.005] * 3), range(3))
     assert helpers.asked == 5, "no more than there are parts"
     lanes.each(answers(traffic, [0.005]), range(1))
-    Lanes(1, traffic=traffic).each(answers(traffic, [0.005] * 9), range(9))
+    RequestPool(1, traffic=traffic).each(answers(traffic, [0.005] * 9), range(9))
     assert helpers.asked == 5
 
 
 def test_help_comes_in_the_middle_of_a_call_once_most_answers_take_long(helpers: Counted) -> None:
-    traffic, asked_by = Traffic(), []
+    traffic, asked_by = RequestStats(), []
     ask = answers(traffic, [0.0, 0.0, 0.005, 0.005, 0.005, 0.005, 0.005])
 
     def noted(part: int) -> tuple[int, int]:
         asked_by.append(helpers.asked)
         return ask(part)
 
-    assert Lanes(8, traffic=traffic).each(noted, range(7)) == list(range(7))
+    assert RequestPool(8, traffic=traffic).each(noted, range(7)) == list(range(7))
     assert asked_by[:5] == [0] * 5
     assert helpers.asked == 1, "two are left: the thread that asks does one of them"
 
 
 def test_one_odd_answer_changes_nothing_and_a_changed_service_is_noticed(helpers: Counted) -> None:
-    traffic = Traffic()
+    traffic = RequestStats()
     ask = answers(traffic, [0.0, 3.0])
     for part in (0, 0, 0, 1, 0):
         ask(part)
@@ -224,7 +224,7 @@ def test_a_tick_gets_help_with_requests_and_shards_only_where_it_waits(
     services = stubbed(cloud, requests=8)
     for client in (services.ledger._client, services.work._client):  # type: ignore[attr-defined]
         client._waited = lambda _: services.traffic.waited(waited)
-    now, spread = CASES[0].due - MINUTE, Spread(threads=4)
+    now, spread = CASES[0].due - MINUTE, FanOutConfig(threads=4)
     report = tick(services, clock=lambda: now, holder="helped", budget=10**9, spread=spread)
     assert report.handled.sent == 400
     assert bool(helpers.asked) is expected
@@ -234,8 +234,8 @@ def test_a_tick_gets_help_with_requests_and_shards_only_where_it_waits(
 
 
 def test_throttled_items_halve_what_is_under_way_and_clean_answers_raise_it_again() -> None:
-    traffic = Traffic()
-    lanes = Lanes(8, traffic=traffic)
+    traffic = RequestStats()
+    lanes = RequestPool(8, traffic=traffic)
     lanes.one(throttled, 0)
     assert lanes.size == 4
     lanes.one(throttled, 0)
@@ -250,7 +250,7 @@ def test_throttled_items_halve_what_is_under_way_and_clean_answers_raise_it_agai
 
 
 def test_answers_to_what_was_sent_before_the_last_slowing_down_slow_no_further() -> None:
-    lanes, together = Lanes(4), threading.Barrier(4, timeout=PATIENCE)
+    lanes, together = RequestPool(4), threading.Barrier(4, timeout=PATIENCE)
 
     def ask(part: int) -> tuple[int, int]:
         together.wait()
@@ -262,7 +262,7 @@ def test_answers_to_what_was_sent_before_the_last_slowing_down_slow_no_further()
 
 def test_below_one_each_request_waits_first_and_never_for_long() -> None:
     waits: list[float] = []
-    lanes = Lanes(2, wait=waits.append)
+    lanes = RequestPool(2, wait=waits.append)
     for _ in range(10):
         lanes.one(throttled, 0)
     assert waits[:4] == pytest.approx([0.02, 0.06, 0.14, 0.3])
@@ -291,7 +291,7 @@ def test_a_table_that_takes_half_is_asked_for_no_more_than_that_in_the_end() -> 
         refused.append(over)
         return part, int(over)
 
-    lanes = Lanes(4, wait=lambda seconds: None)
+    lanes = RequestPool(4, wait=lambda seconds: None)
     lanes.each(ask, range(400))
     assert sum(refused[200:]) < 100, "a few: it tries now and then whether there is more"
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 from minutehand import Retry, RunState, Scheduler
+from minutehand.domain.run import RunRow
+from minutehand.domain.times import SECOND
 from minutehand.flow.heartbeat import HIDDEN
 from minutehand.flow.instants import Instants
 from minutehand.flow.outcome import Outcome
@@ -18,10 +20,8 @@ from minutehand.flow.settle import release_ticket
 from minutehand.flow.side_by_side import InThreads
 from minutehand.flow.together import groups, work_together
 from minutehand.flow.work import Worker
-from minutehand.model.moment import SECOND
-from minutehand.model.run import Run
-from minutehand.runs.decisions import HEAD_START, HELD, UNCERTAIN, may_not_have_begun
-from minutehand.runs.transitions import lease
+from minutehand.state.decisions import HEAD_START, HELD, UNCERTAIN, may_not_have_begun
+from minutehand.state.transitions import lease
 from minutehand.testing import Crash
 
 from tests.unit.flow.threads import PATIENCE
@@ -82,7 +82,7 @@ class Held:
         return Scheduler("acme", jobs=self.world.jobs, services=services, clock=self.world.clock), waited
 
     @property
-    def run(self) -> Run:
+    def run(self) -> RunRow:
         return next(run for run in self.world.memory.runs() if run.due == INSTANT)
 
     @property
@@ -93,7 +93,7 @@ class Held:
 @pytest.mark.parametrize("options", [{"one_off": True}, {}, {"ledger": "lean"}])
 def test_it_is_leased_a_second_ahead_dated_at_its_instant_and_begins_at_it(options: dict[str, Any]) -> None:
     held = Held(**options)
-    leases: list[Run] = []
+    leases: list[RunRow] = []
     held.meanwhile = lambda: leases.append(held.run)
     (outcome,) = held.work()
     assert held.leased == [INSTANT - HEAD_START]
@@ -152,7 +152,7 @@ def test_who_stops_it_before_its_lease_waits_for_nothing_and_it_never_begins(act
     assert held.run.state is (RunState.SUPERSEDED if act == "update" else RunState.CANCELLED)
 
 
-def stop(owner: Scheduler, act: str, run: Run) -> None:
+def stop(owner: Scheduler, act: str, run: RunRow) -> None:
     match act:
         case "pause":
             owner.pause_schedule("s")
@@ -181,7 +181,7 @@ def test_nobody_waits_for_what_was_not_leased_ahead() -> None:
 @pytest.mark.parametrize(("away", "held"), [(0, True), (UNCERTAIN, True), (-UNCERTAIN, True), (UNCERTAIN + 1, False)])
 def test_how_long_it_may_not_have_begun_by_anybodys_clock(away: int, held: bool) -> None:
     leased = Held()
-    seen: list[Run] = []
+    seen: list[RunRow] = []
     leased.meanwhile = lambda: seen.append(leased.run)
     leased.work()
     assert may_not_have_begun(seen[0], INSTANT + away) is held

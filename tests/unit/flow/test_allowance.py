@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
+from minutehand.concurrency.request_pool import RequestStats
+from minutehand.concurrency.write_budget import LEAST, LONGEST, SOON, WAITING, WriteBudget
+from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import InvalidInput
-from minutehand.flow.abreast import Traffic
-from minutehand.flow.allowance import LEAST, LONGEST, SOON, WAITING, Allowance
-from minutehand.flow.fan import Shares, Spread, group_event, group_of, writes_of
-from minutehand.flow.tick import LOCK, TickReport
-from minutehand.model.moment import MINUTE, SECOND
 from minutehand.settings import LEAST_TICKER_WRITES
 from minutehand.testing import Crash, Detail, Hook
+from minutehand.ticker.fan_out import FanOutConfig, ShardQueue, group_event, group_of, writes_of
+from minutehand.ticker.tick import LOCK, TickReport
 
 from tests.unit.flow.test_fan import Fan
 from tests.unit.flow.test_tick import far
@@ -23,7 +23,7 @@ from tests.unit.flow.world import NOON, Faults, World, crash
 
 @pytest.fixture(autouse=True)
 def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.flow.tick.PAGE", 5)
+    monkeypatch.setattr("minutehand.ticker.tick.PAGE", 5)
 
 
 class Claims(Hook):
@@ -56,7 +56,7 @@ def a_crowd(schedules: int = 40, expression: str = "3 12 * * *", ledger: str = "
 def paced(
     world: World, writes: int, hook: Hook | None = None, wait: Callable[[float], object] | None = None, **options: Any
 ) -> TickReport:
-    return world.tick(world.process(hook), spread=Spread(writes=writes, wait=wait or world.wait), **options)
+    return world.tick(world.process(hook), spread=FanOutConfig(writes=writes, wait=wait or world.wait), **options)
 
 
 def test_claims_are_spread_at_the_rate_that_they_have() -> None:
@@ -159,7 +159,7 @@ def test_fires_that_are_sent_without_a_claim_take_nothing() -> None:
 
 def test_threads_take_from_one_allowance_and_a_turn_is_never_far_off() -> None:
     waits: list[float] = []
-    allowance, far_off = Allowance(1_000, wait=waits.append), [10 * MINUTE]
+    allowance, far_off = WriteBudget(1_000, wait=waits.append), [10 * MINUTE]
     for _ in range(6):
         allowance.take(2_000, far_off, 0)
     assert waits == [2, 4, 6, LONGEST / SECOND, LONGEST / SECOND], "the first goes at once"
@@ -168,7 +168,7 @@ def test_threads_take_from_one_allowance_and_a_turn_is_never_far_off() -> None:
 
 def test_what_goes_at_once_is_taken_all_the_same() -> None:
     waits: list[float] = []
-    allowance = Allowance(1_000, wait=waits.append)
+    allowance = WriteBudget(1_000, wait=waits.append)
     allowance.take(3_000, [SOON], 0)
     allowance.take(1, [10 * MINUTE, SOON + 1_000], 0)
     allowance.take(1, [10 * MINUTE], 1_500)
@@ -182,9 +182,9 @@ def test_what_goes_at_once_is_taken_all_the_same() -> None:
 def test_waiting_keeps_to_the_part_of_the_shards_that_was_begun_and_what_was_handed_over_counts_no_more(
     accepts: bool,
 ) -> None:
-    allowance, begun = Allowance(1), list[float]()
-    spread = Spread(groups=2, alone=1, hand_over=lambda _: accepts)
-    shares = Shares(range(8), spread, Traffic(), allowance)
+    allowance, begun = WriteBudget(1), list[float]()
+    spread = FanOutConfig(groups=2, alone=1, hand_over=lambda _: accepts)
+    shares = ShardQueue(range(8), spread, RequestStats(), allowance)
 
     def body(shard: int) -> bool:
         shares.seen(shard, more=False, soon=False)
@@ -198,7 +198,7 @@ def test_waiting_keeps_to_the_part_of_the_shards_that_was_begun_and_what_was_han
 def test_groups_have_their_parts_of_it_and_no_more_of_them_are_made_than_can_be_divided() -> None:
     for writes, expected in ((0, 3), (4 * LEAST, 3), (4 * LEAST - 1, 2), (2 * LEAST, 1), (2 * LEAST - 1, 0)):
         fan = Fan(alone=5)
-        fan.spread = Spread(groups=4, alone=5, hand_over=fan.hand_over, writes=writes, wait=fan.world.wait)
+        fan.spread = FanOutConfig(groups=4, alone=5, hand_over=fan.hand_over, writes=writes, wait=fan.world.wait)
         report = fan.tick()
         assert report.groups == len(fan.events) == expected
         parts = [writes_of(event) for event in fan.events]
@@ -208,7 +208,7 @@ def test_groups_have_their_parts_of_it_and_no_more_of_them_are_made_than_can_be_
 def test_what_is_due_soon_waits_for_no_share_and_so_it_is_divided_among_all() -> None:
     fan = Fan(alone=5)
     fan.world.wait((180_000 - SOON) // SECOND + 1)
-    fan.spread = Spread(groups=4, alone=5, hand_over=fan.hand_over, writes=2 * LEAST - 1, wait=fan.world.wait)
+    fan.spread = FanOutConfig(groups=4, alone=5, hand_over=fan.hand_over, writes=2 * LEAST - 1, wait=fan.world.wait)
     assert fan.tick().groups == 3
     assert [writes_of(event) for event in fan.events] == [(2 * LEAST - 1) // 4] * 3
 
@@ -216,7 +216,7 @@ def test_what_is_due_soon_waits_for_no_share_and_so_it_is_divided_among_all() ->
 @pytest.mark.parametrize(("accepts", "rate"), [(True, LEAST), (False, 4 * LEAST)])
 def test_who_hands_over_keeps_what_nobody_took(accepts: bool, rate: int) -> None:
     fan, waits = Fan(accepts=accepts), list[float]()
-    spread = Spread(groups=4, alone=1, hand_over=fan.hand_over, writes=4 * LEAST, wait=waits.append)
+    spread = FanOutConfig(groups=4, alone=1, hand_over=fan.hand_over, writes=4 * LEAST, wait=waits.append)
     fan.world.tick(spread=spread)
     assert waits[0] == 5 / rate, "for the five claims of its first page"
 

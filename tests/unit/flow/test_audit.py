@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 from minutehand import RunState, ScheduleState
-from minutehand.flow.audit import GRACE
-from minutehand.model.entry import EntryKind
-from minutehand.model.moment import HOUR, MINUTE, SECOND
-from minutehand.model.schedule import ClosedBy
+from minutehand.auditor.audit import GRACE
+from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.schedule import ClosedBy
+from minutehand.domain.times import HOUR, MINUTE, SECOND
 from minutehand.testing import Crash
 from minutehand.testing.process import bury_all
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from minutehand import Context, Retry, RunState
+from minutehand.domain.times import SECOND
 from minutehand.errors import LeaseLost, RunCancelled
-from minutehand.model.moment import SECOND
-from minutehand.runs.transitions import HEARTBEAT
+from minutehand.state.transitions import HEARTBEAT
 from minutehand.testing import Crash
 
 from tests.unit.flow.threads import Threads

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 from minutehand import Context, RunState, Scheduler
-from minutehand.flow.ports import Services
-from minutehand.flow.tick import tick
-from minutehand.flow.timers import handle_any
-from minutehand.model.moment import MINUTE, SECOND
-from minutehand.model.run import Run
-from minutehand.model.schedule import Revision
-from minutehand.schedule import fires, timetable
+from minutehand.domain.run import RunRow
+from minutehand.domain.schedule import Revision
+from minutehand.domain.times import MINUTE, SECOND
+from minutehand.ports.services import Services
 from minutehand.testing import Crash, Detail, Hook, Memory
+from minutehand.ticker.dispatch import dispatch
+from minutehand.ticker.tick import tick
+from minutehand.timing import fires, timetable
 
 from tests.proof.stage import Faults, Process, Stage
 from tests.unit.flow.world import NOON, World
@@ -69,13 +69,13 @@ def expected(revision: Revision, claimed: set[int], now: int) -> Expected:
     return Expected(late, skipped, [fire for fire in due if fire not in missed])
 
 
-def divided(memory: Memory, owner: str) -> tuple[dict[int, Run], list[Run]]:
+def divided(memory: Memory, owner: str) -> tuple[dict[int, RunRow], list[RunRow]]:
     """A schedule's runs by their fires, and its gaps."""
     runs = memory.runs(owner)
     return {run.due: run for run in runs if run.ref.is_fire}, [run for run in runs if not run.ref.is_fire]
 
 
-def as_recorded(gap: Run) -> tuple[int | None, int, int | None, RunState]:
+def as_recorded(gap: RunRow) -> tuple[int | None, int, int | None, RunState]:
     return gap.skipped, gap.due, gap.skipped_until, gap.state
 
 
@@ -257,10 +257,10 @@ def test_a_fire_that_one_passes_over_while_another_claims_it_is_claimed_and_not_
     ahead, behind = (lambda: world.clock() + 10_000), (lambda: world.clock() - 10_000)
 
     def pass_over(services: Services) -> None:
-        handle_any(page.entries, services, ahead)
+        dispatch(page.entries, services, ahead)
 
     def claim(services: Services) -> None:
-        handle_any(page.entries, services, behind)
+        dispatch(page.entries, services, behind)
 
     mine, other = (pass_over, claim) if slow == "the one that passes over" else (claim, pass_over)
     # The first claim is of runs, the second of the gap's row: who passes over has looked by then.
@@ -291,7 +291,7 @@ def race(seed: int, faults: Faults) -> Stage:
     def work(process: Process) -> Any:
         for shard in range(2):
             page = process.services.agenda.due(shard, upto=process.clock(), after=None, limit=100)
-            handle_any(page.entries, process.services, process.clock)
+            dispatch(page.entries, process.services, process.clock)
 
     for _ in range(3):
         stage.process("ticker", work)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from minutehand import RunState, ScheduleState
+from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.schedule import ClosedBy
 from minutehand.errors import ExpressionError, NotFound, Unavailable
-from minutehand.model.entry import EntryKind
-from minutehand.model.schedule import ClosedBy
 from minutehand.testing import Crash
 
 from tests.unit.flow.world import NOON, OWNER, Faults, World, crash, fails
@@ -251,7 +251,7 @@ def test_a_pause_whose_sweep_failed_is_finished_by_calling_again() -> None:
 
 
 def test_a_sweep_goes_past_what_it_skips_and_over_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.testing.ledger.PAGE", 7)
+    monkeypatch.setattr("minutehand.testing.memory.ledger.PAGE", 7)
     world = World()
     world.scheduler.create_schedule("s", "note", "rate(1 second)")
     world.live(100)

@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 from minutehand import Context, Retry, Scheduler
-from minutehand.flow.audit import audit
-from minutehand.flow.tick import tick
+from minutehand.auditor.audit import audit
+from minutehand.domain.names import fire_ref, schedule_owner
+from minutehand.domain.run import RunState
+from minutehand.domain.times import MINUTE, SECOND
 from minutehand.flow.work import Worker
-from minutehand.model.moment import MINUTE, SECOND
-from minutehand.model.names import fire_ref, schedule_owner
-from minutehand.model.run import RunState
-from minutehand.runs.transitions import HEARTBEAT
-from minutehand.schedule import fires, timetable
+from minutehand.state.transitions import HEARTBEAT
 from minutehand.testing.process import Hand, bury_all, make_worker
+from minutehand.ticker.tick import tick
+from minutehand.timing import fires, timetable
 
 from tests.unit.flow.world import NOON, START, World
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from minutehand import Context, Retry, Run, RunState
+from minutehand.domain.formats.message import INLINE_PAYLOAD
+from minutehand.domain.names import parse_run_id
 from minutehand.errors import Continue, InvalidInput, JobError, LeaseLost, Unavailable
 from minutehand.flow.effects import LARGEST
 from minutehand.flow.heartbeat import Heartbeat
-from minutehand.model.message import INLINE_PAYLOAD
-from minutehand.model.names import parse_run_id
-from minutehand.runs.transitions import lease
+from minutehand.state.transitions import lease
 
 from tests.unit.flow.world import Faults, World, fails
 

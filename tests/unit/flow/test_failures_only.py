@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from minutehand import Context, RunState
+from minutehand.domain.options import LedgerLevel
+from minutehand.domain.times import SECOND
 from minutehand.errors import Conflict, InvalidInput, Permanent, Unavailable
-from minutehand.model.moment import SECOND
-from minutehand.model.options import LedgerLevel
 from minutehand.testing import Crash
 
 from tests.unit.flow.world import NOON, OWNER, Faults, World, crash, fails

@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.times import SECOND
 from minutehand.errors import InvalidInput, Misconfigured
-from minutehand.flow.fan import ALONE, Spread, group_event, group_of
-from minutehand.flow.ports import Services
-from minutehand.flow.tick import LOCK, TickReport
-from minutehand.model.entry import EntryKind
-from minutehand.model.moment import SECOND
+from minutehand.ports.services import Services
 from minutehand.testing import Crash, Detail, Hook
+from minutehand.ticker.fan_out import ALONE, FanOutConfig, group_event, group_of
+from minutehand.ticker.tick import LOCK, TickReport
 
 from tests.unit.flow.test_tick import far
 from tests.unit.flow.world import Faults, World, crash, fails
@@ -32,7 +32,7 @@ class Fan:
             far(self.world, f"s{number}", "3 12 * * *")
         self.events: list[Mapping[str, Any]] = []
         self.accepts = accepts
-        self.spread = Spread(groups=groups, alone=alone, hand_over=self.hand_over)
+        self.spread = FanOutConfig(groups=groups, alone=alone, hand_over=self.hand_over)
 
     def hand_over(self, event: Mapping[str, Any]) -> bool:
         self.events.append(event)
@@ -80,7 +80,7 @@ def test_a_little_too_much_takes_few_groups_and_a_shard_of_many_pages_as_many_as
 ) -> None:
     fan = Fan(alone=30)
     assert fan.tick().groups in (1, 2)
-    monkeypatch.setattr("minutehand.flow.tick.PAGE", 5)
+    monkeypatch.setattr("minutehand.ticker.tick.PAGE", 5)
     deep = Fan(alone=3, groups=100)
     report = deep.tick()
     assert report.groups == SHARDS - report.shards
@@ -202,7 +202,7 @@ def test_a_shard_that_there_is_not_is_refused() -> None:
     world, faults = World(shards=4), Faults()
     world.tick()
     with pytest.raises(InvalidInput, match="shards"):
-        world.tick(world.process(faults), spread=Spread(only=(1, 4)))
+        world.tick(world.process(faults), spread=FanOutConfig(only=(1, 4)))
     assert faults.verbs() == ["shards"]
 
 
@@ -218,7 +218,7 @@ def test_shards_are_gone_through_at_the_same_time() -> None:
                 together.wait()  # breaks, and the test with it, unless four are here at once
             return ()
 
-    report = fan.world.tick(fan.waiting(Meets()), spread=Spread(threads=4))
+    report = fan.world.tick(fan.waiting(Meets()), spread=FanOutConfig(threads=4))
     assert (report.unavailable, report.shards) == (0, SHARDS)
     assert report.handled.claimed == report.handled.sent == fan.claimed() == SCHEDULES
     assert len(fan.world.entries(EntryKind.CHAIN)) == SCHEDULES
@@ -232,7 +232,7 @@ def test_threads_that_have_nothing_to_wait_for_are_not_asked() -> None:
             threads.add(threading.get_ident())
             return ()
 
-    fan.world.tick(fan.world.process(Notes()), spread=Spread(threads=4))
+    fan.world.tick(fan.world.process(Notes()), spread=FanOutConfig(threads=4))
     assert threads == {threading.get_ident()}
     assert fan.claimed() == SCHEDULES
 
@@ -240,7 +240,7 @@ def test_threads_that_have_nothing_to_wait_for_are_not_asked() -> None:
 def test_threads_count_as_one_does() -> None:
     alone, many = Fan(), Fan()
     for fan, threads in ((alone, 1), (many, 5)):
-        fan.report = fan.world.tick(fan.waiting(), spread=Spread(threads=threads))  # type: ignore[attr-defined]
+        fan.report = fan.world.tick(fan.waiting(), spread=FanOutConfig(threads=threads))  # type: ignore[attr-defined]
     one, five = vars(alone.report), vars(many.report)  # type: ignore[attr-defined]
     assert {name: one[name] for name in one if name != "handled"} == {n: five[n] for n in five if n != "handled"}
     assert vars(one["handled"]) == vars(five["handled"])
@@ -251,7 +251,9 @@ def test_threads_count_as_one_does() -> None:
 @pytest.mark.parametrize("threads", [1, 3])
 def test_one_failing_shard_stops_no_other_and_a_wrong_setting_stops_all(threads: int) -> None:
     fan = Fan()
-    report = fan.world.tick(fan.waiting(Faults().at("due", before=fails, times=2)), spread=Spread(threads=threads))
+    report = fan.world.tick(
+        fan.waiting(Faults().at("due", before=fails, times=2)), spread=FanOutConfig(threads=threads)
+    )
     assert (report.unavailable, report.shards) == (1, SHARDS - 1)
 
     def misconfigured() -> None:
@@ -259,7 +261,7 @@ def test_one_failing_shard_stops_no_other_and_a_wrong_setting_stops_all(threads:
 
     with pytest.raises(Misconfigured):
         fan.world.tick(
-            fan.waiting(Faults().at("due", before=misconfigured, times=None)), spread=Spread(threads=threads)
+            fan.waiting(Faults().at("due", before=misconfigured, times=None)), spread=FanOutConfig(threads=threads)
         )
 
 
@@ -269,7 +271,7 @@ def test_a_process_with_threads_that_dies_leaves_nothing_undone(verb: str, momen
     fan = Fan()
     with pytest.raises(Crash):
         fan.world.tick(
-            fan.waiting(Faults().at(verb, **{moment: crash}, times=None)), spread=Spread(threads=4), holder="dead"
+            fan.waiting(Faults().at(verb, **{moment: crash}, times=None)), spread=FanOutConfig(threads=4), holder="dead"
         )
     fan.world.live(180)
     assert sorted(fan.world.began()) == [180] * SCHEDULES
@@ -279,7 +281,7 @@ def test_a_process_with_threads_that_dies_leaves_nothing_undone(verb: str, momen
 
 
 def test_the_lock_of_a_long_drain_is_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.flow.tick.PAGE", 5)
+    monkeypatch.setattr("minutehand.ticker.tick.PAGE", 5)
     world = World()
     for number in range(30):
         far(world, f"s{number}", "3 12 * * *")
@@ -296,7 +298,7 @@ def test_the_lock_of_a_long_drain_is_renewed(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_ticker_that_stalled_gives_way_to_the_one_that_took_its_shard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.flow.tick.PAGE", 5)
+    monkeypatch.setattr("minutehand.ticker.tick.PAGE", 5)
     world = World()
     for number in range(30):
         far(world, f"s{number}", "3 12 * * *")
@@ -316,7 +318,7 @@ def test_a_ticker_that_stalled_gives_way_to_the_one_that_took_its_shard(monkeypa
 def test_throttled_items_are_counted() -> None:
     fan = Fan()
     some = Faults().at("claim", throttle=range(3), times=1)
-    report = fan.world.tick(fan.world.process(some, rounds=3), spread=Spread())
+    report = fan.world.tick(fan.world.process(some, rounds=3), spread=FanOutConfig())
     assert report.throttled == 3
     assert fan.claimed() == SCHEDULES
     assert fan.world.tick().throttled == 0

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from minutehand import RunState, Scheduler
+from minutehand.domain.freeze import freeze_key
+from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import InvalidInput, Unavailable
 from minutehand.flow.freeze import FRESH, RETURN
-from minutehand.model.freeze import freeze_key
-from minutehand.model.moment import MINUTE, SECOND
 from minutehand.testing import Crash, Detail
 from minutehand.testing.process import Hand
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 from minutehand import Registry, RunState, Scheduler
-from minutehand.flow.audit import audit
-from minutehand.flow.bury import bury_one
-from minutehand.flow.claim import Order
+from minutehand.auditor.audit import audit
+from minutehand.domain.job import RunLogger
+from minutehand.fires.claim import FireClaim
 from minutehand.flow.heartbeat import HIDDEN, Ticket
-from minutehand.flow.ports import Delivery
 from minutehand.flow.settle import release_ticket
-from minutehand.flow.tick import tick
-from minutehand.flow.timers import handle_any as handle
-from minutehand.model.job import RunLogger
+from minutehand.ports.work_queue import RawMessage
 from minutehand.testing import ManualClock, Memory
 from minutehand.testing.process import Hand, make_worker
+from minutehand.ticker.dispatch import dispatch as handle
+from minutehand.ticker.tick import tick
+from minutehand.undertaker.bury import bury_one
 
 
 class Place:
@@ -157,7 +157,7 @@ def test_garbage_in_the_queue_stops_nothing_beside_it(garbage: str) -> None:
     runs = [place.scheduler.submit("work").id for _ in range(9)]
     deliveries = [
         *place.services.work.receive(most=10, wait=0, visibility=HIDDEN),
-        Delivery(body=garbage, receipt="nobody's", receives=1),
+        RawMessage(body=garbage, receipt="nobody's", receives=1),
     ]
     worker = place.worker("first").worker
     outcomes = [worker.process(task) for task in worker.take(deliveries)]
@@ -174,7 +174,7 @@ def test_the_auditor_reports_runs_at_instants_that_are_no_fires_any_more() -> No
     tick(place.services, clock=place.clock, holder="ticker")
     (entry,) = place.memory.entries()
     (revision,) = place.services.schedules.revisions([("acme/half-hourly", 1)]).found.values()
-    odd = Order(revision, entry.due - 17 * 60_000 - 3_600_000).run(place.clock())
+    odd = FireClaim(revision, entry.due - 17 * 60_000 - 3_600_000).run(place.clock())
     place.services.ledger.claim([odd])
     place.worker("first").work()
     report = audit(place.services, clock=place.clock)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from minutehand import RunState
+from minutehand.domain.formats.message import decode
+from minutehand.domain.options import LedgerLevel
 from minutehand.errors import InvalidInput, NotFound
-from minutehand.model.message import decode
-from minutehand.model.options import LedgerLevel
-from minutehand.runs.levels import LATE, STALL
+from minutehand.state.ledger_levels import LATE, STALL
 from minutehand.testing import Crash
 
 from tests.unit.flow.world import NOON, OWNER, Faults, World, at, crash, fails

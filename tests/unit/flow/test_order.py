@@ -6,8 +6,8 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
-from minutehand.model.entry import EntryKind
-from minutehand.model.run import RunState
+from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.run import RunState
 from minutehand.testing import Crash
 
 from tests.unit.flow.world import Faults, World, crash

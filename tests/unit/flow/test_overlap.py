@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from minutehand import Context, Rule, RunState
-from minutehand.flow.ports import Parcel
-from minutehand.flow.publish import order_of
-from minutehand.model.entry import EntryKind
-from minutehand.model.moment import MINUTE, SECOND
-from minutehand.model.run import TERMINAL
-from minutehand.runs.overlap import SLOT, Slot
-from minutehand.runs.transitions import renew
+from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.run import TERMINAL
+from minutehand.domain.times import MINUTE, SECOND
+from minutehand.fires.send import message_of
+from minutehand.ports.work_queue import OutgoingMessage
+from minutehand.state.overlap import SLOT, Slot
+from minutehand.state.transitions import renew
 from minutehand.testing import Crash, Detail
 from minutehand.testing.process import Hand
 
@@ -201,9 +201,9 @@ def test_a_duplicate_of_a_waiting_run_changes_nothing() -> None:
     for _ in range(10):
         one_message(world)
     before = slot(world)
-    again = order_of(world.run(50), world.services)
+    again = message_of(world.run(50), world.services)
     assert again is not None
-    world.services.work.send([Parcel(again, 0)] * 3)
+    world.services.work.send([OutgoingMessage(again, 0)] * 3)
     one_message(world)
     one_message(world)
     one_message(world)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 from minutehand import Context, Rule
-from minutehand.model.entry import EntryKind
-from minutehand.model.run import RunState
+from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.run import RunState
 from minutehand.testing import Detail
 
 from tests.proof.crash_points import Plan, Scenario, Scene, pairs, singles

@@ -13,9 +13,9 @@ from dataclasses import replace
 
 import pytest
 from minutehand import Scheduler
-from minutehand.model.entry import EntryKind
-from minutehand.model.names import RunRef, fire_ref
-from minutehand.model.run import Run, RunState
+from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.names import RunRef, fire_ref
+from minutehand.domain.run import RunRow, RunState
 from minutehand.testing import Detail
 
 from tests.proof.history import EXPRESSIONS, FAR, History
@@ -38,7 +38,7 @@ class ExclusiveSeen(Seen):
                 f"{number} of {owner} at once" for owner, number in going.items() if number > ROOM.get(owner, 99)
             ]
 
-    def _runs(self) -> Iterator[Run]:
+    def _runs(self) -> Iterator[RunRow]:
         return (run for run in self.stage.memory.runs() if run.ref.owner in ROOM)
 
     overlaps: list[str]
@@ -48,7 +48,7 @@ class ExclusiveSeen(Seen):
         both = [f"skipped, but started: {ref}" for ref, _ in self.leases if ref in skipped]
         return [*super().violations(upto, skew), *self.overlaps, *both, *self._left(upto)]
 
-    def _lost_fires(self, runs: dict[RunRef, Run], upto: int) -> list[str]:
+    def _lost_fires(self, runs: dict[RunRef, RunRow], upto: int) -> list[str]:
         """A policy may pass a fire over, by recording it."""
         lost = super()._lost_fires(runs, upto)
         passed = {RunState.SKIPPED, RunState.CANCELLED}

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from minutehand import RunState, ScheduleState
+from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.schedule import ClosedBy
 from minutehand.errors import ExpressionError, InvalidInput, Unavailable
-from minutehand.model.entry import EntryKind
-from minutehand.model.schedule import ClosedBy
 from minutehand.testing import Crash
 
 from tests.unit.flow.world import NOON, OWNER, Faults, World, at, crash, fails

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from minutehand import Context, RunState
+from minutehand.domain.formats.message import INLINE_PAYLOAD
+from minutehand.domain.names import parse_run_id
 from minutehand.errors import InvalidInput, NotFinished, NotFound
 from minutehand.flow.effects import LARGEST
 from minutehand.flow.settle import SMALL_RESULT
-from minutehand.model.message import INLINE_PAYLOAD
-from minutehand.model.names import parse_run_id
 
 from tests.unit.flow.world import Faults, World, fails
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from minutehand import RunState
+from minutehand.domain.times import DAY, SECOND
 from minutehand.errors import Conflict, InvalidInput, NotFound, Unavailable
-from minutehand.model.moment import DAY, SECOND
 from minutehand.testing import Crash
 
 from tests.unit.flow.world import NOON, OWNER, Faults, World, at, crash, fails

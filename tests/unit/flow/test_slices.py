@@ -10,7 +10,7 @@ from minutehand import Context, Retry, RunState
 from minutehand.errors import Continue, Unavailable
 from minutehand.flow.effects import MARGIN
 from minutehand.flow.work import Worker
-from minutehand.runs import decisions
+from minutehand.state import decisions
 from minutehand.testing import Crash
 from minutehand.testing.process import Hand
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from minutehand import RunState
-from minutehand.model.moment import HOUR
+from minutehand.domain.times import HOUR
 from minutehand.testing import Crash
 
 from tests.unit.flow.world import NOON, Faults, World, crash, fails

@@ -8,7 +8,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from minutehand.flow.steps import (
+from minutehand.domain.options import CatchUp, Options
+from minutehand.domain.schedule import ClosedBy, Revision
+from minutehand.domain.times import DAY, MINUTE, SECOND
+from minutehand.fires.plan import (
     LARGEST,
     LARGEST_GAP,
     LOOKAHEAD,
@@ -16,12 +19,9 @@ from minutehand.flow.steps import (
     SHARED,
     WINDOWS,
     first_entry,
-    plan_step,
+    plan_chain,
     shift_of,
 )
-from minutehand.model.moment import DAY, MINUTE, SECOND
-from minutehand.model.options import CatchUp, Options
-from minutehand.model.schedule import ClosedBy, Revision
 
 from tests.builders import NOON, a_definition, a_revision
 
@@ -44,7 +44,7 @@ def next_due(revision: Revision, after: int, seconds: int) -> int:
 @given(period=periods, after=times, ahead=st.integers(-DAY, LOOKAHEAD))
 def test_a_step_takes_all_that_is_due_and_leaves_the_next(period: int, after: int, ahead: int) -> None:
     revision, now = every(period), after - ahead
-    step = plan_step(revision, after=after, now=now, oldest=0)
+    step = plan_chain(revision, after=after, now=now, oldest=0)
     first = next_due(revision, after, period)
     dealt_with = [*step.passed, *step.fires]
     assert dealt_with == [first + i * period * SECOND for i in range(len(dealt_with))], "without a gap"
@@ -59,7 +59,7 @@ def test_a_step_takes_all_that_is_due_and_leaves_the_next(period: int, after: in
 
 @given(period=periods, after=times)
 def test_beyond_the_look_ahead_a_step_has_ten_at_the_most_and_stays_within_reach(period: int, after: int) -> None:
-    step = plan_step(every(period), after=after, now=after, oldest=0)
+    step = plan_chain(every(period), after=after, now=after, oldest=0)
     if step.fires and step.fires[-1] > after + LOOKAHEAD:
         assert len(step.fires) <= SHARED
         assert step.fires[0] <= after + LOOKAHEAD
@@ -72,7 +72,7 @@ def test_once_a_chain_is_under_way_its_fires_share_the_steps(period: int, fires:
     after, steps = revision.active_from, []
     for tick in range(120):
         now = revision.active_from + tick * MINUTE
-        step = plan_step(revision, after=after, now=now, oldest=0)
+        step = plan_chain(revision, after=after, now=now, oldest=0)
         if step.fires:
             assert step.following is not None
             after = step.following.after
@@ -90,7 +90,7 @@ def test_chains_that_parted_meet_again_within_the_hour(
     revision, now = replace(every(period), name=name), after
     ends = set()
     for moment, how_far in ((now, REACH), (now + early, reach)):
-        following = plan_step(revision, after=after, now=moment, oldest=0, reach=how_far).following
+        following = plan_chain(revision, after=after, now=moment, oldest=0, reach=how_far).following
         assert following is not None
         ends.add((following.key, following.after))
     for tick in range(1, 121):
@@ -100,7 +100,7 @@ def test_chains_that_parted_meet_again_within_the_hour(
             if int(key.split("#")[0]) > moment + LOOKAHEAD:
                 moved.add((key, behind))
                 continue
-            following = plan_step(revision, after=behind, now=moment, oldest=0).following
+            following = plan_chain(revision, after=behind, now=moment, oldest=0).following
             assert following is not None
             moved.add((following.key, following.after))
         ends = moved
@@ -119,7 +119,7 @@ def test_windows_of_owners_are_spread_over_ten_minutes_and_always_the_same() -> 
 
 def test_the_end_of_a_revision_ends_its_chain() -> None:
     revision = replace(every(60), active_until=NOON + 150 * SECOND, closed_by=ClosedBy.REPLACED)
-    step = plan_step(revision, after=NOON, now=NOON, oldest=0)
+    step = plan_chain(revision, after=NOON, now=NOON, oldest=0)
     assert step.fires == (NOON + MINUTE, NOON + 2 * MINUTE)
     assert (step.following, step.exhausted) == (None, False)
 
@@ -128,7 +128,7 @@ def test_the_end_of_an_expression_exhausts_it() -> None:
     revision = a_revision(definition=a_definition("at(2036-12-24T18:00:00)"))
     entry = first_entry(revision)
     assert entry is not None
-    step = plan_step(revision, after=NOON, now=entry.due, oldest=0)
+    step = plan_chain(revision, after=NOON, now=entry.due, oldest=0)
     assert (step.fires, step.following, step.exhausted, step.cut) == ((entry.due,), None, True, False)
 
 
@@ -144,7 +144,7 @@ def test_a_revision_that_never_fires_has_no_first_entry() -> None:
 
 @pytest.mark.parametrize("oldest", [NOON + 10 * MINUTE, NOON + 10 * MINUTE - 1])
 def test_what_is_older_than_the_retention_is_passed_over(oldest: int) -> None:
-    step = plan_step(every(60), after=NOON, now=NOON + 20 * MINUTE, oldest=oldest)
+    step = plan_chain(every(60), after=NOON, now=NOON + 20 * MINUTE, oldest=oldest)
     assert step.fires[0] == (oldest // MINUTE + 1) * MINUTE
 
 
@@ -163,7 +163,7 @@ def test_what_is_passed_over_is_what_the_policy_says(
     period: int, after: int, behind: int, catch_up: CatchUp, window: float
 ) -> None:
     revision, now = every(period, catch_up, window), after + behind
-    step = plan_step(revision, after=after, now=now, oldest=0)
+    step = plan_chain(revision, after=after, now=now, oldest=0)
     due = range(next_due(revision, after, period), now + 1, period * SECOND)
     missed = [fire for fire in due if now - fire > 60 * SECOND]
     young = [fire for fire in missed if now - fire <= window * SECOND]
@@ -178,11 +178,11 @@ def test_what_is_passed_over_is_what_the_policy_says(
 def test_a_very_long_gap_is_passed_over_in_pieces() -> None:
     revision = every(1, CatchUp.LATEST)
     now = revision.active_from + (LARGEST_GAP + 10) * SECOND + MINUTE
-    step = plan_step(revision, after=revision.active_from, now=now, oldest=0)
+    step = plan_chain(revision, after=revision.active_from, now=now, oldest=0)
     assert (len(step.passed), step.fires, step.cut) == (LARGEST_GAP, (), True)
     assert step.following is not None
     assert step.following.after == step.passed[-1]
-    rest = plan_step(revision, after=step.following.after, now=now, oldest=0)
+    rest = plan_chain(revision, after=step.following.after, now=now, oldest=0)
     assert len(rest.passed) == 8, "the last missed one is run"
     assert rest.fires[0] == now - MINUTE - SECOND
 
@@ -190,12 +190,12 @@ def test_a_very_long_gap_is_passed_over_in_pieces() -> None:
 def test_a_gap_that_ends_at_the_bound_exactly_still_leaves_the_latest() -> None:
     revision = every(1, CatchUp.LATEST)
     now = revision.active_from + LARGEST_GAP * SECOND + MINUTE + 1
-    step = plan_step(revision, after=revision.active_from, now=now, oldest=0)
+    step = plan_chain(revision, after=revision.active_from, now=now, oldest=0)
     assert len(step.passed) == LARGEST_GAP - 1
     assert step.fires[0] == now - MINUTE - 1
 
 
 def test_what_was_missed_before_the_end_of_a_revision_is_still_its_own() -> None:
     revision = replace(every(60, CatchUp.LATEST), active_until=NOON + 150 * SECOND, closed_by=ClosedBy.REPLACED)
-    step = plan_step(revision, after=NOON, now=NOON + 20 * MINUTE, oldest=0)
+    step = plan_chain(revision, after=NOON, now=NOON + 20 * MINUTE, oldest=0)
     assert (step.passed, step.fires, step.following) == ((NOON + MINUTE,), (NOON + 2 * MINUTE,), None)

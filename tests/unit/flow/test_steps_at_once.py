@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from minutehand import Context, Retry, Run, RunState
+from minutehand.domain.names import parse_run_id
 from minutehand.errors import InvalidInput, LeaseLost
-from minutehand.model.names import parse_run_id
-from minutehand.runs.transitions import lease
+from minutehand.state.transitions import lease
 
 from tests.unit.flow.world import World
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 from minutehand import Retry, RunState
+from minutehand.domain.agenda_entry import EntryKind
 from minutehand.errors import AlreadyExists, Unavailable
-from minutehand.flow.submit import ORPHAN_PATIENCE
-from minutehand.model.entry import EntryKind
+from minutehand.owner.runs.submit import ORPHAN_PATIENCE
 from minutehand.testing import Crash
 
 from tests.unit.flow.world import NOON, Faults, World, at, crash, fails

@@ -6,13 +6,13 @@ import os
 import threading
 
 import pytest
-from minutehand.flow import threads as module
-from minutehand.flow.threads import Threads
+from minutehand.concurrency import threads as module
+from minutehand.concurrency.threads import ThreadCache
 
 PATIENCE = 10.0
 
 
-def run(threads: Threads, name: str = "one") -> threading.Thread:
+def run(threads: ThreadCache, name: str = "one") -> threading.Thread:
     """The thread that ran it, when it has ended."""
     seen: list[threading.Thread] = []
     ended = threading.Event()
@@ -27,7 +27,7 @@ def run(threads: Threads, name: str = "one") -> threading.Thread:
     return seen[0]
 
 
-def idle(threads: Threads, count: int) -> None:
+def idle(threads: ThreadCache, count: int) -> None:
     waiting = threading.Event()
     for _ in range(1_000):
         if len(threads._waiting) == count:
@@ -37,21 +37,21 @@ def idle(threads: Threads, count: int) -> None:
 
 
 def test_a_thread_that_has_ended_its_work_takes_the_next() -> None:
-    threads = Threads()
+    threads = ThreadCache()
     first = run(threads, "one")
     idle(threads, 1)
     assert run(threads, "two") is first
 
 
 def test_work_never_waits_for_other_work() -> None:
-    threads, barrier = Threads(), threading.Barrier(20)
+    threads, barrier = ThreadCache(), threading.Barrier(20)
     for number in range(20):
         threads.start(lambda: barrier.wait(PATIENCE), f"{number}")
     idle(threads, 20)
 
 
 def test_an_idle_thread_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads = Threads()
+    threads = ThreadCache()
     monkeypatch.setattr(module, "IDLE", 0.01)
     thread = run(threads)
     thread.join(PATIENCE)
@@ -62,7 +62,7 @@ def test_an_idle_thread_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_work_that_raises_costs_its_thread_only() -> None:
-    threads, hook = Threads(), threading.excepthook
+    threads, hook = ThreadCache(), threading.excepthook
     raised = threading.Event()
     threading.excepthook = lambda args: raised.set()
     try:
@@ -74,7 +74,7 @@ def test_work_that_raises_costs_its_thread_only() -> None:
 
 
 def test_a_fork_has_threads_of_its_own() -> None:
-    threads = Threads()
+    threads = ThreadCache()
     first = run(threads)
     idle(threads, 1)
     child = os.fork()

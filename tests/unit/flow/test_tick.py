@@ -7,12 +7,12 @@ from collections import Counter
 
 import pytest
 from minutehand import RunState, ScheduleState
-from minutehand.flow.steps import LARGEST, LOOKAHEAD, REACH
-from minutehand.flow.tick import LOCK, MAX_FAILURES
-from minutehand.flow.timers import handle_any as handle
-from minutehand.model.entry import EntryKind
-from minutehand.model.moment import HOUR, MINUTE, SECOND
+from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.times import HOUR, MINUTE, SECOND
+from minutehand.fires.plan import LARGEST, LOOKAHEAD, REACH
 from minutehand.testing import Crash, Hook
+from minutehand.ticker.dispatch import dispatch as handle
+from minutehand.ticker.tick import LOCK, MAX_FAILURES
 
 from tests.builders import an_entry
 from tests.unit.flow.world import NOON, OWNER, Faults, World, crash, fails
@@ -322,7 +322,7 @@ def test_an_item_that_is_no_entry_is_passed_over() -> None:
 
 
 def test_a_page_full_of_garbage_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.flow.tick.PAGE", 3)
+    monkeypatch.setattr("minutehand.ticker.tick.PAGE", 3)
     world = World()
     for number in range(7):
         world.memory.put_item(0, f"00000000000000{number}#dance#x", "garbage")

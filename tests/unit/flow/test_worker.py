@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 from minutehand import Context, Registry, Retry, RunState
+from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.formats.dead_letter import decode_letter
+from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import Misconfigured
 from minutehand.flow.admit import PATIENCE
 from minutehand.flow.heartbeat import HIDDEN
-from minutehand.flow.ports import Parcel
 from minutehand.flow.settle import release_ticket
 from minutehand.flow.work import Worker, hide_batch
-from minutehand.model.entry import EntryKind
-from minutehand.model.letter import decode_letter
-from minutehand.model.moment import MINUTE, SECOND
-from minutehand.runs.decisions import deaths
-from minutehand.runs.transitions import HEARTBEAT, LEASE, SKEW
+from minutehand.ports.work_queue import OutgoingMessage
+from minutehand.state.decisions import deaths
+from minutehand.state.transitions import HEARTBEAT, LEASE, SKEW
 from minutehand.testing import Crash
 from minutehand.testing.process import bury_all
 
@@ -107,7 +107,7 @@ def test_an_exact_run_is_held_for_its_instant() -> None:
 )
 def test_a_message_is_held_for_so_long_and_else_goes_back_for_the_rest(start: str, early: float, held: bool) -> None:
     world = submitted(start=start, run_at=at(100))
-    world.services.work.send([Parcel(world.memory.messages()[0], 0)])
+    world.services.work.send([OutgoingMessage(world.memory.messages()[0], 0)])
     world.reach(NOON + 100_000 - int(early * 1_000))
     outcomes = [(o.action, o.why) for o in world.work()]
     assert (("postponed", "not_due") not in outcomes) == held
@@ -118,7 +118,7 @@ def test_a_message_is_held_for_so_long_and_else_goes_back_for_the_rest(start: st
 
 def test_a_message_that_is_far_too_early_goes_back() -> None:
     world = submitted(delay=100)
-    world.services.work.send([Parcel(world.memory.messages()[0], 0)])
+    world.services.work.send([OutgoingMessage(world.memory.messages()[0], 0)])
     (outcome,) = world.work()
     assert (outcome.action, outcome.why) == ("postponed", "not_due")
     world.live(120)
@@ -128,7 +128,7 @@ def test_a_message_that_is_far_too_early_goes_back() -> None:
 def test_a_message_beyond_the_queues_reach_goes_back_over_the_agenda() -> None:
     world = submitted(delay=3_600)
     (run,) = world.memory.runs()
-    world.services.work.send([Parcel(a_message(run, payload="null"), 0)])
+    world.services.work.send([OutgoingMessage(a_message(run, payload="null"), 0)])
     world.work()
     assert len(world.entries(EntryKind.RUN)) == 1
     world.live(3_700)
@@ -142,7 +142,7 @@ def test_a_second_message_of_a_run_that_ended_is_dropped() -> None:
     world = submitted()
     message = world.memory.messages()[0]
     world.work()
-    world.services.work.send([Parcel(message, 0)])
+    world.services.work.send([OutgoingMessage(message, 0)])
     (outcome,) = world.work()
     assert (outcome.action, outcome.why, outcome.gone) == ("refused", "ended", True)
     assert len(world.started) == 1
@@ -153,7 +153,7 @@ def test_a_second_message_of_a_run_that_goes_on_waits_for_its_end() -> None:
     message, outcomes = world.memory.messages()[0], []
 
     def meanwhile(ctx: Context) -> None:
-        world.services.work.send([Parcel(message, 0)])
+        world.services.work.send([OutgoingMessage(message, 0)])
         outcomes.extend(world.work(world.worker(name="other")))
 
     world.during = meanwhile
@@ -166,7 +166,7 @@ def test_a_second_message_of_a_run_that_goes_on_waits_for_its_end() -> None:
 
 def test_a_message_about_no_run_is_dropped() -> None:
     world = World()
-    world.services.work.send([Parcel(a_message(job="note", revision=0, due=NOON, not_before=NOON), 0)])
+    world.services.work.send([OutgoingMessage(a_message(job="note", revision=0, due=NOON, not_before=NOON), 0)])
     (outcome,) = world.work()
     assert (outcome.action, outcome.why) == ("refused", "unknown_run")
     assert len(world.memory.work) == 0
@@ -226,7 +226,7 @@ def test_a_worker_that_does_not_know_a_job_does_not_bury_it_under_one_who_runs_i
     message = world.memory.messages()[0]
     stranger = world.worker(jobs=Registry(), name="stranger")
     world.live(890, worker=stranger)
-    world.services.work.send([Parcel(message, 0)])
+    world.services.work.send([OutgoingMessage(message, 0)])
 
     def meanwhile(ctx: Context) -> None:
         for _ in range(8):
@@ -247,7 +247,7 @@ def test_a_stranger_does_not_touch_what_ended() -> None:
     world = submitted()
     message = world.memory.messages()[0]
     world.work()
-    world.services.work.send([Parcel(message, 0)])
+    world.services.work.send([OutgoingMessage(message, 0)])
     world.live(1_000, worker=world.worker(jobs=Registry()))
     assert the_run(world).state is RunState.SUCCEEDED
     assert len(world.memory.work) == 0
@@ -436,7 +436,7 @@ def test_two_that_find_an_abandoned_run_do_not_both_take_it() -> None:
     world.wait(RECOVERY)
 
     def overtake() -> None:
-        world.services.work.send([Parcel(message, 0)])
+        world.services.work.send([OutgoingMessage(message, 0)])
         with pytest.raises(Crash):
             world.work(world.worker(Faults().at("succeed", before=crash), name="faster"))
 
@@ -724,7 +724,7 @@ def test_a_second_message_of_a_vanished_at_most_once_run_declares_it_lost() -> N
     dies(world)
     world.services.agenda.remove(world.memory.entries())
     world.wait(RECOVERY)
-    world.services.work.send([Parcel(message, 0)])
+    world.services.work.send([OutgoingMessage(message, 0)])
     (outcome,) = world.work()
     assert (outcome.state, len(world.started)) == (RunState.LOST, 1)
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from minutehand import Context, Registry, RunState, Scheduler
-from minutehand.flow.ports import Services
-from minutehand.flow.threads import Threads
+from minutehand.concurrency.threads import ThreadCache
 from minutehand.flow.together import groups
+from minutehand.ports.services import Services
 from minutehand.processes import WorkerProcess
 from minutehand.services import system_clock
 from minutehand.testing import Detail, Hook, Memory
@@ -224,9 +224,9 @@ def test_runs_that_get_no_threads_of_their_own_begin_one_after_the_other(
 ) -> None:
     """To give up the group would start again what has begun."""
     monkeypatch.setattr("minutehand.flow.work._LATER", 0)
-    start, jobs, refused = Threads.start, 0, threading.Event()
+    start, jobs, refused = ThreadCache.start, 0, threading.Event()
 
-    def start_one(threads: Threads, body: Callable[[], object], name: str) -> None:
+    def start_one(threads: ThreadCache, body: Callable[[], object], name: str) -> None:
         nonlocal jobs
         jobs += name == "jobs"
         if name == "jobs" and jobs > 1:
@@ -234,7 +234,7 @@ def test_runs_that_get_no_threads_of_their_own_begin_one_after_the_other(
             raise RuntimeError("can't start new thread")
         start(threads, body, name)
 
-    monkeypatch.setattr(Threads, "start", start_one)
+    monkeypatch.setattr(ThreadCache, "start", start_one)
     for _ in range(3):
         scene.scheduler.submit("wait")
     with working(scene.memory.connect(), scene.jobs, grace=LONG):

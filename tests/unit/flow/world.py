@@ -10,17 +10,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from minutehand import Context, Registry, Retry, Scheduler
+from minutehand.auditor.audit import AuditReport, audit
+from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.times import MINUTE, SECOND, from_ms
 from minutehand.errors import Unavailable
-from minutehand.flow.audit import AuditReport, audit
 from minutehand.flow.outcome import Outcome
-from minutehand.flow.ports import Services
-from minutehand.flow.tick import TickReport, tick
 from minutehand.flow.work import Worker
-from minutehand.model.entry import Entry, EntryKind
-from minutehand.model.moment import MINUTE, SECOND, from_ms
-from minutehand.model.run import Run, RunState
+from minutehand.ports.services import Services
 from minutehand.testing import Crash, Detail, Hook, ManualClock, Memory
 from minutehand.testing.process import Hand, bury_all, make_worker
+from minutehand.ticker.tick import TickReport, tick
 
 START = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 NOON = 1_777_896_000_000  # START
@@ -207,7 +207,7 @@ class World:
     def fires(self, owner: str | None = OWNER) -> list[int]:
         return [(run.due - NOON) // SECOND for run in self.memory.runs(owner)]
 
-    def run(self, second: int, owner: str = OWNER) -> Run:
+    def run(self, second: int, owner: str = OWNER) -> RunRow:
         return next(run for run in self.memory.runs(owner) if run.due == NOON + second * SECOND)
 
     def sent(self) -> list[int]:
@@ -217,7 +217,7 @@ class World:
         """Seconds after NOON at which the chains' entries are due."""
         return [(e.due - NOON) // SECOND for e in self.memory.entries() if e.kind is EntryKind.CHAIN]
 
-    def entries(self, kind: EntryKind) -> list[Entry]:
+    def entries(self, kind: EntryKind) -> list[AgendaEntry]:
         return [entry for entry in self.memory.entries() if entry.kind is kind]
 
     def began(self) -> list[int]:

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 from minutehand import Registry, Retry, RunState, Scheduler
+from minutehand.concurrency.threads import ThreadCache
 from minutehand.errors import InvalidInput
 from minutehand.flow.heartbeat import HIDDEN
-from minutehand.flow.threads import Threads
 from minutehand.testing import ManualClock, Memory
 
 EVENTS = Path(__file__).parent / "events"
@@ -112,7 +112,7 @@ def test_a_process_with_an_abandoned_thread_ends_itself_after_the_batch(
     assert ended == [], "a process without one goes on"
 
 
-class Short(Threads):
+class Short(ThreadCache):
     """Threads of this name cannot be started."""
 
     def __init__(self, name: str) -> None:

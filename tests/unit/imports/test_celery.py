@@ -24,8 +24,8 @@ from minutehand.errors import InvalidInput
 from minutehand.imports.beat import NotMapped, times_of
 from minutehand.imports.celery import Asked, Beat, beat_of, read_beat
 from minutehand.imports.report import Fit, Import, Line
-from minutehand.schedule import next_fires
 from minutehand.testing import Harness
+from minutehand.timing import next_fires
 
 MAY = datetime(2026, 5, 1, tzinfo=UTC)
 _NAMES = {"sat": 6, "mon": 1, "fri": 5, "sunday": 0, "monday": 1, "friday": 5}

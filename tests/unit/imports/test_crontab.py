@@ -24,8 +24,8 @@ from minutehand.imports.crontab import Asked, read_crontab
 from minutehand.imports.names import program_of
 from minutehand.imports.report import Fit, Import, Line
 from minutehand.imports.text import text_of
-from minutehand.schedule import next_fires
 from minutehand.testing import Harness
+from minutehand.timing import next_fires
 
 from tests.unit.schedule.oracle import Cron, crons
 

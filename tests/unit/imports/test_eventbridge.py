@@ -15,7 +15,7 @@ from minutehand.apply.document import read
 from minutehand.errors import InvalidInput
 from minutehand.imports.eventbridge import Asked, read_eventbridge
 from minutehand.imports.report import Fit, Import, Line
-from minutehand.schedule import next_fires
+from minutehand.timing import next_fires
 
 DATA = Path(__file__).parents[2] / "data" / "eventbridge"
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)

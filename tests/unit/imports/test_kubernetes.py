@@ -19,8 +19,8 @@ from minutehand.commands import command_job
 from minutehand.errors import InvalidInput
 from minutehand.imports.kubernetes import Asked, read_kubernetes
 from minutehand.imports.report import Fit, Import, Line
-from minutehand.schedule import next_fires
 from minutehand.testing import Harness
+from minutehand.timing import next_fires
 
 from tests.unit.schedule.oracle import Cron, crons
 

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from minutehand.model.dead import FAILED, DeadRun
-from minutehand.model.moment import DAY, MINUTE
-from minutehand.model.notice import Notice, NoticeKind
-from minutehand.model.run import Run, RunState
+from minutehand.domain.dead_run import FAILED, DeadRunRow
+from minutehand.domain.notice import Notice, NoticeKind
+from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.times import DAY, MINUTE
 from minutehand.testing import Memory
 
 BEGIN = (NoticeKind.FAILURE, NoticeKind.NO_SUCCESS)
 
 
-def listed(memory: Memory, now: int) -> list[DeadRun]:
+def listed(memory: Memory, now: int) -> list[DeadRunRow]:
     index = memory.connect().dead_index
     return list(index.read("acme", after=now - 3 * DAY, upto=now + DAY, only=None, before=None, page=None))
 
 
-def counted(memory: Memory, owner: str) -> list[Run]:
+def counted(memory: Memory, owner: str) -> list[RunRow]:
     """The runs that say how a schedule does, in the order in which they ended; of two at the same time the failed one is later."""
     said = FAILED | {RunState.SUCCEEDED}
     runs = [run for run in memory.runs(owner) if run.state in said and run.backfill is None]
     return sorted(runs, key=lambda run: (run.ended_at or 0, run.state is not RunState.SUCCEEDED))
 
 
-def in_a_row(runs: list[Run]) -> int:
+def in_a_row(runs: list[RunRow]) -> int:
     """How many of the last ones failed."""
     row = 0
     for run in runs:
@@ -71,7 +71,7 @@ def _incidents(told: list[Notice]) -> Iterator[str]:
             yield f"{incident} of {owner} was told as {dict(kinds)}"
 
 
-def _is_so(notice: Notice, runs: dict[str, Run]) -> bool:
+def _is_so(notice: Notice, runs: dict[str, RunRow]) -> bool:
     if notice.run is None:
         return notice.kind is NoticeKind.NO_SUCCESS
     run = runs.get(notice.run)

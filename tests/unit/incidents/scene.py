@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minutehand import Context, Registry, Retry, Schedule
-from minutehand.model.notice import Notice
-from minutehand.model.schedule import Head
+from minutehand.domain.notice import Notice
+from minutehand.domain.schedule import Head
 from minutehand.testing.process import bury_all
 
 from tests.unit.flow.world import World

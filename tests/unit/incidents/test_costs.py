@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from minutehand.flow.ports import Note, Services
+from minutehand.dynamodb.incident_changes import items_of
+from minutehand.ports.schedules import IncidentChange
+from minutehand.ports.services import Services
 from minutehand.settings import Settings
-from minutehand.store.notes import items_of
 from minutehand.testing.process import bury_all, make_worker
 
 from tests.unit.flow.world import Faults
@@ -23,7 +24,7 @@ class Meter:
     def __getattr__(self, name: str) -> object:
         return getattr(self._inner, name)
 
-    def note(self, note: Note) -> bool:
+    def note(self, note: IncidentChange) -> bool:
         self.rows.append(len(items_of(note, Settings())))
         return self._inner.note(note)
 

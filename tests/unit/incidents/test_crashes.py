@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 from minutehand import Context, Retry, Rule
+from minutehand.domain.run import RunState
+from minutehand.domain.schedule import ScheduleState
 from minutehand.errors import Permanent
-from minutehand.model.run import RunState
-from minutehand.model.schedule import ScheduleState
 
 from tests.proof.crash_points import Scenario, Scene, pairs, singles
 from tests.unit.flow.world import NOON, OWNER

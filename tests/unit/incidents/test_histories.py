@@ -12,14 +12,14 @@ from dataclasses import replace
 
 import pytest
 from minutehand import Context, Retry, Scheduler
+from minutehand.domain.dead_run import FAILED
+from minutehand.domain.names import RunRef
+from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.schedule import ScheduleState
+from minutehand.domain.times import MINUTE
 from minutehand.errors import Permanent
-from minutehand.flow.bury import bury_one
-from minutehand.model.dead import FAILED
-from minutehand.model.moment import MINUTE
-from minutehand.model.names import RunRef
-from minutehand.model.run import Run, RunState
-from minutehand.model.schedule import ScheduleState
-from minutehand.runs.incidents import began, wrong_since
+from minutehand.state.incidents import began, wrong_since
+from minutehand.undertaker.bury import bury_one
 
 from tests.proof.history import EXPRESSIONS, FAR, History
 from tests.proof.stage import CALM, ROUGH, WILD, Faults, Process
@@ -35,7 +35,7 @@ BOUT = 4 * MINUTE  # in the first half of each, what runs fails for good
 class FailingSeen(Seen):
     """What an outsider saw; a deadline may end what has not started."""
 
-    def _lost_fires(self, runs: dict[RunRef, Run], upto: int) -> list[str]:
+    def _lost_fires(self, runs: dict[RunRef, RunRow], upto: int) -> list[str]:
         expired = [str(run.ref) for run in runs.values() if run.state is RunState.EXPIRED]
         return [text for text in super()._lost_fires(runs, upto) if not any(f"lost: {ref} " in text for ref in expired)]
 

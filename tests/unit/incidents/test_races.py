@@ -7,14 +7,14 @@ from itertools import count
 from typing import Any
 
 import pytest
+from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.run import RunState
+from minutehand.domain.schedule import ScheduleState
 from minutehand.errors import Conflict, Unavailable
-from minutehand.flow.bury import bury_one
-from minutehand.flow.ports import Services
-from minutehand.model.entry import EntryKind
-from minutehand.model.run import RunState
-from minutehand.model.schedule import ScheduleState
+from minutehand.ports.services import Services
 from minutehand.testing import Crash
 from minutehand.testing.process import bury_all
+from minutehand.undertaker.bury import bury_one
 
 from tests.unit.flow.world import Faults, fails
 from tests.unit.incidents.judge import told_wrongly

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from minutehand import Context, Retry, RunState
+from minutehand.domain.agenda_entry import EntryKind
 from minutehand.errors import Misconfigured
-from minutehand.flow.tell import AT_ONCE
-from minutehand.flow.tick import MAX_FAILURES
-from minutehand.model.entry import EntryKind
 from minutehand.testing import Detail, Hook
+from minutehand.ticker.tick import MAX_FAILURES
+from minutehand.undertaker.notify import AT_ONCE
 
 from tests.unit.flow.world import at
 from tests.unit.incidents.scene import CALM, TOPIC, Scene

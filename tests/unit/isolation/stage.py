@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from minutehand import Run, Scheduler
+from minutehand.domain.names import parse_run_id
+from minutehand.domain.times import SECOND
 from minutehand.flow.heartbeat import HIDDEN
 from minutehand.flow.outcome import Outcome
 from minutehand.isolation import perform_isolated
 from minutehand.jobs import Registry
-from minutehand.model.moment import SECOND
-from minutehand.model.names import parse_run_id
-from minutehand.runs.transitions import lease
 from minutehand.services import system_clock
+from minutehand.state.transitions import lease
 from minutehand.testing import Hook, Memory
 from minutehand.testing.process import Hand, make_worker
 

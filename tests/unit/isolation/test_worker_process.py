@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from minutehand import RunState, Scheduler, processes
-from minutehand.model.moment import SECOND
-from minutehand.model.names import parse_run_id
+from minutehand.domain.names import parse_run_id
+from minutehand.domain.times import SECOND
 from minutehand.processes import WorkerProcess
 from minutehand.services import system_clock
 from minutehand.testing import Memory

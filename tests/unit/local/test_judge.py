@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from minutehand.domain.run import RunState
+from minutehand.domain.times import to_ms
 from minutehand.local.events import Event
 from minutehand.local.judge import Lateness, Starts, Verdict, Watched, judge
 from minutehand.local.view import summary
-from minutehand.model.moment import to_ms
-from minutehand.model.run import RunState
-from minutehand.views import Run
+from minutehand.sdk.views import Run
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 

@@ -10,10 +10,10 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
+from minutehand.dynamodb.table_definitions import RUNS, TABLES
 from minutehand.local.provision import create_bucket, create_queues, create_tables, provision
-from minutehand.queue.definitions import QUEUES, WORK
 from minutehand.settings import Settings
-from minutehand.store.definitions import RUNS, TABLES
+from minutehand.sqs.queue_definitions import QUEUES, WORK
 from minutehand.testing.cloud import fresh_settings
 from moto import mock_aws
 

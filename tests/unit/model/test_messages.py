@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from minutehand.domain.formats.dead_letter import DeadLetter, decode_letter, encode_letter
+from minutehand.domain.formats.message import Message, decode
+from minutehand.domain.formats.payload import json_text, size
+from minutehand.domain.formats.schema import LEVELS, PLAIN, SCHEMA
+from minutehand.domain.names import RunRef, fire_ref, one_off_ref
+from minutehand.domain.options import LedgerLevel
+from minutehand.domain.policies import Backoff, Delivery, Overrides, Retry, Start
 from minutehand.errors import TooNew, Unreadable
-from minutehand.model.letter import DeadLetter, decode_letter, encode_letter
-from minutehand.model.message import Message, decode
-from minutehand.model.names import RunRef, fire_ref, one_off_ref
-from minutehand.model.options import LedgerLevel
-from minutehand.model.payload import json_text, size
-from minutehand.model.policies import Backoff, Delivery, Overrides, Retry, Start
-from minutehand.model.schema import LEVELS, PLAIN, SCHEMA
 
 NAMES = st.text("abcXYZ019._:@/-", min_size=1, max_size=40)
 TIMES = st.integers(1, 10**14)

@@ -9,18 +9,10 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from minutehand.domain.agenda_entry import AgendaEntry, EntryKind, parse_entry_key
+from minutehand.domain.names import check_name, fire_ref, is_text, one_off_ref, parse_run_id, schedule_owner, shard_of
+from minutehand.domain.times import STAMP_DIGITS, from_ms, stamp, to_ms
 from minutehand.errors import InvalidInput
-from minutehand.model.entry import Entry, EntryKind, parse_entry_key
-from minutehand.model.moment import STAMP_DIGITS, from_ms, stamp, to_ms
-from minutehand.model.names import (
-    check_name,
-    fire_ref,
-    is_text,
-    one_off_ref,
-    parse_run_id,
-    schedule_owner,
-    shard_of,
-)
 
 TENANTS = st.from_regex(r"[A-Za-z0-9._-]{1,64}", fullmatch=True)
 NAMES = st.from_regex(r"[A-Za-z0-9._:@/-]{1,200}", fullmatch=True)
@@ -75,14 +67,14 @@ def test_stamps_sort_as_their_times(one: int, other: int) -> None:
 
 @given(TIMES, st.sampled_from(EntryKind), st.text("abc/~#0123456789", min_size=1))
 def test_the_key_of_an_entry_leads_back_to_it(due: int, kind: EntryKind, identity: str) -> None:
-    entry = Entry(shard=0, due=due, kind=kind, id=identity)
+    entry = AgendaEntry(shard=0, due=due, kind=kind, id=identity)
     assert parse_entry_key(entry.key) == (due, kind, identity)
 
 
 def test_entries_of_runs_know_their_run() -> None:
     ref = one_off_ref("acme", "k")
-    assert Entry(shard=0, due=0, kind=EntryKind.RUN, id=str(ref)).run == ref
-    assert Entry(shard=0, due=0, kind=EntryKind.WATCH, id=f"{ref}#token").run == ref
+    assert AgendaEntry(shard=0, due=0, kind=EntryKind.RUN, id=str(ref)).run == ref
+    assert AgendaEntry(shard=0, due=0, kind=EntryKind.WATCH, id=f"{ref}#token").run == ref
 
 
 @given(st.datetimes(datetime(1970, 1, 1), datetime(9999, 1, 1), timezones=st.timezones()))  # noqa: DTZ001 (bounds are naive)

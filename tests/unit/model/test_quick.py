@@ -7,7 +7,7 @@ import pickle
 from dataclasses import FrozenInstanceError, dataclass, field, replace
 
 import pytest
-from minutehand.model.quick import quick
+from minutehand.domain.quick import quick
 
 
 @quick

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from minutehand import Registry, Settings
 from minutehand import jobs as jobs_module
+from minutehand.domain.queue import LONGEST_NAME, Queue
 from minutehand.errors import InvalidInput, JobError
 from minutehand.jobs import default_registry, load
 from minutehand.local.crew import Role, roles
 from minutehand.local.declared import declared_queues
-from minutehand.model.queue import LONGEST_NAME, Queue
 from minutehand.settings import from_environment
 
 BAD: list[tuple[dict[str, Any], str]] = [

@@ -8,9 +8,9 @@ from datetime import timedelta
 
 import pytest
 from minutehand import Registry, RunState, Scheduler
+from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.times import SECOND, from_ms
 from minutehand.errors import AlreadyExists, InvalidInput
-from minutehand.model.entry import EntryKind
-from minutehand.model.moment import SECOND, from_ms
 from minutehand.testing import Crash, Detail, Harness, Hook
 from minutehand.testing.process import bury_all
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pytest
-from minutehand.flow.ports import Record
-from minutehand.flow.pressure import KEY, OWNER, remembered
-from minutehand.model.entry import EntryKind
-from minutehand.model.moment import MINUTE, SECOND
-from minutehand.model.run import RunState
-from minutehand.runs.pressure import FLOOR, Limits
+from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.run import RunState
+from minutehand.domain.times import MINUTE, SECOND
+from minutehand.fires.backpressure import KEY, OWNER, read_hold_log
+from minutehand.ports.records import Record
+from minutehand.state.backpressure import FLOOR, Limits
 from minutehand.testing import Memory
 from minutehand.testing.process import Hand, make_worker
 
@@ -204,7 +204,7 @@ def test_the_age_of_what_waits_holds_back_too(world: Pressed) -> None:
         held.append(bool(world.tick().held))
     assert held.index(True) <= 8
     assert all(held[held.index(True) :])
-    assert remembered(world.services).of(None).why == "age"
+    assert read_hold_log(world.services).of(None).why == "age"
     world.work()
     world.wait(60)
     assert world.tick().held == []
@@ -242,7 +242,7 @@ def test_what_cannot_be_counted_any_more_is_sent_and_stays_excused(
     due = world.owned("s")
     assert due == [due[0] + 60 * n for n in range(len(due))], "none of them was passed over"
     assert len(due) > 20
-    assert remembered(world.services).of(None).now is not None
+    assert read_hold_log(world.services).of(None).now is not None
     world.wait(900)
     assert world.tick().held == ["default"], "once it can be counted again, it is held again"
 
@@ -277,7 +277,7 @@ def test_two_tickers_that_decide_at_once_agree(world: Pressed) -> None:
     first = Faults().at("write_record", before=lambda: others.append(world.tick(holder="other").held))
     report = world.tick(world.process(first))
     assert (report.held, others) == (["default"], [["default"]])
-    (spell,) = remembered(world.services).of(None).spells
+    (spell,) = read_hold_log(world.services).of(None).spells
     assert spell.until is None
     assert world.fires() == []
 
@@ -287,7 +287,7 @@ def test_a_note_that_cannot_be_read_is_replaced(world: Pressed, caplog: pytest.L
     world.services.records.write(Record(owner=OWNER, key=KEY, version=1, body={"queues": {"": "garbage"}}))
     assert world.tick().held == ["default"]
     assert said(caplog, "queues.note_unreadable")
-    assert remembered(world.services).of(None).now is not None
+    assert read_hold_log(world.services).of(None).now is not None
 
 
 def test_missed_fires_wait_while_the_note_does_not_answer(world: Pressed) -> None:

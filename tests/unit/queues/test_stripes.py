@@ -14,17 +14,18 @@ import boto3
 import pytest
 from minutehand import Context, Registry, RunState, Scheduler
 from minutehand.aws import Backoff
+from minutehand.domain.formats.message import Message
+from minutehand.domain.names import fire_ref
+from minutehand.domain.queue import Queue, striped, striped_text
 from minutehand.errors import InvalidInput, MinutehandError, Misconfigured
-from minutehand.flow.ports import Parcel, Services
 from minutehand.local.provision import create_queues
-from minutehand.model.message import Message
-from minutehand.model.names import fire_ref
-from minutehand.model.queue import Queue, striped, striped_text
+from minutehand.ports.services import Services
+from minutehand.ports.work_queue import OutgoingMessage
 from minutehand.processes import WorkerProcess, run_worker
-from minutehand.queue.definitions import all_queues, stripe_called, work_suffix
-from minutehand.queue.sqs import SqsWorkQueue
 from minutehand.services import connect, system_clock
 from minutehand.settings import Settings, from_environment
+from minutehand.sqs.queue_definitions import all_queues, stripe_called, work_suffix
+from minutehand.sqs.queues import SqsWorkQueue
 from minutehand.testing import Harness, Memory
 
 from functions.worker.batch import Batch
@@ -241,4 +242,4 @@ def test_what_is_throttled_is_sent_again_beside_what_makes_a_detour() -> None:
     messages = [
         Message(run=fire_ref("acme/s", due + n), revision=1, job="j", due=due + n, not_before=due) for n in range(8)
     ]
-    assert list(work.send([Parcel(message, 0) for message in messages])) == [True] * 8
+    assert list(work.send([OutgoingMessage(message, 0) for message in messages])) == [True] * 8

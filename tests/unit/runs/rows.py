@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from minutehand.model.moment import DAY, MINUTE
-from minutehand.model.run import RunState
-from minutehand.runs import transitions as t
-from minutehand.runs.transitions import LEASE, SKEW, Transition
+from minutehand.domain.run import RunState
+from minutehand.domain.times import DAY, MINUTE
+from minutehand.state import transitions as t
+from minutehand.state.transitions import LEASE, SKEW, Transition
 
 from tests.builders import BOOM, NOON, OWNER, a_run
 

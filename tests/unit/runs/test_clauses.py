@@ -7,7 +7,7 @@ import operator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.runs.clauses import OPERATORS, Absent, Clause, Compare, OneOf, Row, either, every, holds
+from minutehand.state.conditions import OPERATORS, Absent, Compare, Condition, OneOf, Row, all_of, any_of, holds
 
 ROW: Row = {"n": 5, "s": "b", "yes": True}
 LOWER, EQUAL, HIGHER = Compare("n", "<", 5), Compare("n", "=", 5), Compare("n", ">=", 6)
@@ -34,27 +34,27 @@ def test_a_comparison_with_what_is_not_there_is_false_even_unequal(symbol: str) 
         (Absent("missing"), True),
         (Absent("n"), False),
         (Compare("yes", "=", True), True),
-        (every(EQUAL, Absent("missing")), True),
-        (every(EQUAL, LOWER), False),
-        (either(LOWER, EQUAL), True),
-        (either(LOWER, HIGHER), False),
-        (every(), True),
-        (either(), False),
+        (all_of(EQUAL, Absent("missing")), True),
+        (all_of(EQUAL, LOWER), False),
+        (any_of(LOWER, EQUAL), True),
+        (any_of(LOWER, HIGHER), False),
+        (all_of(), True),
+        (any_of(), False),
     ],
 )
-def test_parts_combine(clause: Clause, result: bool) -> None:
+def test_parts_combine(clause: Condition, result: bool) -> None:
     assert holds(clause, ROW) is result
 
 
-clauses: st.SearchStrategy[Clause] = st.recursive(
+clauses: st.SearchStrategy[Condition] = st.recursive(
     st.sampled_from([LOWER, EQUAL, HIGHER, Absent("n"), Absent("x"), OneOf("s", ("b",))]),
-    lambda inner: st.lists(inner, max_size=3).flatmap(lambda parts: st.sampled_from([every(*parts), either(*parts)])),
+    lambda inner: st.lists(inner, max_size=3).flatmap(lambda parts: st.sampled_from([all_of(*parts), any_of(*parts)])),
     max_leaves=8,
 )
 
 
 @given(clauses, clauses)
-def test_and_and_or_are_what_they_are_everywhere(one: Clause, other: Clause) -> None:
+def test_and_and_or_are_what_they_are_everywhere(one: Condition, other: Condition) -> None:
     a, b = holds(one, ROW), holds(other, ROW)
-    assert holds(every(one, other), ROW) == (a and b)
-    assert holds(either(one, other), ROW) == (a or b)
+    assert holds(all_of(one, other), ROW) == (a and b)
+    assert holds(any_of(one, other), ROW) == (a or b)

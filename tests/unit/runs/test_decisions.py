@@ -7,21 +7,22 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.model.moment import MINUTE, SECOND
-from minutehand.model.policies import Backoff, Delivery, Policies, Retry, Start
-from minutehand.model.run import TERMINAL, WAITING, Failure, RunState
-from minutehand.model.schedule import ClosedBy
-from minutehand.runs.clauses import holds
-from minutehand.runs.decisions import (
+from minutehand.domain.policies import Backoff, Delivery, Policies, Retry, Start
+from minutehand.domain.run import TERMINAL, WAITING, Failure, RunState
+from minutehand.domain.schedule import ClosedBy
+from minutehand.domain.times import MINUTE, SECOND
+from minutehand.dynamodb.rows import run_of
+from minutehand.state.conditions import holds
+from minutehand.state.decisions import (
     EARLY,
     HOLD,
     MAX_DELAY,
     MAX_SLICES,
-    Again,
-    NeverAgain,
+    GiveUp,
     OnExisting,
     OnRefusedLease,
     Refusal,
+    RetryAt,
     after_failure,
     delay_for,
     is_past_deadline,
@@ -31,8 +32,7 @@ from minutehand.runs.decisions import (
     refused_by,
     stuck,
 )
-from minutehand.runs.transitions import LEASE, SKEW, lease
-from minutehand.store.rows import run_of
+from minutehand.state.transitions import LEASE, SKEW, lease
 
 from tests.builders import NOON, a_revision, a_run
 from tests.unit.runs.rows import NOW, SITUATIONS
@@ -204,7 +204,7 @@ def test_whatever_fails_is_tried_again_within_its_bounds_or_never(
 ) -> None:
     policies = Policies(retry=retry, deadline=deadline)
     what = after_failure(failure, attempt=attempt, due=NOON, policies=policies, now=NOW, chance=chance)
-    if isinstance(what, NeverAgain):
+    if isinstance(what, GiveUp):
         assert what.reason
         return
     assert not failure.permanent
@@ -231,7 +231,7 @@ def test_waits_grow_as_they_are_told_to(backoff: Backoff, waits: list[int]) -> N
             what = after_failure(
                 Failure(kind="E", message=""), attempt=attempt, due=NOON, policies=policies, now=NOW, chance=chance
             )
-            assert isinstance(what, Again)
+            assert isinstance(what, RetryAt)
             assert abs(what.at - NOW - seconds * share * SECOND) <= 2
 
 
@@ -241,10 +241,10 @@ def test_the_last_attempt_says_how_many_there_were() -> None:
         after_failure(Failure(kind="E", message=""), attempt=n, due=NOON, policies=policies, now=NOW, chance=0.0)
         for n in (2, 3)
     ]
-    assert told == [NeverAgain("failed 2 times"), NeverAgain("failed 3 times")]
+    assert told == [GiveUp("failed 2 times"), GiveUp("failed 3 times")]
     once = Policies(delivery=Delivery.AT_MOST_ONCE)
     only = after_failure(Failure(kind="E", message=""), attempt=1, due=NOON, policies=once, now=NOW, chance=0.0)
-    assert only == NeverAgain("failed")
+    assert only == GiveUp("failed")
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_the_last_attempt_says_how_many_there_were() -> None:
 def test_no_attempt_is_planned_beyond_its_limits(policies: Policies, reason: str | None) -> None:
     failure = Failure(kind="E", message="")
     what = after_failure(failure, attempt=1, due=NOON, policies=policies, now=NOW, chance=0.0)
-    assert isinstance(what, Again) if reason is None else (isinstance(what, NeverAgain) and reason in what.reason)
+    assert isinstance(what, RetryAt) if reason is None else (isinstance(what, GiveUp) and reason in what.reason)
 
 
 @pytest.mark.parametrize(

@@ -7,21 +7,21 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.model.dead import DeadRun
-from minutehand.model.names import fire_ref
-from minutehand.model.notice import NoticeKind
-from minutehand.model.options import Options
-from minutehand.model.schedule import Head, ScheduleState
-from minutehand.runs.incidents import after_failure, after_success, began, resumed, without_success, wrong_since
-from minutehand.runs.notices import notice_of, target
+from minutehand.domain.dead_run import DeadRunRow
+from minutehand.domain.names import fire_ref
+from minutehand.domain.notice import NoticeKind
+from minutehand.domain.options import Options
+from minutehand.domain.schedule import Head, ScheduleState
+from minutehand.state.incidents import after_failure, after_success, began, resumed, without_success, wrong_since
+from minutehand.state.notices import notice_of, target
 
 from tests.builders import NOON, OWNER, a_head
 
 HEAD = a_head()
 
 
-def died(at: int) -> DeadRun:
-    return DeadRun(
+def died(at: int) -> DeadRunRow:
+    return DeadRunRow(
         run=fire_ref(OWNER, at),
         job="report",
         ended_at=at,

@@ -5,27 +5,27 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.model.moment import SECOND, stamp
-from minutehand.model.options import Options, Overlap
-from minutehand.model.run import RunState
-from minutehand.runs.overlap import Decision, Pair, Slot, Turn, Waiter, decide, governed
+from minutehand.domain.options import Options, Overlap
+from minutehand.domain.run import RunState
+from minutehand.domain.times import SECOND, stamp
+from minutehand.state.overlap import Decision, QueuedRun, RunHolder, Slot, Turn, decide, governed
 
 from tests.builders import NOON, a_run
 
 
-def pair(number: int) -> Pair:
-    return Pair(stamp(NOON + number * SECOND), 1)
+def pair(number: int) -> RunHolder:
+    return RunHolder(stamp(NOON + number * SECOND), 1)
 
 
-def live(number: int) -> Waiter:
-    return Waiter(behind=False, pair=pair(number))
+def live(number: int) -> QueuedRun:
+    return QueuedRun(behind=False, pair=pair(number))
 
 
-def backfilled(number: int) -> Waiter:
-    return Waiter(behind=True, pair=pair(number))
+def backfilled(number: int) -> QueuedRun:
+    return QueuedRun(behind=True, pair=pair(number))
 
 
-def held(*holders: int, waiting: tuple[Waiter, ...] = (), limit: int = 1) -> Slot:
+def held(*holders: int, waiting: tuple[QueuedRun, ...] = (), limit: int = 1) -> Slot:
     return Slot(revision=1, limit=limit, holders=tuple(map(pair, holders)), waiting=waiting)
 
 
@@ -103,13 +103,13 @@ def test_a_new_policy_finds_what_the_old_one_let_go() -> None:
 def test_only_the_end_of_a_run_as_its_revision_has_it_is_final() -> None:
     """A resumed schedule takes a cancelled run over: that is another holder."""
     taken_over = a_run(1, revision=2)
-    assert Pair(taken_over.ref.key, 1).is_over(taken_over)
-    assert not Pair(taken_over.ref.key, 2).is_over(taken_over)
-    assert Pair(taken_over.ref.key, 2).is_over(None)
+    assert RunHolder(taken_over.ref.key, 1).is_over(taken_over)
+    assert not RunHolder(taken_over.ref.key, 2).is_over(taken_over)
+    assert RunHolder(taken_over.ref.key, 2).is_over(None)
 
 
 def test_a_slot_is_read_as_it_was_written() -> None:
-    slot = held(1, 2, limit=2, waiting=(Waiter(behind=False, pair=pair(3), until=NOON), backfilled(0)))
+    slot = held(1, 2, limit=2, waiting=(QueuedRun(behind=False, pair=pair(3), until=NOON), backfilled(0)))
     assert Slot.of(slot.body()) == slot
     assert Slot.of(slot.body()).waiting[0].until == NOON
 
@@ -127,7 +127,7 @@ def test_no_sequence_of_decisions_lets_more_go_than_there_is_room(
     for number, behind in asks:
         if slot.holders and ends.random() < 0.3:  # type: ignore[attr-defined]
             slot = slot.without([ends.choice(slot.holders)]).moved_up()  # type: ignore[attr-defined]
-        decision = decide(slot, Waiter(behind, pair(number)), options)
+        decision = decide(slot, QueuedRun(behind, pair(number)), options)
         slot = decision.slot if decision.turn is not Turn.TERMINATE else slot
         assert len(slot.holders) <= limit
         assert len({p.key for p in slot.holders} | {w.pair.key for w in slot.waiting}) == len(slot.holders) + len(
@@ -139,7 +139,7 @@ def test_no_sequence_of_decisions_lets_more_go_than_there_is_room(
 
 def test_a_late_message_of_an_older_revision_takes_nobodys_place() -> None:
     """Found by the simulator: it took the place of the very run that a newer revision had in the line, which then had nobody."""
-    newer = Waiter(behind=False, pair=Pair(pair(2).key, 5))
+    newer = QueuedRun(behind=False, pair=RunHolder(pair(2).key, 5))
     for slot in (held(1, waiting=(newer,)), Slot(revision=5, holders=(newer.pair,))):
         decision = decide(slot, live(2), under("buffer_all"))
         assert decision == Decision(turn=Turn.GO, slot=slot), "to a lease that is refused"

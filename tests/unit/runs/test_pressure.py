@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 
 import pytest
-from minutehand.model.moment import MINUTE, SECOND
-from minutehand.runs.pressure import (
+from minutehand.domain.times import MINUTE, SECOND
+from minutehand.state.backpressure import (
     FLOOR,
     GRACE,
-    Book,
-    Held,
+    HoldLog,
+    HoldPeriod,
     Limits,
-    Load,
-    Spell,
+    QueueDepth,
+    QueueHolds,
     asks_for_age,
-    book_of,
     excused,
     full,
+    hold_log_of,
     patience,
     reason_to_hold,
 )
@@ -46,34 +46,38 @@ LIMITS = Limits(depth=1_000, age=600 * SECOND)
 def test_held_at_the_limit_and_let_go_at_half_of_it(
     *, waiting: int, at_hand: int, age: int | None, held: bool, why: str | None
 ) -> None:
-    load = Load(waiting=waiting, at_hand=at_hand, delayed=10**6)
+    load = QueueDepth(waiting=waiting, at_hand=at_hand, delayed=10**6)
     assert reason_to_hold(load, age, LIMITS, held=held) == why
 
 
 def test_a_depth_of_nought_never_holds() -> None:
-    assert reason_to_hold(Load(waiting=10**6, at_hand=10**6), 10**9, Limits(depth=0), held=False) is None
+    assert reason_to_hold(QueueDepth(waiting=10**6, at_hand=10**6), 10**9, Limits(depth=0), held=False) is None
 
 
 def test_a_depth_of_one_lets_go_when_nothing_is_left() -> None:
-    assert reason_to_hold(Load(waiting=0, at_hand=0), None, Limits(depth=1), held=True) is None
+    assert reason_to_hold(QueueDepth(waiting=0, at_hand=0), None, Limits(depth=1), held=True) is None
 
 
 def test_the_fullest_stripe_decides() -> None:
-    loads = [Load(waiting=1, at_hand=5), Load(waiting=9, at_hand=0), Load(waiting=0, at_hand=0, delayed=99)]
+    loads = [
+        QueueDepth(waiting=1, at_hand=5),
+        QueueDepth(waiting=9, at_hand=0),
+        QueueDepth(waiting=0, at_hand=0, delayed=99),
+    ]
     assert full(loads) == loads[1]
     assert full([]) is None
     assert not asks_for_age(loads)
-    assert asks_for_age([*loads, Load(waiting=FLOOR, at_hand=0)])
+    assert asks_for_age([*loads, QueueDepth(waiting=FLOOR, at_hand=0)])
     assert (patience(LIMITS, held=False), patience(LIMITS, held=True)) == (600_000, 300_000)
 
 
 def test_spells_begin_end_and_go_on() -> None:
-    first = Held().begun(NOON, "depth", 50_000, None)
-    assert first.now == Spell(since=NOON)
+    first = QueueHolds().begun(NOON, "depth", 50_000, None)
+    assert first.now == HoldPeriod(since=NOON)
     over = first.ended(NOON + MINUTE)
-    assert (over.now, over.spells) == (None, (Spell(since=NOON, until=NOON + MINUTE),))
+    assert (over.now, over.spells) == (None, (HoldPeriod(since=NOON, until=NOON + MINUTE),))
     soon = over.begun(NOON + 2 * MINUTE, "age", 2_000, 700_000)
-    assert soon.spells == (Spell(since=NOON),), "flapping makes one spell"
+    assert soon.spells == (HoldPeriod(since=NOON),), "flapping makes one spell"
     assert (soon.why, soon.depth, soon.age) == ("age", 2_000, 700_000)
     later = over.begun(NOON + 60 * MINUTE, "depth", 1, None)
     assert len(later.spells) == 2
@@ -81,7 +85,7 @@ def test_spells_begin_end_and_go_on() -> None:
 
 
 def test_of_many_spells_none_is_forgotten() -> None:
-    held = Held()
+    held = QueueHolds()
     for hour in range(40):
         held = held.begun(NOON + hour * 60 * MINUTE, "depth", 1, None).ended(NOON + hour * 60 * MINUTE + MINUTE)
     assert len(held.spells) == 16
@@ -92,12 +96,12 @@ def test_of_many_spells_none_is_forgotten() -> None:
 
 
 def test_a_book_comes_back_from_json_as_it_was() -> None:
-    book = Book(
+    book = HoldLog(
         queues={
-            None: Held().begun(NOON, "depth", 7, None),
-            "reports": Held().begun(NOON, "age", 7, 600_000).ended(NOON + 1),
+            None: QueueHolds().begun(NOON, "depth", 7, None),
+            "reports": QueueHolds().begun(NOON, "age", 7, 600_000).ended(NOON + 1),
         }
     )
-    assert book_of(json.loads(json.dumps(book.body()))) == book
-    assert book_of({}) == Book()
-    assert book.of("mail") == Held()
+    assert hold_log_of(json.loads(json.dumps(book.body()))) == book
+    assert hold_log_of({}) == HoldLog()
+    assert book.of("mail") == QueueHolds()

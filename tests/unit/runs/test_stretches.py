@@ -7,10 +7,10 @@ from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from minutehand.model.moment import DAY, MINUTE, SECOND
-from minutehand.runs.backfill import Backfill, BackfillOrder, Stretch
-from minutehand.runs.stretches import descending, one_definition, own_definitions, stretch_of, survey, walk
-from minutehand.schedule import Rule, Timetable, fires, timetable
+from minutehand.domain.times import DAY, MINUTE, SECOND
+from minutehand.state.backfill import Backfill, BackfillOrder, Stretch
+from minutehand.state.definition_spans import descending, one_definition, own_definitions, stretch_of, survey, walk
+from minutehand.timing import Rule, Timetable, fires, timetable
 
 from tests.builders import NOON, a_definition, a_revision
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.model.run import TERMINAL, Failure, RunState
-from minutehand.runs import transitions
-from minutehand.runs.clauses import holds
-from minutehand.runs.transitions import Once, Plus, Transition
-from minutehand.testing.ledger import changed_row
+from minutehand.domain.run import TERMINAL, Failure, RunState
+from minutehand.state import transitions
+from minutehand.state.conditions import holds
+from minutehand.state.transitions import Once, Plus, Transition
+from minutehand.testing.memory.ledger import changed_row
 
 from tests.builders import NOON, OWNER
 from tests.unit.runs.rows import EXPIRES, HELD, NOW, SITUATIONS, Row, made

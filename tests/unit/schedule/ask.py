@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from minutehand.errors import ExpressionError
-from minutehand.schedule import next_fires
+from minutehand.timing import next_fires
 
 
 def at(text: str) -> datetime:

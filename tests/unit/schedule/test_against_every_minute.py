@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from minutehand.errors import ExpressionError
-from minutehand.schedule import Rule, fires, timetable
+from minutehand.timing import Rule, fires, timetable
 
 from tests.unit.schedule.oracle import DAY_MS, Cron, Stretch, changes, crons
 

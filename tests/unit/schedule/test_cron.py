@@ -8,8 +8,8 @@ from datetime import date, timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from minutehand.schedule import Rule, next_fires
-from minutehand.schedule.cron import NAMES
+from minutehand.timing import Rule, next_fires
+from minutehand.timing.cron.expression import NAMES
 
 from tests.unit.schedule.ask import ask, at, refused
 

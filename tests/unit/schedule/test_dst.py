@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from minutehand.schedule import Rule, fires, timetable
+from minutehand.timing import Rule, fires, timetable
 
 from tests.unit.schedule.ask import ask, ms
 

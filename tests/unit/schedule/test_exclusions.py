@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from minutehand.schedule import Rule, fires, holidays, next_fires, timetable
-from minutehand.schedule.instants import milliseconds
+from minutehand.timing import Rule, fires, holidays, next_fires, timetable
+from minutehand.timing.instants import milliseconds
 
 from tests.unit.schedule.ask import ask, at, refused
 

@@ -9,7 +9,7 @@ from typing import Any
 import coverage
 import pytest
 from minutehand.errors import ExpressionError
-from minutehand.schedule import Rule, next_fires, pin
+from minutehand.timing import Rule, next_fires, pin
 
 from tests.unit.schedule.ask import at, ms
 from tests.unit.schedule.hostile import hostile

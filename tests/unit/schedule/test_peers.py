@@ -17,7 +17,8 @@ from dateutil.rrule import rrulestr
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from minutehand.errors import ExpressionError
-from minutehand.schedule import next_fires, zones
+from minutehand.timing import next_fires
+from minutehand.timing.zones import zone as zones
 
 from tests.unit.schedule.oracle import Cron, changes, crons, recurrence_rules
 

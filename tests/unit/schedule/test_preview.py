@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from minutehand.errors import ExpressionError
-from minutehand.schedule import Row, Rule, around_changes, explain, rows
+from minutehand.timing import PreviewRow, Rule, around_changes, explain, rows
 
 from tests.unit.schedule.ask import at, short
 
@@ -15,7 +15,7 @@ from tests.unit.schedule.ask import at, short
 #   2026-10-25   01:00        03:00 +02:00 → 02:00 +01:00
 
 
-def shown(found: list[Row] | tuple[Row, ...]) -> list[tuple[str, str]]:
+def shown(found: list[PreviewRow] | tuple[PreviewRow, ...]) -> list[tuple[str, str]]:
     return [(short(row.at), row.mark or row.kind) for row in found]
 
 

@@ -9,9 +9,10 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from minutehand.errors import ExpressionError
-from minutehand.schedule import Rule, Timetable, fires, next_fires, previous, timetable, zones
-from minutehand.schedule.instants import moment
-from minutehand.schedule.tables import LATEST
+from minutehand.timing import Rule, Timetable, fires, next_fires, previous, timetable
+from minutehand.timing.instants import moment
+from minutehand.timing.timetables import LATEST
+from minutehand.timing.zones import zone as zones
 
 from tests.unit.schedule.ask import ms
 from tests.unit.schedule.oracle import Cron, changes, crons, recurrence_rules

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from minutehand.errors import ExpressionError
-from minutehand.schedule import Rule, timetable
+from minutehand.timing import Rule, timetable
 
 from tests.unit.schedule.ask import ask, ms, refused
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from croniter import croniter
 from minutehand.errors import ExpressionError, InvalidInput
-from minutehand.schedule import Rule, fires, from_json, next_fires, pin, timetable
+from minutehand.timing import Rule, fires, from_json, next_fires, pin, timetable
 
 from tests.unit.schedule.ask import ask, at, ms, refused
 

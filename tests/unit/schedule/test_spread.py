@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from minutehand.schedule import Rule, fires, timetable
-from minutehand.schedule.tables import LATEST
+from minutehand.timing import Rule, fires, timetable
+from minutehand.timing.timetables import LATEST
 
 from tests.unit.schedule.ask import at, ms
 

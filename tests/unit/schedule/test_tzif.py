@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from datetime import UTC, datetime
 
-from minutehand.schedule import tzif
-from minutehand.schedule.zones import Zone
+from minutehand.timing.zones import tzif
+from minutehand.timing.zones.zone import Zone
 
 
 def zone_file(times: list[int], kinds: list[int], offsets: list[int], footer: str) -> bytes:

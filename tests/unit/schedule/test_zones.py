@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 from minutehand.errors import ExpressionError
-from minutehand.schedule import next_fires, zone, zones
-from minutehand.schedule.instants import moment
-from minutehand.schedule.zones import FIRST_SECOND, LAST_SECOND
+from minutehand.timing import next_fires, zone
+from minutehand.timing.instants import moment
+from minutehand.timing.zones import zone as zones
+from minutehand.timing.zones.zone import FIRST_SECOND, LAST_SECOND
 
 from tests.unit.schedule.ask import at, ms
 

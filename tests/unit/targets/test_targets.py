@@ -9,12 +9,13 @@ from typing import Any
 
 import botocore.session
 import pytest
-from minutehand import Registry, targets
+from minutehand import Registry
 from minutehand.errors import InvalidInput
+from minutehand.ready_jobs import targets
+from minutehand.ready_jobs.targets import can_call, target_job
+from minutehand.sdk.views import Run
 from minutehand.settings import Settings
-from minutehand.targets import can_call, target_job
 from minutehand.testing import Harness
-from minutehand.views import Run
 
 from tests.unit.cli.scene import environment
 

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 from urllib.parse import unquote
 
 import pytest
-from minutehand.flow.fan import group_event
 from minutehand.services import hand_over_to
 from minutehand.settings import Settings
+from minutehand.ticker.fan_out import group_event
 
 
 class Lambda(BaseHTTPRequestHandler):

@@ -1,0 +1,1 @@
+"""Look hourly for what should be impossible, repair it and report it."""

@@ -1,0 +1,1 @@
+"""Threads, the request pool and rate limits; it knows nothing of schedules and runs."""

@@ -1,0 +1,1 @@
+"""Frozen values: names, instants, schedules, runs, jobs, queues and their policies."""

@@ -1,0 +1,1 @@
+"""What is serialised: messages, dead letters, payloads and the schema number of each."""

@@ -1,0 +1,144 @@
+"""The message: what travels through the work queue and, for good failures, the dead-letter queue."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from minutehand.domain.formats.payload import json_text
+from minutehand.domain.formats.schema import LEVELS, PLAIN, SCHEMA
+from minutehand.domain.names import RunRef, parse_run_id
+from minutehand.domain.options import LedgerLevel
+from minutehand.domain.policies import Overrides, Start
+from minutehand.domain.quick import quick
+from minutehand.errors import TooNew, Unreadable, shorten
+
+INLINE_PAYLOAD = (
+    64 * 1024
+)  # bytes of a payload that a message carries: 64 KB are billed as one request; more lies in the bucket
+_LARGEST = 10**15  # beyond every UTC ms, revision and fence
+_FIELDS = frozenset(
+    (
+        *("v", "run", "job", "due", "start", "rev", "not_before", "payload", "payload_ref", "tz", "policies", "fence"),
+        *("trace", "returned", "unknown_since", "queue", "missed", "backfill", "ledger"),
+    )
+)
+
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode  # made once: json.dumps would make one a message
+
+
+@quick
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """An order to run; the ledger has the last word on whether it still holds."""
+
+    run: RunRef  # which run
+    revision: int  # of its schedule; 0 for a one-off
+    job: str  # which job
+    due: int  # UTC ms of the fire
+    not_before: int  # UTC ms before which no attempt may start
+    payload: str | None = "null"  # JSON text, or None where it lies in the bucket
+    payload_ref: str | None = None  # key in the bucket
+    timezone: str = "UTC"  # of the schedule, for ctx.scheduled_at
+    start: Start = Start.PROMPT  # how close to not_before it should start
+    overrides: Overrides = field(default_factory=Overrides)  # policies that differ from the job's own
+    fence: int = 0  # of the run when this was sent
+    trace: str | None = None  # X-Ray trace header
+    returned: int = 0  # times that the undertaker sent it back to work
+    unknown_since: int | None = None  # UTC ms at which a worker first did not know the job
+    queue: str | None = None  # name of the declared queue that it travels through; None: the default one
+    missed: bool = False  # it was claimed more than a minute after its time
+    backfill: str | None = None  # id and lane of the backfill that it belongs to
+    ledger: LedgerLevel = LedgerLevel.FULL  # what was written of its run when this was sent
+    later: Mapping[str, Any] = field(
+        default_factory=dict, compare=False
+    )  # fields of a later release, sent on as they came
+
+    @property
+    def unclaimed(self) -> bool:
+        """Whether its run had no row when it was sent: the first lease creates it."""
+        return self.ledger is LedgerLevel.LEAN
+
+    @property
+    def untracked(self) -> bool:
+        """Whether its run starts without a lease: only a failure is recorded."""
+        return self.ledger is LedgerLevel.FAILURES
+
+    def encode(self) -> str:
+        """JSON; fields that say nothing are left out."""
+        body: dict[str, Any] = {
+            "v": PLAIN if self.ledger is LedgerLevel.FULL else LEVELS,
+            "run": str(self.run),
+            "job": self.job,
+            "due": self.due,
+            "start": str(self.start),
+        }
+        optional = {
+            "rev": self.revision,
+            "not_before": None if self.not_before == self.due else self.not_before,
+            "payload_ref": self.payload_ref,
+            "tz": None if self.timezone == "UTC" else self.timezone,
+            "policies": self.overrides.as_dict(),
+            "fence": self.fence,
+            "trace": self.trace,
+            "returned": self.returned,
+            "unknown_since": self.unknown_since,
+            "queue": self.queue,
+            "missed": self.missed,
+            "backfill": self.backfill,
+            "ledger": None if self.ledger is LedgerLevel.FULL else str(self.ledger),
+        }
+        body |= {name: value for name, value in optional.items() if value}
+        if self.later:
+            body |= self.later
+        text = _encode(body)
+        return text if self.payload is None else f'{text[:-1]},"payload":{self.payload}}}'
+
+
+def decode(text: str) -> Message:
+    """The message behind a body; Unreadable (or TooNew) if there is none."""
+    try:
+        body = json.loads(text)
+        if body["v"] > SCHEMA:
+            raise TooNew(
+                f"message of schema {shorten(body['v'])}: this release reads up to {SCHEMA}; deploy the workers first"
+            )
+        return Message(
+            run=parse_run_id(body["run"]),
+            revision=_whole(body.get("rev", 0)),
+            job=str(body["job"]),
+            due=_whole(body["due"]),
+            not_before=_whole(body.get("not_before", body["due"])),
+            payload=json_text(body["payload"]) if "payload" in body else None,
+            payload_ref=body.get("payload_ref"),
+            timezone=str(body.get("tz", "UTC")),
+            start=Start(body["start"]),
+            overrides=Overrides.from_dict(body.get("policies", {})),
+            fence=_whole(body.get("fence", 0)),
+            trace=body.get("trace"),
+            returned=int(body.get("returned", 0)),
+            unknown_since=body.get("unknown_since"),
+            queue=_optional_text(body.get("queue")),
+            missed=body.get("missed") is True,
+            backfill=_optional_text(body.get("backfill")),
+            ledger=LedgerLevel(body.get("ledger", LedgerLevel.FULL)),
+            later={name: body[name] for name in body.keys() - _FIELDS},
+        )
+    except TooNew:
+        raise
+    except Exception as problem:  # too deep, infinite, of another shape: whatever garbage does, it is garbage
+        raise Unreadable(f"not a message of Minutehand: {type(problem).__name__}: {problem}") from problem
+
+
+def _optional_text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _whole(value: Any) -> int:
+    """A number that is one, of a size that has a meaning."""
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _LARGEST:
+        raise ValueError(f"{shorten(value)} is not a whole number of fitting size")
+    return value

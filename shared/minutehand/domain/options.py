@@ -1,0 +1,212 @@
+"""What an owner asks of a schedule beside its rule and its job: where its runs go, what happens when they are late, meet or fail."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, TypedDict
+
+from minutehand.domain.names import check_name
+from minutehand.domain.policies import word
+from minutehand.domain.queue import check_queue
+from minutehand.errors import InvalidInput
+
+DAY = 86_400.0  # seconds
+LONGEST = 400 * DAY  # of any length of time here
+_TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}(\.fifo)?")
+LARGEST_BUFFER = 1_000  # runs that may wait for another to end
+
+
+class CatchUp(StrEnum):
+    """Which of the fires that were missed (outage, throttle) are run late, within the catch-up window."""
+
+    ALL = "all"  # every one
+    LATEST = "latest"  # the last one
+    NONE = "none"  # none of them
+
+
+class Overlap(StrEnum):
+    """What happens when a run is due while the previous one still goes."""
+
+    ALLOW = "allow"  # it starts beside it
+    SKIP = "skip"  # it is SKIPPED
+    BUFFER_ONE = "buffer_one"  # it waits; while one waits, further ones are SKIPPED
+    BUFFER_ALL = "buffer_all"  # it waits in turn, up to ``buffer`` of them
+    CANCEL_OTHER = "cancel_other"  # the other is asked to end; it waits for that
+    TERMINATE_OTHER = "terminate_other"  # the other loses its lease and is CANCELLED; it starts at once
+
+
+class LedgerLevel(StrEnum):
+    """What of a schedule's runs is written when; each level writes less than the one before it."""
+
+    FULL = "full"  # a row when its fire is claimed, and each change of it
+    LEAN = "lean"  # the row when a worker takes the lease: what waits in a queue has none
+    FAILURES = (
+        "failures"  # a row when its fire is claimed, and no lease and no success: what fails is written from then on
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of one revision, complete."""
+
+    queue: str | None = None  # name of a declared Queue; None: its job's, or the default one
+    catch_up: CatchUp = CatchUp.ALL  # which missed fires are run late
+    catch_up_window: float = 1800.0  # seconds: what was due longer ago is skipped and recorded
+    automatic_backfill: bool = False  # whether resuming treats the fires of the pause as missed
+    overlap: Overlap = Overlap.ALLOW  # when the previous run still goes
+    buffer: int = 100  # runs that wait at the most (buffer_all, max_running)
+    max_running: int | None = None  # runs at the same time; None: as many as are due
+    pause_on_failure: int | None = None  # pause after so many runs in a row failed for good
+    delete_after_completion: bool = False  # delete the schedule after its last fire; its runs stay
+    shadow: bool = False  # claim and record the fires, never start the job
+    ledger: LedgerLevel = LedgerLevel.FULL  # what of its runs is written when
+    on_failure: str | None = None  # SNS topic ARN, or "job:NAME" of a job that is given the notice: once per incident
+    on_recovery: str | None = None  # the same, for the first success after
+    expect_success_within: float | None = None  # seconds: no success for so long is an incident as well
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-able, without what has its default."""
+        given = asdict(self)
+        return {f.name: given[f.name] for f in fields(self) if given[f.name] != f.default}
+
+    def encode(self) -> str | None:
+        """JSON text, or None if all is default."""
+        given = self.as_dict()
+        return json.dumps(given, separators=(",", ":")) if given else None
+
+    @classmethod
+    def parse(cls, text: str | None) -> Options:
+        """The reverse of ``encode``; keys of a later release are passed over."""
+        return _parsed(text) if text else _NOTHING_SAID
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether a run may have to wait for others of its schedule."""
+        return self.overlap is not Overlap.ALLOW or self.max_running is not None
+
+
+_NOTHING_SAID = Options()
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> Options:
+    """The same text is read once: many schedules say the same."""
+    known = {f.name for f in fields(Options)}
+    return changed(Options(), {k: v for k, v in json.loads(text).items() if k in known})
+
+
+class OptionWords(TypedDict, total=False):
+    """The options as keywords of create, update and upsert; what is left out keeps its default, or what it was."""
+
+    queue: str | None  # name of a declared Queue; "default" is there without a declaration
+    catch_up: str  # "all", "latest" or "none"
+    catch_up_window: float  # seconds
+    automatic_backfill: bool
+    overlap: str  # "allow", "skip", "buffer_one", "buffer_all", "cancel_other" or "terminate_other"
+    buffer: int
+    max_running: int | None
+    pause_on_failure: int | None
+    delete_after_completion: bool
+    shadow: bool
+    ledger: str  # "full", "lean" or "failures"
+    on_failure: str | None
+    on_recovery: str | None
+    expect_success_within: float | None  # seconds
+
+
+def changed(present: Options, given: Mapping[str, Any]) -> Options:
+    """The present options with what a user gives instead. Raises InvalidInput, and TypeError for a keyword that is none."""
+    unknown = [name for name in given if name not in _CHECKS]
+    if unknown:
+        raise TypeError(f"unexpected keyword argument {unknown[0]!r}; options are {', '.join(_CHECKS)}")
+    after = replace(present, **{name: _CHECKS[name](name, value) for name, value in given.items()})
+    if after.max_running is not None and after.overlap not in (Overlap.ALLOW, Overlap.BUFFER_ALL):
+        raise InvalidInput(
+            "max_running",
+            after.max_running,
+            f"does not go with overlap={str(after.overlap)!r}, which lets one run at a time",
+            "leave one of the two out",
+        )
+    if after.ledger is not LedgerLevel.FULL and after.is_exclusive:
+        raise InvalidInput(
+            "ledger",
+            str(after.ledger),
+            "does not go with overlap or max_running: a run that waits for others needs a row",
+            'use ledger="full", or leave overlap and max_running out',
+        )
+    if after.ledger is LedgerLevel.FAILURES and after.expect_success_within is not None:
+        raise InvalidInput(
+            "ledger",
+            str(after.ledger),
+            "does not go with expect_success_within: no success is recorded",
+            'use ledger="lean" or "full", or expect_success_within=None',
+        )
+    return after
+
+
+def _queue(field: str, value: object) -> str | None:
+    return None if value is None else check_queue(value, field)
+
+
+def _flag(field: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidInput(field, value, "is neither True nor False", "use True or False")
+    return value
+
+
+def _count(most: int, *, optional: bool = True) -> Callable[[str, object], int | None]:
+    def check(field: str, value: object) -> int | None:
+        if value is None and optional:
+            return None
+        if type(value) is not int or not 1 <= value <= most:
+            raise InvalidInput(field, value, "is out of range", f"use a whole number from 1 to {most:,}")
+        return value
+
+    return check
+
+
+def _seconds(least: float, *, optional: bool) -> Callable[[str, object], float | None]:
+    def check(field: str, value: object) -> float | None:
+        if value is None and optional:
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= LONGEST:
+            raise InvalidInput(
+                field, value, "is not a fitting number of seconds", f"use {least:g} to {LONGEST:,.0f} (400 days)"
+            )
+        return float(value)
+
+    return check
+
+
+def _notice(field: str, value: object) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, str) and value.startswith("job:"):
+        check_name(value.removeprefix("job:"), field)
+        return value
+    if isinstance(value, str) and _TOPIC.fullmatch(value):
+        return value
+    raise InvalidInput(field, value, "is no place for a notice", 'use the ARN of an SNS topic, or "job:NAME" of a job')
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "queue": _queue,
+    "catch_up": lambda field, value: word(CatchUp, field, value),
+    "catch_up_window": _seconds(0.0, optional=False),
+    "automatic_backfill": _flag,
+    "overlap": lambda field, value: word(Overlap, field, value),
+    "buffer": _count(LARGEST_BUFFER, optional=False),
+    "max_running": _count(1_000),
+    "pause_on_failure": _count(1_000),
+    "delete_after_completion": _flag,
+    "shadow": _flag,
+    "ledger": lambda field, value: word(LedgerLevel, field, value),
+    "on_failure": _notice,
+    "on_recovery": _notice,
+    "expect_success_within": _seconds(60.0, optional=True),
+}

@@ -1,0 +1,1 @@
+"""DynamoDB and S3 behind the protocols of ``ports``."""

@@ -1,0 +1,160 @@
+"""Claim: materialise fires as runs under their deterministic keys, and send what is ours to send.
+
+A claim has one of three answers, decided in ``runs.decisions.on_existing``: it was created; it exists and is ours to send again
+(its claimer may have died before the send); it exists and is not ours. A take-over that loses its race is read and decided again.
+A lean fire that is in time is only sent, as often as its entry is handled: its first lease claims it, see ``lean``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from minutehand.domain.names import RunRef, fire_ref
+from minutehand.domain.options import LedgerLevel
+from minutehand.domain.quick import quick
+from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.schedule import Revision
+from minutehand.fires.send import fire_message, send
+from minutehand.ports.clock import Clock
+from minutehand.ports.services import Services
+from minutehand.state.decisions import OnExisting, on_existing
+from minutehand.state.ledger_levels import is_lean, level_of, sent_unclaimed, state_of_claim
+from minutehand.state.transitions import take_over
+
+log = logging.getLogger(__name__)
+
+_ROUNDS = 3  # decisions on one claim before it is left to the next tick: each round lost means somebody else moved it
+
+
+@quick
+@dataclass(frozen=True)
+class FireClaim:
+    """One fire to claim for a revision."""
+
+    revision: Revision
+    fire: int  # UTC ms
+
+    @cached_property
+    def ref(self) -> RunRef:
+        return fire_ref(self.revision.owner, self.fire)
+
+    def run(self, now: int) -> RunRow:
+        """The row that claims it."""
+        return RunRow(
+            ref=self.ref,
+            state=state_of_claim(self.revision),
+            revision=self.revision.number,
+            job=self.revision.definition.job,
+            due=self.fire,
+            not_before=self.fire,
+            created_at=now,
+        )
+
+
+@dataclass(kw_only=True)
+class MaterialiseResult:
+    """What became of a batch of orders."""
+
+    done: set[RunRef] = field(default_factory=set)  # answered, and sent where they were to be sent
+    claimed: int = 0  # runs created
+    resent: int = 0  # messages sent for runs that were there
+    taken_over: int = 0  # runs taken over from an older revision
+    sent: int = 0  # messages accepted, in all
+    lag: int = 0  # ms from a fire's time to the acceptance of its message: the largest, 0 if all were ahead
+    fresh: set[RunRef] = field(default_factory=set)  # claimed or taken over now
+    missed: set[RunRef] = field(default_factory=set)  # of these, more than a minute after their time
+
+
+def materialise(
+    orders: Sequence[FireClaim], services: Services, clock: Clock, *, trace: str | None = None
+) -> MaterialiseResult:
+    """Claim every order and send it. What is not in ``done`` was throttled or lost a race: handle it again."""
+    claims = sum(not is_lean(order.revision) for order in orders)
+    services.allowance.take(claims, (order.fire for order in orders), clock())
+    result, now = MaterialiseResult(), clock()
+    by_ref = {order.ref: order for order in orders}
+    runs = {ref: order.run(now) for ref, order in by_ref.items()}
+    lean = {ref for ref, order in by_ref.items() if sent_unclaimed(order.revision, order.fire, now)}
+    to_send = [ref for ref in by_ref if ref in lean]
+    pending = [ref for ref in by_ref if ref not in lean]
+    for _ in range(_ROUNDS if pending else 0):
+        claimed = services.ledger.claim([runs[ref] for ref in pending])
+        to_send += [ref for ref in pending if ref in claimed.created]  # in order of time
+        result.claimed += len(claimed.created)
+        result.fresh |= claimed.created
+        _pass_over(claimed.unreadable, result)
+        takers = _sort_existing(claimed.existing, by_ref, runs, result, to_send)
+        pending = _take_over(takers, by_ref, services, now, result, to_send) if takers else []
+        if not pending:
+            break
+    result.missed = {ref for ref in result.fresh if runs[ref].missed}
+    messages = [
+        fire_message(
+            runs[ref], by_ref[ref].revision, trace, ledger=LedgerLevel.LEAN if ref in lean else level_of(runs[ref])
+        )
+        for ref in to_send
+    ]
+    answers = send(messages, services.work, clock)
+    finished = clock()
+    for ref, accepted in zip(to_send, answers, strict=True):
+        if accepted:
+            result.done.add(ref)
+            result.sent += 1
+            result.lag = max(result.lag, finished - by_ref[ref].fire)
+    return result
+
+
+def _pass_over(unreadable: frozenset[RunRef], result: MaterialiseResult) -> None:
+    """What is there but cannot be read is of another release, or garbage: in either case not ours to send."""
+    result.done |= unreadable
+    for ref in unreadable:
+        log.error("run.unreadable", extra={"run_id": str(ref)})
+
+
+def _sort_existing(
+    existing: Mapping[RunRef, RunRow],
+    by_ref: dict[RunRef, FireClaim],
+    runs: dict[RunRef, RunRow],
+    result: MaterialiseResult,
+    to_send: list[RunRef],
+) -> dict[RunRef, RunState]:
+    """Decide on every claim whose run is there; the refs to take over, and as what they were seen."""
+    takers = {}
+    for ref, run in existing.items():
+        match on_existing(run, by_ref[ref].revision.number):
+            case OnExisting.SEND:
+                runs[ref] = run
+                to_send.append(ref)
+                result.resent += 1
+            case OnExisting.TAKE_OVER:
+                takers[ref] = run.state
+            case OnExisting.LEAVE:
+                result.done.add(ref)
+    return takers
+
+
+def _take_over(
+    refs: Mapping[RunRef, RunState],
+    by_ref: dict[RunRef, FireClaim],
+    services: Services,
+    now: int,
+    result: MaterialiseResult,
+    to_send: list[RunRef],
+) -> list[RunRef]:
+    """Take runs over from older revisions; the refs that somebody else moved meanwhile."""
+    moves = []
+    for ref, seen in refs.items():
+        order = by_ref[ref]
+        number, job = order.revision.number, order.revision.definition.job
+        until = order.fire + services.retention if state_of_claim(order.revision) is RunState.SENT else None
+        move = take_over(revision=number, job=job, not_before=order.fire, now=now, seen=seen, sent_until=until)
+        moves.append((ref, move))
+    answers = services.ledger.move_all(moves)
+    taken = [ref for ref in refs if answers.get(ref) is True]
+    to_send += taken
+    result.taken_over += len(taken)
+    result.fresh |= set(taken)
+    return [ref for ref in refs if answers.get(ref) is False]

@@ -1,1 +1,0 @@
-"""Frozen domain objects: what the words of the vocabulary hold. They know no AWS and no clock."""

@@ -1,0 +1,1 @@
+"""What an owner does to one run: submit, trigger, cancel, replay, redrive."""

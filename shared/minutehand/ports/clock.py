@@ -1,0 +1,7 @@
+"""The time, passed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Clock = Callable[[], int]  # UTC ms

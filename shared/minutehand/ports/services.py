@@ -1,0 +1,40 @@
+"""All ports of one installation."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from minutehand.concurrency.request_pool import RequestStats
+from minutehand.concurrency.write_budget import WriteBudget
+from minutehand.ports.agenda import Agenda
+from minutehand.ports.dead_index import DeadIndex
+from minutehand.ports.dead_queue import DeadQueue
+from minutehand.ports.ledger import Ledger
+from minutehand.ports.notices import Notices
+from minutehand.ports.payloads import Payloads
+from minutehand.ports.records import Records
+from minutehand.ports.schedules import ScheduleStore
+from minutehand.ports.work_queue import WorkQueue
+from minutehand.state.backpressure import Limits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Services:
+    """All of it, wired."""
+
+    schedules: ScheduleStore
+    ledger: Ledger
+    agenda: Agenda
+    work: WorkQueue
+    dead: DeadQueue
+    dead_index: DeadIndex
+    payloads: Payloads
+    records: Records
+    notices: Notices
+    retention: int  # ms for which ended runs stay in the ledger; nothing older is ever claimed
+    limits: Limits = field(default_factory=Limits)  # past which the ticker holds a queue back
+    traffic: RequestStats = field(default_factory=RequestStats)  # what they had to hold back
+    allowance: WriteBudget = field(default_factory=WriteBudget)  # writes that claims may take; a tick has its own
+    wait: Callable[[float], object] = threading.Event().wait  # so many seconds, in the thread that asks

@@ -1,1 +1,0 @@
-"""SQS behind the verbs that ``flow.ports`` names."""

@@ -1,0 +1,1 @@
+"""Jobs that are ready to use: HTTP requests, commands, AWS targets."""

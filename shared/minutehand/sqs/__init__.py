@@ -1,0 +1,1 @@
+"""SQS, SNS and asynchronous Lambda invocations behind the protocols of ``ports``."""

@@ -1,0 +1,65 @@
+"""Notices in words: what happened to a schedule, as a document for its owner. Pure."""
+
+from __future__ import annotations
+
+from minutehand.domain.dead_run import DeadRunRow
+from minutehand.domain.notice import Notice, NoticeKind
+from minutehand.domain.options import Options
+from minutehand.domain.run import RunRow
+from minutehand.domain.schedule import Head
+from minutehand.domain.times import from_ms
+from minutehand.state.incidents import IncidentEvent, began
+
+
+def target(kind: NoticeKind, options: Options) -> str | None:
+    """Whom to tell: the ARN of an SNS topic or ``job:NAME``; None: nobody."""
+    return options.on_recovery if kind is NoticeKind.RECOVERY else options.on_failure
+
+
+def notice_of(
+    happened: IncidentEvent, head: Head, *, dead: DeadRunRow | None = None, success: RunRow | None = None
+) -> Notice:
+    """What an owner is told. ``dead`` is the run that failed, ``success`` the one that succeeded, where there is one."""
+    recovered = happened.kind is NoticeKind.RECOVERY
+    failed, well = (None, success) if recovered else (dead, None)
+    return Notice(
+        kind=happened.kind,
+        tenant=head.tenant,
+        schedule=head.name,
+        job=head.job,
+        incident=happened.incident,
+        began=_when(began(happened.incident)),
+        at=_when(happened.at),
+        count=happened.count,
+        text=_sentence(happened, head, failed),
+        run=str(well.ref) if well else str(failed.run) if failed else None,
+        state=str(well.state) if well else str(failed.state) if failed else None,
+        reason=failed.reason if failed else None,
+        error_type=failed.error_type if failed else None,
+        error=failed.error if failed else None,
+    )
+
+
+def _sentence(happened: IncidentEvent, head: Head, failed: DeadRunRow | None) -> str:
+    match happened.kind:
+        case NoticeKind.RECOVERY:
+            return f"{head.owner} has recovered: a run succeeded at {_when(happened.at)}."
+        case NoticeKind.NO_SUCCESS:
+            return f"{head.owner} had no success in time: one was expected by {_when(happened.at)}."
+        case NoticeKind.PAUSED:
+            return (
+                f"{head.owner} is paused, because {happened.count} of its runs in a row failed for good{_why(failed)}"
+            )
+        case NoticeKind.FAILURE:
+            return f"{head.owner} fails: a run of job {head.job!r} failed for good{_why(failed)}"
+
+
+def _why(failed: DeadRunRow | None) -> str:
+    if failed is None:
+        return "."
+    error = f": {failed.error_type}: {failed.error}" if failed.error_type else ""
+    return f" ({failed.reason}){error}"
+
+
+def _when(ms: int) -> str:
+    return from_ms(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")

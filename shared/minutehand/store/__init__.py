@@ -1,1 +1,0 @@
-"""DynamoDB and S3 behind the verbs that ``flow.ports`` names."""

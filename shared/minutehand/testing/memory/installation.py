@@ -1,0 +1,235 @@
+"""An installation in memory: every port of ``flow.ports`` with the true semantics of DynamoDB, SQS and S3, under a clock of yours.
+
+    clock = ManualClock(datetime(2026, 5, 4, 8, 30, tzinfo=UTC))
+    memory = Memory(clock)
+    ticker = memory.connect()                 # the services of one process
+    worker = memory.connect(hook=MyFaults())  # those of another, whose every call your hook sees
+
+What AWS promises is kept and no more: messages may come twice and in any order, single items of a batch may stay unanswered, a
+request may take effect although its answer is lost. Nothing is persistent, and nothing waits but what you let wait.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from random import Random
+
+from minutehand.concurrency.request_pool import RequestStats
+from minutehand.domain.agenda_entry import AgendaEntry
+from minutehand.domain.formats.message import Message, decode
+from minutehand.domain.formats.payload import object_key
+from minutehand.domain.names import RunRef
+from minutehand.domain.run import RunRow
+from minutehand.domain.schedule import Head, Revision
+from minutehand.domain.times import DAY, SECOND
+from minutehand.dynamodb.rows import run_of
+from minutehand.errors import NotFound
+from minutehand.ports.clock import Clock
+from minutehand.ports.services import Services
+from minutehand.sqs.queue_definitions import DEAD, WORK
+from minutehand.sqs.routing import Stripe
+from minutehand.state.backpressure import Limits
+from minutehand.testing.memory.agenda import AgendaState, MemoryAgenda
+from minutehand.testing.memory.calls import Calls, Detail, Hook
+from minutehand.testing.memory.dead_index import MemoryDeadIndex
+from minutehand.testing.memory.ledger import MemoryLedger
+from minutehand.testing.memory.notices import MemoryNotices, Published
+from minutehand.testing.memory.queues import Idle, MemoryDeadQueue, MemoryQueue, MemoryWorkQueue
+from minutehand.testing.memory.records import MemoryRecords
+from minutehand.testing.memory.schedules import MemorySchedules, ScheduleTables
+from minutehand.testing.memory.tables import MemoryTable, Row
+
+RETENTION = 90 * DAY
+SHARDS = 4
+_UNLIMITED = Limits()
+_UNSTRIPED: Mapping[str | None, int] = {}
+
+
+class MemoryPayloads:
+    """The bucket in memory."""
+
+    def __init__(self, calls: Calls, texts: dict[str, str]) -> None:
+        self._calls, self._texts = calls, texts
+
+    def put(self, tenant: str, text: str) -> str:
+        return self._put("payloads", tenant, text)
+
+    def keep(self, tenant: str, text: str) -> str:
+        return self._put("results", tenant, text)
+
+    def _put(self, prefix: str, tenant: str, text: str) -> str:
+        key = object_key(prefix, tenant, text)
+        detail = Detail(place="payloads", verb="put", items=(key,))
+        self._calls.one("PutObject", detail, lambda: self._texts.update({key: text}))
+        return key
+
+    def get(self, key: str) -> str:
+        found = self._calls.one(
+            "GetObject", Detail(place="payloads", verb="get", items=(key,)), lambda: self._texts.get(key)
+        )
+        if found is None:
+            raise NotFound(f"{key!r}: the bucket has no such object")
+        return found
+
+
+@dataclass
+class _Content:
+    """The tables."""
+
+    runs: MemoryTable[str, Row]
+    schedules: ScheduleTables
+    agenda: AgendaState
+    payloads: dict[str, str]
+
+
+class Memory:
+    """One installation. ``connect`` gives the services of one process; the rest shows what a test wants to see.
+
+    ``retention`` in ms. ``queues`` are the names of declared queues, ``stripes`` how many a queue has (None: the default one).
+    ``limits`` are those past which its tickers hold a queue back. ``random`` lets messages come in any order.
+    ``idle`` is called where a long poll would wait.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        retention: int = RETENTION,
+        shards: int = SHARDS,
+        queues: Iterable[str] = (),
+        stripes: Mapping[str | None, int] = _UNSTRIPED,
+        limits: Limits = _UNLIMITED,
+        random: Random | None = None,
+        idle: Idle | None = None,
+    ) -> None:
+        self._limits = limits
+        self._clock, self._retention, self._shards, self._idle = clock, retention, shards, idle
+        self._lock = threading.RLock()
+        self._content = _Content(MemoryTable(), ScheduleTables(), AgendaState(), {})
+        self.dead = MemoryQueue(clock, visibility=DEAD.visibility, random=random)
+        self._random = random
+        self.published: list[Published] = []  # to topics, in order
+        self.stripes: dict[Stripe, MemoryQueue] = {}  # all work queues
+        self._striped = dict(stripes)
+        for name in (None, *queues):
+            self.add_queue(name, stripes=self._striped.get(name, 1))
+
+    @property
+    def queues(self) -> dict[str | None, MemoryQueue]:
+        """The first stripe of each work queue, by the name of the declared queue; None: the default one."""
+        return {stripe.queue: found for stripe, found in self.stripes.items() if not stripe.number}
+
+    @property
+    def work(self) -> MemoryQueue:
+        """The default work queue."""
+        return self.stripes[Stripe(None)]
+
+    def connect(
+        self,
+        hook: Hook | None = None,
+        *,
+        attempts: int = 2,
+        rounds: int = 2,
+        queue: str | None = None,
+        stripes: Mapping[str | None, int] | None = None,
+    ) -> Services:
+        """The services of one process, which takes its orders from ``queue`` (None: the default one).
+
+        It believes in ``stripes``, or knows how many there are.
+        A failing request is tried ``attempts`` times, single items of a batch ``rounds`` times.
+        """
+        traffic = RequestStats()
+        calls = Calls(hook or Hook(), self._lock, attempts=attempts, rounds=rounds, traffic=traffic)
+        content = self._content
+        return Services(
+            schedules=MemorySchedules(calls, content.schedules, content.agenda, content.runs),
+            ledger=MemoryLedger(calls, content.runs, retention=self._retention),
+            agenda=MemoryAgenda(calls, content.agenda, shards=self._shards),
+            work=MemoryWorkQueue(
+                calls,
+                self.stripes,
+                self._clock,
+                self._idle,
+                consumes=queue,
+                stripes=self._striped if stripes is None else stripes,
+            ),
+            dead=MemoryDeadQueue(calls, self.dead, self._clock, self._idle),
+            dead_index=MemoryDeadIndex(calls, content.runs),
+            payloads=MemoryPayloads(calls, content.payloads),
+            records=MemoryRecords(calls, content.runs),
+            notices=MemoryNotices(calls, self.published),
+            retention=self._retention,
+            traffic=traffic,
+            limits=self._limits,
+        )
+
+    # What is there, without a call.
+
+    def row(self, ref: RunRef) -> Row | None:
+        """A run's row, attribute by attribute."""
+        found = self._content.runs.get(*ref)
+        return None if found is None else dict(found)
+
+    def runs(self, owner: str | None = None) -> list[RunRow]:
+        """All runs, or an owner's, in order of time."""
+        rows = [row for of, key, row in self._content.runs if owner in (None, of) and key[0] not in "#~"]
+        return sorted((run_of(row) for row in rows), key=lambda run: (run.due, run.ref))
+
+    def heads(self) -> list[Head]:
+        """All heads, deleted ones too."""
+        return [head for _, _, head in self._content.schedules.heads]
+
+    def revisions(self, owner: str) -> list[Revision]:
+        """A schedule's revisions, oldest first."""
+        return [item for of, _, item in self._content.schedules.revisions if of == owner and isinstance(item, Revision)]
+
+    def entries(self) -> list[AgendaEntry]:
+        """The agenda in order of due time; what was moved aside is not in it."""
+        return sorted(
+            (e for _, _, e in self._content.agenda.entries if isinstance(e, AgendaEntry)), key=lambda e: e.key
+        )
+
+    def messages(self, queue: str | None = None) -> list[Message]:
+        """The orders in a work queue, hidden ones too."""
+        return [decode(each.body) for of, found in self.stripes.items() if of.queue == queue for each in found]
+
+    # What only a test does.
+
+    def add_queue(self, name: str | None, *, stripes: int = 1) -> MemoryQueue:
+        """Create a declared queue, or further stripes of it, as a deployment would; its first stripe."""
+        for number in range(stripes):
+            made = MemoryQueue(self._clock, visibility=WORK.visibility, dead=self.dead, random=self._random)
+            self.stripes.setdefault(Stripe(name, number), made)
+        self._striped[name] = max(stripes, self._striped.get(name, 1))
+        return self.stripes[Stripe(name)]
+
+    def remove_queue(self, name: str) -> None:
+        """Delete a declared queue with its messages, as a deployment does that no longer declares it."""
+        for stripe in [each for each in self.stripes if each.queue == name]:
+            del self.stripes[stripe]
+
+    def put_row(self, ref: RunRef, row: Row) -> None:
+        """Write a row of the ledger as it is, for instance as another release would."""
+        self._content.runs.put(*ref, dict(row))
+
+    def put_item(self, shard: int, key: str, item: object) -> None:
+        """Write an item into the agenda that is no entry."""
+        self._content.agenda.entries.put(str(shard), key, item)
+
+    def put_revision(self, owner: str, number: int, item: Revision | Exception) -> None:
+        """Write a revision as it is; an Exception stands for an item that cannot be read."""
+        self._content.schedules.revisions.put(owner, number, item)
+
+    def put_head(self, head: Head) -> None:
+        """Write a head as it is."""
+        self._content.schedules.heads.put(head.tenant, head.name, head)
+
+    def expire(self) -> int:
+        """Delete the rows whose ``ttl`` has passed, as DynamoDB does within days; how many."""
+        now = self._clock() // SECOND
+        gone = [(of, key) for of, key, row in self._content.runs if row.get("ttl", now) < now]
+        for of, key in gone:
+            self._content.runs.delete(of, key)
+        return len(gone)

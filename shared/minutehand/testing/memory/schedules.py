@@ -1,0 +1,192 @@
+"""Heads and revisions in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from minutehand.domain.agenda_entry import AgendaEntry
+from minutehand.domain.freeze import Freeze, freeze_key
+from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
+from minutehand.domain.times import SECOND
+from minutehand.dynamodb.dead_index import dead_row
+from minutehand.dynamodb.records import record_row
+from minutehand.ports.page import RowPage
+from minutehand.ports.records import Record
+from minutehand.ports.schedules import IncidentChange, RevisionBatch, RevisionKey
+from minutehand.testing.memory.agenda import AgendaState
+from minutehand.testing.memory.calls import Calls, Detail, by_count
+from minutehand.testing.memory.records import put_record
+from minutehand.testing.memory.tables import MemoryTable, Row
+
+READS = 100
+HISTORY = 50  # revisions read at a time
+
+
+@dataclass
+class ScheduleTables:
+    """What the processes share."""
+
+    heads: MemoryTable[str, Head] = field(default_factory=MemoryTable)
+    revisions: MemoryTable[int, Any] = field(
+        default_factory=MemoryTable
+    )  # Revision, Freeze; an Exception is an item that cannot be read
+
+
+class MemorySchedules:
+    """Heads and revisions in memory, as one process sees them."""
+
+    def __init__(self, calls: Calls, tables: ScheduleTables, agenda: AgendaState, rows: MemoryTable[str, Row]) -> None:
+        self._calls, self._tables, self._agenda, self._rows = calls, tables, agenda, rows
+
+    # Reads.
+
+    def head(self, tenant: str, name: str) -> Head | None:
+        detail = Detail(place="schedules", verb="head", items=((tenant, name),))
+        return self._calls.one("GetItem", detail, lambda: self._tables.heads.get(tenant, name))
+
+    def revisions(self, keys: Iterable[RevisionKey]) -> RevisionBatch:
+        wanted = sorted(set(keys))
+        detail = Detail(place="revisions", verb="revisions", items=tuple(wanted))
+        answers = self._calls.many(
+            "BatchGetItem", detail, lambda i: self._tables.revisions.get(*wanted[i]), batches=by_count(READS)
+        )
+        return RevisionBatch(
+            found={wanted[i]: item for i, item in answers.items() if isinstance(item, Revision)},
+            broken={wanted[i]: item for i, item in answers.items() if isinstance(item, Exception)},
+            frozen={item.tenant: item for item in answers.values() if isinstance(item, Freeze)},
+            unanswered=frozenset(key for i, key in enumerate(wanted) if i not in answers),
+        )
+
+    def history(self, owner: str) -> Iterator[Revision]:
+        after: int | None = None
+        while True:
+            found = self._calls.one(
+                "Query",
+                Detail(place="revisions", verb="history"),
+                partial(self._tables.revisions.page, owner, 0, 10**15, limit=HISTORY, after=after, backwards=True),
+            )
+            yield from (item for _, item in found.items if isinstance(item, Revision))
+            if found.last is None:
+                return
+            after = found.last
+
+    def page(self, tenant: str, *, prefix: str, limit: int, cursor: str | None) -> RowPage:
+        found = self._calls.one(
+            "Query",
+            Detail(place="schedules", verb="page"),
+            lambda: self._tables.heads.page(tenant, prefix, f"{prefix}\x7f", limit=limit, after=cursor),
+        )
+        return RowPage(items=[head for _, head in found.items], cursor=found.last)
+
+    def all_heads(self) -> Iterator[Head]:
+        everything = self._calls.one(
+            "Scan", Detail(place="schedules", verb="all_heads"), lambda: [head for _, _, head in self._tables.heads]
+        )
+        return iter(everything)
+
+    def freeze(self, freeze: Freeze) -> None:
+        key = freeze_key(freeze.tenant)
+        detail = Detail(place="revisions", verb="freeze", items=(key,))
+        self._calls.one("PutItem", detail, lambda: self._tables.revisions.put(*key, freeze))
+
+    # Transactions.
+
+    def arm(
+        self,
+        head: Head,
+        *,
+        expected: int,
+        previous: Revision | None,
+        revision: Revision,
+        entry: AgendaEntry | None,
+        expect: AgendaEntry | None = None,
+        token: Record | None = None,
+    ) -> bool:
+        def write() -> bool:
+            taken = self._tables.revisions.get(revision.owner, revision.number) is not None
+            if taken or not self._may_move(head, expected, previous) or not put_record(self._rows, token):
+                return False
+            self._move(head, previous)
+            self._tables.revisions.put(revision.owner, revision.number, revision)
+            self._put(entry, expect)
+            return True
+
+        return self._transaction("arm", head, write)
+
+    def close(
+        self,
+        head: Head,
+        *,
+        expected: int,
+        revision: Revision | None,
+        entry: AgendaEntry | None = None,
+        token: Record | None = None,
+    ) -> bool:
+        def write() -> bool:
+            if not self._may_move(head, expected, revision) or not put_record(self._rows, token):
+                return False
+            self._move(head, revision)
+            self._put(entry)
+            return True
+
+        return self._transaction("close", head, write)
+
+    def _transaction(self, verb: str, head: Head, write: Any) -> bool:
+        detail = Detail(place="schedules", verb=verb, items=((head.tenant, head.name),))
+        done: bool = self._calls.one("TransactWriteItems", detail, write, token=True)
+        return done
+
+    def note(self, note: IncidentChange) -> bool:
+        def write() -> bool:
+            head, dead = note.head, note.dead
+            taken = dead is not None and self._rows.get(dead.owner, dead.key) is not None
+            if taken or not self._may_move(head, note.expected, note.revision if note.closes else None):
+                return False
+            self._tables.heads.put(head.tenant, head.name, replace(head, tags=dict(head.tags)))
+            if note.revision is not None:
+                self._tables.revisions.put(note.revision.owner, note.revision.number, note.revision)
+            if dead is not None:
+                self._rows.put(dead.owner, dead.key, dict(dead_row(dead, note.expires // SECOND)))
+            self._put(*note.entries)
+            for record in note.records:
+                self._rows.put(record.owner, record.key, record_row(record))
+            return True
+
+        return self._transaction("note", note.head, write)
+
+    def _put(self, *entries: AgendaEntry | None) -> None:
+        for entry in entries:
+            if entry is not None:
+                self._agenda.entries.put(str(entry.shard), entry.key, entry)
+
+    def _may_move(self, head: Head, expected: int, closing: Revision | None) -> bool:
+        """The head has not moved, and the revision to close is open or draining."""
+        there = self._tables.heads.get(head.tenant, head.name)
+        if (there.version if there is not None else 0) != expected:
+            return False
+        if closing is None:
+            return True
+        present = self._tables.revisions.get(closing.owner, closing.number)
+        return present is not None and (present.active_until is None or present.closed_by is ClosedBy.DRAINED)
+
+    def _move(self, head: Head, closing: Revision | None) -> None:
+        self._tables.heads.put(head.tenant, head.name, replace(head, tags=dict(head.tags)))
+        if closing is not None:
+            present: Revision = self._tables.revisions.get(closing.owner, closing.number)  # type: ignore[assignment]
+            closed = replace(present, active_until=closing.active_until, closed_by=closing.closed_by)
+            self._tables.revisions.put(closing.owner, closing.number, closed)
+
+    def complete(self, tenant: str, name: str, *, revision: int, now: int, to: ScheduleState) -> bool:
+        def write() -> bool:
+            there = self._tables.heads.get(tenant, name)
+            if there is None or there.revision != revision or there.state is not ScheduleState.ACTIVE:
+                return False
+            done = replace(there, state=to, version=there.version + 1, updated_at=now)
+            self._tables.heads.put(tenant, name, done)
+            return True
+
+        detail = Detail(place="schedules", verb="complete", items=((tenant, name),))
+        return self._calls.one("UpdateItem", detail, write)

@@ -1,0 +1,1 @@
+"""The minute: go through the agenda's shards and handle what is due."""

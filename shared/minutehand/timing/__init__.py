@@ -1,0 +1,28 @@
+"""Time, and nothing else: expressions, calendars, DST policy, what is due. No clock, no AWS, no randomness.
+
+Inside, instants are UTC milliseconds; expressions work in whole seconds.
+"""
+
+from minutehand.timing.api import next_fires, pin, timetable
+from minutehand.timing.describe import Explanation, explain
+from minutehand.timing.preview import PreviewRow, around_changes, rows
+from minutehand.timing.rule import Rule, from_json
+from minutehand.timing.timetables import Timetable, fires, previous
+from minutehand.timing.zones.zone import zone
+
+__all__ = [
+    "Explanation",
+    "PreviewRow",
+    "Rule",
+    "Timetable",
+    "around_changes",
+    "explain",
+    "fires",
+    "from_json",
+    "next_fires",
+    "pin",
+    "previous",
+    "rows",
+    "timetable",
+    "zone",
+]

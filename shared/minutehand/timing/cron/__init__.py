@@ -1,0 +1,1 @@
+"""Cron expressions: from text to a pattern of wall-clock seconds."""

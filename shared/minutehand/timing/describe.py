@@ -1,0 +1,136 @@
+"""A rule in words, by the library cron-descriptor (extra ``explain``), with the next fires."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import ModuleType
+from typing import Any
+
+from minutehand.errors import ExpressionError
+from minutehand.timing import expressions
+from minutehand.timing.cron import expression as cron
+from minutehand.timing.cron.pattern import CronPattern
+from minutehand.timing.cron.time_of_day import listed
+from minutehand.timing.expressions import Expression
+from minutehand.timing.instants import moment
+from minutehand.timing.moments import Moment
+from minutehand.timing.preview import PreviewRow, rows
+from minutehand.timing.rule import Rule
+from minutehand.timing.simple import Rate
+
+_UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
+_HASHED = re.compile(r"\bH\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What an expression says, and what comes of it."""
+
+    words: str
+    timezone: str
+    rows: tuple[PreviewRow, ...]  # the next fires, and the changes of the clocks among them
+
+    def __str__(self) -> str:
+        lines = [f"{self.words} ({self.timezone})"]
+        marks = {"fire": " ", "change": "~"}
+        lines += [f"{marks[row.kind]} {row.at.isoformat()}  {row.note}".rstrip() for row in self.rows]
+        return "\n".join(lines)
+
+
+def explain(
+    expression: str | Sequence[str],
+    timezone: str = "UTC",
+    *,
+    after: datetime,
+    count: int = 5,
+    key: str | None = None,
+    **policies: Any,
+) -> Explanation:
+    """An expression in words, with its next ``count`` fires later than ``after``. The policies are fields of ``Rule``.
+
+    >>> from datetime import UTC
+    >>> print(explain("30 2 * * *", "Europe/Berlin", after=datetime(2026, 3, 28, tzinfo=UTC), count=2))
+    At 02:30 (Europe/Berlin)
+      2026-03-28T02:30:00+01:00
+    ~ 2026-03-29T03:00:00+02:00  clocks go forward from 02:00 to 03:00
+      2026-03-29T03:00:00+02:00  stands for a time that the clocks skip
+    """
+    rule = Rule.of(expression, timezone=timezone, **policies)
+    first, *rest = [in_words(each, key) for each in rule.plan.expressions]
+    words = "; and ".join([first, *(words[0].lower() + words[1:] for words in rest)])
+    return Explanation(words, timezone, tuple(rows(rule, after=after, count=count, key=key)))
+
+
+def in_words(expression: Expression, key: str | None) -> str:
+    """One expression in words."""
+    parsed = expression.parsed
+    if isinstance(parsed, Rate):
+        return _rate(parsed)
+    if isinstance(parsed, Moment):
+        return f"Once, at {_moment(parsed)}"
+    if isinstance(parsed, CronPattern):
+        return _cron(expression, key)
+    return f"As the recurrence rule says: {' '.join(expression.text.split())}"
+
+
+def _rate(rate: Rate) -> str:
+    unit, seconds = next((unit, seconds) for unit, seconds in _UNITS if rate.period % seconds == 0)
+    number = rate.period // seconds
+    words = f"Every {unit}" if number == 1 else f"Every {number} {unit}s"
+    return f"{words} of elapsed time" + (f" from {_moment(rate.origin)} on" if rate.origin else "")
+
+
+def _moment(moment_: Moment) -> str:
+    return moment(moment_.second * 1000).strftime("%Y-%m-%d %H:%M:%S") + (" UTC" if moment_.zone else "")
+
+
+def _cron(expression: Expression, key: str | None) -> str:
+    text = cron.plain(expression.text)
+    aws = cron.is_aws(expression.text)
+    pattern = expressions.pattern(expression.text, key)
+    if expression.hashed:
+        text = _settled(text, pattern)
+    library = _library(expression.text)
+    try:
+        words = str(library.get_description(text, _options(library, aws=aws)))
+    except Exception:  # noqa: BLE001 the words are a courtesy: what the library cannot say must not hide the fires
+        words = f"As the cron expression says: {text}"
+    return _with_both_days(words, text.split(), pattern, aws=aws)
+
+
+def _settled(text: str, pattern: CronPattern) -> str:
+    """The expression with the values that H stands for."""
+    sets = [pattern.clock.minutes, pattern.clock.hours, pattern.days.dates, pattern.months, pattern.days.weekdays]
+    words = text.split()
+    if len(words) == 6:
+        sets.insert(0, pattern.clock.seconds)
+    return " ".join(
+        ",".join(map(str, listed(values))) if _HASHED.search(word) else word
+        for word, values in zip(words, sets, strict=True)
+    )
+
+
+def _with_both_days(words: str, fields: list[str], pattern: CronPattern, *, aws: bool) -> str:
+    """The library leaves open, or tells wrongly, whether one of two day fields is enough."""
+    day, weekday = (fields[2], fields[4]) if aws else (fields[-3], fields[-1])
+    if day in ("*", "?") or weekday in ("*", "?"):
+        return words
+    if pattern.days.either:
+        return words + " (either day field is enough)"
+    return words.replace(", or on ", ", and on ") + " (both day fields must match)"
+
+
+def _library(text: str) -> ModuleType:
+    try:
+        return importlib.import_module("cron_descriptor")
+    except ImportError:
+        remedy = "pip install 'minutehand[explain]'"
+        raise ExpressionError("expression", text, "the package cron-descriptor is not installed", remedy) from None
+
+
+def _options(library: ModuleType, *, aws: bool) -> Any:
+    return library.Options(day_of_week_start_index_zero=not aws, use_24hour_time_format=True, locale_code="en_US")

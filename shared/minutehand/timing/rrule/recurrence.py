@@ -1,0 +1,172 @@
+"""One recurrence rule as a pattern of wall-clock seconds.
+
+python-dateutil reads the same rules, but spins for ever on those that never match and walks from DTSTART with every
+question; so it is the oracle of the tests, and the stepping is here. A search alternates between "the next second that
+the BY parts name" and "the next period that INTERVAL does not leave out" until both agree, in bounded steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import date
+
+from minutehand.timing.cron.fields import FieldToken, bits
+from minutehand.timing.cron.month_days import EPOCH
+from minutehand.timing.cron.time_of_day import NEVER, Clock
+from minutehand.timing.rrule.parser import FREQUENCIES, Recur
+from minutehand.timing.rrule.year_days import NO_DAY, YearDays
+from minutehand.timing.simple import CENTURY
+from minutehand.timing.zones.zone import FOREVER, LAST_SECOND, LAST_YEAR
+
+_STEPS = 1_000  # of one search: 7 ms at worst
+_COUNT_STEPS = 4_000  # of all the searches that count up to COUNT
+_KEPT = 64  # periods of which a rule remembers what BYSETPOS picked
+_MONDAY = 4  # days since 1970 of the first Monday
+
+
+@dataclass(slots=True)
+class _Budget:
+    """Steps that are left; running out is the one way in which a valid rule is refused while it runs."""
+
+    rule: FieldToken
+    left: int = _STEPS
+
+    def spend(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            self.rule.fail(
+                "its occurrences are too many steps apart", "choose BY parts and an INTERVAL that meet more often"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrence:
+    """The occurrences of an RRULE from DTSTART on, as a ``wall.Pattern``."""
+
+    token: FieldToken  # where the rule stands, for the error
+    recur: Recur
+    start: int  # DTSTART on the wall clock, seconds
+    days: YearDays
+    clock: Clock
+    last: int = FOREVER  # the last occurrence that COUNT allows
+    _periods: dict[int, list[int]] = field(default_factory=dict, init=False, compare=False, repr=False)
+    # From (included) and until (excluded) where the search before found nothing.
+    _barren: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)], compare=False, repr=False)
+
+    def match(self, local: int) -> int:
+        """The first occurrence at or after ``local``; ``FOREVER`` if there is none."""
+        return self._first(local, _Budget(self.token))
+
+    def counted(self) -> Recurrence:
+        """The same with the end that COUNT sets."""
+        budget, found = _Budget(self.token, _COUNT_STEPS), self.start - 1
+        for _ in range(self.recur.count or 0):
+            found = self._first(found + 1, budget)
+        return replace(self, last=found) if self.recur.count else self
+
+    def _first(self, local: int, budget: _Budget) -> int:
+        """Search, but not again where the search before this one found nothing."""
+        local = max(local, self.start)
+        low, high = self._barren[0]
+        begin = high if low <= local < high else local
+        limit = local + CENTURY
+        found = self._chosen(begin, limit, budget) if "BYSETPOS" in self.recur.by else self._any(begin, limit, budget)
+        self._barren[0] = (low if begin == high else local, min(found, limit))
+        return found if found <= self.last else FOREVER
+
+    def _any(self, local: int, limit: int, budget: _Budget) -> int:
+        """The first second from ``local`` on that the BY parts name, in a period that INTERVAL does not leave out."""
+        while (local := self._named(local)) <= limit:
+            budget.spend()
+            period = self._period(local)
+            left_out = (self._period(self.start) - period) % self.recur.interval
+            if not left_out:
+                return local
+            local = self._begin(period + left_out)
+        return FOREVER
+
+    def _chosen(self, local: int, limit: int, budget: _Budget) -> int:
+        """The first second from ``local`` on that BYSETPOS picks from its period."""
+        found = local
+        while (found := self._any(found, limit, budget)) < FOREVER:
+            budget.spend()
+            period = self._period(found)
+            picked = [second for second in self._picked(period) if second >= local]
+            if picked:
+                return min(picked)
+            found = self._begin(period + 1)
+        return FOREVER
+
+    def _named(self, local: int) -> int:
+        if local > LAST_SECOND:
+            return FOREVER
+        day, second = divmod(local, 86400)
+        if self.days.next(day) == day and (found := self.clock.next(second)) != NEVER:
+            return day * 86400 + found
+        day = self.days.next(day + 1)
+        return day * 86400 + self.clock.first if day < NO_DAY else FOREVER
+
+    def _picked(self, period: int) -> list[int]:
+        """What BYSETPOS picks from one period: positions count from 1, or backwards from -1."""
+        picked = self._periods.get(period)
+        if picked is None:
+            if len(self._periods) >= _KEPT:
+                self._periods.clear()
+            picked = self._periods[period] = self._pick(period)
+        return picked
+
+    def _pick(self, period: int) -> list[int]:
+        begin, unit = self._begin(period), FREQUENCIES[self.recur.freq]
+        days = self.days.between(begin // 86400, -(-self._begin(period + 1) // 86400))
+        times = (self.clock if unit >= 86400 else self.clock.within(begin % 86400, unit)).times()
+        total = len(days) * len(times)
+        indices = [place - 1 if place > 0 else total + place for place in self.recur.by["BYSETPOS"]]
+        return [
+            days[index // len(times)] * 86400 + times[index % len(times)] for index in indices if 0 <= index < total
+        ]
+
+    def _period(self, local: int) -> int:
+        """The number of the year, month, week … that holds ``local``."""
+        freq, day = self.recur.freq, local // 86400
+        if freq == "YEARLY":
+            return date.fromordinal(day + EPOCH).year
+        if freq == "MONTHLY":
+            today = date.fromordinal(day + EPOCH)
+            return today.year * 12 + today.month - 1
+        if freq == "WEEKLY":
+            return (day - _MONDAY - self.recur.week_start) // 7
+        return local // FREQUENCIES[freq]
+
+    def _begin(self, period: int) -> int:
+        """The first second of a period."""
+        freq = self.recur.freq
+        if freq == "WEEKLY":
+            return (period * 7 + _MONDAY + self.recur.week_start) * 86400
+        if freq not in ("YEARLY", "MONTHLY"):
+            return period * FREQUENCIES[freq]
+        year, month = (period, 0) if freq == "YEARLY" else divmod(period, 12)
+        return (date(year, month + 1, 1).toordinal() - EPOCH) * 86400
+
+
+def recurrence(token: FieldToken, recur: Recur, start: int) -> Recurrence:
+    """The pattern of a rule whose DTSTART shows ``start`` on the wall clock."""
+    day, second = divmod(start, 86400)
+    days = YearDays.of(recur, date.fromordinal(day + EPOCH))
+    if days.next(day) == NO_DAY:
+        token.fail(
+            f"no day up to the year {LAST_YEAR} matches",
+            "check BYMONTH, BYMONTHDAY, BYYEARDAY, BYWEEKNO and BYDAY together",
+        )
+    clock = Clock(
+        hours=_clock_bits(recur, "BYHOUR", "HOURLY", second // 3600, 23),
+        minutes=_clock_bits(recur, "BYMINUTE", "MINUTELY", second // 60 % 60, 59),
+        seconds=_clock_bits(recur, "BYSECOND", "SECONDLY", second % 60, 59),
+    )
+    return Recurrence(token, recur, start, days, clock).counted()
+
+
+def _clock_bits(recur: Recur, part: str, unit: str, of_start: int, high: int) -> int:
+    """The BY part; left out, what DTSTART shows, or every value if the frequency is that unit or a smaller one."""
+    if part in recur.by:
+        return sum(1 << value for value in recur.by[part])
+    return bits(0, high) if FREQUENCIES[recur.freq] <= FREQUENCIES[unit] else 1 << of_start

@@ -1,0 +1,173 @@
+"""A rule: when a schedule is due, as data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, get_args
+
+from minutehand.errors import ExpressionError
+from minutehand.timing import exclusions
+from minutehand.timing.cron.fields import about
+from minutehand.timing.excluding import OnExcluded
+from minutehand.timing.expressions import Expression, Policy, read
+from minutehand.timing.instants import milliseconds, moment
+from minutehand.timing.rule_plan import RulePlan
+from minutehand.timing.spread import LONGEST as LONGEST_WINDOW
+from minutehand.timing.timetables import EARLIEST, LATEST
+from minutehand.timing.zones import zone as zones
+from minutehand.timing.zones.wall_clock import Gap, Repeated
+
+MOST_EXPRESSIONS = 20  # in one schedule
+MOST_FIRES = 1000  # that max_fires may ask for: they are counted one by one
+_DATES = ("start", "end")  # fields that JSON holds as UTC milliseconds
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    """When a schedule is due. Checked on construction: an ``ExpressionError`` names field, position and remedy.
+
+    >>> Rule(expression="0 9 * * 1-5", timezone="Europe/Berlin", calendar="DE-BY").as_dict()
+    {'expression': '0 9 * * 1-5', 'timezone': 'Europe/Berlin', 'calendar': 'DE-BY'}
+    """
+
+    expression: str  # cron, cron(…), rate(…), at(…) or an RFC 5545 recurrence
+    timezone: str = "UTC"  # an IANA name
+    also: tuple[str, ...] = ()  # further expressions; each instant counts once
+    gap: Gap | None = (
+        None  # a wall time that the clocks skip: next_valid, skip, shift; None: as the kind of expression has it
+    )
+    repeated: Repeated | None = None  # a wall time that comes twice: first, second, both; None: likewise
+    exclude: tuple[str, ...] = ()  # dates, ranges 2026-12-24/2026-12-31, "weekends", cron expressions
+    calendar: str | None = None  # public holidays to exclude, by country and subdivision: DE, DE-BY
+    on_excluded: OnExcluded = "skip"  # what a fire on an excluded day does; moved ones keep clear of weekends too
+    start: datetime | None = None  # no fire before
+    end: datetime | None = None  # no fire after
+    max_fires: int | None = None  # fires in all, counted from when the schedule became active
+    window: int = 0  # seconds: each fire is moved later by less, stable by schedule and fire
+    jitter: int = 0  # seconds: the same, by a random seed
+    seed: str | None = None  # of the jitter, stored with the revision
+    last: int | None = None  # UTC ms: the last of max_fires, once worked out; see ``pin``
+    plan: RulePlan = field(init=False, repr=False, compare=False)  # the same, parsed
+
+    def __post_init__(self) -> None:
+        zones.check_name(self.timezone)
+        read(self.expression)
+        for name in ("also", "exclude"):
+            object.__setattr__(self, name, _texts(name, getattr(self, name)))
+        _choice("gap", self.gap, (None, *get_args(Gap)))
+        _choice("repeated", self.repeated, (None, *get_args(Repeated)))
+        _choice("on_excluded", self.on_excluded, get_args(OnExcluded))
+        check_whole("window", self.window, 0, LONGEST_WINDOW)
+        check_whole("jitter", self.jitter, 0, LONGEST_WINDOW)
+        if self.window and self.jitter:
+            raise ExpressionError(
+                "jitter", self.jitter, "a window spreads already", "give window= or jitter=, not both"
+            )
+        if self.max_fires is not None:
+            check_whole("max_fires", self.max_fires, 1, MOST_FIRES)
+        for name, kind in (("calendar", str), ("seed", str), ("last", int)):
+            if not isinstance(getattr(self, name), (kind, type(None))):
+                raise ExpressionError(
+                    name, getattr(self, name), f"not of type {kind.__name__}", f"give a {kind.__name__} or None"
+                )
+        object.__setattr__(self, "plan", self._plan())
+
+    def _plan(self) -> RulePlan:
+        start, end = (
+            None if at is None else milliseconds(name, at) for name, at in (("start", self.start), ("end", self.end))
+        )
+        if start is not None and end is not None and start > end:
+            raise ExpressionError("end", self.end, "before start", "give an end later than the start")
+        return RulePlan(
+            expressions=self._expressions(),
+            zone=self.timezone,
+            policy=Policy(self.gap, self.repeated),
+            exclusions=exclusions.parse(self.exclude, self.calendar),
+            on_excluded=self.on_excluded,
+            first=EARLIEST if start is None else start,
+            end=LATEST if end is None else end,
+            last=self.last,
+            max_fires=self.max_fires,
+            window=self.window * 1000,
+            jitter=self.jitter * 1000,
+            seed=self.seed,
+        )
+
+    def _expressions(self) -> tuple[Expression, ...]:
+        if len(self.also) >= MOST_EXPRESSIONS:
+            raise ExpressionError(
+                "also", len(self.also), f"more than {MOST_EXPRESSIONS} expressions", "make several schedules"
+            )
+        found = [read(self.expression)]
+        for number, text in enumerate(self.also):
+            with about(f"also[{number}]"):
+                found.append(read(text))
+        return tuple(found)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What differs from the defaults, ready for JSON."""
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.init and getattr(self, f.name) != f.default}
+        return {name: _to_json(value) for name, value in given.items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Rule:
+        """The inverse of ``as_dict``; ``ExpressionError`` for a key that no rule has."""
+        known = [f.name for f in fields(cls) if f.init]
+        unknown = [name for name in values if name not in known]
+        if unknown or "expression" not in values:
+            problem = f"no rule has {unknown}" if unknown else "there is no expression"
+            raise ExpressionError("rule", dict(values), problem, "give expression and any of " + ", ".join(known[1:]))
+        given: dict[str, Any] = {
+            name: _date(name, value) if name in _DATES else value for name, value in values.items()
+        }
+        return cls(**given)
+
+    @classmethod
+    def of(cls, expression: Any, **policies: Any) -> Rule:
+        """A rule of one expression or a list of them."""
+        if isinstance(expression, (list, tuple)) and expression:
+            expression, *rest = expression
+            policies["also"] = (*rest, *policies.get("also", ()))
+        return cls(expression=expression, **policies)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Rule.from_dict, (self.as_dict(),)
+
+
+@lru_cache(maxsize=4096)
+def from_json(text: str) -> Rule:
+    """A rule stored as JSON; the same text is read once."""
+    return Rule.from_dict(json.loads(text))
+
+
+def _to_json(value: object) -> object:
+    if isinstance(value, datetime):
+        return milliseconds("start", value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _date(name: str, value: object) -> datetime:
+    if not isinstance(value, int) or not EARLIEST <= value <= LATEST:
+        raise ExpressionError(name, value, "not an instant in UTC milliseconds", "store what as_dict gave")
+    return moment(value)
+
+
+def _texts(name: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(text, str) for text in value):
+        raise ExpressionError(name, value, "not a list of texts", f"give {name}=['…', '…']")
+    return tuple(value)
+
+
+def _choice(name: str, value: object, known: tuple[object, ...]) -> None:
+    if value not in known:
+        raise ExpressionError(name, value, "not a known choice", "give one of " + ", ".join(map(repr, known)))
+
+
+def check_whole(name: str, value: object, low: int, high: int) -> None:
+    """``ExpressionError`` unless ``value`` is a whole number from ``low`` to ``high``."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ExpressionError(name, value, f"not a whole number from {low} to {high}", f"give {low} to {high}")

@@ -1,0 +1,193 @@
+"""Time zones as tables of segments: between two changes the wall clock runs evenly.
+
+The rules come from the ``tzdata`` package, never from the machine, so that every component computes the same instants.
+Everything is in whole seconds: ``second`` is UTC since 1970, ``local`` is what the wall clock shows, counted likewise.
+"""
+
+from __future__ import annotations
+
+import difflib
+from bisect import bisect_right
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from itertools import accumulate
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from minutehand.errors import ExpressionError
+from minutehand.timing.zones import tzif
+
+FOREVER = 10**15  # seconds; beyond every date that Python can name
+LAST_YEAR = 2499  # nothing is due later: tables of changes stay small, and nobody can make them grow
+FIRST_SECOND = -62_135_596_800 + 3 * 86400  # 0001-01-04
+LAST_SECOND = 16_725_225_600 - 3 * 86400  # 2499-12-29
+LONGEST_OFFSET = 2 * 86400  # seconds; more than any offset, so a local time is within it of its instant
+_LISTED_UNTIL = 2040  # years worked out at first: longer than most schedules live
+_AHEAD = 20  # years added when somebody asks further
+_LONGEST_NAME = 64  # characters: spares the search for near names a flood
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """The stretches of time between changes. Segment ``n`` lasts from ``starts[n]`` until ``starts[n + 1]``."""
+
+    horizon: int  # changes are known up to here
+    starts: list[int]  # the first began before all dates
+    offsets: list[int]  # seconds east of Greenwich
+    opens: list[int]  # local: what the wall clock shows when it begins
+    closes: list[int]  # local: what it would show when it ends (excluded)
+    seen: list[
+        int
+    ]  # local: the latest shown before. From ``seen`` to ``opens`` is skipped, from ``opens`` to ``seen`` repeated
+    shown: list[int]  # local: the latest shown when it ends
+    windows: dict[
+        str, tuple[list[int], list[int]]
+    ]  # local: what counts under each policy for repeats: from, and until (excluded)
+
+    @classmethod
+    def of(cls, instants: list[int], offsets: list[int], horizon: int) -> Segments:
+        """Lay out the changes at ``instants``; ``offsets`` has one more, for the time before the first."""
+        starts = [-FOREVER, *instants]
+        opens = [start + offset for start, offset in zip(starts, offsets, strict=True)]
+        closes = [end + offset for end, offset in zip([*instants, horizon], offsets, strict=True)]
+        shown = list(accumulate(closes, max))
+        seen = [-2 * FOREVER, *shown[:-1]]
+        again = [2 * FOREVER, *accumulate(reversed(opens), min)][
+            -2::-1
+        ]  # local: the earliest that a later segment shows
+        windows = {
+            "first": (list(map(max, opens, seen)), closes),
+            "second": (opens, list(map(min, closes, again))),
+            "both": (opens, closes),
+        }
+        return cls(horizon, starts, offsets, opens, closes, seen, shown, windows)
+
+
+class Zone:
+    """The rules of one zone, tabulated as far as anybody has asked."""
+
+    def __init__(self, name: str, changes: tzif.ZoneChanges) -> None:
+        self.name = name
+        self._changes = changes
+        self._segments = self._tabulate(_LISTED_UNTIL)
+
+    def reach(self, second: int) -> Segments:
+        """The segments, up to ``second`` at least."""
+        if second >= self._segments.horizon:
+            year = min(datetime.fromtimestamp(second, UTC).year + _AHEAD, LAST_YEAR + 1)
+            self._segments = self._tabulate(year)  # replaced as a whole: other threads may be reading
+        return self._segments
+
+    def offset(self, second: int) -> int:
+        """Seconds east of Greenwich at ``second``."""
+        segments = self.reach(second)
+        return segments.offsets[bisect_right(segments.starts, second) - 1]
+
+    def local(self, second: int) -> int:
+        """What the wall clock shows at ``second``."""
+        return second + self.offset(second)
+
+    def showing(self, second: int) -> Literal["once", "first", "second"]:
+        """Whether the wall clock shows this time once, or twice and ``second`` is the first or a later time."""
+        segments = self.reach(second + LONGEST_OFFSET)
+        at = bisect_right(segments.starts, second) - 1
+        local = second + segments.offsets[at]
+        if local < segments.seen[at]:
+            return "second"
+        return "once" if local < segments.windows["second"][1][at] else "first"
+
+    def changes(self, after: int, until: int) -> list[tuple[int, int, int]]:
+        """The changes in ``(after, until]``: instant, offset before, offset after."""
+        segments = self.reach(until)
+        first, last = (bisect_right(segments.starts, second) for second in (after, until))
+        return [(segments.starts[n], segments.offsets[n - 1], segments.offsets[n]) for n in range(first, last)]
+
+    def reaches(self, local: int) -> int:
+        """The first instant at which the wall clock shows ``local`` or later."""
+        segments = self.reach(min(local + LONGEST_OFFSET, LAST_SECOND))
+        at = bisect_right(segments.shown, local)
+        return max(segments.starts[at], local - segments.offsets[at])
+
+    def _tabulate(self, year: int) -> Segments:
+        instants, offsets = list(self._changes.instants), list(self._changes.offsets)
+        if not self._changes.yearly:
+            return Segments.of(instants, offsets, FOREVER)
+        listed = self._changes.listed_until
+        begin = datetime.fromtimestamp(listed, UTC).year
+        horizon = _start_of(max(year, begin + 2))
+        for instant, offset in _coming(self._changes.yearly, begin, max(year, begin + 2)):
+            if offset != offsets[-1] and instant > listed:
+                instants.append(instant)
+                offsets.append(offset)
+        return Segments.of(instants, offsets, horizon)
+
+
+def _coming(yearly: tuple[tzif.Yearly, tzif.Yearly], begin: int, end: int) -> list[tuple[int, int]]:
+    """The yearly changes from year ``begin`` until year ``end`` (excluded): instant and offset after it."""
+    return sorted((change.instant(year), change.after) for year in range(begin, end) for change in yearly)
+
+
+def zone(name: str) -> ZoneInfo:
+    """The zone of an IANA name, such as ``Europe/Berlin``.
+
+    Anything else (offsets, paths, ``localtime``, wrong case) raises ``ExpressionError`` and is answered with near names.
+    """
+    check_name(name)
+    return ZoneInfo(name)
+
+
+class Packaged(ZoneInfo):
+    """A zone by the rules of the ``tzdata`` package, where the machine has others."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return packaged, (self.key,)
+
+
+@cache  # bounded by the number of zones
+def packaged(name: str) -> Packaged:
+    """Zone ``name`` as the engine has it; the name must have been checked."""
+    with _file(name).open("rb") as file:
+        return Packaged.from_file(file, key=name)
+
+
+def check_name(name: object) -> None:
+    """Raise ``ExpressionError`` unless ``name`` is in the IANA database."""
+    if not isinstance(name, str) or name not in names():
+        raise ExpressionError("timezone", name, "not a name of the IANA time zone database", _remedy(name))
+
+
+@cache  # bounded by the number of zones
+def table(name: str) -> Zone:
+    """The segments of zone ``name``; the name must have been checked."""
+    return Zone(name, tzif.read(_file(name).read_bytes()))
+
+
+def _file(name: str) -> Traversable:
+    return resources.files("tzdata").joinpath("zoneinfo", *name.split("/"))
+
+
+@cache
+def names() -> frozenset[str]:
+    """Every name of the IANA database that may be used."""
+    return frozenset(resources.files("tzdata").joinpath("zones").read_text("ascii").split())
+
+
+def _remedy(name: object) -> str:
+    if not isinstance(name, str):
+        return "give a name such as 'Europe/Berlin'"
+    wanted = name[:_LONGEST_NAME].lower()
+    spelled = {known.lower(): known for known in names()}
+    cities = {known.rpartition("/")[2]: known for known in spelled}
+    near = difflib.get_close_matches(wanted, spelled, n=3, cutoff=0.75) or [
+        cities[city] for city in difflib.get_close_matches(wanted, cities, n=3, cutoff=0.8)
+    ]
+    if near:
+        return "did you mean " + " or ".join(repr(spelled[known]) for known in near) + "?"
+    return "give a name such as 'Europe/Berlin' or 'UTC'"
+
+
+def _start_of(year: int) -> int:
+    return int(datetime(year, 1, 1, tzinfo=UTC).timestamp())

@@ -1,0 +1,1 @@
+"""Dead letters, incidents and the notifications about them."""

@@ -1,0 +1,128 @@
+"""Bury: the undertaker records dead runs. A letter goes only after it was recorded or is known to be moot.
+
+    the run's row: DEAD, buried ──► its line in the index, with what it means for its schedule ──► the letter goes
+
+The row comes first, because it decides: of several letters about one run one verdict holds, and the line's key follows from the row.
+Dying before the line is put leaves the letter, and whoever takes it next finds the row buried and puts the same line. What ended as
+LOST or EXPIRED is recorded likewise; whoever found it so has written the row, and only reports it here.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from minutehand.domain.formats.dead_letter import DeadLetter, decode_letter
+from minutehand.domain.formats.message import Message, decode
+from minutehand.domain.run import Failure, RunRow, RunState
+from minutehand.errors import TooNew, Unavailable, Unreadable
+from minutehand.flow.lean import claim, ordinary
+from minutehand.ports.clock import Clock
+from minutehand.ports.services import Services
+from minutehand.ports.work_queue import OutgoingMessage, RawMessage
+from minutehand.state.transitions import SKEW, Transition, bury, inter
+from minutehand.undertaker.incidents import record_dead_run
+
+log = logging.getLogger(__name__)
+
+RETURNS = 3  # times that a message which SQS moved here is sent back to work
+_RETURN_DELAY = 60  # seconds
+_SHOWN = 2_000  # characters of an unreadable letter that are logged
+
+
+@dataclass(frozen=True, kw_only=True)
+class Burial:
+    """What became of one letter."""
+
+    action: str  # "recorded", "returned", "dropped", "unreadable"
+    message: Message | None = None
+    reason: str = ""
+    state: RunState = RunState.DEAD  # recorded: what the run ended as
+    began: bool = False  # an incident of its schedule began
+    paused: bool = False  # its schedule is paused by it
+
+
+def bury_one(delivery: RawMessage, services: Services, clock: Clock) -> Burial:
+    """Deal with one letter. The caller deletes it afterwards.
+
+    Raises Unavailable, and TooNew for what a later release's undertaker must bury: then it stays where it is.
+    """
+    letter = decode_letter(delivery.body)
+    body = delivery.body if letter is None else letter.body
+    try:
+        message = decode(body)
+    except TooNew:
+        raise
+    except Unreadable as problem:
+        log.error("letter.unreadable", extra={"error": str(problem), "body": body[:_SHOWN]})
+        return Burial(action="unreadable", reason=str(problem))
+    run = services.ledger.read(message.run)
+    if _is_unrecorded(run):
+        claim(message, services, clock)
+        message = ordinary(message)
+        run = services.ledger.read(message.run)
+    if run is None:
+        return _dropped(message, "unknown run")
+    if letter is not None:
+        return _record(message, letter, services, clock)
+    return _moved_by_sqs(message, run, services, clock)
+
+
+def _is_unrecorded(run: RunRow | None) -> bool:
+    """Whether nobody could even put the row of a lean run, or ask for more than the claim where only failures are recorded."""
+    return run is None or run.state is RunState.SENT
+
+
+def _record(message: Message, letter: DeadLetter, services: Services, clock: Clock) -> Burial:
+    moved = services.ledger.move(message.run, _burial(letter, services, clock()))
+    if moved.run is None or moved.run.fence != letter.fence or moved.run.buried_at is None:
+        return _dropped(message, "verdict is moot")  # another attempt came after it, or its owner cancelled it
+    return _index(message, moved.run, services, clock, recorded=moved.applied)
+
+
+def _burial(letter: DeadLetter, services: Services, now: int) -> Transition:
+    if letter.state in (RunState.LOST, RunState.EXPIRED):
+        return inter(state=RunState(letter.state), fence=letter.fence, now=now)
+    failure = Failure(kind=letter.error_type, message=letter.error) if letter.error_type else None
+    return bury(fence=letter.fence, now=now, expires=now + services.retention, reason=letter.reason, failure=failure)
+
+
+def _index(message: Message, run: RunRow, services: Services, clock: Clock, *, recorded: bool) -> Burial:
+    """Put the line of a buried run; ``recorded``: by us, just now."""
+    entered = record_dead_run(run, services, clock)
+    if not (entered.put or recorded):
+        return _dropped(message, "recorded already")
+    failure = run.failure or Failure(kind="", message="")
+    extra = {"run_id": str(run.ref), "job": run.job, "tenant": run.ref.tenant, "reason": run.reason}
+    log.error("run.dead", extra=extra | {"error_type": failure.kind, "error": failure.message, "state": str(run.state)})
+    return Burial(
+        action="recorded",
+        message=message,
+        reason=run.reason or "",
+        state=run.state,
+        began=entered.began,
+        paused=entered.paused,
+    )
+
+
+def _moved_by_sqs(message: Message, run: RunRow, services: Services, clock: Clock) -> Burial:
+    """SQS moved a message that could not even be leased: back to work while the run has a lease or attempts left."""
+    if run.buried_at is not None:
+        return _index(message, run, services, clock, recorded=False)
+    if run.is_terminal:
+        return _dropped(message, "ended")
+    live = run.state is RunState.RUNNING and (run.lease_until or 0) >= clock() - SKEW
+    attempts_left = run.attempt < (run.max_attempts or 1)
+    if (live or attempts_left) and message.returned < RETURNS:
+        again = replace(message, returned=message.returned + 1)
+        if not services.work.send([OutgoingMessage(again, _RETURN_DELAY)])[0]:
+            raise Unavailable("the work queue did not take a returned message; it stays in the dead-letter queue")
+        log.warning("letter.returned", extra={"run_id": str(message.run), "returned": again.returned})
+        return Burial(action="returned", message=message)
+    reason = f"received too often by SQS and returned {message.returned} times"
+    return _record(message, DeadLetter(body="", reason=reason, fence=run.fence), services, clock)
+
+
+def _dropped(message: Message, why: str) -> Burial:
+    log.info("letter.dropped", extra={"run_id": str(message.run), "reason": why})
+    return Burial(action="dropped", message=message, reason=why)
