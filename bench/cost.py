@@ -107,7 +107,7 @@ def standing() -> float:
 
 def measured_cpu(place: Path = Path("build/bench")) -> dict[str, float]:
     """Microseconds of a fire and of a run, as ``tick`` and ``work`` last measured them here; else as the documentation says."""
-    cases = {"tick": "hourly cron, full ledger", "work": "no-op, batch of 10"}
+    cases = {"tick": "hourly cron", "work": "no-op, batch of 10"}
     found = dict(CPU_US)
     for part, case in cases.items():
         try:

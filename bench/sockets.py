@@ -37,7 +37,7 @@ from bench.report import Table, write
 from bench.stub import StubbedCloud
 from bench.tick import MINUTE, SHARDS, Case, cloud_of, named, row
 
-HOURLY, MINUTELY = named("hourly cron, full ledger"), named("minutely cron, full ledger")
+HOURLY, MINUTELY = named("hourly cron"), named("minutely cron")
 _ENDS = b"\r\n\r\n"
 _PATIENCE = 120  # seconds for all runs
 

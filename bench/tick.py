@@ -51,30 +51,21 @@ class Case:
     fires_each: int = 1  # that one step claims
     due: int = DUE  # UTC ms of the first of them
     payload: int = 100  # bytes
-    ledger: str = "full"
     sizes: tuple[int, ...] = (1_000, 10_000)
 
 
 CASES = (
-    Case("hourly cron, full ledger", "0 * * * *", sizes=GROWTH),
-    Case("minutely cron, full ledger", "* * * * *", 10, DUE + MINUTE),  # as its steps go: to the end of ten minutes
-    Case("hourly cron, lean ledger", "0 * * * *", ledger="lean", sizes=(1_000,)),
-    Case("hourly cron, failures only", "0 * * * *", ledger="failures", sizes=(1_000,)),
-    Case("minutely cron, lean ledger", "* * * * *", 10, DUE + MINUTE, ledger="lean", sizes=(1_000,)),
-    Case("minutely cron, failures only", "* * * * *", 10, DUE + MINUTE, ledger="failures", sizes=(1_000,)),
-    Case("rate(1 hour), full ledger", "rate(1 hour)"),
-    Case("rate(1 minute), full ledger", "rate(1 minute)", 10, DUE + MINUTE),
+    Case("hourly cron", "0 * * * *", sizes=GROWTH),
+    Case("minutely cron", "* * * * *", 10, DUE + MINUTE),  # as its steps go: to the end of ten minutes
+    Case("rate(1 hour)", "rate(1 hour)"),
+    Case("rate(1 minute)", "rate(1 minute)", 10, DUE + MINUTE),
     Case("one-off, due far ahead when submitted", None),
     *(
-        Case(f"{name}, {size // 1_000} KB payload", expression, each, due, size, level, sizes=(1_000,))
+        Case(f"{name}, {size // 1_000} KB payload", expression, each, due, size, sizes=(1_000,))
         for size in PAYLOADS
-        for name, expression, each, due, level in (
-            ("hourly cron, full ledger", "0 * * * *", 1, DUE, "full"),
-            ("hourly cron, lean ledger", "0 * * * *", 1, DUE, "lean"),
-            ("hourly cron, failures only", "0 * * * *", 1, DUE, "failures"),
-            ("minutely cron, full ledger", "* * * * *", 10, DUE + MINUTE, "full"),
-            ("minutely cron, lean ledger", "* * * * *", 10, DUE + MINUTE, "lean"),
-            ("minutely cron, failures only", "* * * * *", 10, DUE + MINUTE, "failures"),
+        for name, expression, each, due in (
+            ("hourly cron", "0 * * * *", 1, DUE),
+            ("minutely cron", "* * * * *", 10, DUE + MINUTE),
         )
     ),
 )
@@ -119,7 +110,7 @@ def revision(owner: str, shard: int, case: Case) -> Item:
         "rule": {"S": json.dumps({"expression": case.expression})},
         "payload": {"S": payload_of(case.payload)},
         "active_from": {"N": str(case.due - 3_600_000)},
-    } | ({} if case.ledger == "full" else {"options": {"S": json.dumps({"ledger": case.ledger})}, "v": {"N": "2"}})
+    }
 
 
 def _one_offs(case: Case, fires: int) -> Iterator[AgendaEntry]:
@@ -160,7 +151,7 @@ def measure(case: Case, fires: int) -> dict[str, float]:
     cpu = time.process_time() - started - cloud.cpu
     gc.unfreeze()
     handled = report.handled
-    claims = case.expression is not None and case.ledger != "lean"
+    claims = case.expression is not None
     if handled.sent != fires or handled.left or handled.claimed != fires * claims:
         raise SystemExit(f"the tick claimed {handled.claimed} and sent {handled.sent} of {fires} fires")
     return figures(cloud, fires, cpu)

@@ -22,7 +22,7 @@ from bench.report import Table, write
 from bench.tick import MINUTE, Case, cloud_of, named, stubbed
 
 SIZE = 4_000
-HOURLY, MINUTELY = named("hourly cron, full ledger"), named("minutely cron, full ledger")
+HOURLY, MINUTELY = named("hourly cron"), named("minutely cron")
 ONE_OFFS = named("one-off, due far ahead when submitted")
 WAYS: dict[str, dict[str, Any]] = {
     "one by one": {"requests": 1, "threads": 1},

@@ -20,7 +20,6 @@ from typing import Any
 from minutehand import Registry
 from minutehand.domain.formats.message import Message
 from minutehand.domain.names import fire_ref, one_off_ref, schedule_owner, shard_of
-from minutehand.domain.options import LedgerLevel
 from minutehand.domain.policies import Start
 from minutehand.domain.run import RunRow, RunState
 from minutehand.dynamodb.rows import run_row, to_item
@@ -41,42 +40,29 @@ class Work:
     job: str = "bench.nothing"
     one_off: bool = False
     payload: int = 100  # bytes
-    ledger: LedgerLevel = LedgerLevel.FULL
     concurrency: int = 10
     deletions: int = 1  # of each message
 
 
 CASES = (
     Work("no-op, batch of 10"),
-    Work("no-op, batch of 10, lean ledger", ledger=LedgerLevel.LEAN),
-    Work("no-op, batch of 10, failures only", ledger=LedgerLevel.FAILURES),
     Work("no-op, batch of 10, one-off", one_off=True),
     Work("no-op, three batches at once", concurrency=30),
     Work("no-op, batch of 10, at most once", job="bench.once", deletions=2),
-    *(
-        Work(f"{name}, {size // 1_000} KB payload", payload=size, ledger=level)
-        for size in PAYLOADS
-        for name, level in (
-            ("no-op, batch of 10", LedgerLevel.FULL),
-            ("no-op, batch of 10, lean ledger", LedgerLevel.LEAN),
-            ("no-op, batch of 10, failures only", LedgerLevel.FAILURES),
-        )
-    ),
+    *(Work(f"no-op, batch of 10, {size // 1_000} KB payload", payload=size) for size in PAYLOADS),
 )
 
 
 def message(case: Work, number: int) -> Message:
-    due = DUE if case.ledger is LedgerLevel.FULL else int(time.time() * 1e3)  # what is late has to be claimed first
-    ref = one_off_ref("bench", f"{number:032d}") if case.one_off else fire_ref(_owner(number), due)
+    ref = one_off_ref("bench", f"{number:032d}") if case.one_off else fire_ref(_owner(number), DUE)
     return Message(
         run=ref,
         revision=0 if case.one_off else 1,
         job=case.job,
-        due=due,
-        not_before=due,
+        due=DUE,
+        not_before=DUE,
         payload=payload_of(case.payload),
         start=Start.PROMPT,
-        ledger=case.ledger,
     )
 
 
@@ -114,7 +100,7 @@ def measure(case: Work, runs: int) -> dict[str, float]:
 
 def cloud_of(case: Work, runs: int) -> StubbedCloud:
     """One in whose queue so many runs wait."""
-    sample = Case(case.name, "0 * * * *", payload=case.payload, ledger=str(case.ledger))
+    sample = Case(case.name, "0 * * * *", payload=case.payload)
     numbers = range(0 if case.one_off else runs)
     revisions = {_owner(n): revision(_owner(n), shard_of(_owner(n), SHARDS), sample) for n in numbers}
     bodies = [message(case, number).encode() for number in range(runs)]

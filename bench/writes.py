@@ -1,6 +1,6 @@
 """Writes and SQS calls a fire, counted at the API: minutely schedules on the local cloud, a ticker and a worker in this process.
 
-python -m bench writes [--schedules 1000] [--minutes 3] [--ledger full lean failures]
+python -m bench writes [--schedules 1000] [--minutes 3]
 
 The ticker's share is taken over the fires it sent, the worker's over the runs it ended: both of the same kind of fire, so their
 sum is the price of one. Creating the schedules is not counted.
@@ -29,20 +29,17 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="bench writes")
     parser.add_argument("--schedules", type=int, default=1_000)
     parser.add_argument("--minutes", type=float, default=3)
-    parser.add_argument("--ledger", nargs="+", default=["full"], help="levels, one after the other")
     given = parser.parse_args(arguments)
     with LocalCloud() as cloud:
         os.environ.update(cloud.environment)
-        rows = [measure(cloud, given.schedules, given.minutes, level) for level in given.ledger]
+        rows = [measure(cloud, given.schedules, given.minutes)]
     write("writes", rows)
     Table("writes", rows).show()
 
 
-def measure(cloud: LocalCloud, schedules: int, minutes: float, ledger: str) -> dict[str, object]:
+def measure(cloud: LocalCloud, schedules: int, minutes: float) -> dict[str, object]:
     """Run so many minutely schedules for so many minutes; figures a fire."""
-    settings = Settings(
-        prefix=f"writes-{ledger}", endpoint=cloud.endpoint, region=cloud.environment["AWS_DEFAULT_REGION"]
-    )
+    settings = Settings(prefix="writes", endpoint=cloud.endpoint, region=cloud.environment["AWS_DEFAULT_REGION"])
     provision(settings)
     registry, ended = Registry(), threading.Semaphore(0)
 
@@ -52,9 +49,7 @@ def measure(cloud: LocalCloud, schedules: int, minutes: float, ledger: str) -> d
 
     scheduler = Scheduler("bench", settings=settings, jobs=registry)
     for number in range(schedules):
-        scheduler.create_schedule(
-            f"minutely-{number:05d}", "bench.count", "* * * * *", payload={"x": "x" * 92}, ledger=ledger
-        )
+        scheduler.create_schedule(f"minutely-{number:05d}", "bench.count", "* * * * *", payload={"x": "x" * 92})
     ticking, working = connect(settings), connect(settings)
     ticker, worker = Meter(ticking), Meter(working)
     stop = threading.Event()
@@ -69,13 +64,13 @@ def measure(cloud: LocalCloud, schedules: int, minutes: float, ledger: str) -> d
         thread.start()
     for thread in threads:
         thread.join()
-    runs, claimed = 0, sum(report.handled.claimed or report.handled.sent for report in reports)
+    runs, claimed = 0, sum(report.handled.claimed for report in reports)
     while ended.acquire(blocking=False):
         runs += 1
     writes = ticker.writes / claimed, worker.writes / runs
     calls = ticker.of(*SQS_CALLS) / claimed, worker.of(*SQS_CALLS) / runs
     return {
-        "case": f"minutely cron, ledger={ledger}, 100-byte payload",
+        "case": "minutely cron, 100-byte payload",
         "schedules": schedules,
         "claimed": claimed,
         "runs": runs,

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from minutehand import Registry, Retry, Scheduler
-from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.run import RunState
 from minutehand.domain.times import MINUTE
 from minutehand.errors import Permanent
 from minutehand.testing import Detail, Hook, ManualClock, Memory
@@ -118,7 +118,7 @@ class World:
             if self.clock() >= self.next_tick:
                 now, handled = self.clock(), tick(self._ticking, clock=self.clock, holder="bench").handled
                 self.claims[now] = handled.claimed
-                self.claimed += handled.claimed or handled.sent  # lean fires are sent without a claim
+                self.claimed += handled.claimed
                 self.next_tick += MINUTE
             while self._hand.work() or bury_all(self._working, self.clock):
                 self.batches += 1
@@ -130,7 +130,7 @@ class World:
 
     def counts(self) -> Counts:
         """Of one run, of those that ended."""
-        ended = [run for run in self.memory.runs() if run.state in _DONE or self._is_worked_off(run)]
+        ended = [run for run in self.memory.runs() if run.state in _DONE]
         runs, claimed = len(ended), max(self.claimed, len(ended))  # a ticker claims ahead
         rows = [self.memory.row(run.ref) or {} for run in ended]
         size = sum(len(str(name)) + len(str(value)) for row in rows for name, value in row.items())
@@ -145,10 +145,6 @@ class World:
             row_bytes=size / runs,
         )
 
-    def _is_worked_off(self, run: RunRow) -> bool:
-        """Of a schedule that records failures only: it has succeeded, or nothing here would."""
-        return run.state is RunState.SENT and run.due <= self.clock()
-
 
 # Variants.
 
@@ -159,13 +155,12 @@ def recurring(
     expression: str = "0 * * * *",
     each: int = 1,
     job: str = "nothing",
-    ledger: str = "full",
     **options: Any,
 ) -> World:
     """Schedules that fire, ``each`` so often."""
     world = _world(job, **options)
     for number in range(runs // each):
-        world.scheduler.create_schedule(f"s-{number:06d}", job, expression, payload={"x": "x" * 92}, ledger=ledger)
+        world.scheduler.create_schedule(f"s-{number:06d}", job, expression, payload={"x": "x" * 92})
     world.forget()
     world.live(3_000 if each == 1 else each * 60)
     return world
@@ -226,12 +221,8 @@ _AGAIN = Retry(max_attempts=3, base=10, jitter=0)
 VARIANTS: dict[str, Callable[[int], World]] = {
     "one-off, now": partial(one_off, ahead=0),
     "one-off, an hour ahead": partial(one_off, ahead=3_600),
-    "hourly, full ledger": recurring,
-    "minutely, full ledger": partial(recurring, expression="* * * * *", each=20),
-    "hourly, lean ledger": partial(recurring, ledger="lean"),
-    "minutely, lean ledger": partial(recurring, expression="* * * * *", each=20, ledger="lean"),
-    "hourly, failures only": partial(recurring, ledger="failures"),
-    "minutely, failures only": partial(recurring, expression="* * * * *", each=20, ledger="failures"),
+    "hourly": recurring,
+    "minutely": partial(recurring, expression="* * * * *", each=20),
     "hourly, at most once": partial(recurring, job="once", delivery="at_most_once"),
     "hourly, one retry": partial(recurring, job="again", retry=_AGAIN),
     "hourly, exactly once, two steps": partial(recurring, job="steps", delivery="exactly_once"),

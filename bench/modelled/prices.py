@@ -28,6 +28,13 @@ WRITE = Price(
     f"{_FACTS}; airbyte.com/data-engineering-resources/dynamodb-pricing",
     "2026-11",
 )
+PROVISIONED_WRITE = Price(
+    "DynamoDB, a provisioned write unit a second for an hour: 3,600 writes at full use",
+    0.00065,
+    "hour",
+    "from memory: not found again; check it before provisioning",
+    "2026-11",
+)
 READ = Price(
     "DynamoDB, a read unit (4 KB, strong)",
     0.125 / MILLION,
@@ -65,7 +72,7 @@ EVENTBRIDGE = Price(
     f"{_FACTS}; cloudburn.io/blog/amazon-eventbridge-pricing (14 million a month free)",
     "2026-11",
 )
-PRICES = (WRITE, READ, STORAGE, SQS, INVOCATION, GB_SECOND, POLLER, EVENTBRIDGE)
+PRICES = (WRITE, PROVISIONED_WRITE, READ, STORAGE, SQS, INVOCATION, GB_SECOND, POLLER, EVENTBRIDGE)
 
 
 def table() -> list[dict[str, object]]:

@@ -22,7 +22,6 @@ from minutehand.ports.services import Services
 from minutehand.ports.work_queue import OutgoingMessage
 from minutehand.services import connect, system_clock
 from minutehand.settings import DEFAULT_REQUESTS
-from minutehand.state import ledger_levels as levels
 from minutehand.state.transitions import refuse
 from minutehand.testing.cloud import fresh_settings
 from minutehand.testing.process import Hand, make_worker
@@ -479,12 +478,3 @@ def test_a_creation_whose_answer_was_lost_is_recognised(cloud: Engine) -> None:
     assert (armed, len(sent)) == (True, 1)
     assert len(tokens) == 2
     assert len(set(tokens)) == 1
-
-
-def test_a_first_lease_whose_answer_was_lost_is_known_by_its_token(cloud: Engine) -> None:
-    """Asked again, the engine says that the key exists: by this very request."""
-    run = levels.first_lease(a_message(), now=NOON, token="mine", worker="w1", max_attempts=3)
-    with answer_lost(cloud.clients["dynamodb"], "dynamodb", "BatchExecuteStatement") as sent:
-        moved = cloud.services.ledger.begin([run])[run.ref]
-    assert (moved.applied, moved.run, len(sent)) == (True, run, 1)
-    assert not cloud.services.ledger.begin([replace(run, lease_token="other")])[run.ref].applied

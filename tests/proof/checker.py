@@ -17,7 +17,6 @@ from minutehand.domain.schedule import ClosedBy, Revision, ScheduleState
 from minutehand.testing import Memory
 from minutehand.timing import fires, timetable
 
-_UNSETTLED = (RunState.SUPERSEDED, RunState.SENT)  # a row that alone does not say what became of its fire
 STOPPED = (ClosedBy.PAUSED, ClosedBy.DELETED)
 
 
@@ -30,7 +29,6 @@ class Start:
     at: int  # UTC ms
     process: str  # whose
     payload: object = None  # what the job was given
-    decided: int | None = None  # without a lease: UTC ms at which its worker had read that the schedule goes on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +90,7 @@ def _lost(seen: Observed, memory: Memory, runs: dict[str, RunRow], upto: int) ->
             for fire in fires_of(revision, upto):
                 ref = str(fire_ref(head.owner, fire))
                 run = runs.get(ref)
-                if ref in started or (run is not None and run.is_terminal and run.state not in _UNSETTLED):
+                if ref in started or (run is not None and run.is_terminal and run.state is not RunState.SUPERSEDED):
                     continue
                 if (stopped and run is None) or any(gap.due <= fire <= (gap.skipped_until or 0) for gap in gaps):
                     continue
@@ -159,7 +157,7 @@ def _after_stop(seen: Observed, runs: dict[str, RunRow]) -> Iterator[str]:
     """4. Of a schedule first attempts only: what was under way may be repeated or retried. Of a cancelled run, all."""
     for stop in seen.stops:
         for start in seen.starts:
-            of_run = stop.revision is None and start.run_id == stop.what and start.decided is None
+            of_run = stop.revision is None and start.run_id == stop.what
             run = runs.get(start.run_id)
             of_schedule = (
                 stop.revision is not None
@@ -168,7 +166,7 @@ def _after_stop(seen: Observed, runs: dict[str, RunRow]) -> Iterator[str]:
                 and run.revision <= stop.revision
                 and start.attempt == 1
             )
-            if (of_run or of_schedule) and (start.decided or start.at) > stop.at:
+            if (of_run or of_schedule) and start.at > stop.at:
                 yield f"after stop: {start.run_id} started {start.at - stop.at} ms after {stop.what} was stopped"
 
 

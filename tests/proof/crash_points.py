@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from minutehand import Context, Scheduler
-from minutehand.domain.names import parse_run_id
-from minutehand.domain.run import RunState
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import MinutehandError
 from minutehand.testing import Crash, Detail, Hook
@@ -88,9 +86,6 @@ class Scene:
             Start(run_id=began.run_id, attempt=began.attempt, at=began.at, process="worker", payload=began.payload)
         )
         self.at_hand.append(ctx.run_id)
-        row = self.world.memory.row(parse_run_id(ctx.run_id))
-        if row is not None and row["state"] == RunState.SENT:
-            self.seen.excused.add(ctx.run_id)  # without a lease: a second delivery may repeat it
         self.during(ctx)
 
     def owner(self) -> Scheduler:

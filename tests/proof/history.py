@@ -42,7 +42,6 @@ class History:
     between: tuple[int, ...] = (0, 1, 10, 60)  # seconds between two acts of owners
     at_hand = 3  # messages that a worker takes at once
     crew = 6  # workers at a time
-    levels: tuple[str, ...] = ("full", "lean", "failures")  # of the ledger, that schedules are created with
     limits = Limits()  # past which tickers hold the queue back
     stripes = 1  # SQS queues that it consists of
     together = 0.5  # chance that a worker leases and settles its batch together
@@ -172,7 +171,7 @@ class History:
         Hand(worker=worker, together=self.dice.random() < self.together).work(most=self.at_hand)
 
     def _begins(self, ctx: Context) -> None:
-        """Every job says so first: some starts have no lease."""
+        """Every job says so first."""
         self.seen.begun(ctx.run_id)
 
     def _job(self, ctx: Context, payload: object) -> None:
@@ -204,10 +203,9 @@ class History:
                 run = owner.submit(job, delay=delay, idempotency_key=key, start=STARTS[name])
                 self.seen.submitted.append((one_off_ref("acme", key), int(run.due.timestamp() * 1_000)))
             case "create":
-                owner.create_schedule(name, job, expression, ledger=self.dice.choice(self.levels), start=STARTS[name])
+                owner.create_schedule(name, job, expression, start=STARTS[name])
             case "update":
-                level = self.dice.choice(self.levels)
-                owner.update_schedule(name, expression=expression, ledger=level, start=STARTS[name])
+                owner.update_schedule(name, expression=expression, start=STARTS[name])
             case "resume":
                 owner.resume_schedule(name)
             case "pause":

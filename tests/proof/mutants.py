@@ -45,7 +45,6 @@ CONTRACT = (
     "tests/contract/test_stripes.py",
 )  # what the drivers make of AWS's answers
 INCIDENTS = ("tests/unit/incidents", "tests/unit/dead/test_lost_and_expired.py")
-LEVELS = ("tests/unit/flow/test_lean.py", "tests/unit/flow/test_failures_only.py", "tests/proof/test_crash_points.py")
 AHEAD = ("tests/unit/flow/test_ahead.py",)
 PATIENCE = 600  # seconds for one mutant
 
@@ -180,7 +179,7 @@ MUTANTS = (
     Mutant(
         "send nothing again",
         "state/decisions.py",
-        "return OnExisting.SEND if run.state in (RunState.QUEUED, RunState.SENT) else OnExisting.LEAVE",
+        "return OnExisting.SEND if run.state is RunState.QUEUED else OnExisting.LEAVE",
         "return OnExisting.LEAVE",
     ),
     Mutant("cancel only in word", "state/transitions.py", 'changes={"cancel_requested": True},', "changes={},"),
@@ -440,49 +439,6 @@ MUTANTS = (
         INCIDENTS,
     ),
     Mutant("what is EXPIRED is not reported", "flow/admit.py", "    report(moved.run, desk.services)\n", "", INCIDENTS),
-    # Ledger levels.
-    Mutant(
-        "a lean lease without its condition",
-        "dynamodb/answers.py",
-        "applied=there.lease_token == run.lease_token",
-        "applied=True",
-        LEVELS,
-    ),
-    Mutant(
-        "a lean sweep that puts nothing",
-        "fires/withdraw.py",
-        "        refused += _put_refused(wanted, services)\n",
-        "",
-        LEVELS,
-    ),
-    Mutant(
-        "a lean chain goes on before its messages are sent",
-        "fires/claim.py",
-        "    to_send = [ref for ref in by_ref if ref in lean]\n",
-        "    to_send = [ref for ref in by_ref if ref in lean]\n    result.done |= lean\n",
-        LEVELS,
-    ),
-    Mutant(
-        "what is late is leased as read before its claim",
-        "flow/lean.py",
-        "    again = replace(read_again(desk, task, message), message=ordinary(message))\n",
-        "    again = replace(task, message=ordinary(message))\n",
-        LEVELS,
-    ),
-    Mutant(
-        "what is late is not claimed first",
-        "state/ledger_levels.py",
-        "return message.unclaimed and now - message.due > LATE",
-        "return False",
-        LEVELS,
-    ),
-    Mutant(
-        "a lean sweep forgets earlier revisions",
-        "fires/withdraw.py",
-        "if after is None and closed.number > 1 else iter(())",
-        "if False else iter(())",
-        LEVELS,
-    ),
     # Backpressure, and the stripes of a queue.
     Mutant(
         "what is held back is taken off the agenda",
@@ -520,34 +476,6 @@ MUTANTS = (
         "return [replace(each, receipt=held(each.receipt, stripe)) for each in found] if stripe else found",
         "return found",
         CONTRACT,
-    ),
-    Mutant(
-        "a failure without a lease is not recorded",
-        "flow/untracked.py",
-        "    if isinstance(ended, Returned):\n",
-        "    if isinstance(ended, Returned) or assignment.run.attempt == 1:\n",
-        LEVELS,
-    ),
-    Mutant(
-        "what starts without a lease is not sent again",
-        "state/decisions.py",
-        "return OnExisting.SEND if run.state in (RunState.QUEUED, RunState.SENT) else",
-        "return OnExisting.SEND if run.state is RunState.QUEUED else",
-        LEVELS,
-    ),
-    Mutant(
-        "a second delivery starts without a lease",
-        "state/ledger_levels.py",
-        "revision is None or receives > 1 or",
-        "revision is None or",
-        LEVELS,
-    ),
-    Mutant(
-        "a revision is believed for good",
-        "flow/untracked.py",
-        "    if desk.clock() - admitted.task.revisions.read_at > FRESH:\n",
-        "    if False:\n",
-        LEVELS,
     ),
     # What the drivers make of a batch's answer.
     Mutant(

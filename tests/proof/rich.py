@@ -68,13 +68,7 @@ class Rich(History):
 
     def _begins(self, ctx: Context) -> None:
         self.observed.begun.append((ctx.run_id, ctx.attempt, self.stage.now))
-        start = self.seen.begun(ctx.run_id)
-        if start is not None:
-            process, now = self.stage.process_of_thread(), self.stage.now
-            assert process is not None
-            begun = Start(run_id=ctx.run_id, attempt=1, at=now, process=process.name, decided=start.read_at)
-            self.observed.starts.append(begun)
-            self.observed.excused.add(ctx.run_id)  # a second delivery may repeat it
+        self.seen.begun(ctx.run_id)
 
     def _steps_of(self, ctx: Context, payload: object) -> None:
         self._begins(ctx)
@@ -144,8 +138,7 @@ class Rich(History):
             "catch_up": self.dice.choice(["all", "latest", "none"]),
             "catch_up_window": self.dice.choice([60, 600, 1800]),
         }
-        level = {"ledger": self.dice.choice(self.levels)}
-        return late | level | {"automatic_backfill": self.dice.random() < 0.2}
+        return late | {"automatic_backfill": self.dice.random() < 0.2}
 
     def _pause(self, owner: Scheduler, name: str) -> None:
         asked = self.stage.calls
@@ -183,7 +176,7 @@ class Rich(History):
             self.observed.stops.append(Stop(what=run_id, at=self.stage.now))
 
     def _cancel_next(self, owner: Scheduler, name: str) -> None:
-        """The next fire, which has no row yet if its schedule is lean."""
+        """The next fire, if it was claimed already."""
         for moment in owner.preview(name, count=1):
             run_id = str(fire_ref(schedule_owner("acme", name), to_ms(moment, "moment")))
             if owner.cancel_run(run_id).cancel_requested:  # not what a change of the schedule took back before
@@ -218,8 +211,6 @@ class Rich(History):
         self.seen.look(process, detail)
         if len(self.seen.leases) > known:
             for lease in list(self.seen.leases.values())[known:]:
-                if self.seen.leased_afterwards(lease):
-                    continue
                 start = Start(run_id=str(lease.ref), attempt=lease.attempt, at=lease.at, process=lease.by)
                 self.observed.starts.append(start)
         for ref in detail.items if detail.verb == "release" else ():
@@ -258,7 +249,6 @@ class Rich(History):
             and lease.attempt == 1
             and lease.fence == 1
             and lease.at > at
-            and not self.seen.leased_afterwards(lease)
             and self.calls_of.get(str(lease.ref), (0, asked if lease.ref.is_fire else self.stage.calls))[1] <= asked
         ]
 

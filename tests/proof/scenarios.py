@@ -21,21 +21,12 @@ def create(
     job: str = "note",
     name: str = "s",
     payload: object = None,
-    ledger: str = "full",
     start: str = "prompt",
 ) -> Step:
     def step(scene: Scene) -> None:
-        scene.owner().create_schedule(name, job, expression, payload=payload, ledger=ledger, start=start)
+        scene.owner().create_schedule(name, job, expression, payload=payload, start=start)
 
     return step
-
-
-def lean(expression: str = "rate(20 seconds)", payload: object = None) -> Step:
-    return create(expression, payload=payload, ledger="lean")
-
-
-def untracked(expression: str = "rate(20 seconds)") -> Step:
-    return create(expression, ledger="failures")
 
 
 def what_fails_is_recorded(scene: Scene) -> list[str]:
@@ -283,46 +274,5 @@ SCENARIOS = (
         "update under a job", [create(), wait(25), while_it_runs(update("rate(30 seconds)")), work, wait(40), work]
     ),
     Scenario("a worker that stalls", [stalled_job, submit("stalled"), work, wait(30), work], the_fresh_result_stays),
-    Scenario(
-        "lean tick",
-        [create("rate(25 seconds)", ledger="lean"), wait(60), tick, work, wait(75), work, second_tick, work],
-    ),
-    Scenario(
-        "lean update during a tick",
-        [lean(payload="old"), wait(60), _in_the_middle("send", tell("new")), tick, wait(10), work, wait(30), work],
-        what_was_told_holds,
-    ),
-    Scenario(
-        "lean update under a batch",
-        [lean("rate(7 seconds)", payload="old"), wait(40), _in_the_middle("lease", tell("new")), work, wait(30), work],
-        what_was_told_holds,
-    ),
-    Scenario("lean pause with sent messages", [lean(), wait(35), tick, pause, wait(30), work, resume, wait(30), work]),
-    Scenario(
-        "lean pause under a batch",
-        [lean("rate(7 seconds)"), wait(40), _in_the_middle("lease", pause), work, wait(30), work],
-    ),
-    Scenario("lean pause of what is late", [lean(), wait(60), tick, wait(100), _in_the_middle("claim", pause), work]),
-    Scenario("lean, delivered twice", [lean("rate(7 seconds)"), wait(40), delivered_twice, work, wait(80), work]),
-    Scenario(
-        "lean and failing",
-        [create("rate(45 seconds)", "bad", ledger="lean"), wait(50), work, wait(40), work, undertake],
-    ),
-    Scenario(
-        "failures, tick", [untracked("rate(25 seconds)"), wait(60), tick, work, wait(75), work, second_tick, work]
-    ),
-    Scenario(
-        "failures that fails",
-        [create("rate(45 seconds)", "bad", ledger="failures"), wait(45), work, wait(40), work, undertake],
-        what_fails_is_recorded,
-    ),
-    Scenario(
-        "failures, an update during a tick",
-        [untracked(), wait(60), _in_the_middle("send", update("rate(30 seconds)")), tick, wait(10), work],
-    ),
-    Scenario(
-        "failures, a pause with sent messages",
-        [untracked(), wait(35), tick, pause, wait(30), work, resume, wait(30), work],
-    ),
     Scenario("last fire", [create(f"at({at(40).isoformat()[:19]})"), wait(10), tick, wait(31), work, tick]),
 )

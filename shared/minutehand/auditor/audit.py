@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from minutehand.auditor.resend import not_come_to, resend, resend_waiting
+from minutehand.auditor.resend import not_come_to, resend
 from minutehand.auditor.tidy import FAR, tidy
 from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
 from minutehand.domain.names import RunRef, fire_ref, shard_of
@@ -31,7 +31,6 @@ from minutehand.fires.plan import chain_entry, end_of, timetable_of
 from minutehand.owner.schedules.pauses import resume_entry
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
-from minutehand.state.ledger_levels import is_lean
 from minutehand.state.missed import covers
 from minutehand.timing import fires
 
@@ -199,7 +198,6 @@ def _runs_of(head: Head, services: Services, clock: Clock, window: int, report: 
         report.moved += _moved(revision, due, runs.values())
         for run in runs.values():
             report.resent += is_stuck(run, now) and resend(run, services, clock)
-        report.resent += resend_waiting(head.owner, now - window, upto, services, clock)
     except Exception as problem:  # noqa: BLE001 (reported by name; the other schedules are audited all the same)
         report.failed += 1
         log.error("audit.failed", extra={"schedule": head.owner, "error": f"{type(problem).__name__}: {problem}"})
@@ -230,8 +228,8 @@ def _claim_missing(
     gaps = [run for run in runs.values() if run.skipped_until is not None]
     gaps += _gap_before(revision, after, services) if missing else []
     missing = [fire for fire in missing if not any(covers(gap, fire) for gap in gaps)]
-    if not missing or is_lean(revision):
-        return 0  # lean fires have no rows before they start: ``resend_waiting`` comes to them
+    if not missing:
+        return 0
     if not_come_to(revision, missing[0], services) is not None:
         return 0  # the ticker is behind, and will come to them
     options, now = revision.definition.options, clock()

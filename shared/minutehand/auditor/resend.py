@@ -5,13 +5,10 @@ from __future__ import annotations
 import logging
 
 from minutehand.domain.agenda_entry import EntryKind
-from minutehand.domain.options import LedgerLevel
 from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import Revision
-from minutehand.errors import Unavailable
-from minutehand.fires.send import fire_message, message_of, send
+from minutehand.fires.send import message_of, send
 from minutehand.flow.freeze import freeze_of
-from minutehand.flow.waiting import waiting
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.state.overlap import waits_in_turn
@@ -30,30 +27,6 @@ def resend(run: RunRow, services: Services, clock: Clock) -> bool:
         return False
     log.warning("audit.resent", extra={"run_id": str(run.ref), "state": str(run.state)})
     return True
-
-
-def resend_waiting(owner: str, after: int, upto: int, services: Services, clock: Clock) -> int:
-    """Order lean fires in ``(after, upto]`` again that have no row yet; how many. Whoever takes one claims it, as it is late."""
-    late = list(waiting(owner, services, after=after, upto=upto, now=clock()))
-    if not late or freeze_of(owner.partition("/")[0], services, clock) is not None:
-        return 0
-    keys = {(owner, run.revision) for run in late}
-    answer = services.schedules.revisions(keys)
-    if len(answer.found) < len(keys):
-        raise Unavailable(f"revisions of {owner!r} could not be read")
-    return sum(_resend_of(revision, late, services, clock) for revision in answer.found.values())
-
-
-def _resend_of(revision: Revision, late: list[RunRow], services: Services, clock: Clock) -> int:
-    runs = [run for run in late if run.revision == revision.number]
-    beyond = not_come_to(revision, max(run.due for run in runs), services)
-    orders = [
-        fire_message(run, revision, ledger=LedgerLevel.LEAN) for run in runs if beyond is None or run.due < beyond
-    ]
-    sent = sum(send(orders, services.work, clock))
-    if sent:
-        log.warning("audit.resent", extra={"revision": revision.id, "runs": sent, "state": "without a row"})
-    return sent
 
 
 def not_come_to(revision: Revision, upto: int, services: Services) -> int | None:

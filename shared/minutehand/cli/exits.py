@@ -35,7 +35,6 @@ class Exit(IntEnum):
     RUN_SUPERSEDED = 14  # the same: SUPERSEDED
     RUN_SKIPPED = 15  # the same: SKIPPED
     RUN_SHADOWED = 16  # the same: SHADOWED
-    RUN_SENT = 17  # the same: SENT, as its schedule records failures only
     INTERRUPTED = 130  # Ctrl-C, where nothing ends in good order by it
 
 

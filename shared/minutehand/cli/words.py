@@ -93,7 +93,6 @@ _OPTIONS = Word.all(
     ("pause_on_failure", int, "Pause after so many runs in a row failed for good."),
     ("delete_after_completion", bool, "Delete it after its last fire."),
     ("shadow", bool, "Record its fires and start nothing."),
-    ("ledger", str, "What of its runs is written when: full, lean or failures."),
     ("on_failure", str, "Whom to tell: the ARN of an SNS topic, or job:NAME."),
     ("on_recovery", str, "Likewise, of the first success after."),
     ("expect_success_within", float, "Seconds: no success for so long is a failure too."),

@@ -40,16 +40,6 @@ class Overlap(StrEnum):
     TERMINATE_OTHER = "terminate_other"  # the other loses its lease and is CANCELLED; it starts at once
 
 
-class LedgerLevel(StrEnum):
-    """What of a schedule's runs is written when; each level writes less than the one before it."""
-
-    FULL = "full"  # a row when its fire is claimed, and each change of it
-    LEAN = "lean"  # the row when a worker takes the lease: what waits in a queue has none
-    FAILURES = (
-        "failures"  # a row when its fire is claimed, and no lease and no success: what fails is written from then on
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """The options of one revision, complete."""
@@ -64,7 +54,6 @@ class Options:
     pause_on_failure: int | None = None  # pause after so many runs in a row failed for good
     delete_after_completion: bool = False  # delete the schedule after its last fire; its runs stay
     shadow: bool = False  # claim and record the fires, never start the job
-    ledger: LedgerLevel = LedgerLevel.FULL  # what of its runs is written when
     on_failure: str | None = None  # SNS topic ARN, or "job:NAME" of a job that is given the notice: once per incident
     on_recovery: str | None = None  # the same, for the first success after
     expect_success_within: float | None = None  # seconds: no success for so long is an incident as well
@@ -113,7 +102,6 @@ class OptionWords(TypedDict, total=False):
     pause_on_failure: int | None
     delete_after_completion: bool
     shadow: bool
-    ledger: str  # "full", "lean" or "failures"
     on_failure: str | None
     on_recovery: str | None
     expect_success_within: float | None  # seconds
@@ -131,20 +119,6 @@ def changed(present: Options, given: Mapping[str, Any]) -> Options:
             after.max_running,
             f"does not go with overlap={str(after.overlap)!r}, which lets one run at a time",
             "leave one of the two out",
-        )
-    if after.ledger is not LedgerLevel.FULL and after.is_exclusive:
-        raise InvalidInput(
-            "ledger",
-            str(after.ledger),
-            "does not go with overlap or max_running: a run that waits for others needs a row",
-            'use ledger="full", or leave overlap and max_running out',
-        )
-    if after.ledger is LedgerLevel.FAILURES and after.expect_success_within is not None:
-        raise InvalidInput(
-            "ledger",
-            str(after.ledger),
-            "does not go with expect_success_within: no success is recorded",
-            'use ledger="lean" or "full", or expect_success_within=None',
         )
     return after
 
@@ -205,7 +179,6 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "pause_on_failure": _count(1_000),
     "delete_after_completion": _flag,
     "shadow": _flag,
-    "ledger": lambda field, value: word(LedgerLevel, field, value),
     "on_failure": _notice,
     "on_recovery": _notice,
     "expect_success_within": _seconds(60.0, optional=True),

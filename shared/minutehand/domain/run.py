@@ -17,7 +17,6 @@ class RunState(StrEnum):
     """Where a run stands; docs/explanation/runs.md draws the transitions."""
 
     QUEUED = "QUEUED"  # claimed; waits for its time and a worker
-    SENT = "SENT"  # claimed, where only failures are recorded: it waits, runs or has succeeded, and nobody has written which
     RUNNING = "RUNNING"  # a worker holds the lease
     RETRYING = "RETRYING"  # an attempt ended without success; waits for not_before
     CONTINUED = "CONTINUED"  # a slice of a long job ended at its checkpoint; the next one spends no attempt

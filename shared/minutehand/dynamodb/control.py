@@ -17,8 +17,6 @@ from pynamodb.transactions import TransactWrite
 
 from minutehand.aws import Backoff, TransactionRefused, translated
 from minutehand.domain.agenda_entry import AgendaEntry
-from minutehand.domain.formats.schema import LEVELS
-from minutehand.domain.options import LedgerLevel
 from minutehand.domain.schedule import ClosedBy, Head, Revision
 from minutehand.dynamodb.models import EntryItem, HeadItem, RecordItem, RevisionItem, bound
 from minutehand.dynamodb.records import record_row
@@ -179,7 +177,6 @@ class Control:
             anchor=revision.anchor,
             active_until=revision.active_until,
             closed_by=None if revision.closed_by is None else str(revision.closed_by),
-            v=None if definition.options.ledger is LedgerLevel.FULL else LEVELS,
         )
 
     def _entry_item(self, entry: AgendaEntry) -> EntryItem:

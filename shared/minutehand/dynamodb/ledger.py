@@ -13,7 +13,6 @@ from minutehand.domain.names import RunRef
 from minutehand.domain.run import WAITING, FailedAttemptRow, RunRow, RunState, SiblingRows
 from minutehand.domain.times import DAY, SECOND, stamp
 from minutehand.dynamodb import batches
-from minutehand.dynamodb.answers import begun
 from minutehand.dynamodb.cursors import decode_cursor, encode_cursor
 from minutehand.dynamodb.expressions import (
     Placeholders,
@@ -78,13 +77,6 @@ class DynamoLedger:
         created = frozenset(runs[index].ref for index, answer in answers.items() if not answer.refused)
         duplicates = {runs[index].ref: answer.item for index, answer in answers.items() if answer.refused}
         return _claimed(created, self._rows_of(duplicates))
-
-    def begin(self, runs: Sequence[RunRow]) -> Mapping[RunRef, TransitionResult]:
-        rows = [run_row(run) for run in runs]
-        answers = self._claim_in_batches(rows) if self._batched else self._claim_one_by_one(rows)
-        duplicates = {runs[index].ref: answer.item for index, answer in answers.items() if answer.refused}
-        present = _claimed(frozenset(), self._rows_of(duplicates)).existing if duplicates else {}
-        return begun([runs[index] for index in answers], present, duplicates)
 
     def _claim_in_batches(self, rows: Sequence[Mapping[str, Any]]) -> dict[int, batches.Answered]:
         statements = [insert_statement(self._table, row) for row in rows]

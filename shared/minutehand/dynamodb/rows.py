@@ -80,8 +80,6 @@ def _foreign(attribute: Mapping[str, Any]) -> Any:
 def run_row(run: RunRow) -> dict[str, Value]:
     """A run as it is first written."""
     row: dict[str, Value] = {"owner": run.ref.owner, "key": run.ref.key, "state": str(run.state), "rev": run.revision}
-    if run.fence:
-        row["slices"] = run.slices  # what counts them adds to it
     # Most are not set: they are passed over first.
     return row | {n: value for n, value in vars(run).items() if (value or n in _ALWAYS) and n in _PLAIN}
 
@@ -91,7 +89,6 @@ def claim_row(run: RunRow, retention: int) -> dict[str, Value]:
     row = run_row(run)
     if run.is_terminal:
         row["ttl"] = (max(run.due, run.ended_at or 0) + retention) // SECOND
-        row |= {name: True for name in ("unstarted", "cancel_requested") if getattr(run, name)}
     return row
 
 

@@ -17,7 +17,6 @@ from collections.abc import Collection, Iterable, Sequence
 
 from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
 from minutehand.domain.freeze import freeze_key
-from minutehand.domain.options import LedgerLevel
 from minutehand.domain.queue import DEFAULT_QUEUE
 from minutehand.domain.run import RunState
 from minutehand.domain.schedule import Revision
@@ -147,9 +146,8 @@ def _age(queue: str | None, entries: Sequence[AgendaEntry], services: Services, 
 
 
 def _tells(revision: Revision) -> bool:
-    """Whether a run of it that is QUEUED waits for a worker: not for others of its schedule, and it has a row."""
-    options = revision.definition.options
-    return options.ledger is LedgerLevel.FULL and not options.is_exclusive
+    """Whether a run of it that is QUEUED waits for a worker, and not for others of its schedule."""
+    return not revision.definition.options.is_exclusive
 
 
 # The note.

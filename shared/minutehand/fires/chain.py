@@ -25,7 +25,7 @@ from minutehand.fires.tick_counts import MissedFires, TickCounts
 from minutehand.fires.withdraw import withdraw_beyond
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
-from minutehand.state.ledger_levels import LATE
+from minutehand.state.missed import LATE
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,6 @@
 
 A claim has one of three answers, decided in ``runs.decisions.on_existing``: it was created; it exists and is ours to send again
 (its claimer may have died before the send); it exists and is not ours. A take-over that loses its race is read and decided again.
-A lean fire that is in time is only sent, as often as its entry is handled: its first lease claims it, see ``lean``.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from minutehand.domain.names import RunRef, fire_ref
-from minutehand.domain.options import LedgerLevel
 from minutehand.domain.quick import quick
 from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.schedule import Revision
@@ -21,7 +19,6 @@ from minutehand.fires.send import fire_message, send
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.state.decisions import OnExisting, on_existing
-from minutehand.state.ledger_levels import is_lean, level_of, sent_unclaimed, state_of_claim
 from minutehand.state.transitions import take_over
 
 log = logging.getLogger(__name__)
@@ -45,7 +42,7 @@ class FireClaim:
         """The row that claims it."""
         return RunRow(
             ref=self.ref,
-            state=state_of_claim(self.revision),
+            state=RunState.QUEUED,
             revision=self.revision.number,
             job=self.revision.definition.job,
             due=self.fire,
@@ -72,14 +69,12 @@ def materialise(
     orders: Sequence[FireClaim], services: Services, clock: Clock, *, trace: str | None = None
 ) -> MaterialiseResult:
     """Claim every order and send it. What is not in ``done`` was throttled or lost a race: handle it again."""
-    claims = sum(not is_lean(order.revision) for order in orders)
-    services.allowance.take(claims, (order.fire for order in orders), clock())
+    services.allowance.take(len(orders), (order.fire for order in orders), clock())
     result, now = MaterialiseResult(), clock()
     by_ref = {order.ref: order for order in orders}
     runs = {ref: order.run(now) for ref, order in by_ref.items()}
-    lean = {ref for ref, order in by_ref.items() if sent_unclaimed(order.revision, order.fire, now)}
-    to_send = [ref for ref in by_ref if ref in lean]
-    pending = [ref for ref in by_ref if ref not in lean]
+    to_send: list[RunRef] = []
+    pending = list(by_ref)
     for _ in range(_ROUNDS if pending else 0):
         claimed = services.ledger.claim([runs[ref] for ref in pending])
         to_send += [ref for ref in pending if ref in claimed.created]  # in order of time
@@ -91,12 +86,7 @@ def materialise(
         if not pending:
             break
     result.missed = {ref for ref in result.fresh if runs[ref].missed}
-    messages = [
-        fire_message(
-            runs[ref], by_ref[ref].revision, trace, ledger=LedgerLevel.LEAN if ref in lean else level_of(runs[ref])
-        )
-        for ref in to_send
-    ]
+    messages = [fire_message(runs[ref], by_ref[ref].revision, trace) for ref in to_send]
     answers = send(messages, services.work, clock)
     finished = clock()
     for ref, accepted in zip(to_send, answers, strict=True):
@@ -149,8 +139,7 @@ def _take_over(
     for ref, seen in refs.items():
         order = by_ref[ref]
         number, job = order.revision.number, order.revision.definition.job
-        until = order.fire + services.retention if state_of_claim(order.revision) is RunState.SENT else None
-        move = take_over(revision=number, job=job, not_before=order.fire, now=now, seen=seen, sent_until=until)
+        move = take_over(revision=number, job=job, not_before=order.fire, now=now, seen=seen)
         moves.append((ref, move))
     answers = services.ledger.move_all(moves)
     taken = [ref for ref in refs if answers.get(ref) is True]

@@ -99,6 +99,6 @@ def _pass_over(revision: Revision, passed: Sequence[int], rows: Sequence[RunRow]
 
 
 def _waiting(passed: Sequence[int], rows: Sequence[RunRow]) -> tuple[int, ...]:
-    claimed = [run.due for run in rows if run.ref.is_fire and run.state in (RunState.QUEUED, RunState.SENT)]
+    claimed = [run.due for run in rows if run.ref.is_fire and run.state is RunState.QUEUED]
     known = set(passed) if claimed else set()
     return tuple(due for due in claimed if due in known)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from minutehand.domain.formats.message import Message
-from minutehand.domain.options import LedgerLevel
 from minutehand.domain.policies import Overrides, Start
 from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import Revision
@@ -28,10 +27,8 @@ def send(messages: Sequence[Message], work: WorkQueue, clock: Clock) -> list[boo
     return accepted
 
 
-def fire_message(
-    run: RunRow, revision: Revision, trace: str | None = None, *, ledger: LedgerLevel = LedgerLevel.FULL
-) -> Message:
-    """The order for a run of a schedule, as ``revision`` defines it; ``ledger``: what is written of the run by now."""
+def fire_message(run: RunRow, revision: Revision, trace: str | None = None) -> Message:
+    """The order for a run of a schedule, as ``revision`` defines it."""
     definition = revision.definition
     own = run.payload is not None or run.payload_ref is not None  # a trigger's or a backfill's
     return Message(
@@ -50,7 +47,6 @@ def fire_message(
         queue=definition.options.queue,
         missed=run.missed,
         backfill=run.backfill,
-        ledger=ledger,
     )
 
 

@@ -14,7 +14,6 @@ from minutehand.errors import Unavailable
 from minutehand.flow.backfill_stop import stopped
 from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
-from minutehand.flow.lean import claim
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.report import report
 from minutehand.ports.schedules import RevisionBatch
@@ -43,7 +42,6 @@ def unknown_job(desk: Desk, ticket: Ticket, message: Message, body: str) -> Outc
 
 def _dead_unknown(desk: Desk, ticket: Ticket, message: Message, body: str, now: int) -> Outcome:
     """For PATIENCE nobody knew it: dead, with that reason."""
-    claim(message, desk.services, desk.clock)
     run = desk.services.ledger.read(message.run)
     if run is None or run.is_terminal or run.revision != message.revision:
         desk.delete(ticket)
@@ -114,7 +112,6 @@ def _refused_later(desk: Desk, revision: Revision, due: int) -> Refusal | None:
 
 
 def _refuse(desk: Desk, ticket: Ticket, message: Message, refusal: Refusal) -> Outcome | None:
-    claim(message, desk.services, desk.clock)
     now = desk.clock()
     moved = desk.services.ledger.move(
         message.run,
@@ -142,7 +139,6 @@ def expired(desk: Desk, ticket: Ticket, message: Message, policies: Policies) ->
     now = desk.clock()
     if not is_past_deadline(message.due, policies, now):
         return None
-    claim(message, desk.services, desk.clock)
     moved = desk.services.ledger.move(
         message.run, expire(revision=message.revision, now=now, expires=desk.expires(now))
     )

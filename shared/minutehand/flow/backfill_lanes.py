@@ -27,7 +27,6 @@ from minutehand.flow.backfill_records import (
     write_lane,
 )
 from minutehand.flow.outcome import Outcome
-from minutehand.flow.waiting import waiting_run
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.state.backfill import (
@@ -47,7 +46,6 @@ from minutehand.state.backfill import (
     tag_of,
 )
 from minutehand.state.definition_spans import stretch_of, walk
-from minutehand.state.ledger_levels import STALL, is_lean
 from minutehand.state.transitions import revive
 from minutehand.timing import Timetable, timetable
 
@@ -179,8 +177,6 @@ def _claimed(under_way: Going, lane: Lane) -> bool:
     backfill, services = under_way.backfill, under_way.services
     defined_by = stretch_of(backfill, lane.fire).revision
     revision = under_way.revision(defined_by)
-    if _comes_by_itself(under_way, revision, lane):
-        return False
     run = claim_of(
         backfill,
         lane,
@@ -199,14 +195,6 @@ def _claimed(under_way: Going, lane: Lane) -> bool:
         return there is not None and there.backfill == run.backfill and not there.is_terminal
     _send(run, revision, under_way)
     return True
-
-
-def _comes_by_itself(under_way: Going, revision: Revision, lane: Lane) -> bool:
-    """Whether the fire that a lane is at is a live lean one on its way, which has no row yet: a stop of the backfill must not take it."""
-    now, current = under_way.clock(), under_way.revision(under_way.current)
-    if not (is_lean(revision) or is_lean(current)) or lane.fire < now - STALL:
-        return False
-    return waiting_run(fire_of(under_way.backfill, lane), under_way.services, now) is not None
 
 
 def _is_waiting(there: RunRow | None, run: RunRow) -> bool:

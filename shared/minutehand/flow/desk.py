@@ -70,8 +70,7 @@ class Desk:
     def postpone(self, ticket: Ticket, message: Message, until: int) -> bool:
         """Order the run anew for a time (UTC ms): a delayed message, or beyond SQS's reach an agenda entry. False: not accepted."""
         now = self.clock()
-        no_row = message.unclaimed or message.untracked  # that waits: an entry would look for it
-        if until - now <= MAX_DELAY or no_row:
+        if until - now <= MAX_DELAY:
             accepted = self.services.work.send([OutgoingMessage(message, delay_for(until, message.start, now))])[0]
         else:
             accepted = bool(self.services.agenda.put([self._entry(message, until, now)]))

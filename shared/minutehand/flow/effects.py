@@ -122,8 +122,7 @@ class Effects:
     def raise_if_cancelled(self) -> None:
         """RunCancelled if the run's cancellation was asked for; LeaseLost if another worker may have it."""
         ticket = self._assignment.ticket
-        held = ticket.fence is not None or self._assignment.message.untracked
-        if ticket.lost or not held:  # its end is settled, and this thread was left behind
+        if ticket.lost or ticket.fence is None:  # its end is settled, and this thread was left behind
             raise LeaseLost(f"run {self._assignment.run.ref} is no longer held by this worker; stop")
         if self.cancelled:
             raise RunCancelled(f"run {self._assignment.run.ref} was cancelled by its owner")
@@ -138,10 +137,6 @@ class Effects:
 
     def _keep(self, kind: BesideKind, name: str, text: str) -> None:
         run, desk = self._assignment.run, self._assignment.desk
-        if self._assignment.message.untracked:
-            raise InvalidInput(
-                "ledger", "failures", f"records no {kind}", 'use ledger="lean" or "full" for this schedule'
-            )
         expires = desk.expires(desk.clock())
         try:
             kept = desk.services.ledger.keep(run.ref, fence=run.fence, kind=kind, name=name, text=text, expires=expires)

@@ -18,9 +18,7 @@ from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.report import report
-from minutehand.ports.ledger import TransitionResult
-from minutehand.state.decisions import OnExisting, OnRefusedLease, on_existing, on_refused_lease, vanished
-from minutehand.state.ledger_levels import first_lease
+from minutehand.state.decisions import OnRefusedLease, on_refused_lease, vanished
 from minutehand.state.transitions import LEASE, SKEW, Transition, cancel_waiting, exhaust, lease, lose
 
 log = logging.getLogger(__name__)
@@ -29,23 +27,20 @@ _TRIES = 3  # leases tried on a row that others keep moving
 AGAIN = 5 * SECOND  # then the message comes back
 
 
-def take_lease(desk: Desk, ticket: Ticket, message: Message, body: str, policies: Policies) -> RunRow | Outcome | None:
-    """Lease the run of a message, and the run as leased; an Outcome if it cannot be had. None: it needs a row first, see ``lean``."""
+def take_lease(desk: Desk, ticket: Ticket, message: Message, body: str, policies: Policies) -> RunRow | Outcome:
+    """Lease the run of a message, and the run as leased; an Outcome if it cannot be had."""
     token = desk.token()
     at_most_once = policies.delivery is Delivery.AT_MOST_ONCE
     watch = _watch(desk, message, token) if at_most_once else None
     ticket.gone = at_most_once  # before there is a lease to give back
     abandoned: FailedAttemptRow | None = None  # whoever had the run and vanished: it is taken only when that was read
-    for again in range(_TRIES):
+    for _ in range(_TRIES):
         if ticket.lost:  # this process stops and has shown the message to others
             desk.heartbeat.let_go(ticket)
             return Outcome(gone=False, action="released", why="stopping", message=message)
         now = desk.clock()
-        if message.unclaimed and not again:
-            moved = begin(desk, message, policies, token, now)
-        else:
-            steal = abandoned is not None and not at_most_once
-            moved = desk.services.ledger.move(message.run, _lease(desk, message, policies, token, now, steal=steal))
+        steal = abandoned is not None and not at_most_once
+        moved = desk.services.ledger.move(message.run, _lease(desk, message, policies, token, now, steal=steal))
         if moved.applied and moved.run is not None:
             ticket.fence = moved.run.fence
             if abandoned is not None and moved.run.fence == abandoned.fence + 1:
@@ -53,8 +48,6 @@ def take_lease(desk: Desk, ticket: Ticket, message: Message, body: str, policies
             if watch is not None and desk.clock() > watch.due - 2 * SKEW:  # we stalled; the ticker may have dropped it
                 _watch(desk, message, token)
             return moved.run
-        if message.unclaimed and _is_of_others(moved.run, message):
-            return None
         outcome = after_refusal(desk, ticket, message, body, policies, moved.run, now)
         if outcome is not None:
             return outcome
@@ -71,23 +64,6 @@ def _lease(desk: Desk, message: Message, policies: Policies, token: str, now: in
         max_attempts=policies.max_attempts,
         steal=steal,
     )
-
-
-def begin(desk: Desk, message: Message, policies: Policies, token: str, now: int) -> TransitionResult:
-    """Try the first lease of a run that may have no row yet. Raises Unavailable."""
-    most = policies.max_attempts
-    run = first_lease(message, now=now, token=token, worker=desk.name, max_attempts=most)
-    moved = desk.services.ledger.begin([run]).get(run.ref)
-    if moved is None:
-        raise Unavailable(f"run {run.ref}: the lease was not answered")
-    return moved
-
-
-def _is_of_others(there: RunRow | None, message: Message) -> bool:
-    """Whether the row that is there is an older revision's, to be taken over, or a backfill's, to be left to it."""
-    if there is None:
-        return False
-    return there.backfill is not None or on_existing(there, message.revision) is OnExisting.TAKE_OVER
 
 
 def _watch(desk: Desk, message: Message, token: str) -> AgendaEntry:

@@ -13,7 +13,6 @@ from minutehand.flow.assignment import Abandoned, Assignment, Cancelled, Ended, 
 from minutehand.flow.attempts import record
 from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
-from minutehand.flow.lean import ordinary
 from minutehand.flow.outcome import Outcome
 from minutehand.ports.ledger import BesideKind, TransitionResult
 from minutehand.state.decisions import GiveUp, after_failure
@@ -51,8 +50,6 @@ def settle(assignment: Assignment, ended: Ended) -> Outcome:
 def plain_success(assignment: Assignment, ended: Ended) -> Transition | None:
     """The transition of an end that one write records, so that it can be settled with others; None: it takes more."""
     if not isinstance(ended, Returned) or assignment.ticket.lost or assignment.run.payload_beside:
-        return None
-    if assignment.message.untracked:
         return None
     if ended.result is not None and len(ended.result) > SMALL_RESULT:
         return None
@@ -155,7 +152,7 @@ def _order_anew(assignment: Assignment, transition: Transition, at: int, why: st
     ticket.fence = None
     if not moved.applied:
         return lost(assignment)
-    order = replace(ordinary(assignment.message), not_before=at, fence=assignment.fence, unknown_since=None)
+    order = replace(assignment.message, not_before=at, fence=assignment.fence, unknown_since=None)
     try:
         gone = desk.postpone(ticket, order, at)
     except Unavailable:

@@ -13,7 +13,6 @@ from minutehand.domain.run import RunState
 from minutehand.domain.schedule import Revision
 from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
-from minutehand.flow.lean import claim
 from minutehand.flow.lease import AGAIN, after_refusal
 from minutehand.flow.outcome import Outcome
 from minutehand.state.transitions import shadow
@@ -27,7 +26,6 @@ def shadowed(
     """End the run of a schedule with ``shadow=True`` as SHADOWED. None: its schedule has none."""
     if revision is None or not revision.definition.options.shadow:
         return None
-    claim(message, desk.services, desk.clock)
     now = desk.clock()
     moved = desk.services.ledger.move(
         message.run, shadow(revision=message.revision, now=now, expires=desk.expires(max(now, message.due)))

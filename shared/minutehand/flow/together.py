@@ -25,15 +25,13 @@ from minutehand.domain.run import RunRow, RunState
 from minutehand.flow.assignment import Ended, Returned
 from minutehand.flow.begin import context_of, log_end, log_start
 from minutehand.flow.outcome import Outcome
-from minutehand.flow.settle import lost, outcome_of, plain_success
+from minutehand.flow.settle import lost, outcome_of, plain_success, settle
 from minutehand.flow.side_by_side import Attempt, Ends
 from minutehand.flow.task import Admitted, Task
-from minutehand.flow.untracked import end, started
 from minutehand.flow.work import Worker
 from minutehand.logs import AtOnce
 from minutehand.ports.ledger import TransitionResult
 from minutehand.state.decisions import goes_ahead
-from minutehand.state.ledger_levels import first_lease
 from minutehand.state.transitions import Transition, lease
 
 log = logging.getLogger(__name__)
@@ -93,12 +91,6 @@ def first_run(message: Message, leased: Transition) -> RunRow:
         not_before=message.not_before,
         **written,
     )
-
-
-def succeeds_untracked(attempt: Attempt, ended: Ended) -> bool:
-    """Whether an attempt ended so that nothing is to be written of it."""
-    assignment = attempt.assignment
-    return assignment.message.untracked and isinstance(ended, Returned) and not assignment.ticket.lost
 
 
 def _delivery(message: Message, of_job: Delivery) -> Delivery:
@@ -166,11 +158,8 @@ class _Together:
     def lease_all(self, admitted: Sequence[Admitted]) -> list[Attempt]:
         """The attempts that begin. One whose lease is refused goes on by itself, and asks again as if it had been alone."""
         fresh = [each for each in admitted if not each.task.ticket.lost]
-        claimed = [each for each in fresh if not (each.message.unclaimed or each.message.untracked)]
-        leases = {each.message.run: self._lease(each) for each in claimed}
-        answers = {**self._answers(leases), **self._begun([each for each in fresh if each.message.unclaimed])}
-        untracked = {each.message.run: started(self._desk, each) for each in fresh if each.message.untracked}
-        answers |= {ref: TransitionResult(applied=run is not None, run=run) for ref, run in untracked.items()}
+        leases = {each.message.run: self._lease(each) for each in fresh}
+        answers = self._answers(leases)
         leased = []
         for each in admitted:
             moved = answers.get(each.message.run)
@@ -181,7 +170,7 @@ class _Together:
             else:
                 run = moved.run or first_run(each.message, leases[each.message.run])
                 each.task.ticket.held = each.task.ahead
-                each.task.ticket.fence = None if each.message.untracked else run.fence
+                each.task.ticket.fence = run.fence
                 leased.append((each, run))
         return self._begin_all(leased)
 
@@ -204,25 +193,6 @@ class _Together:
         except Exception:
             log.exception("work.leases_failed", extra={"runs": len(leases)})
             return {}
-
-    def _begun(self, admitted: Sequence[Admitted]) -> Mapping[RunRef, TransitionResult]:
-        """The first leases of runs that have no row yet."""
-        runs = [self._first(each) for each in admitted]
-        try:
-            return self._ledger.begin(runs) if runs else {}
-        except Exception:
-            log.exception("work.leases_failed", extra={"runs": len(runs)})
-            return {}
-
-    def _first(self, admitted: Admitted) -> RunRow:
-        desk = self._desk
-        return first_lease(
-            admitted.message,
-            now=self._moment(admitted.message),
-            token=desk.token(),
-            worker=desk.name,
-            max_attempts=admitted.policies.max_attempts,
-        )
 
     def _moment(self, message: Message) -> int:
         """The moment of a lease that is taken now: ahead of its instant, that instant."""
@@ -292,7 +262,6 @@ class _Together:
         """Record plain successes in one batch; what that leaves, and every other end, by itself."""
         plain = [(attempt, plain_success(attempt.assignment, ended)) for attempt, ended in ends]
         answers = dict(self._settled([(attempt.assignment.run.ref, to) for attempt, to in plain if to is not None]))
-        answers |= {attempt.assignment.run.ref: True for attempt, ended in ends if succeeds_untracked(attempt, ended)}
         done = []
         with AtOnce():
             for attempt, ended in ends:
@@ -323,6 +292,6 @@ class _Together:
 
     def _settle_alone(self, attempt: Attempt, ended: Ended) -> None:
         assignment = attempt.assignment
-        outcome = self._worker.shielded(attempt.task, lambda: end(assignment, ended))
+        outcome = self._worker.shielded(attempt.task, lambda: settle(assignment, ended))
         log_end(assignment, outcome, ended)
         self._report([(attempt.task, outcome)])

@@ -27,21 +27,19 @@ from minutehand.flow.desk import Desk
 from minutehand.flow.freeze import frozen
 from minutehand.flow.heartbeat import HIDDEN, Ticket
 from minutehand.flow.instants import Instants
-from minutehand.flow.lean import claimed
 from minutehand.flow.lease import take_lease
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.overlap import give_way, take_turn
 from minutehand.flow.perform import perform
+from minutehand.flow.settle import settle
 from minutehand.flow.shadow import shadowed
 from minutehand.flow.side_by_side import Crew, InThreads
 from minutehand.flow.task import Admitted, Task
 from minutehand.flow.turns import Turns
-from minutehand.flow.untracked import end, fresh, started
 from minutehand.ports.schedules import RevisionBatch
 from minutehand.ports.work_queue import RawMessage
 from minutehand.state.backfill import unhurried
 from minutehand.state.decisions import deaths
-from minutehand.state.ledger_levels import is_late, starts_untracked
 from minutehand.undertaker.success_watch import report_success
 
 log = logging.getLogger(__name__)
@@ -155,11 +153,6 @@ class Worker:
         message, desk = task.message, self.desk
         if message is None:
             return self._unreadable(task)
-        if message.untracked:
-            task = fresh(desk, task, message)
-        if is_late(message, desk.clock()) or self._needs_a_lease(task, message):
-            again = claimed(desk, task, message)
-            return again if isinstance(again, Outcome) else self.admit(again)
         refused = taken_back(desk, task.ticket, message, task.revisions)
         if refused is not None:
             return refused
@@ -191,10 +184,7 @@ class Worker:
         if isinstance(admitted, Outcome):
             return admitted
         message, policies = admitted.message, admitted.policies
-        leased = self._started(admitted)
-        if leased is None:
-            again = claimed(self.desk, task, message)
-            return again if isinstance(again, Outcome) else self._process(again)
+        leased = take_lease(self.desk, task.ticket, message, task.delivery.body, policies)
         if isinstance(leased, Outcome):
             return leased
         assignment = self.assign(admitted, leased)
@@ -203,21 +193,9 @@ class Worker:
         with self.around(message):
             log_start(assignment)
             ended = self.execute(assignment, context_of(assignment, self.remaining), admitted.payload)
-            outcome = end(assignment, ended)
+            outcome = settle(assignment, ended)
             log_end(assignment, outcome, ended)
         return outcome
-
-    def _needs_a_lease(self, task: Task, message: Message) -> bool:
-        """Whether a run of which only a failure would be recorded has to go the way of every other."""
-        job, receives = self.jobs.get(message.job), task.delivery.receives
-        return message.untracked and not starts_untracked(message, task.revision, job, receives, self.desk.clock())
-
-    def _started(self, admitted: Admitted) -> RunRow | Outcome | None:
-        """The run that may be executed now; as ``take_lease``."""
-        task, message = admitted.task, admitted.message
-        if message.untracked:
-            return started(self.desk, admitted)
-        return take_lease(self.desk, task.ticket, message, task.delivery.body, admitted.policies)
 
     def assign(self, admitted: Admitted, leased: RunRow) -> Assignment:
         """The run that this worker now holds the lease of."""

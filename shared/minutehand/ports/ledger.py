@@ -54,12 +54,6 @@ class Ledger(Protocol):
     def claim(self, runs: Sequence[RunRow]) -> ClaimResult:
         """Put each run unless its key exists."""
 
-    def begin(self, runs: Sequence[RunRow]) -> Mapping[RunRef, TransitionResult]:
-        """Put runs under their first lease, each unless its key exists. A ref that is absent from the answer was not answered.
-
-        One that was put although the answer got lost is known by its lease's token, and counts as applied.
-        """
-
     def move(self, ref: RunRef, transition: Transition) -> TransitionResult:
         """Apply one transition. A write that took effect although its answer got lost counts as applied."""
 

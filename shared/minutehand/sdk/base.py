@@ -13,13 +13,12 @@ from minutehand.domain.formats.message import INLINE_PAYLOAD
 from minutehand.domain.formats.payload import size
 from minutehand.domain.names import check_name, check_tenant, parse_run_id
 from minutehand.domain.notice import JOB
-from minutehand.domain.options import LedgerLevel, Options, changed
-from minutehand.domain.policies import Delivery, Overrides, Start
+from minutehand.domain.options import Options, changed
+from minutehand.domain.policies import Overrides, Start
 from minutehand.domain.queue import DEFAULT_QUEUE, check_queue, declared_name
 from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import Definition, ScheduleState
 from minutehand.errors import InvalidInput, NotFound
-from minutehand.flow.waiting import waiting_run
 from minutehand.jobs import Registry, default_registry, load
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
@@ -81,8 +80,6 @@ class Base:
     def _read(self, run_id: str) -> RunRow:
         ref = parse_run_id(run_id)
         run = self._services.ledger.read(ref) if ref.tenant == self.tenant else None
-        if run is None and ref.tenant == self.tenant:
-            run = waiting_run(ref, self._services, self._clock())
         if run is None:
             raise NotFound(f"run_id={run_id!r}: tenant {self.tenant!r} has no such run, or its retention is over")
         return run
@@ -155,20 +152,6 @@ class Base:
         self._refuse_deaf(options)
         if options.queue is not None:
             self._queue("", options.queue)
-
-    def _refuse_level(self, job: str, policies: Overrides, options: Options) -> None:
-        """Refuse to write no lease where one is needed to keep what is promised. A job that says so later is leased all the same."""
-        if options.ledger is not LedgerLevel.FAILURES:
-            return
-        known = self._jobs.get(job)
-        delivery = policies.delivery or (Delivery.AT_LEAST_ONCE if known is None else known.policies.delivery)
-        if delivery is not Delivery.AT_LEAST_ONCE:
-            raise InvalidInput(
-                "ledger",
-                str(options.ledger),
-                f"does not go with delivery={str(delivery)!r}: without a lease nothing keeps a run from starting twice",
-                'use ledger="lean" or "full", or delivery="at_least_once"',
-            )
 
     def _refuse_deaf(self, options: Options) -> None:
         """Refuse to tell a job that does not exist: nobody would notice before it is needed."""

@@ -7,7 +7,6 @@ import time
 import uuid
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from itertools import chain
 from typing import Any
 
 from minutehand.arguments import checked_limit, due_time
@@ -18,7 +17,6 @@ from minutehand.domain.run import RunState
 from minutehand.domain.times import to_ms
 from minutehand.errors import InvalidInput, NotFinished
 from minutehand.fires.held_leases import held_leases, wait_for_held
-from minutehand.flow.waiting import waiting
 from minutehand.owner.runs import cancel as cancelling
 from minutehand.owner.runs import submit as submitting
 from minutehand.sdk import views
@@ -126,11 +124,10 @@ class Runs(Base):
             raise InvalidInput("between", between, "is not a pair of datetimes", "pass (after, upto)")
         after, upto = (to_ms(moment, "between") for moment in between)
         count, held = 0, list[LedgerRun]()
-        unrecorded = waiting(owner, services, after=after, upto=upto, now=self._clock())
-        for run in chain(unrecorded, services.ledger.window(owner, after=after, upto=upto)):
+        for run in services.ledger.window(owner, after=after, upto=upto):
             if stop is not None and stop.is_set():
                 break
-            if not run.is_terminal:  # nor SENT, which cannot be cancelled
+            if not run.is_terminal:
                 count += 1
                 if not dry_run:
                     held += held_leases([cancelling.ask_to_end(run.ref, services, self._clock)], self._clock())

@@ -120,7 +120,6 @@ class Schedules(Base):
         rule = rule_of(expression, timezone)
         policies = self._resolved(known, overrides(**given))
         asked = self._options(known, options)
-        self._refuse_level(known, policies, asked)
         return Asked(
             job=known,
             rule=self._spread(rule, asked),
@@ -183,9 +182,7 @@ class Schedules(Base):
                 raise NotFound(f"name={name!r}: there is nothing to update")
             if payload is not UNSET:
                 self._check_payload(either(job, present.job), payload)
-            after = amended.define(present)
-            self._refuse_level(after.job, after.overrides, after.options)
-            return after
+            return amended.define(present)
 
         wish = creating.ScheduleSpec(definition=define, description=labels[0], tags=labels[1], seed=_seed())
         head = creating.update(self.tenant, name, wish, self._services, self._clock, expected=expected, token=token)

@@ -37,8 +37,8 @@ class OnExisting(StrEnum):
 def on_existing(run: RunRow, revision: int) -> OnExisting:
     """A fire of ``revision`` is claimed and its run exists already."""
     if run.revision == revision:
-        return OnExisting.SEND if run.state in (RunState.QUEUED, RunState.SENT) else OnExisting.LEAVE
-    revivable = run.state in (RunState.QUEUED, RunState.SENT) or run.unstarted
+        return OnExisting.SEND if run.state is RunState.QUEUED else OnExisting.LEAVE
+    revivable = run.state is RunState.QUEUED or run.unstarted
     return OnExisting.TAKE_OVER if run.revision < revision and revivable else OnExisting.LEAVE
 
 
@@ -52,7 +52,7 @@ def delay_for(not_before: int, start: Start, now: int) -> int:
 
 def goes_ahead(message: Message, now: int) -> bool:
     """Whether a message is of a run that may be leased before its instant. One that was triggered by hand has none to wait for."""
-    if message.start is not Start.EXACT or message.not_before <= now or message.untracked:
+    if message.start is not Start.EXACT or message.not_before <= now:
         return False
     return not message.fence and (message.run.is_fire or message.run.is_one_off)
 

@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from minutehand.domain.names import aside_ref
-from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.run import MISSED, RunRow, RunState
 from minutehand.domain.schedule import Revision
-from minutehand.state.transitions import Transition, recount
+from minutehand.state.transitions import SKEW, Transition, recount
 
 WORD = "gap"  # in the key of such a row
+LATE = MISSED - 2 * SKEW  # after so long the clock of a ticker may say that a fire was missed
 
 Between = Callable[[int, int], Sequence[int]]  # the fires in ``(after, upto]``
 

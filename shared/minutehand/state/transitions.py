@@ -129,46 +129,29 @@ def _failed(failure: Failure | None) -> dict[str, Change]:
 # Before the start.
 
 
-def take_over(
-    *, revision: int, job: str, not_before: int, now: int, seen: RunState, sent_until: int | None = None
-) -> Transition:
+def take_over(*, revision: int, job: str, not_before: int, now: int, seen: RunState) -> Transition:
     """A fire that an older revision claimed and never started goes to a newer one.
 
-    ``seen`` tells as what it was seen: still QUEUED, SENT, or else refused by a change of its schedule. A run that its owner
-    cancelled as a run is none of these, and stays cancelled. ``sent_until`` (UTC ms): only its failure will be recorded, it
-    becomes SENT and expires then.
+    ``seen`` tells as what it was seen: still QUEUED, or else refused by a change of its schedule. A run that its owner cancelled
+    as a run is neither, and stays cancelled.
     """
-    waiting = (
-        Compare("state", "=", seen) if seen in (RunState.QUEUED, RunState.SENT) else Compare("unstarted", "=", True)
-    )
-    to = RunState.QUEUED if sent_until is None else RunState.SENT
+    waiting = never_leased() if seen is RunState.QUEUED else Compare("unstarted", "=", True)
     return Transition(
         name="take_over",
-        to=to,
+        to=RunState.QUEUED,
         guard=all_of(older_revision(revision), waiting),
         changes={
-            "state": to,
+            "state": RunState.QUEUED,
             "rev": revision,
             "job": job,
             "not_before": not_before,
             "created_at": now,
             "reason": None,
             "ended_at": None,
-            "ttl": None if sent_until is None else sent_until // SECOND,
+            "ttl": None,
             "unstarted": None,
             **dict.fromkeys(OF_BACKFILL),
         },
-        already=all_of(same_revision(revision), Compare("state", "=", to)),
-    )
-
-
-def track(*, revision: int) -> Transition:
-    """A run of which only a failure is recorded gets the full ledger from here on: it failed, or needs what a row is for."""
-    return Transition(
-        name="track",
-        to=RunState.QUEUED,
-        guard=all_of(same_revision(revision), Compare("state", "=", RunState.SENT)),
-        changes={"state": RunState.QUEUED, "ttl": None},
         already=all_of(same_revision(revision), never_leased()),
     )
 

@@ -16,7 +16,6 @@ from minutehand.domain.formats.dead_letter import DeadLetter, decode_letter
 from minutehand.domain.formats.message import Message, decode
 from minutehand.domain.run import Failure, RunRow, RunState
 from minutehand.errors import TooNew, Unavailable, Unreadable
-from minutehand.flow.lean import claim, ordinary
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
@@ -57,20 +56,11 @@ def bury_one(delivery: RawMessage, services: Services, clock: Clock) -> Burial:
         log.error("letter.unreadable", extra={"error": str(problem), "body": body[:_SHOWN]})
         return Burial(action="unreadable", reason=str(problem))
     run = services.ledger.read(message.run)
-    if _is_unrecorded(run):
-        claim(message, services, clock)
-        message = ordinary(message)
-        run = services.ledger.read(message.run)
     if run is None:
         return _dropped(message, "unknown run")
     if letter is not None:
         return _record(message, letter, services, clock)
     return _moved_by_sqs(message, run, services, clock)
-
-
-def _is_unrecorded(run: RunRow | None) -> bool:
-    """Whether nobody could even put the row of a lean run, or ask for more than the claim where only failures are recorded."""
-    return run is None or run.state is RunState.SENT
 
 
 def _record(message: Message, letter: DeadLetter, services: Services, clock: Clock) -> Burial:

@@ -31,8 +31,6 @@ ACTS = ("start", "start", "start", "pause", "resume", "cancel")
 class Filling(History):
     """A history whose owners backfill as well, and what was seen of that."""
 
-    levels = ("full", "full", "full", "lean", "failures")  # a fire that lean has on its way is left alone
-
     def __init__(self, seed: int, faults: Faults) -> None:
         super().__init__(seed, faults)
         self.seen.stage.observer = self._look

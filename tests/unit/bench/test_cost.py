@@ -27,7 +27,7 @@ def test_services_in_memory_and_the_wire_count_the_same_writes_of_a_tick() -> No
     [
         ("one-off, now", 5),  # entry, run, entry gone, lease, settle
         ("one-off, an hour ahead", 5),
-        ("hourly, full ledger", 5),  # claim, lease, settle, next entry, this one gone
+        ("hourly", 5),  # claim, lease, settle, next entry, this one gone
         ("hourly, exactly once, two steps", 9),  # two transactions more
         ("hourly, one retry", 8),  # another lease and settlement, and the row of the attempt
     ],
@@ -38,7 +38,7 @@ def test_a_run_writes_what_the_protocol_says(variant: str, writes: int) -> None:
 
 
 def test_dense_schedules_share_their_steps() -> None:
-    sparse, dense = VARIANTS["hourly, full ledger"](60).counts(), VARIANTS["minutely, full ledger"](200).counts()
+    sparse, dense = VARIANTS["hourly"](60).counts(), VARIANTS["minutely"](200).counts()
     assert dense.writes < 3.5
     assert sparse.writes >= 5
     assert dense.ticker_calls < sparse.ticker_calls
@@ -46,7 +46,7 @@ def test_dense_schedules_share_their_steps() -> None:
 
 def test_a_run_that_dies_costs_more_than_one_that_succeeds() -> None:
     dead = VARIANTS["hourly, dead at its first attempt, an incident each"](20)
-    assert dead.counts().writes > VARIANTS["hourly, full ledger"](20).counts().writes
+    assert dead.counts().writes > VARIANTS["hourly"](20).counts().writes
 
 
 def test_dollars_are_counts_times_prices() -> None:

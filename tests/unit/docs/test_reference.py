@@ -173,7 +173,6 @@ def made_transitions() -> Iterator[transitions.Transition]:
         "state": "LOST",
         "queued": True,
         "seen": minutehand.RunState.QUEUED,
-        "sent_until": None,
         "to": minutehand.RunState.CANCELLED,
         "result": "1",
         "result_ref": "k",

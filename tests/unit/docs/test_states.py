@@ -43,7 +43,7 @@ GIVEN: dict[str, Any] = {
 }
 # What a constructor is asked for besides: every alternative that it knows.
 CHOICES: dict[str, list[dict[str, Any]]] = {
-    "take_over": [{"seen": state} for state in (RunState.QUEUED, RunState.SENT, RunState.CANCELLED)],
+    "take_over": [{"seen": state} for state in (RunState.QUEUED, RunState.CANCELLED)],
     "refuse": [{"to": RunState.SUPERSEDED}, {"to": RunState.CANCELLED}],
     "skip": [{"queued": True}, {"queued": False}],
     "pass_over": [{"to": RunState.SKIPPED}, {"to": RunState.CANCELLED}],
@@ -113,8 +113,7 @@ def test_every_state_is_in_the_drawing() -> None:
 def test_nothing_leads_out_of_a_terminal_state_but_what_the_page_admits() -> None:
     out = {(source, name) for source, target, name in drawn() if source in TERMINAL}
     refused = {(state, name) for state in ("SUPERSEDED", "CANCELLED") for name in ("take_over", "skip", "revive")}
-    unknown = {("SENT", "track"), ("SENT", "take_over")}
-    assert out == refused | unknown | {
+    assert out == refused | {
         ("DEAD", "bury"),
         ("LOST", "inter"),
         ("EXPIRED", "inter"),

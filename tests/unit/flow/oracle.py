@@ -34,15 +34,6 @@ class Lease:
     given_up: bool = False  # settled, released or continued: another attempt is in order
 
 
-@dataclass(frozen=True)
-class Untracked:
-    """A start that nothing was written of, under ledger="failures"."""
-
-    ref: RunRef
-    revision: int
-    read_at: int  # UTC ms at which its worker had read that the revision is open
-
-
 @dataclass
 class Seen:
     """All that an outsider saw."""
@@ -52,8 +43,6 @@ class Seen:
     stops: list[tuple[str, int, int]] = field(
         default_factory=list
     )  # owner, revision, UTC ms at which the call had returned
-    untracked: list[Untracked] = field(default_factory=list)
-    read_at: dict[str, int] = field(default_factory=dict)  # process → UTC ms of its last reading of revisions
     submitted: list[tuple[RunRef, int]] = field(default_factory=list)  # accepted one-offs and when they were due
     first_begun: dict[RunRef, int] = field(
         default_factory=dict
@@ -62,8 +51,6 @@ class Seen:
     def look(self, process: Process, detail: object) -> None:
         """After each call: what it did to a run."""
         verb, items = detail.verb, detail.items  # type: ignore[attr-defined]
-        if verb == "revisions":
-            self.read_at[process.name] = self.stage.now
         if verb not in ("lease", "renew", "retry", "release", "continue"):
             return
         for ref in items:
@@ -83,20 +70,9 @@ class Seen:
         elif row["state"] in (RunState.RETRYING, RunState.CONTINUED) and key in self.leases:
             self.leases[key].given_up = True
 
-    def begun(self, run_id: str) -> Untracked | None:
-        """A job began: that start, if it has no lease."""
-        ref = parse_run_id(run_id)
-        self.first_begun.setdefault(ref, self.stage.now)
-        row, process = self.stage.memory.row(ref), self.stage.process_of_thread()
-        if row is None or row["state"] != RunState.SENT or process is None:
-            return None
-        made = Untracked(ref, row["rev"], self.read_at[process.name])
-        self.untracked.append(made)
-        return made
-
-    def leased_afterwards(self, lease: Lease) -> bool:
-        """Whether a lease may only record that a start without one has failed."""
-        return lease.fence == 1 and any(start.ref == lease.ref for start in self.untracked)
+    def begun(self, run_id: str) -> None:
+        """A job began."""
+        self.first_begun.setdefault(parse_run_id(run_id), self.stage.now)
 
     # Verdicts.
 
@@ -115,7 +91,7 @@ class Seen:
 
     def _lost_fires(self, runs: dict[RunRef, RunRow], upto: int) -> list[str]:
         found = []
-        started = {lease.ref for lease in self.leases.values()} | {start.ref for start in self.untracked}
+        started = {lease.ref for lease in self.leases.values()}
         for head in self.stage.memory.heads():
             revisions = self.stage.memory.revisions(head.owner)
             for place, revision in enumerate(revisions):
@@ -156,16 +132,7 @@ class Seen:
             f"after stop: {lease.ref} of revision {lease.revision} at +{lease.at - at} ms"
             for owner, revision, at in self.stops
             for lease in self.leases.values()
-            if lease.ref.owner == owner
-            and lease.revision <= revision
-            and lease.fence == 1
-            and lease.at > at
-            and not self.leased_afterwards(lease)
-        ] + [
-            f"after stop: {start.ref} of revision {start.revision}, read at +{start.read_at - at} ms"
-            for owner, revision, at in self.stops
-            for start in self.untracked
-            if start.ref.owner == owner and start.revision <= revision and start.read_at > at
+            if lease.ref.owner == owner and lease.revision <= revision and lease.fence == 1 and lease.at > at
         ]
 
     def _unfinished(self, runs: dict[RunRef, RunRow], upto: int) -> list[str]:

@@ -45,11 +45,11 @@ class Claims(Hook):
         return found
 
 
-def a_crowd(schedules: int = 40, expression: str = "3 12 * * *", ledger: str = "full") -> World:
+def a_crowd(schedules: int = 40, expression: str = "3 12 * * *") -> World:
     """Schedules of which none is claimed yet."""
     world = World()
     for number in range(schedules):
-        far(world, f"s{number}", expression, ledger=ledger)
+        far(world, f"s{number}", expression)
     return world
 
 
@@ -146,12 +146,6 @@ def test_a_process_that_dies_while_it_waits_has_claimed_nothing_of_that() -> Non
     assert len(world.fires(None)) == 5
     world.live(180)
     assert Counter(world.began()) == {180: 40}
-
-
-def test_fires_that_are_sent_without_a_claim_take_nothing() -> None:
-    world = a_crowd(ledger="lean")
-    assert paced(world, 1).handled.sent == 40
-    assert world.clock() == NOON
 
 
 # Turns.

@@ -30,13 +30,10 @@ def far(
     expression: str = "* * * * *",
     job: str = "note",
     window: float = 1800.0,
-    ledger: str = "full",
 ) -> None:
     """A schedule of which nothing is claimed yet: it was created, and its creator died."""
     with pytest.raises(Crash):
-        world.owner(Faults().at("arm", after=crash)).create_schedule(
-            name, job, expression, catch_up_window=window, ledger=ledger
-        )
+        world.owner(Faults().at("arm", after=crash)).create_schedule(name, job, expression, catch_up_window=window)
 
 
 # Steps.

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from minutehand.domain.formats.dead_letter import DeadLetter, decode_letter, encode_letter
 from minutehand.domain.formats.message import Message, decode
 from minutehand.domain.formats.payload import json_text, size
-from minutehand.domain.formats.schema import LEVELS, PLAIN, SCHEMA
+from minutehand.domain.formats.schema import SCHEMA
 from minutehand.domain.names import RunRef, fire_ref, one_off_ref
-from minutehand.domain.options import LedgerLevel
 from minutehand.domain.policies import Backoff, Delivery, Overrides, Retry, Start
 from minutehand.errors import TooNew, Unreadable
 
@@ -56,7 +55,6 @@ MESSAGES = st.builds(
     trace=st.none() | st.text(min_size=1),
     returned=st.integers(0, 3),
     unknown_since=st.none() | st.integers(1, 10**14),
-    ledger=st.sampled_from(LedgerLevel),
 )
 
 
@@ -64,7 +62,7 @@ MESSAGES = st.builds(
 def test_a_message_is_read_as_it_was_sent(message: Message) -> None:
     body = message.encode()
     assert decode(body) == message
-    assert json.loads(body)["v"] == (PLAIN if message.ledger is LedgerLevel.FULL else LEVELS)
+    assert json.loads(body)["v"] == SCHEMA
     body.encode("utf-8")
 
 

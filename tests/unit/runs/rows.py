@@ -36,7 +36,6 @@ _LEASE = {"state": "RUNNING", "lease_token": "t1"}
 
 SITUATIONS: dict[str, Row] = {
     "queued": _WAITS | {"state": "QUEUED"},
-    "sent": _WAITS | {"state": "SENT", "ttl": TTL},
     "retrying": _HELD | {"state": "RETRYING", "reason": "failed"},
     "continued": _HELD | {"state": "CONTINUED", "slices": 1},
     "running": _HELD | _LEASE | {"lease_until": NOW + LEASE},
@@ -89,8 +88,6 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
     return {
         "take over queued": (build(t.take_over, seen=RunState.QUEUED, **over), {"queued", "queued, cancel asked"}),
         "take over refused": (build(t.take_over, seen=RunState.CANCELLED, **over), {"paused", "superseded"}),
-        "take over sent": (build(t.take_over, seen=RunState.SENT, sent_until=EXPIRES, **over), {"sent"}),
-        "track": (build(t.track, revision=2), {"sent"}),
         "revive": (build(t.revive, claim=A_CLAIM), {"paused", "superseded"}),
         "refuse": (
             build(t.refuse, to=RunState.CANCELLED, revision=2, reason="paused", **end),

@@ -37,8 +37,6 @@ from minutehand.state.transitions import LEASE, SKEW, lease
 from tests.builders import NOON, a_revision, a_run
 from tests.unit.runs.rows import NOW, SITUATIONS
 
-UNTOUCHED = (RunState.QUEUED, RunState.SENT)  # as they were claimed, whatever came of them
-
 # A claim whose run exists.
 
 
@@ -49,8 +47,8 @@ def test_what_becomes_of_a_claim_whose_run_exists(state: RunState, unstarted: bo
     run = a_run(revision=2, state=state, unstarted=unstarted)
     answer = on_existing(run, revision)
     if revision == 2:
-        assert answer is (OnExisting.SEND if state in UNTOUCHED else OnExisting.LEAVE)
-    elif revision == 3 and (state in UNTOUCHED or unstarted):
+        assert answer is (OnExisting.SEND if state is RunState.QUEUED else OnExisting.LEAVE)
+    elif revision == 3 and (state is RunState.QUEUED or unstarted):
         assert answer is OnExisting.TAKE_OVER
     else:
         assert answer is OnExisting.LEAVE

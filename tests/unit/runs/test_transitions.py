@@ -128,7 +128,7 @@ def _check(row: Row) -> None:
     """What holds of every row."""
     state = RunState(row["state"])
     assert ("lease_until" in row) == ("lease_token" in row) == (state is RunState.RUNNING)
-    assert ("ttl" in row) == (state in TERMINAL) == ("ended_at" in row or state is RunState.SENT)
+    assert ("ttl" in row) == (state in TERMINAL) == ("ended_at" in row)
     assert row["fence"] >= row["attempt"] >= 0
     unbegun = (
         row["attempt"] <= 1 and "started_at" not in row

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minutehand.domain.formats.payload import json_text
-from minutehand.domain.formats.schema import LEVELS, PLAIN, SCHEMA
+from minutehand.domain.formats.schema import SCHEMA
 from minutehand.domain.names import RunRef, parse_run_id
-from minutehand.domain.options import LedgerLevel
 from minutehand.domain.policies import Overrides, Start
 from minutehand.domain.quick import quick
 from minutehand.errors import TooNew, Unreadable, shorten
@@ -22,7 +21,7 @@ _LARGEST = 10**15  # beyond every UTC ms, revision and fence
 _FIELDS = frozenset(
     (
         *("v", "run", "job", "due", "start", "rev", "not_before", "payload", "payload_ref", "tz", "policies", "fence"),
-        *("trace", "returned", "unknown_since", "queue", "missed", "backfill", "ledger"),
+        *("trace", "returned", "unknown_since", "queue", "missed", "backfill"),
     )
 )
 
@@ -52,25 +51,14 @@ class Message:
     queue: str | None = None  # name of the declared queue that it travels through; None: the default one
     missed: bool = False  # it was claimed more than a minute after its time
     backfill: str | None = None  # id and lane of the backfill that it belongs to
-    ledger: LedgerLevel = LedgerLevel.FULL  # what was written of its run when this was sent
     later: Mapping[str, Any] = field(
         default_factory=dict, compare=False
     )  # fields of a later release, sent on as they came
 
-    @property
-    def unclaimed(self) -> bool:
-        """Whether its run had no row when it was sent: the first lease creates it."""
-        return self.ledger is LedgerLevel.LEAN
-
-    @property
-    def untracked(self) -> bool:
-        """Whether its run starts without a lease: only a failure is recorded."""
-        return self.ledger is LedgerLevel.FAILURES
-
     def encode(self) -> str:
         """JSON; fields that say nothing are left out."""
         body: dict[str, Any] = {
-            "v": PLAIN if self.ledger is LedgerLevel.FULL else LEVELS,
+            "v": SCHEMA,
             "run": str(self.run),
             "job": self.job,
             "due": self.due,
@@ -89,7 +77,6 @@ class Message:
             "queue": self.queue,
             "missed": self.missed,
             "backfill": self.backfill,
-            "ledger": None if self.ledger is LedgerLevel.FULL else str(self.ledger),
         }
         body |= {name: value for name, value in optional.items() if value}
         if self.later:
@@ -124,7 +111,6 @@ def decode(text: str) -> Message:
             queue=_optional_text(body.get("queue")),
             missed=body.get("missed") is True,
             backfill=_optional_text(body.get("backfill")),
-            ledger=LedgerLevel(body.get("ledger", LedgerLevel.FULL)),
             later={name: body[name] for name in body.keys() - _FIELDS},
         )
     except TooNew:

@@ -13,9 +13,7 @@ from typing import Any
 
 from minutehand.errors import MinutehandError, TooNew, Unreadable, shorten
 
-SCHEMA = 2  # raised when an older reader would misunderstand; a reader leaves alone what is newer than itself
-PLAIN = 1  # what most items and messages are of still: the first release reads them
-LEVELS = 2  # messages of runs with less than a full ledger, and their revisions: an older worker would drop the first
+SCHEMA = 1  # raised when an older reader would misunderstand; a reader leaves alone what is newer than itself
 
 # What reading a foreign item may raise.
 GARBAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -23,7 +21,7 @@ GARBAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeErr
 
 def check_schema(given: Mapping[str, Any], what: str) -> None:
     """Raises TooNew for an item or message of a later schema."""
-    schema = given.get("v", PLAIN)
+    schema = given.get("v", 1)
     if isinstance(schema, int) and schema > SCHEMA:
         raise TooNew(
             f"{what} of schema {schema}: this release reads up to {SCHEMA}; deploy the newer one to all functions"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import RunRow, RunState
 from minutehand.errors import Conflict, NotFound, Unavailable
 from minutehand.fires.held_leases import held_leases, wait_for_held
 from minutehand.fires.send import message_of, send
-from minutehand.flow.waiting import waiting_run
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.state.transitions import cancel, hasten, request_cancel
@@ -31,15 +28,7 @@ def ask_to_end(ref: RunRef, services: Services, clock: Clock) -> RunRow:
         moved = services.ledger.move(ref, cancel(now=now, expires=now + services.retention))
         run = moved.run
         if run is None:
-            put = _put_cancelled(ref, services, now)
-            if put is None:
-                continue
-            return put
-        if run.state is RunState.SENT and not moved.applied:
-            raise Conflict(
-                f"run_id={str(ref)!r}: its schedule records failures only, so nobody knows whether it has started; "
-                "pause the schedule, or give it another ledger"
-            )
+            raise NotFound(f"run_id={str(ref)!r}: there is no such run, or its retention is over")
         if moved.applied or run.is_terminal:
             return run
         if run.state is RunState.RUNNING:
@@ -47,20 +36,6 @@ def ask_to_end(ref: RunRef, services: Services, clock: Clock) -> RunRow:
             if asked.applied and asked.run is not None:
                 return asked.run
     raise Conflict(f"run_id={str(ref)!r}: it changed {_ROUNDS} times meanwhile; cancel it again")
-
-
-def _put_cancelled(ref: RunRef, services: Services, now: int) -> RunRow | None:
-    """The row of a run that waits without one, so that its first lease is refused. None: somebody else has put it. Raises NotFound."""
-    run = waiting_run(ref, services, now)
-    if run is None:
-        raise NotFound(f"run_id={str(ref)!r}: there is no such run, or its retention is over")
-    over = replace(run, state=RunState.CANCELLED, ended_at=now, reason="requested", cancel_requested=True)
-    claimed = services.ledger.claim([over])
-    if ref in claimed.created:
-        return over
-    if ref in claimed.existing:
-        return None
-    raise Unavailable(f"run_id={str(ref)!r}: the ledger did not answer; cancel it again")
 
 
 def hasten_run(ref: RunRef, services: Services, clock: Clock) -> RunRow:

@@ -96,11 +96,6 @@ def _skip(wanted: RunRow, services: Services) -> RunRow | None:
 def _move(there: RunRow, wanted: RunRow, services: Services) -> RunRow | None:
     if there.state is RunState.SKIPPED and there.act == wanted.act:  # by this very call, whose answer got lost
         return there
-    if there.state is RunState.SENT:
-        raise Conflict(
-            f"run_id={str(there.ref)!r}: it is on its way, and as its schedule records failures only nobody can call it back; "
-            "pause the schedule, or give it another ledger"
-        )
     queued = there.state is RunState.QUEUED
     if not queued and not there.unstarted:
         return None

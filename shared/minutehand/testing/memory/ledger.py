@@ -10,7 +10,6 @@ from zlib import crc32
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import WAITING, FailedAttemptRow, RunRow, RunState, SiblingRows
 from minutehand.domain.times import DAY, SECOND, stamp
-from minutehand.dynamodb.answers import begun
 from minutehand.dynamodb.cursors import decode_cursor, encode_cursor
 from minutehand.dynamodb.rows import (
     attempt_row,
@@ -69,15 +68,6 @@ class MemoryLedger:
         if there is None:
             self._rows.put(*run.ref, claim_row(run, self._retention))
         return there
-
-    def begin(self, runs: Sequence[RunRow]) -> Mapping[RunRef, TransitionResult]:
-        detail = Detail(place="runs", verb="lease", items=tuple(run.ref for run in runs))
-        answers = self._calls.many(
-            "BatchExecuteStatement", detail, lambda i: self._insert(runs[i]), batches=by_count(STATEMENTS)
-        )
-        there = {runs[i].ref: row for i, row in answers.items() if row is not None}
-        present = {run.ref: run for run in readable_runs(there.values())}
-        return begun([runs[i] for i in answers], present, there)
 
     def submit(self, run: RunRow) -> RunRow | None:
         row = run_row(run)
