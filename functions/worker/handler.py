@@ -47,7 +47,7 @@ def _run(event: dict[str, Any], context: LambdaContext, *, recycle: threading.Ev
     batch = Batch(
         event["Records"],
         services(),
-        _jobs(),
+        _jobs,
         name=context.aws_request_id,
         around=around_run,
         remaining=lambda: context.get_remaining_time_in_millis() / SECOND,
@@ -67,7 +67,12 @@ def _jobs() -> Registry:
     package = from_environment().jobs
     if package is None:
         raise Misconfigured("MINUTEHAND_JOBS is not set; set it to the package whose jobs this worker runs")
-    registry = load(package)
+    try:
+        registry = load(package)
+    except BaseException as problem:  # a package may call sys.exit when it is imported
+        count(JobsNotImported=1)
+        logger.exception("jobs.not_imported", jobs=package, error=f"{type(problem).__name__}: {problem}")
+        raise
     trace_libraries()
     return registry
 

@@ -25,7 +25,7 @@ from minutehand.flow.backfill_lanes import move_on
 from minutehand.flow.begin import context_of, log_end, log_start
 from minutehand.flow.desk import Desk
 from minutehand.flow.freeze import frozen
-from minutehand.flow.heartbeat import HIDDEN, Ticket
+from minutehand.flow.heartbeat import Ticket
 from minutehand.flow.instants import Instants
 from minutehand.flow.lease import take_lease
 from minutehand.flow.outcome import Outcome
@@ -226,11 +226,6 @@ class Worker:
         self.desk.services.dead.send(DeadLetter(body=task.delivery.body, reason=reason[:500]))
         self.desk.delete(task.ticket)
         return Outcome(gone=True, action="unreadable", why="unreadable")
-
-
-def hide_batch(worker: Worker, deliveries: Sequence[RawMessage]) -> None:
-    """Shorten (Lambda) what is at hand to a lease, so that a crash shows after it and not after the function's timeout."""
-    worker.desk.services.work.hide([delivery.receipt for delivery in deliveries], HIDDEN)
 
 
 def _decode(delivery: RawMessage) -> tuple[Message | None, Unreadable | None]:

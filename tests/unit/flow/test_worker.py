@@ -18,7 +18,7 @@ from minutehand.errors import Misconfigured
 from minutehand.flow.admit import PATIENCE
 from minutehand.flow.heartbeat import HIDDEN
 from minutehand.flow.settle import release_ticket
-from minutehand.flow.work import Worker, hide_batch
+from minutehand.flow.work import Worker
 from minutehand.ports.work_queue import OutgoingMessage
 from minutehand.state.decisions import deaths
 from minutehand.state.transitions import HEARTBEAT, LEASE, SKEW
@@ -682,13 +682,6 @@ def test_leases_are_renewed_even_where_messages_cannot_be_hidden() -> None:
     world.during = long
     world.work(worker)
     assert (len(world.started), the_run(world).state) == (1, RunState.SUCCEEDED)
-
-
-def test_a_batch_is_shortened_to_a_lease() -> None:
-    world = submitted()
-    deliveries = world.services.work.receive(most=1, wait=0, visibility=900)
-    hide_batch(world.worker(), deliveries)
-    assert [m.visible_at - NOON for m in world.memory.work] == [HIDDEN * SECOND]
 
 
 # At most once.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import threading
 import warnings
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 from minutehand import Registry, Retry, RunState, Scheduler
 from minutehand.concurrency.threads import ThreadCache
-from minutehand.errors import InvalidInput
+from minutehand.errors import InvalidInput, JobError
 from minutehand.flow.heartbeat import HIDDEN
 from minutehand.testing import ManualClock, Memory
 
@@ -32,17 +33,30 @@ class LambdaContext:
 
 
 class Stack:
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, own_jobs: bool = True) -> None:
         monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Minutehand")
         monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "minutehand-test")
         monkeypatch.setenv("POWERTOOLS_TRACE_DISABLED", "true")
-        clock = ManualClock(datetime.now(UTC))
-        self.services = Memory(clock, shards=2).connect()
+        self._monkeypatch, clock = monkeypatch, ManualClock(datetime.now(UTC))
+        self.clock, self.memory = clock, Memory(clock, shards=2)
+        self.services = self.memory.connect()
         self.registry = Registry()
         self.scheduler = Scheduler("acme", jobs=self.registry, services=self.services, clock=clock)
         for part in ("ticker", "worker", "undertaker", "auditor"):
             monkeypatch.setattr(f"functions.{part}.handler.services", lambda: self.services)
-        monkeypatch.setattr("functions.worker.handler._jobs", lambda: self.registry)
+        if own_jobs:
+            monkeypatch.setattr("functions.worker.handler._jobs", lambda: self.registry)
+
+    def logged(self) -> io.StringIO:
+        """What the functions' own logger writes from now on."""
+        log = io.StringIO()
+        handler = __import__("functions.observe", fromlist=["logger"]).logger.registered_handler
+        self._monkeypatch.setattr(handler, "stream", log)
+        return log
+
+    def hidden(self) -> list[int]:
+        """Seconds until each message of the queue is visible."""
+        return [(message.visible_at - self.clock()) // 1000 for message in self.memory.work]
 
     def batch(self, deliveries: Any) -> dict[str, Any]:
         event: dict[str, Any] = json.loads((EVENTS / "sqs.json").read_text())
@@ -80,6 +94,54 @@ def test_a_batch_runs_and_what_fails_for_good_is_buried(monkeypatch: pytest.Monk
     assert invoke("undertaker", stack.batch(letters)) == {"batchItemFailures": []}
     (dead,) = stack.scheduler.list_dead().items
     assert (dead.id, dead.error_type) == (runs[1], "ValueError")
+
+
+def test_messages_are_hidden_for_a_lease_before_the_jobs_are_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lambda hides them for 90 minutes: an import that ends the process must not cost so much."""
+    stack = Stack(monkeypatch)
+    stack.registry.job("good")(lambda ctx, payload: None)
+    hidden: list[list[int]] = []
+
+    def import_jobs() -> Registry:
+        hidden.append(stack.hidden())
+        return stack.registry
+
+    monkeypatch.setattr("functions.worker.handler._jobs", import_jobs)
+    stack.scheduler.submit("good")
+    invoke("worker", stack.batch(stack.services.work.receive(most=10, wait=0, visibility=5_400)))
+    assert hidden[0] == [HIDDEN]
+
+
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [("import a_missing_library", JobError), ("raise KeyError('boom')", KeyError), ("exit('boom')", SystemExit)],
+)
+def test_a_batch_whose_jobs_cannot_be_imported_is_released_and_the_error_is_reported(
+    source: str,
+    error: type[BaseException],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    stack = Stack(monkeypatch, own_jobs=False)
+    stack.registry.job("good")(lambda ctx, payload: None)
+    (tmp_path / "broken_jobs.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("MINUTEHAND_JOBS", "broken_jobs")
+    for _ in range(2):
+        stack.scheduler.submit("good")
+    received = stack.services.work.receive(most=10, wait=0, visibility=5_400)
+    capsys.readouterr()
+    log = stack.logged()
+    with pytest.raises(error):
+        invoke("worker", stack.batch(received))
+    assert stack.hidden() == [10, 10]
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+    (logged,) = map(json.loads, log.getvalue().splitlines())
+    assert logged["message"] == "jobs.not_imported"
+    assert logged["jobs"] == "broken_jobs"
+    assert logged["error"].startswith(error.__name__)
+    assert [line["JobsNotImported"] for line in lines if "JobsNotImported" in line] == [[1.0]]
 
 
 def test_a_process_with_an_abandoned_thread_ends_itself_after_the_batch(

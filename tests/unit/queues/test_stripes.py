@@ -107,7 +107,12 @@ def test_a_function_settles_what_it_was_handed_from_any_stripe() -> None:
             for each in queue.take(10, 60)
         ]
         batch = Batch(
-            records, memory.connect(), jobs, name="function", around=lambda message: _nothing(), remaining=lambda: None
+            records,
+            memory.connect(),
+            lambda: jobs,
+            name="function",
+            around=lambda message: _nothing(),
+            remaining=lambda: None,
         )
         with batch:
             assert all(batch.outcome(record["messageId"]).gone for record in records)
