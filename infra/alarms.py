@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aws_cdk import Duration
+from aws_cdk import Aws, Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
@@ -165,7 +165,18 @@ class Alarms(Construct):
         )
 
     def _own_topic(self) -> sns.Topic:
-        key = self._installation.encryption_key
+        key, cloudwatch_service = self._installation.encryption_key, iam.ServicePrincipal("cloudwatch.amazonaws.com")
         if key is not None:
-            key.grant(iam.ServicePrincipal("cloudwatch.amazonaws.com"), "kms:Decrypt", "kms:GenerateDataKey*")
-        return sns.Topic(self, "Topic", topic_name=self._installation.name("alarms"), enforce_ssl=True, master_key=key)
+            key.grant(cloudwatch_service, "kms:Decrypt", "kms:GenerateDataKey*")
+        topic = sns.Topic(self, "Topic", topic_name=self._installation.name("alarms"), enforce_ssl=True, master_key=key)
+        # `enforce_ssl` gives the topic a policy, which replaces SNS's default policy: that one let CloudWatch publish.
+        topic.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid="AlarmsMayPublish",
+                principals=[cloudwatch_service],
+                actions=["sns:Publish"],
+                resources=[topic.topic_arn],
+                conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
+            )
+        )
+        return topic

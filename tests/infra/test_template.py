@@ -350,6 +350,26 @@ def test_all_six_alarms_tell_the_topic_when_they_begin_and_when_they_end(templat
     )
 
 
+def test_cloudwatch_may_publish_to_the_alarms_topic_and_nobody_without_tls(template: Template) -> None:
+    """A topic with a policy of its own has lost the default policy, under which the account's alarms could publish."""
+    (topic,) = resources(template, "AWS::SNS::Topic")
+    (policy,) = resources(template, "AWS::SNS::TopicPolicy").values()
+    assert policy["Properties"]["Topics"] == [{"Ref": topic}]
+    allowed = [s for s in policy["Properties"]["PolicyDocument"]["Statement"] if s["Effect"] == "Allow"]
+    assert [statement | {"Sid": ""} for statement in allowed] == [
+        {
+            "Sid": "",
+            "Effect": "Allow",
+            "Principal": {"Service": "cloudwatch.amazonaws.com"},
+            "Action": "sns:Publish",
+            "Resource": {"Ref": topic},
+            "Condition": {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}},
+        }
+    ]
+    denied = [s for s in policy["Properties"]["PolicyDocument"]["Statement"] if s["Effect"] == "Deny"]
+    assert [statement["Condition"] for statement in denied] == [{"Bool": {"aws:SecureTransport": "false"}}]
+
+
 def test_the_outputs_say_what_the_sdk_needs(template: Template) -> None:
     described = [output["Description"] for output in template.find_outputs("*").values()]
     assert any("MINUTEHAND_PREFIX" in text for text in described)
