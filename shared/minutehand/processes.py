@@ -31,7 +31,7 @@ from minutehand.flow.settle import release_ticket
 from minutehand.flow.task import Task
 from minutehand.flow.together import groups, start_together
 from minutehand.flow.work import Jobs, Worker
-from minutehand.isolation import check_isolated, perform_isolated
+from minutehand.isolation import PreloadedParent, check_isolated, modules_of, perform_isolated
 from minutehand.jobs import Registry
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage
@@ -197,10 +197,14 @@ class WorkerProcess:
         )
         if isinstance(jobs, Registry):
             check_isolated(jobs)
-        self._worker = Worker(desk=desk, jobs=jobs, around=_around, remaining=self._remaining, execute=_execute)
+        self._isolated = modules_of(jobs) if isinstance(jobs, Registry) else []
+        self._parent = PreloadedParent(self._isolated)
+        self._worker = Worker(desk=desk, jobs=jobs, around=_around, remaining=self._remaining, execute=self._execute)
 
     def run(self, *, stop: threading.Event, grace: float) -> None:
         """Work until ``stop``, then wind up."""
+        if self._isolated:
+            self._parent.start()
         ended = threading.Event()
         beating = threading.Thread(target=self._beat, args=(ended,), name="heartbeat", daemon=True)
         polling = [
@@ -224,6 +228,7 @@ class WorkerProcess:
         self._finish(_LETTING_GO)
         ended.set()
         self._eraser.stop()
+        self._parent.close()
         log.info("worker.stopped", extra={"unfinished": unfinished, "released": released})
 
     def _remaining(self) -> float | None:
@@ -347,10 +352,10 @@ class WorkerProcess:
             log.warning("worker.not_released", extra={"run_id": str(ticket.ref), "error": str(problem)})
             return False
 
-
-def _execute(assignment: Assignment, context: Context, payload: str | None) -> Ended:
-    isolated = assignment.policies.isolation is Isolation.PROCESS
-    return (perform_isolated if isolated else perform)(assignment, context, payload)
+    def _execute(self, assignment: Assignment, context: Context, payload: str | None) -> Ended:
+        if assignment.policies.isolation is Isolation.PROCESS:
+            return perform_isolated(self._parent, assignment, context, payload)
+        return perform(assignment, context, payload)
 
 
 def _around(message: Message) -> AbstractContextManager[None]:

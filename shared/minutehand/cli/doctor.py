@@ -27,7 +27,8 @@ def run(
 ) -> None:
     """Look the installation over from where you are: what is wrong, and what mends it. Writes nothing.
 
-    Configuration, access, tables, queues, bucket, permissions, clock, ticker, chains, incidents, backlog, and with --jobs the jobs.
+    Configuration, access, tables, queues, bucket, permissions, clock, ticker, chains, incidents, backlog, and with --jobs the jobs and
+    what isolated ones start from.
     The exit code is 1 if something does not work.
     """
     from minutehand.doctor import Verdict, examine  # noqa: PLC0415 (see above)

@@ -30,6 +30,7 @@ _THEN: tuple[Check, ...] = (
     chains.incidents,
     backlog.backlog,
     known_jobs.jobs,
+    known_jobs.isolated,
 )
 
 

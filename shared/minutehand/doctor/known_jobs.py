@@ -1,4 +1,4 @@
-"""Whether the jobs can be imported, and those are known that schedules name."""
+"""Whether the jobs can be imported, those are known that schedules name, and isolated ones start from a preloaded process."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from minutehand.doctor.findings import Finding, fail, ok, warn
 from minutehand.doctor.patient import Patient
 from minutehand.errors import MinutehandError
+from minutehand.isolation import modules_of, report_of
 from minutehand.jobs import default_registry, load
 
 
@@ -36,3 +37,28 @@ def jobs(patient: Patient) -> Iterator[Finding]:
         )
     else:
         yield ok(check, f"{packages}: {len(default_registry.names())} jobs")
+
+
+def isolated(patient: Patient) -> Iterator[Finding]:
+    """What the import of isolated jobs leaves: one finding, or one for each module that a process of its own cannot import."""
+    check, modules = "isolation", modules_of(default_registry) if patient.packages else []
+    if not modules:
+        return
+    try:
+        report = report_of(modules)
+    except OSError as problem:
+        what = f"the process that imports isolated jobs ({', '.join(modules)}) fails: {problem}"
+        yield fail(check, what, "find the module whose import ends or blocks its process, and mend it")
+        return
+    for module, text in report.failed.items():
+        what = f"{module} cannot be imported by a process of its own: {text}"
+        yield fail(check, what, "mend the module: every attempt of its isolated jobs fails")
+    if report.module is not None:
+        what = f"the import of {report.module} leaves {', '.join(report.left)}; so every attempt of an isolated job imports its module anew"
+        remedy = (
+            "start threads and open connections when a job first needs them, not on import; "
+            "for threads of numerical libraries, set OPENBLAS_NUM_THREADS=1 and OMP_NUM_THREADS=1"
+        )
+        yield warn(check, what, remedy)
+    elif not report.failed:
+        yield ok(check, f"isolated jobs start from a process that has imported {', '.join(modules)}")

@@ -1,4 +1,4 @@
-"""The child: calls the job's function and tells the worker how it ended. It has no services of its own; it asks."""
+"""The job's process: call the job's function and tell the worker how it ended. It has no services of its own; it asks the worker."""
 
 from __future__ import annotations
 
@@ -30,18 +30,25 @@ from minutehand.flow.effects import Effects
 from minutehand.flow.erase import Eraser
 from minutehand.flow.heartbeat import Heartbeat, Ticket
 from minutehand.flow.perform import call, failure_of
+from minutehand.isolation import surroundings
 from minutehand.isolation.places import Place
 from minutehand.isolation.wire import CANCELLED, FLAGS, line, pack_ended, unpack_beside, unpack_error
 from minutehand.ports.ledger import BesideKind
 from minutehand.services import system_clock
 
 
-def work(order: dict[str, Any], talk: socket.socket, lines: BinaryIO, flags: int) -> NoReturn:
-    """Carry out an order and end the process."""
+def work(talk: socket.socket, flags: int) -> NoReturn:
+    """Read an order, carry it out and end the process."""
+    lines = talk.makefile("rb")
+    text = lines.readline()
+    if not text:  # the worker wants nothing any more
+        os._exit(1)
+    order = json.loads(text)
     logs.configure()
     relay = Relay(talk, lines, mmap.mmap(flags, FLAGS, access=mmap.ACCESS_READ))
     retry = Retry(**order["retry"])
     try:
+        surroundings.apply(order["surroundings"])
         ended = _run(order, relay, Policies(retry=retry))
     except BaseException as problem:  # noqa: BLE001 (whatever it is, the worker is told)
         ended = Failed(failure_of(problem, retry))

@@ -44,6 +44,11 @@ def place_of(job: Job) -> Place:
     return Place(job.name, getattr(function, "__module__", None) or "", getattr(function, "__qualname__", ""))
 
 
+def modules_of(jobs: Iterable[Job]) -> list[str]:
+    """The modules of the isolated jobs, sorted."""
+    return sorted({place_of(job).module for job in jobs if job.policies.isolation is Isolation.PROCESS})
+
+
 def check_isolated(jobs: Iterable[Job]) -> None:
     """Raise JobError for an isolated job that a process of its own could not find."""
     for job in jobs:

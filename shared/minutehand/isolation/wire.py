@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -14,6 +15,7 @@ from minutehand.flow.assignment import Abandoned, Cancelled, Ended, Failed, Retu
 
 CANCELLED = 0  # the byte among the flags that says so
 FLAGS = 1  # bytes of shared memory
+_CHUNK = 1 << 20  # bytes read at once: what a job returns is mostly smaller
 _SHOWN = 100  # characters of a refused value that travel
 
 _KINDS = {kind.__name__: kind for kind in (Abandoned, Cancelled, Failed, Returned, SliceEnded)}
@@ -23,6 +25,37 @@ _PLAIN = ("Misconfigured", "Unavailable")  # errors that are made of their text
 def line(said: Mapping[str, Any]) -> bytes:
     """One line."""
     return json.dumps(said, separators=(",", ":")).encode() + b"\n"
+
+
+class LineReader:
+    """The messages that come over a socket."""
+
+    def __init__(self, source: socket.socket) -> None:
+        self._source, self._partial = source, b""
+        self.is_over = False  # no more will come
+
+    def read(self) -> list[dict[str, Any]]:
+        """The complete messages of what can be read at once; waits until something can."""
+        return self._read(0)
+
+    def rest(self) -> list[dict[str, Any]]:
+        """The complete messages that are there already."""
+        messages = list[dict[str, Any]]()
+        while not self.is_over:
+            try:
+                messages += self._read(socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                break
+        return messages
+
+    def _read(self, flags: int) -> list[dict[str, Any]]:
+        try:
+            chunk = self._source.recv(_CHUNK, flags)
+        except ConnectionError:
+            chunk = b""
+        self.is_over = not chunk
+        *lines, self._partial = (self._partial + chunk).split(b"\n")
+        return [json.loads(text) for text in lines]
 
 
 def pack_ended(ended: Ended) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from minutehand.flow.assignment import Assignment, Ended
 from minutehand.flow.perform import perform
 from minutehand.isolation import perform_isolated
 
-from tests.unit.isolation.stage import Stage, living, until
+from tests.unit.isolation.stage import PARENT, Stage, living, until
 
 
 def stage_of(execute: Execute) -> Stage:
@@ -33,7 +34,7 @@ def stage_of(execute: Execute) -> Stage:
     return made
 
 
-@pytest.fixture(params=[perform, perform_isolated], ids=["command", "process"])
+@pytest.fixture(params=[perform, partial(perform_isolated, PARENT)], ids=["command", "process"])
 def stage(request: pytest.FixtureRequest) -> Stage:
     """As a job runs on Lambda, and as it does on worker processes."""
     return stage_of(request.param)

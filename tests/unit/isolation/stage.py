@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from minutehand.domain.names import parse_run_id
 from minutehand.domain.times import SECOND
 from minutehand.flow.heartbeat import HIDDEN
 from minutehand.flow.outcome import Outcome
-from minutehand.isolation import perform_isolated
+from minutehand.isolation import PreloadedParent, perform_isolated
 from minutehand.jobs import Registry
 from minutehand.services import system_clock
 from minutehand.state.transitions import lease
@@ -22,6 +24,9 @@ from minutehand.testing import Hook, Memory
 from minutehand.testing.process import Hand, make_worker
 
 from tests.unit.isolation.work import registry
+
+PARENT = PreloadedParent(["tests.unit.isolation.work"])  # shared by tests: its start takes longer than they do
+atexit.register(PARENT.close)
 
 
 @dataclass
@@ -31,13 +36,14 @@ class Stage:
     jobs: Registry = registry
     hook: Hook | None = None
     ahead: int = 0  # ms
+    parent: PreloadedParent = PARENT
 
     def __post_init__(self) -> None:
         self.memory = Memory(self.clock)
         self.services = self.memory.connect(self.hook)
         self.scheduler = Scheduler("acme", jobs=self.jobs, services=self.memory.connect(), clock=self.clock)
         made = make_worker(self.services, self.jobs, self.clock, wait=threading.Event().wait)
-        self.worker = replace(made, execute=perform_isolated)
+        self.worker = replace(made, execute=partial(perform_isolated, self.parent))
 
     def clock(self) -> int:
         return system_clock() + self.ahead
@@ -114,6 +120,19 @@ def until(condition: Callable[[], bool], seconds: float) -> bool:
             return False
         threading.Event().wait(0.02)
     return True
+
+
+def children(pid: int) -> list[int]:
+    """The processes that one has started and that are not reaped."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = place.read_text().rpartition(")")[2].split()[1]
+        except OSError:
+            continue
+        if int(parent) == pid:
+            found.append(int(place.parent.name))
+    return found
 
 
 def living(group: int) -> list[str]:

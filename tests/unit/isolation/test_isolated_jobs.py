@@ -9,7 +9,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from minutehand import RunState
+from minutehand import Context, Registry, RunState
+from minutehand.isolation import PreloadedParent
 
 from tests.unit.flow.world import Faults, fails
 from tests.unit.isolation.stage import Stage, living, until
@@ -64,13 +65,6 @@ def test_a_process_that_dies_costs_one_attempt_and_no_waiting(stage: Stage, how:
     assert (run.state, run.attempt, run.error_type, run.error_code) == (RunState.RETRYING, 1, "ProcessDied", code)
     assert len(run.failed_attempts) == 1
     assert not stage.worker.desk.abandoned.is_set(), "the worker goes on"
-
-
-def test_where_a_death_can_only_be_seen_by_reaping_it_is_seen_too(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(os, "waitid")
-    assert stage.run("die", "exit").error_code == "exit 3"
 
 
 def test_steps_and_checkpoint_outlive_the_process(stage: Stage, tmp_path: Path) -> None:
@@ -141,17 +135,22 @@ def test_its_log_lines_carry_the_run(stage: Stage, capfd: pytest.CaptureFixture[
     assert (line["word"], line["run_id"], line["job"], line["tenant"]) == ("hear", run.id, "loud", "acme")
 
 
-def test_a_process_that_cannot_be_started_is_a_failed_attempt(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_cannot_be_started_is_a_failed_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    run = stage.run("add", {"a": 1, "b": 2})
+    run = Stage(parent=PreloadedParent()).run("add", {"a": 1, "b": 2})
     assert (run.state, run.error_type) == (RunState.RETRYING, "ProcessNotStarted")
+    assert "/nowhere/python" in str(run.error)
 
 
-def test_a_process_that_cannot_import_says_what(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", [place for place in sys.path if place.endswith(("lib", ".zip"))])
-    run = stage.run("add", {"a": 1, "b": 2})
+def test_a_process_that_cannot_import_says_what() -> None:
+    def here(ctx: Context, payload: object) -> None: ...
+
+    here.__module__ = "nowhere.jobs"
+    jobs = Registry()
+    jobs.job("nowhere", isolation="process")(here)
+    run = Stage(jobs).run("nowhere")
     assert (run.state, run.error_type) == (RunState.RETRYING, "ModuleNotFoundError")
-    assert "No module named" in str(run.error)
+    assert "No module named 'nowhere'" in str(run.error)
 
 
 # What ends it.

@@ -19,24 +19,15 @@ from minutehand.processes import WorkerProcess
 from minutehand.services import system_clock
 from minutehand.testing import Memory
 
-from tests.unit.isolation.stage import living, until
+from tests.unit.isolation.stage import children, living, until
 from tests.unit.isolation.work import registry
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
 import sys
+from minutehand.isolation import PreloadedParent
 from tests.unit.isolation.stage import Stage
-Stage().run("wait", {"to": sys.argv[1], "how": "gil and fork"})
-"""
-
-ELSEWHERE = """
-import fcntl, os, time
-del fcntl.F_SETSIG
-from minutehand.isolation import launch
-launch._hold_on()
-assert os.read(0, 1) == b"", "the job's standard input is empty"
-print("ready", flush=True)
-time.sleep(60)
+Stage(parent=PreloadedParent([sys.argv[2]])).run("wait", {"to": sys.argv[1], "how": "gil and fork"})
 """
 
 
@@ -79,20 +70,21 @@ def test_it_beats_while_a_job_holds_its_interpreter(
     assert (released.state, released.attempt, released.reason) == (RunState.RETRYING, 0, "released")
 
 
-def test_nothing_of_a_job_outlives_a_worker_that_is_killed(tmp_path: Path) -> None:
+def test_it_starts_the_parent_of_isolated_jobs_ahead_of_them_and_leaves_no_process(memory: Memory) -> None:
+    before = set(children(os.getpid()))
+    with working(memory):
+        assert until(lambda: len(set(children(os.getpid())) - before) == 1, 20)
+    assert set(children(os.getpid())) == before
+
+
+@pytest.mark.parametrize("preloaded", ["tests.unit.isolation.work", "tests.unit.isolation.elsewhere"])
+def test_nothing_of_a_job_outlives_a_worker_that_is_killed(tmp_path: Path, preloaded: str) -> None:
+    """Also where the kernel cannot be asked to kill it."""
     mark = tmp_path / "mark"
     environ = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'shared'}"}
-    with subprocess.Popen([sys.executable, "-c", PROGRAM, str(mark)], env=environ) as worker:
+    with subprocess.Popen([sys.executable, "-c", PROGRAM, str(mark), preloaded], env=environ) as worker:
         assert until(lambda: mark.exists() and mark.read_text().endswith("\n"), 20)
         group = int(mark.read_text())
         assert len(living(group)) == 2
         worker.send_signal(signal.SIGKILL)
     assert until(lambda: living(group) == [], 5)
-
-
-def test_where_the_kernel_cannot_be_asked_a_thread_holds_on_to_the_worker() -> None:
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", ELSEWHERE], **pipes, start_new_session=True) as child:  # type: ignore[call-overload]
-        assert child.stdout.readline() == b"ready\n"
-        child.stdin.close()
-        assert child.wait(10) == -signal.SIGKILL

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from minutehand import Context, Registry, Retry
 from minutehand.errors import Continue, InvalidInput, MinutehandError, RunCancelled
 
 registry = Registry()
+written = Registry()  # of modules that tests write
+IMPORTED_BY = os.getpid()
 SOON = Retry(max_attempts=3, base=1.0, jitter=0.0)
 
 
@@ -38,6 +41,22 @@ async def about(ctx: Context, payload: Any) -> dict[str, Any]:
         "remaining": ctx.remaining(),
         "cancelled": ctx.cancelled,
         "resume": ctx.resume,
+    }
+
+
+@registry.job("look-around", isolation="process")
+def look_around(ctx: Context, payload: str | None) -> dict[str, Any]:
+    """What its process has, and where it comes from. ``payload`` is the name of a variable."""
+    return {
+        "pid": os.getpid(),
+        "imported by": IMPORTED_BY,
+        "variable": os.environ.get(payload or ""),
+        "directory": str(Path.cwd()),
+        "core": resource.getrlimit(resource.RLIMIT_CORE)[0],
+        "path": sys.path[-1],
+        "terminates": signal.getsignal(signal.SIGTERM) is signal.SIG_DFL,
+        "threads": threading.active_count(),
+        "aws": [name for name in sys.modules if name.partition(".")[0] in ("boto3", "botocore", "pynamodb")],
     }
 
 

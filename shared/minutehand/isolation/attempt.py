@@ -1,0 +1,214 @@
+"""The worker's side of an attempt: have its process forked, answer what it asks, and end it when one of its limits is reached."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import mmap
+import selectors
+import signal
+import socket
+import tempfile
+import threading
+from typing import Any
+
+from minutehand.domain.job import Context
+from minutehand.domain.policies import Retry
+from minutehand.domain.run import Failure
+from minutehand.flow.assignment import Assignment, Cancelled, Ended, Failed
+from minutehand.flow.perform import timeout_of, watch
+from minutehand.isolation import surroundings
+from minutehand.isolation.places import place_of
+from minutehand.isolation.preloaded_parent import PreloadedParent
+from minutehand.isolation.wire import CANCELLED, FLAGS, LineReader, line, pack_beside, pack_error, unpack_ended
+from minutehand.ports.ledger import BesideKind
+from minutehand.state.decisions import is_permanent
+
+log = logging.getLogger(__name__)
+
+_OUTPUT = (1, 2)  # the worker's standard output and error, which are the job's too
+_DEATH = 5.0  # seconds until a killed process is gone; longer only in an uninterruptible call of the kernel
+
+
+def perform_isolated(parent: PreloadedParent, assignment: Assignment, context: Context, payload: str | None) -> Ended:
+    """Run one attempt in a process of its own, to its end or to the limit of one of its policies; then nothing of it is left."""
+    ends, timeout_at = list[Ended](), timeout_of(assignment)
+    try:
+        attempt = IsolatedAttempt(parent, assignment, context, payload, ends)
+    except OSError as problem:
+        return _not_started(problem)
+    try:
+        return watch(assignment, ends, timeout_at, tell_cancelled=attempt.tell_cancelled)
+    finally:
+        attempt.end()
+
+
+class IsolatedAttempt:
+    """One attempt's process. ``ends`` receives how the attempt ended, once, and waiters on the ticket are notified.
+
+    One thread has it forked, gives it its order, answers its questions and closes the sockets at its death.
+    """
+
+    def __init__(
+        self,
+        parent: PreloadedParent,
+        assignment: Assignment,
+        context: Context,
+        payload: str | None,
+        ends: list[Ended],
+    ) -> None:
+        self._parent, self._assignment, self._context, self._ends = parent, assignment, context, ends
+        self._ending = False
+        with contextlib.ExitStack() as failing:
+            mine, theirs = (failing.enter_context(contextlib.ExitStack()) for _ in range(2))
+            self._control, control = _pair(mine, theirs)
+            self._talk, talk = _pair(mine, theirs)
+            file = theirs.enter_context(tempfile.TemporaryFile())
+            file.truncate(FLAGS)
+            self._flags = mine.enter_context(mmap.mmap(file.fileno(), FLAGS))
+            given = (control.fileno(), talk.fileno(), file.fileno(), *_OUTPUT)
+            self._thread = threading.Thread(
+                target=self._run,
+                args=(line(_order(assignment, payload)), given, mine, theirs),
+                name=f"isolated {assignment.run.ref}",
+                daemon=True,
+            )
+            self._thread.start()
+            failing.pop_all()
+
+    def tell_cancelled(self) -> None:
+        """From now on ``ctx.cancelled`` is true."""
+        self._flags[CANCELLED] = 1
+
+    def end(self) -> None:
+        """Kill what is left of it, and wait until it is dead."""
+        self._ending = True
+        with contextlib.suppress(OSError):  # it is dead already, and the socket closed
+            self._control.shutdown(socket.SHUT_WR)
+        self._thread.join(_DEATH)
+
+    def _run(
+        self, order: bytes, given: tuple[int, ...], mine: contextlib.ExitStack, theirs: contextlib.ExitStack
+    ) -> None:
+        with mine:
+            try:
+                with theirs:
+                    self._parent.fork(given)
+            except OSError as problem:
+                self._ended(_not_started(problem))
+                return
+            with contextlib.suppress(OSError):  # it died, or is being killed
+                self._talk.sendall(order)
+            self._ended(self._died(self._listen()))
+
+    # What it says.
+
+    def _listen(self) -> int | None:
+        """Follow its process until that is dead; its exit code, or None if the preloaded parent died."""
+        talk, control = LineReader(self._talk), LineReader(self._control)
+        with selectors.PollSelector() as selector:
+            selector.register(self._talk, selectors.EVENT_READ)
+            selector.register(self._control, selectors.EVENT_READ)
+            while True:
+                if any(key.fileobj is self._control for key, _ in selector.select()):
+                    codes = control.read()
+                    self._hear(talk.rest())  # written before it died
+                    return codes[0]["code"] if codes else None
+                self._hear(talk.read())
+                if talk.is_over:
+                    selector.unregister(self._talk)
+
+    def _hear(self, messages: list[dict[str, Any]]) -> None:
+        for said in messages:
+            if "ask" in said:
+                with contextlib.suppress(OSError):  # it died meanwhile
+                    self._talk.sendall(line({"number": said["number"], **self._answer(said)}))
+            elif "ended" in said:
+                self._ended(unpack_ended(said["ended"]))
+            else:
+                self._assignment.ticket.progress, self._assignment.ticket.stage = said["progress"], said["stage"]
+
+    def _answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return {"value": self._do(asked)}
+        except Exception as problem:  # noqa: BLE001 (it is the job's to see)
+            return {"error": pack_error(problem)}
+
+    def _do(self, asked: dict[str, Any]) -> Any:
+        services, run = self._assignment.desk.services, self._assignment.run
+        match asked["ask"]:
+            case "keep":
+                return self._keep(BesideKind(asked["kind"]), asked["name"], asked["text"])
+            case "beside":
+                return pack_beside(services.ledger.beside(run.ref))
+            case "keep large":
+                return services.payloads.keep(run.ref.tenant, asked["text"])
+            case "get large":
+                return services.payloads.get(asked["key"])
+            case "remaining":
+                return self._context.remaining()
+            case verb:
+                raise ValueError(f"nobody here can {verb!r}")
+
+    def _keep(self, kind: BesideKind, name: str, text: str) -> bool:
+        desk, run = self._assignment.desk, self._assignment.run
+        expires = desk.expires(desk.clock())
+        kept = desk.services.ledger.keep(run.ref, fence=run.fence, kind=kind, name=name, text=text, expires=expires)
+        if not kept:
+            self._assignment.ticket.lose()
+        return kept
+
+    # How it ended.
+
+    def _ended(self, ended: Ended) -> None:
+        ticket = self._assignment.ticket
+        if isinstance(ended, Failed) and ticket.cancel_seen is not None:
+            ended = Cancelled("requested", ended.failure)
+        with ticket.changed:
+            if not self._ends:
+                self._ends.append(ended)
+                ticket.changed.notify_all()
+
+    def _died(self, code: int | None) -> Failed:
+        failure = died(code, self._assignment.policies.retry)
+        if not self._ends:
+            event = "job.killed" if self._ending else "job.process_died"
+            extra = {"run_id": str(self._assignment.run.ref), "job": self._assignment.job.name}
+            log.warning(event, extra=extra | {"code": failure.code})
+        return Failed(failure)
+
+
+def died(code: int | None, retry: Retry) -> Failure:
+    """The failure of an attempt whose process ended before the job did; ``code`` as of subprocess, None if nobody knows it."""
+    if code is None:
+        word, text = "parent died", "the process that the job's was forked from died, and the job's process with it"
+    elif code >= 0:
+        word, text = f"exit {code}", f"the job's process ended with exit code {code} before the job did"
+    else:
+        word = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+        text = f"the job's process was ended by {word}" + (" (out of memory?)" if word == "SIGKILL" else "")
+    permanent = is_permanent(("ProcessDied", "Exception"), None, retry)
+    return Failure(kind="ProcessDied", message=text, code=word, permanent=permanent)
+
+
+def _not_started(problem: OSError) -> Failed:
+    return Failed(Failure(kind="ProcessNotStarted", message=f"no process could be started for the job: {problem}"))
+
+
+def _pair(mine: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[socket.socket, socket.socket]:
+    one, other = socket.socketpair()
+    return mine.enter_context(one), theirs.enter_context(other)
+
+
+def _order(assignment: Assignment, payload: str | None) -> dict[str, Any]:
+    run = assignment.run
+    return {
+        "surroundings": surroundings.capture(),
+        "place": vars(place_of(assignment.job)),
+        "message": assignment.message.encode(),
+        "fence": run.fence,
+        "attempt": run.attempt,
+        "slices": run.slices,
+        "retry": assignment.policies.retry.as_dict(),
+        "payload": payload,
+    }

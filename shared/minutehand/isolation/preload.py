@@ -1,0 +1,96 @@
+"""Preload: import the modules of isolated jobs, and find what their import left that a fork would break.
+
+A fork copies memory and one thread. A second thread does not run in the copy, and a lock that it held stays locked. A socket, a
+database file or a device is shared by all copies, so that two attempts would write to one connection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib
+import os
+import signal
+import socket
+import stat
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+LIMIT = (
+    120  # seconds for all imports; a process that takes longer is ended by SIGALRM, and its successor imports nothing
+)
+
+_TASKS = Path("/proc/self/task")  # the threads of this process, those of native code too (Linux)
+_FILES = Path("/dev/fd")  # the file descriptors of this process
+_ENDING = 0.5  # seconds for threads that have ended to be removed by the kernel
+_LOOK = 0.02  # seconds between two looks at them
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreloadReport:
+    """What the imports left."""
+
+    module: str | None = None  # the first one whose import left something; None: all are clean
+    left: list[str] = field(default_factory=list)  # threads and open files, described
+    failed: dict[str, str] = field(default_factory=dict)  # the error of each module that could not be imported
+
+
+def preload(modules: Sequence[str]) -> PreloadReport:
+    """Import the modules, up to the first that leaves a thread or an open file."""
+    known, failed = _open_files(), dict[str, str]()
+    signal.alarm(LIMIT)
+    try:
+        for module in modules:
+            try:
+                importlib.import_module(module)
+            except BaseException as problem:  # noqa: BLE001 (a module may call sys.exit; its attempts say so)
+                failed[module] = f"{type(problem).__name__}: {problem}"
+            left = _leftovers(known)
+            if left:
+                return PreloadReport(module=module, left=left, failed=failed)
+    finally:
+        signal.alarm(0)
+    return PreloadReport(failed=failed)
+
+
+def _leftovers(known: frozenset[int]) -> list[str]:
+    """Threads and open files that a fork would break, described. A thread that was just joined may take a moment to go."""
+    deadline = time.monotonic() + _ENDING
+    while (threads := _threads()) and time.monotonic() < deadline:
+        time.sleep(_LOOK)
+    return threads + [_describe(number) for number in sorted(_open_files() - known)]
+
+
+def _threads() -> list[str]:
+    """All threads but this one."""
+    python = [thread for thread in threading.enumerate() if thread is not threading.current_thread()]
+    native = (len(list(_TASKS.iterdir())) if _TASKS.exists() else 0) - len(python) - 1
+    named = [f"thread {thread.name!r}" for thread in python]
+    return named + ([f"{native} thread(s) of native code"] if native > 0 else [])
+
+
+def _open_files() -> frozenset[int]:
+    """File descriptors that are open for reading and writing: sockets, databases, devices, event queues; not logs or pipes."""
+    return frozenset(number for place in _FILES.iterdir() if _is_read_and_written(number := int(place.name)))
+
+
+def _is_read_and_written(number: int) -> bool:
+    try:
+        return fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDWR
+    except OSError:  # the directory that listed it, closed by now
+        return False
+
+
+def _describe(number: int) -> str:
+    if stat.S_ISSOCK(os.fstat(number).st_mode):
+        with socket.socket(fileno=os.dup(number)) as found:
+            with contextlib.suppress(OSError):
+                return f"socket connected to {found.getpeername()}"
+            return f"socket at {found.getsockname()}"
+    try:
+        return f"open file {(_FILES / str(number)).readlink()}"
+    except OSError:  # not Linux
+        return f"open file descriptor {number}"

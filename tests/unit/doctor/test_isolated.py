@@ -1,0 +1,85 @@
+"""What the doctor says of isolated jobs, whose modules a process of their own imports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from minutehand import Registry
+from minutehand.doctor import Finding, Verdict, known_jobs
+from minutehand.doctor.patient import Patient
+from minutehand.doctor.probe import Probe
+from minutehand.jobs import load
+from minutehand.services import system_clock
+from minutehand.settings import Settings
+
+JOB = """
+import os, threading
+from minutehand import job
+{body}
+
+@job("{name}", isolation="process")
+def isolated(ctx, payload): ...
+"""
+
+
+@pytest.fixture
+def examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], list[Finding]]:
+    """The findings on an isolated job in a module of that name and text."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry = Registry()
+    monkeypatch.setattr(known_jobs, "default_registry", registry)
+    monkeypatch.setattr("minutehand.job", registry.job)
+
+    def examine(name: str, body: str) -> list[Finding]:
+        (tmp_path / f"{name}.py").write_text(JOB.format(name=name, body=body))
+        load(name, registry)
+        settings = Settings()
+        probe = Probe(settings=settings, clock=system_clock)
+        patient = Patient(settings=settings, probe=probe, clock=system_clock, packages=(name,))
+        return list(known_jobs.isolated(patient))
+
+    return examine
+
+
+def test_a_module_that_leaves_nothing_is_fine(examined: Callable[[str, str], list[Finding]]) -> None:
+    (found,) = examined("doctor_clean", "")
+    assert found.verdict is Verdict.OK
+    assert "doctor_clean" in found.what
+
+
+def test_a_module_that_leaves_a_thread_costs_every_attempt_its_import(
+    examined: Callable[[str, str], list[Finding]],
+) -> None:
+    (found,) = examined(
+        "doctor_thread", "threading.Thread(target=threading.Event().wait, name='poll', daemon=True).start()"
+    )
+    assert found.verdict is Verdict.WARN
+    assert "the import of doctor_thread leaves thread 'poll'" in found.what
+    assert "when a job first needs them" in str(found.remedy)
+
+
+@pytest.mark.parametrize(
+    ("deed", "told"), [("1 / 0", "division by zero"), ("os._exit(3)", "the process that imports isolated jobs")]
+)
+def test_a_module_that_only_the_worker_can_import_is_wrong(
+    examined: Callable[[str, str], list[Finding]], deed: str, told: str
+) -> None:
+    name = f"doctor_broken_{len(deed)}"
+    (found,) = examined(name, f"if __import__('sys').argv[0] == '-c': {deed}")
+    assert found.verdict is Verdict.FAIL
+    assert told in found.what
+    assert name in found.what
+
+
+def test_without_isolated_jobs_there_is_nothing_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_jobs, "default_registry", Registry())
+    settings = Settings()
+    patient = Patient(
+        settings=settings,
+        probe=Probe(settings=settings, clock=system_clock),
+        clock=system_clock,
+        packages=("anything",),
+    )
+    assert list(known_jobs.isolated(patient)) == []
