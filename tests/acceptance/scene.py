@@ -69,7 +69,7 @@ class Scene:
             waiting.difference_update(name for name, event in follower.new() if event["event"] == "worker.started")
             return not waiting
 
-        assert until(ready, 20), f"not ready: {waiting}"
+        assert until(ready, 60), f"not ready: {waiting}"
         return crew
 
     def run_module(self, module: str) -> Child:

@@ -43,7 +43,7 @@ def test_a_request_is_made_again_until_it_succeeds(working: tuple[Settings, Regi
     settings, jobs = working
     endpoint.answers(503, (200, {}, b"x" * 600))
     scheduler = Scheduler(settings=settings, jobs=jobs)
-    run = scheduler.wait_for(scheduler.submit("http", {"url": endpoint.url, "body": {"a": 1}}).id, timeout=30)
+    run = scheduler.wait_for(scheduler.submit("http", {"url": endpoint.url, "body": {"a": 1}}).id, timeout=60)
     assert (run.state, run.attempt, len(run.result["body"])) == ("SUCCEEDED", 2, 600)
     assert [asked.body for asked in endpoint.asked] == [b'{"a":1}'] * 2
     assert {asked.headers["idempotency-key"] for asked in endpoint.asked} == {run.id}
@@ -59,6 +59,6 @@ def test_the_command_line_submits_it(
     payload = json.dumps({"url": f"{endpoint.url}/carts/7", "method": "DELETE", "expect": [200, 404]})
     done = CliRunner().invoke(app, ["submit", "http", "--payload", payload, "--key", "cart-7"])
     assert done.exit_code == 0, done.output
-    run = Scheduler(settings=settings, jobs=jobs).wait_for("default/~cart-7#once", timeout=30)
+    run = Scheduler(settings=settings, jobs=jobs).wait_for("default/~cart-7#once", timeout=60)
     assert (run.state, run.result["status"]) == ("SUCCEEDED", 200)
     assert [(asked.method, asked.path) for asked in endpoint.asked] == [("DELETE", "/carts/7")]

@@ -41,14 +41,14 @@ def test_a_schedule_fails_is_paused_and_recovers(scene: Scene) -> None:
     )
     scene.start(worker(), UNDERTAKER, ticker(period=1))
     owner.trigger("daily")
-    assert until(lambda: len(told()) == 1, 30), scene.logs()
+    assert until(lambda: len(told()) == 1, 60), scene.logs()
     owner.trigger("daily")
-    assert until(lambda: owner.get_schedule("daily").state is ScheduleState.PAUSED, 30), scene.logs()
-    assert until(lambda: len(told()) == 2, 30), scene.logs()
+    assert until(lambda: owner.get_schedule("daily").state is ScheduleState.PAUSED, 60), scene.logs()
+    assert until(lambda: len(told()) == 2, 60), scene.logs()
     assert [schedule.name for schedule in owner.list_schedules(failing=True).items] == ["daily"]
     owner.resume_schedule("daily")
     owner.trigger("daily", payload={"to": scene.to, "failures": 0})
-    assert until(lambda: len(told()) == 3, 30), scene.logs()
+    assert until(lambda: len(told()) == 3, 60), scene.logs()
     assert [notice["kind"] for notice in told()] == ["failure", "paused", "recovery"]
     assert len({notice["incident"] for notice in told()}) == 1
     daily = owner.get_schedule("daily")
@@ -63,7 +63,7 @@ def test_what_expires_is_listed_and_told(scene: Scene) -> None:
     owner.trigger("daily")
     assert not until(lambda: bool(scene.starts()), 2.5)
     scene.start(worker(), UNDERTAKER, ticker(period=1))
-    assert until(lambda: len(told()) == 1, 30), scene.logs()
+    assert until(lambda: len(told()) == 1, 60), scene.logs()
     (dead,) = owner.list_dead(schedule="daily").items
     assert (dead.state, told()[0]["state"], told()[0]["run"]) == ("EXPIRED", "EXPIRED", dead.id)
     assert scene.starts() == []

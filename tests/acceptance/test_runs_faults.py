@@ -35,7 +35,7 @@ def ready(hurry: Hurried, *names: str) -> None:
     for name in names:
         events = Follower(hurry.folder / f"{name}.log")
         hurry.start_worker(name)
-        assert hurry.until(partial(says, events, "worker.started"), 30), hurry.logs()
+        assert hurry.until(partial(says, events, "worker.started"), 60), hurry.logs()
 
 
 def says(events: Follower, name: str) -> bool:
@@ -48,20 +48,20 @@ def test_a_job_that_holds_its_interpreter_loses_its_lease_and_its_outcome_is_ref
     events = Follower(hurry.folder / "worker-1.log", hurry.folder / "worker-2.log")
     ready(hurry, "worker-1", "worker-2")
     run = submitted(hurry, "hurried.hold", seconds=HELD)
-    assert hurry.until(lambda: len(hurry.lines("end")) == 2, 40), hurry.logs()
+    assert hurry.until(lambda: len(hurry.lines("end")) == 2, 60), hurry.logs()
     first, second = hurry.lines("start")
     assert first["pid"] != second["pid"]
     assert LEASE < second["at"] - first["at"] < HELD, "another took it while the first could not move"
     found = hurry.scheduler.get_run(run.id)
     assert (found.state, found.attempt, found.fence, found.result) == (RunState.SUCCEEDED, 2, 2, 2)
-    assert hurry.until(partial(says, events, "lease.lost"), 10), hurry.logs()
+    assert hurry.until(partial(says, events, "lease.lost"), 60), hurry.logs()
 
 
 @pytest.mark.proof
 def test_isolated_it_keeps_its_lease(hurry: Hurried) -> None:
     ready(hurry, "worker-1", "worker-2")
     run = submitted(hurry, "hurried.hold-apart", seconds=HELD)
-    found = hurry.scheduler.wait_for(run.id, timeout=40)
+    found = hurry.scheduler.wait_for(run.id, timeout=60)
     assert (found.state, found.attempt, found.fence) == (RunState.SUCCEEDED, 1, 1)
     assert len(hurry.lines("start")) == 1
 
@@ -69,7 +69,7 @@ def test_isolated_it_keeps_its_lease(hurry: Hurried) -> None:
 def test_an_isolated_process_that_dies_is_retried_at_once_and_its_worker_goes_on(hurry: Hurried) -> None:
     ready(hurry, "worker-1")
     run = submitted(hurry, "hurried.die-apart")
-    found = hurry.scheduler.wait_for(run.id, timeout=30)
+    found = hurry.scheduler.wait_for(run.id, timeout=60)
     assert (found.state, found.attempt) == (RunState.SUCCEEDED, 3)
     assert [(a.error_type, a.error_code) for a in found.failed_attempts] == [("ProcessDied", "exit 99")] * 2
     assert hurry.children["worker-1"].exit_code is None
@@ -81,7 +81,7 @@ def test_a_worker_with_an_abandoned_thread_makes_way_for_another(hurry: Hurried)
     events = Follower(hurry.folder / "worker-1.log")
     ready(hurry, "worker-1")
     run = submitted(hurry, "hurried.deaf")
-    found = hurry.scheduler.wait_for(run.id, timeout=40)
+    found = hurry.scheduler.wait_for(run.id, timeout=60)
     assert (found.state, found.attempt) == (RunState.SUCCEEDED, 2)
     assert [attempt.error_type for attempt in found.failed_attempts] == ["Timeout"]
     assert found.result == hurry.children["worker-1"].pid, "the same process to whoever supervises it"

@@ -53,7 +53,7 @@ def second_terminal(tmp_path: Path, environ: dict[str, str]) -> Iterator[dict[st
     command = [sys.executable, "-m", "minutehand", *shlex.split(line)[1:]]
     with subprocess.Popen(command, cwd=tmp_path, env=environ, stdout=subprocess.PIPE, text=True) as first:
         try:
-            exported = read_until(first, "export AWS_ENDPOINT_URL", 30).split("export ")[1].split()
+            exported = read_until(first, "export AWS_ENDPOINT_URL", 60).split("export ")[1].split()
             yield {**environ, **dict(pair.split("=", 1) for pair in exported)}
         finally:
             first.terminate()
@@ -76,7 +76,7 @@ def test_the_tutorial_from_end_to_end(tmp_path: Path, second_terminal: dict[str,
         words = shlex.split(command)
         assert say("-m", *words), command
         if words[1:3] == ["runs", "list"]:
-            assert until(lambda: "SUCCEEDED" in say("-m", "minutehand", "runs", "list", "hello"), 20), "it fires"
+            assert until(lambda: "SUCCEEDED" in say("-m", "minutehand", "runs", "list", "hello"), 60), "it fires"
     assert say("remind.py").startswith("SUCCEEDED Hello Grace, it is ")
 
     def letter() -> dict[str, object]:
@@ -85,7 +85,7 @@ def test_the_tutorial_from_end_to_end(tmp_path: Path, second_terminal: dict[str,
         )
         return shown
 
-    assert until(lambda: letter()["state"] == "SUCCEEDED", 30)
+    assert until(lambda: letter()["state"] == "SUCCEEDED", 60)
     assert letter()["attempt"] == 3
 
 

@@ -106,7 +106,7 @@ def test_who_watches_leaves_it_going_by_ctrl_c(said: Say, local_settings: Settin
     while not (is_there() and is_watching()):
         assert watching.poll() is None
     watching.send_signal(signal.SIGINT)
-    out, _ = watching.communicate(timeout=20)
+    out, _ = watching.communicate(timeout=60)
     assert watching.returncode == 0
     assert '"state": "RUNNING"' in out
     assert said("--json", "backfills", "list", "s").json[0]["state"] == "RUNNING"

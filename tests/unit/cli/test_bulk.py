@@ -88,7 +88,7 @@ def test_ctrl_c_ends_it_between_two_and_the_cursor_goes_on(said: Say, local_sett
     while "PAUSED" not in states(said).values():
         assert acting.poll() is None
     acting.send_signal(signal.SIGINT)
-    _, err = acting.communicate(timeout=20)
+    _, err = acting.communicate(timeout=60)
     assert acting.returncode == 0, err
     (cursor,) = re.findall(r"--cursor '(.*)' goes on", err)
     paused = [name for name, state in states(said).items() if state == "PAUSED"]

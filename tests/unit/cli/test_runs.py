@@ -53,7 +53,7 @@ def work(local_settings: Settings) -> Callable[[], None]:
     worker = make_worker(services, jobs, system_clock, wait=lambda seconds: None, chance=random.Random(1))
 
     def until_something_was_done() -> None:
-        give_up = time.monotonic() + 30
+        give_up = time.monotonic() + 60
         while not Hand(worker=worker).work():
             assert time.monotonic() < give_up
 
@@ -160,7 +160,7 @@ class TestTail:
             return done
 
         def work_then() -> None:
-            assert shown.wait(30)
+            assert shown.wait(60)
             work()
 
         monkeypatch.setattr(tail, "_print", noted)
@@ -198,7 +198,7 @@ class TestTail:
         assert tail.stdout is not None
         assert "QUEUED" in tail.stdout.readline()
         tail.send_signal(signal.SIGINT)
-        _, err = tail.communicate(timeout=30)
+        _, err = tail.communicate(timeout=60)
         assert (tail.returncode, err) == (0, "")
 
     def test_what_counts_as_a_change(self, owner: Scheduler) -> None:

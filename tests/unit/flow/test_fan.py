@@ -210,7 +210,7 @@ def test_a_shard_that_there_is_not_is_refused() -> None:
 
 
 def test_shards_are_gone_through_at_the_same_time() -> None:
-    fan, together = Fan(), threading.Barrier(4, timeout=10)
+    fan, together = Fan(), threading.Barrier(4, timeout=60)
 
     class Meets(Hook):
         def before_call(self, operation: str, detail: Detail) -> Collection[int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -229,50 +228,46 @@ def drip(handler: Handler) -> None:
 
 def drip_body(handler: Handler) -> None:
     handler.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")  # its end is that of the connection
-    while not handler.endpoint.released.wait(0.05):
+    for _ in range(200):
+        if handler.endpoint.released.wait(0.05):
+            return
         handler.wfile.write(b"x")
 
 
 @pytest.mark.parametrize(("path", "reply"), [("/headers", drip), ("/body", drip_body)])
 def test_an_endpoint_that_drips_does_not_hold_the_worker(endpoint: Endpoint, path: str, reply: Any) -> None:
     endpoint.answers(reply)
-    began = time.monotonic()
     run = once(harness_of(endpoint.url + path, timeout=0.5, retry=Retry(max_attempts=1)))
-    assert time.monotonic() - began < 5
     assert (run.state, run.error_type) == ("DEAD", "TimeoutError")
     assert run.error == "no whole answer within 0.5 s"
 
 
 def test_a_cancelled_run_lets_go_of_its_request(endpoint: Endpoint) -> None:
     """Its worker learns of it at a heartbeat, in another thread; the request does not last until its timeout."""
-    harness = harness_of(f"{endpoint.url}", timeout=60)
+    harness, outlasted = harness_of(f"{endpoint.url}", timeout=60), threading.Event()
 
     def cancelled_meanwhile(handler: Handler) -> None:
         harness.scheduler.cancel_run("default/~once#once")
         harness.heartbeat()
-        handler.endpoint.released.wait(30)
+        if not handler.endpoint.released.wait(30):
+            outlasted.set()
 
     endpoint.answers(cancelled_meanwhile)
-    began = time.monotonic()
     run = once(harness)
-    assert time.monotonic() - began < 10
+    assert not outlasted.is_set(), "the request ends before its answer"
     assert (run.state, run.reason) == ("CANCELLED", "requested")
 
 
 def test_a_request_fits_into_what_is_left_of_the_function(endpoint: Endpoint) -> None:
     endpoint.answers(hang)
-    jobs, seen = Registry(), list[float]()
+    jobs = Registry()
 
     @jobs.job("call", retry=Retry(max_attempts=1))
     def call(ctx: Context, payload: object) -> None:
-        began = time.monotonic()
-        try:
-            send(replace(ctx, remaining=lambda: 2.5), Request(url=endpoint.url), networks=("127.0.0.1",))
-        finally:
-            seen.append(time.monotonic() - began)
+        send(replace(ctx, remaining=lambda: 2.5), Request(url=endpoint.url), networks=("127.0.0.1",))
 
-    assert once(Harness(jobs, at=NOON)).error_type == "TimeoutError"
-    assert seen[0] < 2
+    run = once(Harness(jobs, at=NOON))
+    assert (run.error_type, run.error) == ("TimeoutError", "no whole answer within 0.5 s")
 
 
 # Redirects.
