@@ -3,7 +3,7 @@
 python -m bench tick [--quick] [--repeat 3]
 
 Fires due at once, of recurring schedules (cron and rate, sparse and dense) and of one-offs, with payloads of 100 bytes and more; the
-first case from 100 to 100,000, so that growth shows. The tick is that of an installed ticker, with its lanes and threads, in one
+first case from 100 to 100,000, so that growth shows. The tick is that of an installed ticker, with its pool and threads, in one
 invocation. ``cpu_us_per_fire`` is the minimum of the repetitions, the median stands beside it: other work on the machine only ever
 adds.
 """

@@ -31,7 +31,5 @@ class Setting:
     warm_writes: float = NEW_TABLE_WRITES.value  # units a second that each table takes at once
     quota_writes: float = TABLE_QUOTA.value  # and to which it may grow
     functions: float = ACCOUNT.value  # at once, of the account
-    warm_functions: float = (
-        0  # whose environments are there already: traffic of just before, or provisioned concurrency
-    )
+    warm_functions: float = 0  # whose environments are there already: stats of just before, or provisioned concurrency
     job_ms: float = JOB.value

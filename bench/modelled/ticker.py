@@ -1,7 +1,7 @@
 """The ticker, modelled: when the message of each fire becomes visible. What is claimed when is planned by the real ``plan_step``.
 
 Schedules are cohorts: one that is planned for real, and how many are like it. Invocations side by side go through equal shares of
-the shards, so a few lanes, at different moments, stand for all. In a lane the real sizes hold: pages, groups, batches, messages that
+the shards, so a few pool, at different moments, stand for all. In a lane the real sizes hold: pages, groups, batches, messages that
 share a reading of the clock; each with the real ``delay_for``. A lane takes its entries oldest first, as if its shards were one.
 Tables are as warm as at first.
 """
@@ -120,7 +120,7 @@ class _Lane:
         self._threads = min(setting.threads, -(-setting.shards // self._invocations))
         self._stands_for = self._invocations * share
         self._setting, self._visible = setting, visible
-        self._jitter = random.Random(seed)  # the same for all lanes: they are invoked together
+        self._jitter = random.Random(seed)  # the same for all pool: they are invoked together
         self._apart = number * SECOND / _LANES
         self._end = 0
         self._runs, self._agenda = _Capacity(), _Capacity()
@@ -210,7 +210,7 @@ class _Lane:
     def _stages(self, entries: float, fires: float) -> tuple[float, float, float, float]:
         """ms of reading, claiming, sending and moving on.
 
-        Threads overlap, as far as the processor and the lanes of each stage, which they share, let them.
+        Threads overlap, as far as the processor and the pool of each stage, which they share, let them.
         """
         side_by_side = self._setting.requests
         cpu = fires * TICK_CPU.value / 1_000

@@ -27,30 +27,30 @@ def connect(settings: Settings, *, backoff: Backoff | None = None) -> Services:
     """The services of one stack. Clients are made here, once a process, but for the bucket's; no call is made yet."""
     backoff = backoff or Backoff()
     session = Session()
-    retention, traffic = settings.retention_days * DAY, RequestStats()
-    dynamodb, sqs = (Client(name, settings, session, waited=traffic.waited) for name in ("dynamodb", "sqs"))
+    retention, stats = settings.retention_days * DAY, RequestStats()
+    dynamodb, sqs = (Client(name, settings, session, waited=stats.record_wait) for name in ("dynamodb", "sqs"))
 
-    def lanes() -> RequestPool:  # of one table or queue: what one throttles slows down no other
-        return RequestPool(settings.requests, traffic=traffic, wait=backoff.wait)
+    def pool() -> RequestPool:  # of one table or queue: what one throttles slows down no other
+        return RequestPool(settings.requests, stats=stats, wait=backoff.wait)
 
     return Services(
-        schedules=DynamoSchedules(dynamodb, settings, backoff=backoff, lanes=lanes()),
+        schedules=DynamoSchedules(dynamodb, settings, backoff=backoff, pool=pool()),
         ledger=DynamoLedger(
             dynamodb,
             settings.table("runs"),
             backoff=backoff,
             retention=retention,
             claim_by=settings.claim_by,
-            lanes=lanes(),
+            pool=pool(),
         ),
-        agenda=DynamoAgenda(dynamodb, settings.table("agenda"), backoff=backoff, shards=settings.shards, lanes=lanes()),
+        agenda=DynamoAgenda(dynamodb, settings.table("agenda"), backoff=backoff, shards=settings.shards, pool=pool()),
         work=SqsWorkQueue(
             sqs,
             settings.queue("work"),
             backoff=backoff,
             consumes=declared_name(settings.work_queue),
             stripes=striped(settings.stripes),
-            lanes=lanes(),
+            pool=pool(),
         ),
         dead=SqsDeadQueue(sqs, settings.queue("dead")),
         dead_index=DynamoDeadIndex(dynamodb, settings.table("runs"), backoff=backoff),
@@ -59,7 +59,7 @@ def connect(settings: Settings, *, backoff: Backoff | None = None) -> Services:
         notices=SnsNotices(settings),
         retention=retention,
         limits=Limits(depth=settings.queue_depth, age=settings.queue_age * SECOND),
-        traffic=traffic,
+        stats=stats,
     )
 
 

@@ -97,7 +97,7 @@ def _wired(name: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> En
     monkeypatch.setattr(wiring, "Client", client)
     monkeypatch.setattr(pynamodb.connection.base, "get_session", _shared_session)
     services = connect(settings, backoff=AT_ONCE)
-    services.traffic.waited(0.01)  # so that requests go side by side, as over a network
+    services.stats.record_wait(0.01)  # so that requests go side by side, as over a network
     clients = {service: client(service, settings).raw for service in ("dynamodb", "sqs", "s3")}
     return Engine(name=name, services=services, clock=system_clock, settings=settings, clients=clients)
 

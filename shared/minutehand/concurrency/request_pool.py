@@ -1,7 +1,7 @@
 """Abreast: independent requests of one call side by side, at most so many, and fewer while the service throttles.
 
 The pace is that of congestion control: an answer with throttled items halves how many requests may be under way, clean answers raise it
-by one for each round of them; below one, each request waits before it is sent. All threads of a process that use the same lanes share the
+by one for each round of them; below one, each request waits before it is sent. All threads of a process that use the same pool share the
 bound. A call returns when all of its requests have ended, whatever became of them: so nothing of one stage of the protocol is
 under way when the next begins.
 
@@ -42,16 +42,16 @@ class RequestStats:
         self._votes = 0
 
     @property
-    def is_waited_for(self) -> bool:
+    def is_blocking(self) -> bool:
         """Whether of the last answers more took a long wait than did not; False until there was one."""
         return self._votes > 0
 
-    def waited(self, seconds: float) -> None:
+    def record_wait(self, seconds: float) -> None:
         """An answer came after its thread had nothing to do for so long. One odd answer changes nothing: a machine may have been busy."""
         with self._lock:
             self._votes = max(min(self._votes + (1 if seconds > _LONG else -1), _VOTES), -_VOTES)
 
-    def note(self, throttled: int) -> None:
+    def record_throttled(self, throttled: int) -> None:
         with self._lock:
             self.throttled += throttled
 
@@ -59,17 +59,17 @@ class RequestStats:
 class RequestPool:
     """So many requests of one kind at a time; ``most`` = 1: one after the other, in the thread that asks.
 
-    With ``traffic`` threads help while its answers are waited for, without it always.
+    With ``stats`` threads help while its answers are waited for, without it always.
     """
 
     def __init__(
         self,
         most: int = 1,
         *,
-        traffic: RequestStats | None = None,
+        stats: RequestStats | None = None,
         wait: Callable[[float], object] = _pause,
     ) -> None:
-        self._most, self._traffic, self._wait = most, traffic, wait
+        self._most, self._stats, self._wait = most, stats, wait
         self._size = float(most)  # requests that may be under way
         self._under_way = 0
         self._slowed = 0  # times that it was halved: what was sent before counts once
@@ -80,7 +80,7 @@ class RequestPool:
         """Requests that may be under way now; below one: the share of the time in which one is."""
         return self._size
 
-    def each(self, ask: Callable[[_P], tuple[_R, int]], parts: Sequence[_P]) -> list[_R]:
+    def map(self, ask: Callable[[_P], tuple[_R, int]], parts: Sequence[_P]) -> list[_R]:
         """Ask for every part: the answers, in the order of the parts. ``ask`` says as well how many of its items were throttled.
 
         Raises what the first failing ``ask`` raised, when all have ended; what had not begun then is not asked.
@@ -91,10 +91,10 @@ class RequestPool:
 
     def helpers(self, left: int) -> int:
         """How many threads may help with so many parts now."""
-        worth = self._traffic is None or self._traffic.is_waited_for
+        worth = self._stats is None or self._stats.is_blocking
         return max(min(left, self._most) - 1, 0) if worth else 0
 
-    def one(self, ask: Callable[[_P], tuple[_R, int]], part: _P) -> _R:
+    def call(self, ask: Callable[[_P], tuple[_R, int]], part: _P) -> _R:
         """One request, in its turn."""
         seen = self._begin()
         throttled = 0
@@ -122,15 +122,15 @@ class RequestPool:
                 self._size = max(self._size / 2, _LEAST)
                 self._slowed += 1
             self._room.notify()
-        if throttled and self._traffic is not None:
-            self._traffic.note(throttled)
+        if throttled and self._stats is not None:
+            self._stats.record_throttled(throttled)
 
 
 class _Call(Generic[_P, _R]):
     """One call's requests: the thread that makes it and those that help it, should any, take one part after the other."""
 
-    def __init__(self, lanes: RequestPool, ask: Callable[[_P], tuple[_R, int]], parts: Sequence[_P]) -> None:
-        self._lanes, self._ask = lanes, ask
+    def __init__(self, pool: RequestPool, ask: Callable[[_P], tuple[_R, int]], parts: Sequence[_P]) -> None:
+        self._pool, self._ask = pool, ask
         self._left = deque(enumerate(parts))
         self._answers: dict[int, _R] = {}
         self._problems: list[BaseException] = []
@@ -150,7 +150,7 @@ class _Call(Generic[_P, _R]):
     def _get_help(self) -> None:
         if self._is_helped:
             return
-        for _ in range(self._lanes.helpers(len(self._left))):
+        for _ in range(self._pool.helpers(len(self._left))):
             with self._changed:
                 self._is_helped, self._helping = True, self._helping + 1
             try:
@@ -179,7 +179,7 @@ class _Call(Generic[_P, _R]):
         except IndexError:
             return False
         try:
-            self._answers[place] = self._lanes.one(self._ask, part)
+            self._answers[place] = self._pool.call(self._ask, part)
         except BaseException as problem:  # noqa: BLE001 (a thread that helps hands it to the one that asked)
             self._problems.append(problem)
         return True

@@ -23,10 +23,10 @@ class DynamoAgenda:
     """The agenda in DynamoDB."""
 
     def __init__(
-        self, client: Client, table: str, *, backoff: Backoff, shards: int, lanes: RequestPool | None = None
+        self, client: Client, table: str, *, backoff: Backoff, shards: int, pool: RequestPool | None = None
     ) -> None:
         self._client, self._table, self._backoff, self._wanted = client, table, backoff, shards
-        self._lanes = lanes or RequestPool()
+        self._pool = pool or RequestPool()
         self._known: int | None = None
 
     def shards(self, *, fresh: bool = False) -> int:
@@ -120,11 +120,11 @@ class DynamoAgenda:
 
     def put(self, entries: Sequence[AgendaEntry]) -> frozenset[str]:
         requests = {entry.key: {"PutRequest": {"Item": to_item(entry_row(entry))}} for entry in entries}
-        return batches.write(self._client, self._backoff, self._table, requests, self._lanes)
+        return batches.write(self._client, self._backoff, self._table, requests, self._pool)
 
     def remove(self, entries: Sequence[AgendaEntry]) -> frozenset[str]:
         requests = {entry.key: {"DeleteRequest": {"Key": _key(entry.shard, entry.key)}} for entry in entries}
-        return batches.write(self._client, self._backoff, self._table, requests, self._lanes)
+        return batches.write(self._client, self._backoff, self._table, requests, self._pool)
 
     def fail(self, entry: AgendaEntry) -> int:
         try:

@@ -1,7 +1,7 @@
 """Batches of DynamoDB, read item by item: what was throttled or not processed is asked for again with jittered backoff.
 
 The HTTP status of a batch is 200 even where single items failed. An item that stays unanswered after all rounds is reported so.
-The requests of a round go over ``lanes``, side by side and paced.
+The requests of a round go over ``pool``, side by side and paced.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Answered:
 
 
 def execute(
-    client: Client, backoff: Backoff, statements: Sequence[dict[str, Any]], lanes: RequestPool | None = None
+    client: Client, backoff: Backoff, statements: Sequence[dict[str, Any]], pool: RequestPool | None = None
 ) -> dict[int, Answered]:
     """Execute PartiQL statements, each conditional on its own: index → answer."""
-    lanes = lanes or RequestPool()
+    pool = pool or RequestPool()
     answers: dict[int, Answered] = {}
     left = list(range(len(statements)))
     for _ in backoff.rounds_with_waits():
-        for some in lanes.each(
+        for some in pool.map(
             lambda part: _execute_once(client, part, [statements[i] for i in part]), _cut(left, STATEMENTS)
         ):
             answers |= some
@@ -78,14 +78,14 @@ def _execute_once(
 
 
 def get(
-    client: Client, backoff: Backoff, table: str, keys: Iterable[Item], lanes: RequestPool | None = None
+    client: Client, backoff: Backoff, table: str, keys: Iterable[Item], pool: RequestPool | None = None
 ) -> tuple[list[Item], list[Item]]:
     """Read items strongly: those found, and the keys that were not answered."""
-    lanes = lanes or RequestPool()
+    pool = pool or RequestPool()
     found: list[Item] = []
     left = list(keys)
     for _ in backoff.rounds_with_waits():
-        answers = lanes.each(lambda part: _get_once(client, table, part), _cut(left, READS))
+        answers = pool.map(lambda part: _get_once(client, table, part), _cut(left, READS))
         found += (item for items, _ in answers for item in items)
         left = [key for _, unread in answers for key in unread]
         if not left:
@@ -107,14 +107,14 @@ def write(
     backoff: Backoff,
     table: str,
     requests: Mapping[str, dict[str, Any]],
-    lanes: RequestPool | None = None,
+    pool: RequestPool | None = None,
 ) -> frozenset[str]:
     """Unconditional puts and deletes by the range key they are about: the keys that were accepted."""
-    lanes = lanes or RequestPool()
+    pool = pool or RequestPool()
     accepted: set[str] = set()
     left = list(requests)
     for _ in backoff.rounds_with_waits():
-        for some in lanes.each(
+        for some in pool.map(
             lambda part: _write_once(client, table, {key: requests[key] for key in part}), _cut(left, WRITES)
         ):
             accepted |= some

@@ -53,7 +53,7 @@ _MISSING = "attribute_not_exists(#owner)"
 
 
 class DynamoLedger:
-    """Runs in DynamoDB. ``claim_by`` is "partiql", or "put" for engines without PartiQL. Claims go over ``lanes``."""
+    """Runs in DynamoDB. ``claim_by`` is "partiql", or "put" for engines without PartiQL. Claims go over ``pool``."""
 
     def __init__(
         self,
@@ -63,10 +63,10 @@ class DynamoLedger:
         backoff: Backoff,
         retention: int,
         claim_by: str = "partiql",
-        lanes: RequestPool | None = None,
+        pool: RequestPool | None = None,
     ) -> None:
         self._client, self._table, self._backoff = client, table, backoff
-        self._lanes = lanes or RequestPool()
+        self._pool = pool or RequestPool()
         self._retention, self._batched = retention, claim_by == "partiql"
 
     # Claims.
@@ -80,10 +80,10 @@ class DynamoLedger:
 
     def _claim_in_batches(self, rows: Sequence[Mapping[str, Any]]) -> dict[int, batches.Answered]:
         statements = [insert_statement(self._table, row) for row in rows]
-        return batches.execute(self._client, self._backoff, statements, self._lanes)
+        return batches.execute(self._client, self._backoff, statements, self._pool)
 
     def _claim_one_by_one(self, rows: Sequence[Mapping[str, Any]]) -> dict[int, batches.Answered]:
-        answers = self._lanes.each(self._claim_one, rows)
+        answers = self._pool.map(self._claim_one, rows)
         return {index: answer for index, answer in enumerate(answers) if answer is not None}
 
     def _claim_one(self, row: Mapping[str, Any]) -> tuple[batches.Answered | None, int]:
@@ -237,7 +237,7 @@ class DynamoLedger:
 
     def look(self, refs: Sequence[RunRef]) -> BatchReadResult:
         items, unread = batches.get(
-            self._client, self._backoff, self._table, [_key(ref) for ref in dict.fromkeys(refs)], self._lanes
+            self._client, self._backoff, self._table, [_key(ref) for ref in dict.fromkeys(refs)], self._pool
         )
         rows = {_ref(item): to_row(item) for item in items}
         found = {run.ref: run for run in readable_runs(rows.values())}

@@ -44,10 +44,10 @@ class DynamoSchedules:
     """Schedules in DynamoDB."""
 
     def __init__(
-        self, client: Client, settings: Settings, *, backoff: Backoff, lanes: RequestPool | None = None
+        self, client: Client, settings: Settings, *, backoff: Backoff, pool: RequestPool | None = None
     ) -> None:
         self._client, self._settings, self._backoff = client, settings, backoff
-        self._lanes = lanes
+        self._pool = pool
         self._revisions_table = settings.table("revisions")
         self._heads_table = settings.table("schedules")
 
@@ -66,7 +66,7 @@ class DynamoSchedules:
 
     def revisions(self, keys: Iterable[RevisionKey]) -> RevisionBatch:
         wanted = [{"owner": {"S": owner}, "number": {"N": str(number)}} for owner, number in set(keys)]
-        items, unread = batches.get(self._client, self._backoff, self._revisions_table, wanted, self._lanes)
+        items, unread = batches.get(self._client, self._backoff, self._revisions_table, wanted, self._pool)
         found: dict[RevisionKey, Revision] = {}
         frozen: dict[str, Freeze] = {}
         broken: dict[RevisionKey, Exception] = {}

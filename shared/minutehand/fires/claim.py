@@ -69,7 +69,7 @@ def materialise(
     orders: Sequence[FireClaim], services: Services, clock: Clock, *, trace: str | None = None
 ) -> MaterialiseResult:
     """Claim every order and send it. What is not in ``done`` was throttled or lost a race: handle it again."""
-    services.allowance.take(len(orders), (order.fire for order in orders), clock())
+    services.write_budget.take(len(orders), (order.fire for order in orders), clock())
     result, now = MaterialiseResult(), clock()
     by_ref = {order.ref: order for order in orders}
     runs = {ref: order.run(now) for ref, order in by_ref.items()}

@@ -35,6 +35,6 @@ class Services:
     notices: Notices
     retention: int  # ms for which ended runs stay in the ledger; nothing older is ever claimed
     limits: Limits = field(default_factory=Limits)  # past which the ticker holds a queue back
-    traffic: RequestStats = field(default_factory=RequestStats)  # what they had to hold back
+    stats: RequestStats = field(default_factory=RequestStats)  # what they had to hold back
     allowance: WriteBudget = field(default_factory=WriteBudget)  # writes that claims may take; a tick has its own
     wait: Callable[[float], object] = threading.Event().wait  # so many seconds, in the thread that asks

@@ -35,7 +35,7 @@ class SqsWorkQueue:
 
     A tenant is a message group, so that SQS keeps one tenant's backlog from delaying the others. ``name`` is that of the default
     queue; those of declared queues and of stripes follow from it. ``stripes`` says how many a queue has, where it has several.
-    Batches that are sent go over ``lanes``.
+    Batches that are sent go over ``pool``.
     """
 
     def __init__(
@@ -46,10 +46,10 @@ class SqsWorkQueue:
         backoff: Backoff,
         consumes: str | None = None,
         stripes: Mapping[str | None, int] = _UNSTRIPED,
-        lanes: RequestPool | None = None,
+        pool: RequestPool | None = None,
     ) -> None:
         self._client, self._name, self._backoff = client, name, backoff
-        self._lanes = lanes or RequestPool()
+        self._pool = pool or RequestPool()
         self._consumes, self._striped = consumes, stripes
         self._queues: dict[Stripe, _Queue] = {}
 
@@ -84,7 +84,7 @@ class SqsWorkQueue:
         """All of it once, side by side; what is still left. Raises Misconfigured where the default queue is not there."""
         missing: dict[Stripe, MinutehandError] = {}
         asked = [(stripe, batch) for stripe, entries in left.items() for batch in _batches(entries)]
-        for stripe, indexes, problem in self._lanes.each(self._send_once, asked):
+        for stripe, indexes, problem in self._pool.map(self._send_once, asked):
             for index in indexes:
                 accepted[index] = True
             if problem is not None:
@@ -141,7 +141,7 @@ class SqsWorkQueue:
 
     def load(self, queues: Collection[str | None]) -> dict[str | None, Sequence[QueueDepth]]:
         asked = [Stripe(queue, n) for queue in queues for n in range(self._striped.get(queue, 1))]
-        answers = self._lanes.each(lambda stripe: (self._load_of(self._of(stripe)), 0), asked)
+        answers = self._pool.map(lambda stripe: (self._load_of(self._of(stripe)), 0), asked)
         loads: dict[str | None, list[QueueDepth]] = {queue: [] for queue in queues}
         for stripe, load in zip(asked, answers, strict=True):
             loads[stripe.queue] += [] if load is None else [load]

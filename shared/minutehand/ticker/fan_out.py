@@ -75,9 +75,9 @@ class ShardQueue:
     """The shards of one tick that nobody has begun, and what decides whether others are to take them."""
 
     def __init__(
-        self, shards: Sequence[int], spread: FanOutConfig, traffic: RequestStats, allowance: WriteBudget
+        self, shards: Sequence[int], spread: FanOutConfig, stats: RequestStats, allowance: WriteBudget
     ) -> None:
-        self._left, self._spread, self._traffic, self._allowance = deque(shards), spread, traffic, allowance
+        self._left, self._spread, self._stats, self._allowance = deque(shards), spread, stats, allowance
         self._lock = threading.Lock()
         self._begun = self._entries = 0
         self._deep = False  # a shard has more than a page
@@ -88,9 +88,9 @@ class ShardQueue:
 
     def go_through(self, body: Callable[[int], bool]) -> bool:
         """``body`` for each shard, in so many threads at most; False as soon as one says that time is up."""
-        lanes, going_on = RequestPool(self._spread.threads, traffic=self._traffic), True
+        pool, going_on = RequestPool(self._spread.threads, stats=self._stats), True
         while self._left and going_on:  # again, should a group come back when all threads were done
-            going_on = all(lanes.each(lambda _: (self._next(body), 0), range(len(self._left))))
+            going_on = all(pool.map(lambda _: (self._next(body), 0), range(len(self._left))))
         return going_on
 
     def _next(self, body: Callable[[int], bool]) -> bool:

@@ -59,7 +59,7 @@ def tick(
     ``holder`` names this ticker in the shards' locks. Raises InvalidInput for a group with a shard that there is not.
     """
     spread = spread or FanOutConfig()
-    report, held_back = TickReport(now=clock()), services.traffic.throttled
+    report, held_back = TickReport(now=clock()), services.stats.throttled
     count = services.agenda.shards(fresh=True)
     if any(shard >= count for shard in spread.only or ()):
         raise InvalidInput("shards", spread.only, f"is beyond the agenda's {count}", "let the ticker cut its groups")
@@ -67,12 +67,12 @@ def tick(
     shards = (*range(first, count), *range(first)) if spread.only is None else spread.only
     deadline = report.now + budget
     services = replace(
-        services, allowance=WriteBudget(spread.writes, start=report.now, budget=budget, wait=spread.wait)
+        services, write_budget=WriteBudget(spread.writes, start=report.now, budget=budget, wait=spread.wait)
     )
-    shares = ShardQueue(shards, spread, services.traffic, services.allowance)
+    shares = ShardQueue(shards, spread, services.stats, services.write_budget)
     one = _Tick(services, clock, report, shares, deadline=deadline, holder=holder, trace=trace)
     shares.go_through(one.shard)
-    report.groups, report.throttled = shares.handed, services.traffic.throttled - held_back
+    report.groups, report.throttled = shares.handed, services.stats.throttled - held_back
     report.held = one.pressure.held
     return report
 

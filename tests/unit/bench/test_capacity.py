@@ -95,9 +95,9 @@ def test_a_ticker_takes_as_long_as_its_calls() -> None:
 def test_threads_overlap_as_far_as_processor_and_lanes_let_them() -> None:
     one, four = (ticked(burst(2_000), replace(ALONE, threads=threads, shards=16)).busy for threads in (1, 4))
     assert one / 4 < four < one / 1.8, "sending, which is nearly half of it, has one lane"
-    lanes = ticked(burst(2_000), replace(ALONE, threads=4, requests=8)).busy
-    assert lanes < four / 2, "four keys take 4,000 writes a second"
-    assert lanes > 2_000 * TICK_CPU.value * 1e-6, "and no processor does more than one"
+    pool = ticked(burst(2_000), replace(ALONE, threads=4, requests=8)).busy
+    assert pool < four / 2, "four keys take 4,000 writes a second"
+    assert pool > 2_000 * TICK_CPU.value * 1e-6, "and no processor does more than one"
 
 
 def busiest(claims: Mapping[int, float], *, after: int) -> float:

@@ -46,8 +46,8 @@ def test_as_many_requests_are_under_way_as_there_are_lanes_and_no_more() -> None
     assert most == 4
 
 
-def test_two_threads_share_the_lanes() -> None:
-    lanes, lock, now, most = RequestPool(3), threading.Lock(), 0, 0
+def test_two_threads_share_the_pool() -> None:
+    pool, lock, now, most = RequestPool(3), threading.Lock(), 0, 0
     met = threading.Barrier(3, timeout=PATIENCE)
 
     def ask(part: int) -> tuple[int, int]:
@@ -60,7 +60,7 @@ def test_two_threads_share_the_lanes() -> None:
             now -= 1
         return part, 0
 
-    threads = [threading.Thread(target=lanes.each, args=(ask, range(9))) for _ in range(2)]
+    threads = [threading.Thread(target=pool.map, args=(ask, range(9))) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -80,9 +80,9 @@ def test_one_lane_asks_in_the_thread_that_calls() -> None:
     assert set(names) == {threading.current_thread().name}
 
 
-@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("pool", [1, 4])
 @pytest.mark.parametrize("problem", [ValueError("odd"), Crash()])
-def test_a_failure_is_raised_once_nothing_is_under_way_and_ends_the_call(lanes: int, problem: BaseException) -> None:
+def test_a_failure_is_raised_once_nothing_is_under_way_and_ends_the_call(pool: int, problem: BaseException) -> None:
     asked, ended, lock = [], [], threading.Lock()
 
     def ask(part: int) -> tuple[int, int]:
@@ -97,7 +97,7 @@ def test_a_failure_is_raised_once_nothing_is_under_way_and_ends_the_call(lanes: 
                 ended.append(part)
 
     with pytest.raises(type(problem)):
-        RequestPool(lanes).each(ask, range(1_000))
+        RequestPool(pool).each(ask, range(1_000))
     assert sorted(asked) == sorted(ended)
     assert len(asked) < 1_000
 
@@ -156,60 +156,60 @@ def test_where_no_more_threads_can_be_had_those_that_are_there_do_it(
     assert sorted(ended) == list(parts), "nothing is under way when the call returns"
 
 
-def answers(traffic: RequestStats, waits: list[float]) -> Callable[[int], tuple[int, int]]:
+def answers(stats: RequestStats, waits: list[float]) -> Callable[[int], tuple[int, int]]:
     """A service for whose answer to each part the client waited so long."""
 
     def ask(part: int) -> tuple[int, int]:
-        traffic.waited(waits[part])
+        stats.record_wait(waits[part])
         return part, 0
 
     return ask
 
 
 def test_nobody_helps_with_what_is_not_waited_for(helpers: Counted) -> None:
-    traffic = RequestStats()
-    lanes = RequestPool(8, traffic=traffic)
+    stats = RequestStats()
+    pool = RequestPool(8, stats=stats)
     for _ in range(3):
-        assert lanes.each(answers(traffic, [0.0005] * 20), range(20)) == list(range(20))
+        assert pool.map(answers(stats, [0.0005] * 20), range(20)) == list(range(20))
     assert helpers.asked == 0
 
 
 def test_the_first_answer_decides_for_the_rest_of_a_call_and_what_is_known_for_the_next(helpers: Counted) -> None:
-    traffic = RequestStats()
-    lanes = RequestPool(4, traffic=traffic)
-    lanes.each(answers(traffic, [0.005] * 20), range(20))
+    stats = RequestStats()
+    pool = RequestPool(4, stats=stats)
+    pool.map(answers(stats, [0.005] * 20), range(20))
     assert helpers.asked == 3, "once a call"
-    others = RequestPool(4, traffic=traffic)  # of another table: answers of one process are alike
-    others.each(answers(traffic, [0.005] * 3), range(3))
+    others = RequestPool(4, stats=stats)  # of another table: answers of one process are alike
+    others.each(answers(stats, [0.005] * 3), range(3))
     assert helpers.asked == 5, "no more than there are parts"
-    lanes.each(answers(traffic, [0.005]), range(1))
-    RequestPool(1, traffic=traffic).each(answers(traffic, [0.005] * 9), range(9))
+    pool.map(answers(stats, [0.005]), range(1))
+    RequestPool(1, stats=stats).each(answers(stats, [0.005] * 9), range(9))
     assert helpers.asked == 5
 
 
 def test_help_comes_in_the_middle_of_a_call_once_most_answers_take_long(helpers: Counted) -> None:
-    traffic, asked_by = RequestStats(), []
-    ask = answers(traffic, [0.0, 0.0, 0.005, 0.005, 0.005, 0.005, 0.005])
+    stats, asked_by = RequestStats(), []
+    ask = answers(stats, [0.0, 0.0, 0.005, 0.005, 0.005, 0.005, 0.005])
 
     def noted(part: int) -> tuple[int, int]:
         asked_by.append(helpers.asked)
         return ask(part)
 
-    assert RequestPool(8, traffic=traffic).each(noted, range(7)) == list(range(7))
+    assert RequestPool(8, stats=stats).each(noted, range(7)) == list(range(7))
     assert asked_by[:5] == [0] * 5
     assert helpers.asked == 1, "two are left: the thread that asks does one of them"
 
 
 def test_one_odd_answer_changes_nothing_and_a_changed_service_is_noticed(helpers: Counted) -> None:
-    traffic = RequestStats()
-    ask = answers(traffic, [0.0, 3.0])
+    stats = RequestStats()
+    ask = answers(stats, [0.0, 3.0])
     for part in (0, 0, 0, 1, 0):
         ask(part)
-        assert not traffic.is_waited_for
+        assert not stats.is_blocking
     changes = []
     for part in [*[1] * 1_000, *[0] * 1_000]:
         ask(part)
-        changes.append(traffic.is_waited_for)
+        changes.append(stats.is_blocking)
     slow, fast = changes[:1_000], changes[1_000:]
     assert (slow.index(True), fast.index(False)) == (3, 7)
     assert all(slow[3:])
@@ -223,7 +223,7 @@ def test_a_tick_gets_help_with_requests_and_shards_only_where_it_waits(
     cloud = cloud_of(CASES[0], 400)
     services = stubbed(cloud, requests=8)
     for client in (services.ledger._client, services.work._client):  # type: ignore[attr-defined]
-        client._waited = lambda _: services.traffic.waited(waited)
+        client._waited = lambda _: services.stats.record_wait(waited)
     now, spread = CASES[0].due - MINUTE, FanOutConfig(threads=4)
     report = tick(services, clock=lambda: now, holder="helped", budget=10**9, spread=spread)
     assert report.handled.sent == 400
@@ -234,49 +234,49 @@ def test_a_tick_gets_help_with_requests_and_shards_only_where_it_waits(
 
 
 def test_throttled_items_halve_what_is_under_way_and_clean_answers_raise_it_again() -> None:
-    traffic = RequestStats()
-    lanes = RequestPool(8, traffic=traffic)
-    lanes.one(throttled, 0)
-    assert lanes.size == 4
-    lanes.one(throttled, 0)
-    assert (lanes.size, traffic.throttled) == (2, 2)
+    stats = RequestStats()
+    pool = RequestPool(8, stats=stats)
+    pool.call(throttled, 0)
+    assert pool.size == 4
+    pool.call(throttled, 0)
+    assert (pool.size, stats.throttled) == (2, 2)
     sizes = []
     for _ in range(60):
-        lanes.one(echo, 0)
-        sizes.append(lanes.size)
+        pool.call(echo, 0)
+        sizes.append(pool.size)
     assert sizes == sorted(sizes)
     assert sizes[0] == pytest.approx(2.5)
     assert sizes[-1] == 8, "and no further"
 
 
 def test_answers_to_what_was_sent_before_the_last_slowing_down_slow_no_further() -> None:
-    lanes, together = RequestPool(4), threading.Barrier(4, timeout=PATIENCE)
+    pool, together = RequestPool(4), threading.Barrier(4, timeout=PATIENCE)
 
     def ask(part: int) -> tuple[int, int]:
         together.wait()
         return part, 1
 
-    lanes.each(ask, range(4))
-    assert lanes.size == 2
+    pool.map(ask, range(4))
+    assert pool.size == 2
 
 
 def test_below_one_each_request_waits_first_and_never_for_long() -> None:
     waits: list[float] = []
-    lanes = RequestPool(2, wait=waits.append)
+    pool = RequestPool(2, wait=waits.append)
     for _ in range(10):
-        lanes.one(throttled, 0)
+        pool.call(throttled, 0)
     assert waits[:4] == pytest.approx([0.02, 0.06, 0.14, 0.3])
     assert max(waits) == pytest.approx(0.3)
     for _ in range(40):
-        lanes.one(echo, 0)
-    assert lanes.size == 2
+        pool.call(echo, 0)
+    assert pool.size == 2
     asked = len(waits)
-    lanes.one(echo, 0)
+    pool.call(echo, 0)
     assert len(waits) == asked
 
 
 def test_a_table_that_takes_half_is_asked_for_no_more_than_that_in_the_end() -> None:
-    """A table that takes one request at a time, of four lanes."""
+    """A table that takes one request at a time, of four pool."""
     lock, under_way, refused = threading.Lock(), 0, []
     gates = [threading.Event() for _ in range(400)]
 
@@ -291,8 +291,8 @@ def test_a_table_that_takes_half_is_asked_for_no_more_than_that_in_the_end() -> 
         refused.append(over)
         return part, int(over)
 
-    lanes = RequestPool(4, wait=lambda seconds: None)
-    lanes.each(ask, range(400))
+    pool = RequestPool(4, wait=lambda seconds: None)
+    pool.map(ask, range(400))
     assert sum(refused[200:]) < 100, "a few: it tries now and then whether there is more"
 
 

@@ -44,7 +44,7 @@ class Fan:
     def waiting(self, hook: Hook | None = None) -> Services:
         """The services of a process that waits for their answers, so that threads are worth it."""
         services = self.world.process(hook)
-        services.traffic.waited(0.01)
+        services.stats.record_wait(0.01)
         return services
 
     def group(self, number: int, services: Services | None = None) -> TickReport:

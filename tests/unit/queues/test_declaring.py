@@ -89,7 +89,7 @@ QUEUE = "from minutehand import Queue\nprint('noise')\nREPORTS = Queue('reports'
 
 
 def test_a_package_is_asked_without_being_imported_here(tmp_path: Path) -> None:
-    name = package(tmp_path, jobs=JOB, lanes=QUEUE)
+    name = package(tmp_path, jobs=JOB, pool=QUEUE)
     before = default_registry.names()
     assert declared_queues([name], within=tmp_path) == (Queue(name="reports", concurrency=6, memory=2048),)
     assert default_registry.names() == before

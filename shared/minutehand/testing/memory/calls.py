@@ -52,7 +52,7 @@ class Crash(BaseException):
 class Calls:
     """The requests of one process. As botocore does, a failing request is repeated; a batch is repeated for single items.
 
-    ``attempts`` of one request and ``rounds`` of a batch, in all. ``lock`` makes each request atomic between threads; ``traffic``
+    ``attempts`` of one request and ``rounds`` of a batch, in all. ``lock`` makes each request atomic between threads; ``stats``
     counts the items that were not answered in a round. The requests of a batch go one after the other.
     """
 
@@ -63,10 +63,10 @@ class Calls:
         *,
         attempts: int = 2,
         rounds: int = 2,
-        traffic: RequestStats | None = None,
+        stats: RequestStats | None = None,
     ) -> None:
         self._hook, self._lock, self._attempts, self._rounds = hook, lock, attempts, rounds
-        self._traffic = traffic or RequestStats()
+        self._stats = stats or RequestStats()
 
     def one(self, operation: str, detail: Detail, effect: Callable[[], _T], *, token: bool = False) -> _T:
         """One request about one thing, or several that stand and fall together. Raises Unavailable.
@@ -99,7 +99,7 @@ class Calls:
             left = [place for place in left if place not in answers]
             if not left:
                 break
-            self._traffic.note(len(left))
+            self._stats.note(len(left))
         return answers
 
     def _batch(self, operation: str, detail: Detail, part: Sequence[int], effect: Callable[[int], _T]) -> dict[int, _T]:

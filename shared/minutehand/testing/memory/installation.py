@@ -140,8 +140,8 @@ class Memory:
         It believes in ``stripes``, or knows how many there are.
         A failing request is tried ``attempts`` times, single items of a batch ``rounds`` times.
         """
-        traffic = RequestStats()
-        calls = Calls(hook or Hook(), self._lock, attempts=attempts, rounds=rounds, traffic=traffic)
+        stats = RequestStats()
+        calls = Calls(hook or Hook(), self._lock, attempts=attempts, rounds=rounds, stats=stats)
         content = self._content
         return Services(
             schedules=MemorySchedules(calls, content.schedules, content.agenda, content.runs),
@@ -161,7 +161,7 @@ class Memory:
             records=MemoryRecords(calls, content.runs),
             notices=MemoryNotices(calls, self.published),
             retention=self._retention,
-            traffic=traffic,
+            stats=stats,
             limits=self._limits,
         )
 
