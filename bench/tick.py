@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any
 
+from minutehand.concurrency.request_pool import RequestStats
 from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
 from minutehand.domain.names import one_off_ref, schedule_owner, shard_of
 from minutehand.domain.run import RunRow, RunState
@@ -129,12 +130,12 @@ def _submitted(case: Case) -> Item:
     return to_item(run_row(run))
 
 
-def stubbed(cloud: StubbedCloud, *, requests: int = DEFAULT_REQUESTS) -> Services:
+def stubbed(cloud: StubbedCloud, *, requests: int = DEFAULT_REQUESTS, stats: RequestStats | None = None) -> Services:
     """The real services over a stubbed cloud."""
     os.environ.update(AWS_ACCESS_KEY_ID="bench", AWS_SECRET_ACCESS_KEY="bench")
     endpoint = "http://127.0.0.1:9"
     settings = Settings(prefix="bench", endpoint=endpoint, region="us-east-1", shards=SHARDS, requests=requests)
-    services = connect(settings)
+    services = connect(settings, stats=stats)
     cloud.attach(services)
     return services
 
@@ -142,11 +143,12 @@ def stubbed(cloud: StubbedCloud, *, requests: int = DEFAULT_REQUESTS) -> Service
 def measure(case: Case, fires: int) -> dict[str, float]:
     """One tick; figures a fire."""
     cloud = cloud_of(case, fires)
-    services = stubbed(cloud)
+    stats = RequestStats()
+    services = stubbed(cloud, stats=stats)
     gc.collect()
     gc.freeze()  # what the stub holds is no part of a ticker
     started = time.process_time()
-    now, spread = case.due - MINUTE, FanOutConfig(threads=DEFAULT_TICKER_THREADS)
+    now, spread = case.due - MINUTE, FanOutConfig(threads=DEFAULT_TICKER_THREADS, stats=stats)
     report = tick(services, clock=lambda: now, holder="bench", budget=10**9, spread=spread)
     cpu = time.process_time() - started - cloud.cpu
     gc.unfreeze()

@@ -11,6 +11,7 @@ from functools import cache
 from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from aws_xray_sdk.core.patcher import NO_DOUBLE_PATCH
+from minutehand.concurrency.request_pool import RequestStats
 from minutehand.domain.formats.message import Message
 from minutehand.ports.services import Services
 from minutehand.services import connect
@@ -21,13 +22,14 @@ logger = Logger()
 tracer = Tracer(auto_patch=False)  # it would import whatever it can patch
 register_post_import_hook(lambda _: tracer.patch(["botocore"]), "botocore.session")  # if it is ever needed
 metrics = Metrics()
+request_stats = RequestStats()  # of the requests of this process's services
 
 
 @cache
 def services() -> Services:
     """The services of this stack: clients are made at the first invocation and kept."""
     _share_format()
-    return connect(from_environment())
+    return connect(from_environment(), stats=request_stats)
 
 
 def trace_libraries() -> None:

@@ -13,7 +13,7 @@ from minutehand.settings import from_environment, trace_header
 from minutehand.ticker.fan_out import FanOutConfig, group_of, writes_of
 from minutehand.ticker.tick import TickReport, tick
 
-from functions.observe import count, count_named, logger, metrics, milliseconds, services, tracer
+from functions.observe import count, count_named, logger, metrics, milliseconds, request_stats, services, tracer
 
 _MARGIN = (
     15 * SECOND
@@ -46,6 +46,7 @@ def _spread(function: str) -> FanOutConfig:
         groups=settings.ticker_groups,
         hand_over=to_itself,
         writes=settings.ticker_writes,
+        stats=request_stats,
     )
 
 

@@ -72,10 +72,12 @@ def run_ticker(
     report: Callable[[TickReport], None] | None = None,
 ) -> None:
     """Tick now and then every ``period`` seconds until ``stop``, with the threads and writes of the settings (services: one, and any)."""
-    services, holder = _connected(where), process_name("ticker")
-    spread = FanOutConfig()
+    holder = process_name("ticker")
     if isinstance(where, Settings):
         spread = FanOutConfig(threads=where.ticker_threads, writes=where.ticker_writes, wait=stop.wait)
+        services = connect(where, stats=spread.stats)
+    else:
+        services, spread = where, FanOutConfig()
     while not stop.is_set():
         started = system_clock()
         try:

@@ -23,11 +23,14 @@ from minutehand.state.backpressure import Limits
 from minutehand.ticker.fan_out import HandOver
 
 
-def connect(settings: Settings, *, backoff: Backoff | None = None) -> Services:
-    """The services of one stack. Clients are made here, once a process, but for the bucket's; no call is made yet."""
+def connect(settings: Settings, *, backoff: Backoff | None = None, stats: RequestStats | None = None) -> Services:
+    """The services of one stack; ``stats`` counts their requests.
+
+    This makes the clients, except the bucket's, which is made when a large payload is met. It makes no call.
+    """
     backoff = backoff or Backoff()
     session = Session()
-    retention, stats = settings.retention_days * DAY, RequestStats()
+    retention, stats = settings.retention_days * DAY, stats or RequestStats()
     dynamodb, sqs = (Client(name, settings, session, waited=stats.record_wait) for name in ("dynamodb", "sqs"))
 
     def pool() -> RequestPool:  # of one table or queue: what one throttles slows down no other
@@ -59,7 +62,6 @@ def connect(settings: Settings, *, backoff: Backoff | None = None) -> Services:
         notices=SnsNotices(settings),
         retention=retention,
         limits=Limits(depth=settings.queue_depth, age=settings.queue_age * SECOND),
-        stats=stats,
     )
 
 

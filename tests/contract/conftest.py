@@ -18,6 +18,7 @@ import pynamodb.connection.base
 import pytest
 from minutehand import services as wiring
 from minutehand.aws import Backoff, Client
+from minutehand.concurrency.request_pool import RequestStats
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.provision import create_bucket, create_queues, create_tables
 from minutehand.ports.services import Services
@@ -96,8 +97,9 @@ def _wired(name: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> En
 
     monkeypatch.setattr(wiring, "Client", client)
     monkeypatch.setattr(pynamodb.connection.base, "get_session", _shared_session)
-    services = connect(settings, backoff=AT_ONCE)
-    services.stats.record_wait(0.01)  # so that requests go side by side, as over a network
+    stats = RequestStats()
+    stats.record_wait(0.01)  # so that requests go side by side, as over a network
+    services = connect(settings, backoff=AT_ONCE, stats=stats)
     clients = {service: client(service, settings).raw for service in ("dynamodb", "sqs", "s3")}
     return Engine(name=name, services=services, clock=system_clock, settings=settings, clients=clients)
 

@@ -25,6 +25,7 @@ from minutehand.domain.schedule import Head, Revision, ScheduleState
 from minutehand.domain.times import HOUR, MINUTE, SECOND
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.fires.claim import FireClaim, materialise
+from minutehand.fires.context import FireContext
 from minutehand.fires.current import find_revision
 from minutehand.fires.missed import gaps_before, record_missed
 from minutehand.fires.plan import chain_entry, end_of, timetable_of
@@ -237,7 +238,7 @@ def _claim_missing(
     passed = [fire for fire in missing if fire < youngest]
     recorded = record_missed(revision, passed, after, services, clock).skipped if passed else 0
     late = [FireClaim(revision, fire) for fire in missing[len(passed) :]]
-    return recorded + (materialise(late, services, clock).claimed if late else 0)
+    return recorded + (materialise(late, FireContext(services=services, clock=clock)).claimed if late else 0)
 
 
 def _gap_before(revision: Revision, upto: int, services: Services) -> list[RunRow]:

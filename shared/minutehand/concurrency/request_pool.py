@@ -86,7 +86,7 @@ class RequestPool:
         Raises what the first failing ``ask`` raised, when all have ended; what had not begun then is not asked.
         """
         if len(parts) == 1:  # as most calls are: nobody needs to help
-            return [self.one(ask, parts[0])]
+            return [self.call(ask, parts[0])]
         return _Call(self, ask, parts).run()
 
     def helpers(self, left: int) -> int:

@@ -15,8 +15,8 @@ from minutehand.domain.names import RunRef, fire_ref
 from minutehand.domain.quick import quick
 from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.schedule import Revision
+from minutehand.fires.context import FireContext
 from minutehand.fires.send import fire_message, send
-from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.state.decisions import OnExisting, on_existing
 from minutehand.state.transitions import take_over
@@ -53,7 +53,7 @@ class FireClaim:
 
 @dataclass(kw_only=True)
 class MaterialiseResult:
-    """What became of a batch of orders."""
+    """What became of a batch of claims."""
 
     done: set[RunRef] = field(default_factory=set)  # answered, and sent where they were to be sent
     claimed: int = 0  # runs created
@@ -65,14 +65,13 @@ class MaterialiseResult:
     missed: set[RunRef] = field(default_factory=set)  # of these, more than a minute after their time
 
 
-def materialise(
-    orders: Sequence[FireClaim], services: Services, clock: Clock, *, trace: str | None = None
-) -> MaterialiseResult:
-    """Claim every order and send it. What is not in ``done`` was throttled or lost a race: handle it again."""
-    services.write_budget.take(len(orders), (order.fire for order in orders), clock())
+def materialise(claims: Sequence[FireClaim], context: FireContext) -> MaterialiseResult:
+    """Put the run of every claim and send its message. A claim that is not in ``done`` was throttled or lost a race: repeat it."""
+    services, clock = context.services, context.clock
+    context.write_budget.take(len(claims), (claim.fire for claim in claims), clock())
     result, now = MaterialiseResult(), clock()
-    by_ref = {order.ref: order for order in orders}
-    runs = {ref: order.run(now) for ref, order in by_ref.items()}
+    by_ref = {claim.ref: claim for claim in claims}
+    runs = {ref: claim.run(now) for ref, claim in by_ref.items()}
     to_send: list[RunRef] = []
     pending = list(by_ref)
     for _ in range(_ROUNDS if pending else 0):
@@ -86,7 +85,7 @@ def materialise(
         if not pending:
             break
     result.missed = {ref for ref in result.fresh if runs[ref].missed}
-    messages = [fire_message(runs[ref], by_ref[ref].revision, trace) for ref in to_send]
+    messages = [fire_message(runs[ref], by_ref[ref].revision, context.trace) for ref in to_send]
     answers = send(messages, services.work, clock)
     finished = clock()
     for ref, accepted in zip(to_send, answers, strict=True):
@@ -137,9 +136,9 @@ def _take_over(
     """Take runs over from older revisions; the refs that somebody else moved meanwhile."""
     moves = []
     for ref, seen in refs.items():
-        order = by_ref[ref]
-        number, job = order.revision.number, order.revision.definition.job
-        move = take_over(revision=number, job=job, not_before=order.fire, now=now, seen=seen)
+        claim = by_ref[ref]
+        number, job = claim.revision.number, claim.revision.definition.job
+        move = take_over(revision=number, job=job, not_before=claim.fire, now=now, seen=seen)
         moves.append((ref, move))
     answers = services.ledger.move_all(moves)
     taken = [ref for ref in refs if answers.get(ref) is True]

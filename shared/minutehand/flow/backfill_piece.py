@@ -13,6 +13,7 @@ from dataclasses import replace
 from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
 from minutehand.domain.names import shard_of
 from minutehand.domain.times import MINUTE, SECOND
+from minutehand.fires.context import FireContext
 from minutehand.fires.plan import LOOKAHEAD
 from minutehand.fires.tick_counts import TickCounts
 from minutehand.flow.backfill_lanes import Going, advance, finish
@@ -37,9 +38,10 @@ def first_entry(backfill: Backfill, services: Services, now: int) -> AgendaEntry
     return AgendaEntry(shard=shard, due=now | 1, kind=EntryKind.BACKFILL, id=identity, created_at=now)
 
 
-def piece(entry: AgendaEntry, services: Services, clock: Clock, trace: str | None, result: TickCounts) -> bool:
+def piece(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
     """See to a backfill. True when the entry may go."""
-    del result
+    del counts
+    services, clock = context.services, context.clock
     owner, _, identity = entry.id.partition("#")
     kept = read_backfill(owner, identity, services)
     if kept is None:  # its creator may be about to put it
@@ -53,7 +55,11 @@ def piece(entry: AgendaEntry, services: Services, clock: Clock, trace: str | Non
         about_to_go_on = kept.backfill.state is BackfillState.PAUSED and clock() - entry.created_at <= ORPHAN_PATIENCE
         return not about_to_go_on
     if stands is Standing.GOES and head is not None:
-        _go_on(kept, Going(kept.backfill, head.revision, services, clock, trace), looked=entry.due - LOOKAHEAD - MINUTE)
+        _go_on(
+            kept,
+            Going(kept.backfill, head.revision, services, clock, context.trace),
+            looked=entry.due - LOOKAHEAD - MINUTE,
+        )
     return _put_next(entry, services, clock)
 
 

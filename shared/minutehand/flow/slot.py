@@ -20,6 +20,7 @@ from minutehand.domain.names import shard_of
 from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.times import MINUTE
 from minutehand.errors import Unavailable
+from minutehand.fires.context import FireContext
 from minutehand.fires.plan import LOOKAHEAD
 from minutehand.fires.send import message_of, send
 from minutehand.fires.tick_counts import TickCounts
@@ -135,9 +136,9 @@ def _next(now: int) -> int:
     return -(-(now + 2 * SKEW) // MINUTE) * MINUTE + LOOKAHEAD
 
 
-def look_at(entry: AgendaEntry, services: Services, clock: Clock, trace: str | None, result: TickCounts) -> bool:
+def look_at(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
     """The ticker: let a schedule's line move up, send for who has not started. True when the entry may go."""
-    del trace
+    services, clock = context.services, context.clock
     owner = entry.id.partition("#")[0]
     slot = advance(owner, services, clock)
     unstarted = [pair for pair in slot.holders if _is_unstarted(_runs(owner, slot, services).get(pair))]
@@ -145,7 +146,7 @@ def look_at(entry: AgendaEntry, services: Services, clock: Clock, trace: str | N
     if not unstarted and not slot.waiting:
         return True
     accepted = send_for(owner, [*unstarted, *overdue], services, clock)
-    result.sent += len(unstarted) + len(overdue)
+    counts.sent += len(unstarted) + len(overdue)
     later = replace(entry, id=owner, due=_next(clock()), failures=0)
     return later.due > entry.due and later.key in services.agenda.put([later]) and accepted
 

@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from minutehand.concurrency.request_pool import RequestStats
-from minutehand.concurrency.write_budget import WriteBudget
 from minutehand.ports.agenda import Agenda
 from minutehand.ports.dead_index import DeadIndex
 from minutehand.ports.dead_queue import DeadQueue
@@ -35,6 +33,4 @@ class Services:
     notices: Notices
     retention: int  # ms for which ended runs stay in the ledger; nothing older is ever claimed
     limits: Limits = field(default_factory=Limits)  # past which the ticker holds a queue back
-    stats: RequestStats = field(default_factory=RequestStats)  # what they had to hold back
-    allowance: WriteBudget = field(default_factory=WriteBudget)  # writes that claims may take; a tick has its own
     wait: Callable[[float], object] = threading.Event().wait  # so many seconds, in the thread that asks

@@ -14,15 +14,13 @@ from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
 from minutehand.domain.run import WAITING, RunState
 from minutehand.domain.times import SECOND
 from minutehand.fires.chain import advance_chains
-from minutehand.fires.plan import REACH
+from minutehand.fires.context import FireContext
 from minutehand.fires.tick_counts import TickCounts
 from minutehand.flow.attempts import record
 from minutehand.flow.backfill_piece import piece
 from minutehand.flow.report import report
 from minutehand.flow.slot import look_at
 from minutehand.owner.schedules.resume import end_pause
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
 from minutehand.state.decisions import vanished
 from minutehand.state.transitions import SKEW, lose
 from minutehand.ticker.run_timers import put_again, send_waiting_run, send_waiting_runs
@@ -32,43 +30,43 @@ from minutehand.undertaker.success_watch import watch_success
 log = logging.getLogger(__name__)
 
 
-# Entry, services, clock, trace, counts → whether the entry may go.
-Kind = Callable[[AgendaEntry, Services, Clock, str | None, TickCounts], bool]
+# Handles one entry and counts what it did; returns whether the entry may be deleted.
+Timer = Callable[[AgendaEntry, FireContext, TickCounts], bool]
 
 
-def dispatch(
-    entries: Sequence[AgendaEntry], services: Services, clock: Clock, *, reach: int = REACH, trace: str | None = None
-) -> TickCounts:
-    """Handle entries of any kinds; each stays unless all of it was done."""
+def dispatch(entries: Sequence[AgendaEntry], context: FireContext) -> TickCounts:
+    """Handle entries of any kinds. An entry stays unless all of its work was done."""
     chains = [entry for entry in entries if entry.kind is EntryKind.CHAIN]
-    result = advance_chains(chains, services, clock, reach=reach, trace=trace) if chains else TickCounts()
-    result.entries = len(entries)
+    counts = advance_chains(chains, context) if chains else TickCounts()
+    counts.entries = len(entries)
     others = [entry for entry in entries if entry.kind is not EntryKind.CHAIN]
     runs = [entry for entry in others if entry.kind is EntryKind.RUN]
-    done = send_waiting_runs(runs, services, clock, trace, result) if len(runs) > 1 else frozenset()
+    done = send_waiting_runs(runs, context, counts) if len(runs) > 1 else frozenset()
     timers = [entry for entry in others if entry.key not in done]
-    timers.sort(key=lambda entry: entry.kind is not EntryKind.NOTICE)  # what began is told before its end is found
+    timers.sort(
+        key=lambda entry: entry.kind is not EntryKind.NOTICE
+    )  # a notice of a beginning goes before the search for its end
     for entry in timers:
-        _one(entry, services, clock, trace, result)
-    return result
+        _run_timer(entry, context, counts)
+    return counts
 
 
-def _one(entry: AgendaEntry, services: Services, clock: Clock, trace: str | None, result: TickCounts) -> None:
-    """Handle one timer; its failure is its own: counted on the entry, quarantined in the end."""
+def _run_timer(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> None:
+    """Handle one timer. A failure is counted on its entry, which moves aside in the end, and stops no other entry."""
     try:
-        done = KINDS[entry.kind](entry, services, clock, trace, result)
+        done = TIMERS[entry.kind](entry, context, counts)
     except Exception as problem:  # noqa: BLE001 (nothing else stops)
-        result.failed_at(entry, problem)
+        counts.failed_at(entry, problem)
         return
     if done:
-        result.remove([entry], services)
+        counts.remove([entry], context.services)
     else:
-        result.left += 1
+        counts.left += 1
 
 
-def _watch(entry: AgendaEntry, services: Services, clock: Clock, trace: str | None, result: TickCounts) -> bool:
-    """An at-most-once run still RUNNING past its lease is LOST; a live one is looked at again at its lease's end."""
-    del trace
+def _watch(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
+    """Declare an at-most-once run LOST that is RUNNING past its lease; check a live one again at the end of its lease."""
+    services, clock = context.services, context.clock
     now, token = clock(), entry.id.rpartition("#")[2]
     run = services.ledger.read(entry.run)
     if (
@@ -83,7 +81,7 @@ def _watch(entry: AgendaEntry, services: Services, clock: Clock, trace: str | No
         return False
     moved = services.ledger.move(run.ref, lose(now=now, expires=now + services.retention, token=token))
     if moved.applied and moved.run is not None:
-        result.lost += 1
+        counts.lost += 1
         log.warning("run.lost", extra={"run_id": str(run.ref), "job": run.job, "tenant": run.ref.tenant})
         last = vanished(run, now)
         if last is not None:
@@ -94,7 +92,7 @@ def _watch(entry: AgendaEntry, services: Services, clock: Clock, trace: str | No
     return put_again(entry, until, services)
 
 
-KINDS: dict[EntryKind, Kind] = {
+TIMERS: dict[EntryKind, Timer] = {
     EntryKind.RUN: send_waiting_run,
     EntryKind.WATCH: _watch,
     EntryKind.RESUME: end_pause,

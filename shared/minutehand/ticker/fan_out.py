@@ -12,7 +12,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from minutehand.concurrency.request_pool import RequestPool, RequestStats
@@ -40,7 +40,8 @@ class FanOutConfig:
     writes: int = (
         0  # units a second that its claims may take, with those of what it hands over; 0: as many as they like
     )
-    wait: Callable[[float], object] = pause  # so many seconds, for their turn
+    wait: Callable[[float], object] = pause  # waits that many seconds, for a turn to claim
+    stats: RequestStats = field(default_factory=RequestStats)  # of the requests of this process's services
 
     def most(self, *, soon: bool) -> int:
         """Invocations among which the writes can be divided; all, if what there is to do is due soon and waits for none."""
@@ -74,21 +75,19 @@ def writes_of(event: Mapping[str, Any]) -> int:
 class ShardQueue:
     """The shards of one tick that nobody has begun, and what decides whether others are to take them."""
 
-    def __init__(
-        self, shards: Sequence[int], spread: FanOutConfig, stats: RequestStats, allowance: WriteBudget
-    ) -> None:
-        self._left, self._spread, self._stats, self._allowance = deque(shards), spread, stats, allowance
+    def __init__(self, shards: Sequence[int], spread: FanOutConfig, write_budget: WriteBudget) -> None:
+        self._left, self._spread, self._write_budget = deque(shards), spread, write_budget
         self._lock = threading.Lock()
         self._begun = self._entries = 0
         self._deep = False  # a shard has more than a page
         self._soon = False  # a shard has what is due soon
         self._cut_up = False  # others were asked, once
         self.handed = 0  # groups that others took
-        allowance.begun = self._part_begun
+        write_budget.begun = self._part_begun
 
     def go_through(self, body: Callable[[int], bool]) -> bool:
         """``body`` for each shard, in so many threads at most; False as soon as one says that time is up."""
-        pool, going_on = RequestPool(self._spread.threads, stats=self._stats), True
+        pool, going_on = RequestPool(self._spread.threads, stats=self._spread.stats), True
         while self._left and going_on:  # again, should a group come back when all threads were done
             going_on = all(pool.map(lambda _: (self._next(body), 0), range(len(self._left))))
         return going_on
@@ -115,9 +114,9 @@ class ShardQueue:
         if not groups:
             return
         each = self._spread.writes // (len(groups) + 1)
-        taken = RequestPool(_AT_ONCE).each(lambda group: (self._hand_over(group, each), 0), groups)
+        taken = RequestPool(_AT_ONCE).map(lambda group: (self._hand_over(group, each), 0), groups)
         self.handed = sum(taken)
-        self._allowance.rate -= self.handed * each
+        self._write_budget.rate -= self.handed * each
         log.info("tick.handed_over", extra={"groups": self.handed, "failed": len(groups) - self.handed})
 
     def _is_too_much(self) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from minutehand.domain.agenda_entry import AgendaEntry
 from minutehand.domain.formats.message import Message
 from minutehand.domain.run import WAITING, RunRow
+from minutehand.fires.context import FireContext
 from minutehand.fires.plan import LOOKAHEAD
 from minutehand.fires.send import message_of, send
 from minutehand.fires.tick_counts import TickCounts
@@ -21,25 +22,23 @@ from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 
 
-def send_waiting_run(
-    entry: AgendaEntry, services: Services, clock: Clock, trace: str | None, result: TickCounts
-) -> bool:
-    """Send a waiting run's message. True when the entry may go."""
-    answer = _order(entry, services.ledger.read(entry.run), services, clock, trace)
+def send_waiting_run(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
+    """Send the message of a run that waits. Returns whether the entry may be deleted."""
+    services, clock = context.services, context.clock
+    answer = _order(entry, services.ledger.read(entry.run), services, clock, context.trace)
     if not isinstance(answer, Message):
         return answer
     sent = send([answer], services.work, clock)[0]
-    result.sent += sent
+    counts.sent += sent
     return sent
 
 
-def send_waiting_runs(
-    entries: Sequence[AgendaEntry], services: Services, clock: Clock, trace: str | None, result: TickCounts
-) -> frozenset[str]:
-    """The same for many, in batches of reads, messages and removals; the keys of those that were handled, one way or the other.
+def send_waiting_runs(entries: Sequence[AgendaEntry], context: FireContext, counts: TickCounts) -> frozenset[str]:
+    """Do the same for many entries in batches of reads, messages and deletions; returns the keys of the entries that were handled.
 
-    The others are garbage, or their runs were not answered: each is to be looked at by itself.
+    The other entries have malformed ids, or their runs were not answered: the caller handles each of them alone.
     """
+    services, clock = context.services, context.clock
     runs = _look(entries, services)
     going: list[tuple[AgendaEntry, Message]] = []
     gone: list[AgendaEntry] = []
@@ -47,21 +46,21 @@ def send_waiting_runs(
         if entry.key not in runs:
             continue
         try:
-            answer = _order(entry, runs[entry.key], services, clock, trace)
+            answer = _order(entry, runs[entry.key], services, clock, context.trace)
         except Exception as problem:  # noqa: BLE001 (this entry's own failure)
-            result.failed_at(entry, problem)
+            counts.failed_at(entry, problem)
             continue
         if isinstance(answer, Message):
             going.append((entry, answer))
         elif answer:
             gone.append(entry)
         else:
-            result.left += 1
+            counts.left += 1
     accepted = send([message for _, message in going], services.work, clock)
     gone += [entry for (entry, _), sent in zip(going, accepted, strict=True) if sent]
-    result.sent += sum(accepted)
-    result.left += len(accepted) - sum(accepted)
-    result.remove(gone, services)
+    counts.sent += sum(accepted)
+    counts.left += len(accepted) - sum(accepted)
+    counts.remove(gone, services)
     return frozenset(runs)
 
 

@@ -14,6 +14,7 @@ from minutehand.concurrency.write_budget import SOON, WriteBudget
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import InvalidInput, MinutehandError, Misconfigured
 from minutehand.fires.backpressure import BackpressureCheck
+from minutehand.fires.context import FireContext
 from minutehand.fires.plan import LOOKAHEAD
 from minutehand.fires.tick_counts import TickCounts
 from minutehand.ports.agenda import DuePage
@@ -59,20 +60,19 @@ def tick(
     ``holder`` names this ticker in the shards' locks. Raises InvalidInput for a group with a shard that there is not.
     """
     spread = spread or FanOutConfig()
-    report, held_back = TickReport(now=clock()), services.stats.throttled
+    report, held_back = TickReport(now=clock()), spread.stats.throttled
     count = services.agenda.shards(fresh=True)
     if any(shard >= count for shard in spread.only or ()):
         raise InvalidInput("shards", spread.only, f"is beyond the agenda's {count}", "let the ticker cut its groups")
     first = report.now // MINUTE % count  # so that running out of time does not always starve the same shards
     shards = (*range(first, count), *range(first)) if spread.only is None else spread.only
     deadline = report.now + budget
-    services = replace(
-        services, write_budget=WriteBudget(spread.writes, start=report.now, budget=budget, wait=spread.wait)
-    )
-    shares = ShardQueue(shards, spread, services.stats, services.write_budget)
-    one = _Tick(services, clock, report, shares, deadline=deadline, holder=holder, trace=trace)
+    write_budget = WriteBudget(spread.writes, start=report.now, budget=budget, wait=spread.wait)
+    shares = ShardQueue(shards, spread, write_budget)
+    context = FireContext(services=services, clock=clock, trace=trace, write_budget=write_budget)
+    one = _Tick(context, report, shares, deadline=deadline, holder=holder)
     shares.go_through(one.shard)
-    report.groups, report.throttled = shares.handed, services.stats.throttled - held_back
+    report.groups, report.throttled = shares.handed, spread.stats.throttled - held_back
     report.held = one.pressure.held
     return report
 
@@ -82,18 +82,17 @@ class _Tick:
 
     def __init__(
         self,
-        services: Services,
-        clock: Clock,
+        context: FireContext,
         report: TickReport,
         shares: ShardQueue,
         *,
         deadline: int,
         holder: str,
-        trace: str | None,
     ) -> None:
-        self._services, self._clock, self._report, self._shares = services, clock, report, shares
-        self._deadline, self._holder, self._trace = deadline, holder, trace
-        self.pressure = BackpressureCheck(services, clock)
+        self._context, self._report, self._shares = context, report, shares
+        self._services, self._clock = context.services, context.clock
+        self._deadline, self._holder = deadline, holder
+        self.pressure = BackpressureCheck(context.services, context.clock)
         self._lock = threading.Lock()  # of the report
 
     def shard(self, shard: int) -> bool:
@@ -154,9 +153,7 @@ class _Tick:
         failed: set[str] = set()
         cut, renew = False, self._clock() + LOCK // 2
         while True:
-            handled = dispatch(
-                [e for e in page.entries if e.key not in failed], self._services, self._clock, trace=self._trace
-            )
+            handled = dispatch([e for e in page.entries if e.key not in failed], self._context)
             failed |= {entry.key for entry, _ in handled.failures}
             _count_failures(handled, self._services, self._clock)
             cut = cut or handled.cut > 0

@@ -14,9 +14,9 @@ from minutehand.domain.agenda_entry import AgendaEntry
 from minutehand.domain.names import one_off_ref
 from minutehand.domain.notice import JOB, Notice
 from minutehand.domain.run import RunRow, RunState
+from minutehand.fires.context import FireContext
 from minutehand.fires.tick_counts import TickCounts
 from minutehand.owner.runs.submit import submit
-from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.undertaker.incidents import notice_key
 
@@ -25,22 +25,23 @@ log = logging.getLogger(__name__)
 AT_ONCE = 50  # notices told in one go: what is due to run goes on meanwhile
 
 
-def notify(entry: AgendaEntry, services: Services, clock: Clock, trace: str | None, result: TickCounts) -> bool:
+def notify(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
     """Tell one notice. True when the entry may go."""
-    if result.told >= AT_ONCE:
+    services, clock = context.services, context.clock
+    if counts.told >= AT_ONCE:
         return False
     owner, _, token = entry.id.partition("#")
     record = services.records.read(owner, notice_key(token))
     if record is None:
         return True
     to, notice = str(record.body["to"]), Notice.of(record.body["notice"])
-    if to in result.deaf:
+    if to in counts.deaf:
         return False
     if to.startswith(JOB):
-        submit(_order(to.removeprefix(JOB), notice, clock()), services, clock, same_time=False, trace=trace)
+        submit(_order(to.removeprefix(JOB), notice, clock()), services, clock, same_time=False, trace=context.trace)
     else:
-        _publish(to, notice, services, result)
-    result.told += 1
+        _publish(to, notice, services, counts)
+    counts.told += 1
     ids = {"tenant": notice.tenant, "schedule": notice.schedule, "incident": notice.incident}
     log.info("notice.told", extra=ids | {"kind": str(notice.kind), "to": to})
     return True

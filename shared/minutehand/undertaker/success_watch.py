@@ -20,6 +20,7 @@ from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from minutehand.domain.times import HOUR, MINUTE
 from minutehand.errors import MinutehandError, Unavailable
+from minutehand.fires.context import FireContext
 from minutehand.fires.current import revision_of
 from minutehand.fires.tick_counts import TickCounts
 from minutehand.flow.outcome import Outcome
@@ -51,9 +52,9 @@ def report_success(outcome: Outcome, revision: Revision | None, services: Servic
         log.warning("incident.success_not_reported", extra={"run_id": str(message.run), "error": str(problem)})
 
 
-def watch_success(entry: AgendaEntry, services: Services, clock: Clock, trace: str | None, result: TickCounts) -> bool:
+def watch_success(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
     """One of the three timers. True when the entry may go."""
-    del trace
+    services, clock = context.services, context.clock
     if entry.due > clock():
         return False
     owner, _, about = entry.id.partition("#")
@@ -62,53 +63,53 @@ def watch_success(entry: AgendaEntry, services: Services, clock: Clock, trace: s
     if head is None or head.state is ScheduleState.DELETED:
         return True
     if not about:
-        return _in_time(entry, head, services, clock, result)
+        return _in_time(entry, head, context, counts)
     if head.incident is None:
         return True
     if about[0].isdigit():
         run = services.ledger.read(RunRef(owner, about))
-        return run is None or run.state is not RunState.SUCCEEDED or _over(head, run, services, clock, result)
-    return head.incident != about or _is_over(entry, head, services, clock, result)
+        return run is None or run.state is not RunState.SUCCEEDED or _over(head, run, context, counts)
+    return head.incident != about or _is_over(entry, head, context, counts)
 
 
 # An incident that goes on.
 
 
-def _is_over(entry: AgendaEntry, head: Head, services: Services, clock: Clock, result: TickCounts) -> bool:
+def _is_over(entry: AgendaEntry, head: Head, context: FireContext, counts: TickCounts) -> bool:
     """Look for the success that ends it; if there is none, look again."""
-    since, now = wrong_since(head), clock()
-    for run in services.ledger.succeeded(head.owner, after=since - OVERLAP, upto=now):
+    since, now = wrong_since(head), context.clock()
+    for run in context.services.ledger.succeeded(head.owner, after=since - OVERLAP, upto=now):
         if is_counted(run) and (run.ended_at or 0) > since:
-            return _over(head, run, services, clock, result)
+            return _over(head, run, context, counts)
     age = max(now - began(head.incident or ""), MINUTE)
-    return age > services.retention or _again(entry, now + age, services)
+    return age > context.services.retention or _again(entry, now + age, context.services)
 
 
-def _over(head: Head, success: RunRow, services: Services, clock: Clock, result: TickCounts) -> bool:
+def _over(head: Head, success: RunRow, context: FireContext, counts: TickCounts) -> bool:
     """A success: note it, unless it is older than what is wrong. False: the head has moved, look again."""
     judged = after_success(head, success.ended_at or 0)
     if judged.head == head:
         return True
-    revision, now = revision_of(head, services), clock()
+    revision, now = revision_of(head, context.services), context.clock()
     note = incident_change(
-        head, judged, revision, NoticeSubject(success=success), now, expires=now + services.retention
+        head, judged, revision, NoticeSubject(success=success), now, expires=now + context.services.retention
     )
-    if not services.schedules.note(note):
+    if not context.services.schedules.note(note):
         return False
-    _tell_now(note, services, clock, result)
-    result.recovered += 1
+    _tell_now(note, context, counts)
+    counts.recovered += 1
     log.info("schedule.recovered", extra={"tenant": head.tenant, "schedule": head.name, "run_id": str(success.ref)})
     return True
 
 
-def _tell_now(note: IncidentChange, services: Services, clock: Clock, result: TickCounts) -> None:
+def _tell_now(note: IncidentChange, context: FireContext, counts: TickCounts) -> None:
     """What was noted just now is told at once; if that fails, the next tick does it."""
     for entry in note.entries:
         if entry.kind is not EntryKind.NOTICE:
             continue
         try:
-            if notify(entry, services, clock, None, result):
-                result.remove([entry], services)
+            if notify(entry, context, counts):
+                counts.remove([entry], context.services)
         except Exception as problem:  # noqa: BLE001 (whatever it is, the entry is there)
             log.warning("notice.left_to_tick", extra={"entry": entry.key, "error": str(problem)})
 
@@ -116,26 +117,26 @@ def _tell_now(note: IncidentChange, services: Services, clock: Clock, result: Ti
 # A success that is expected.
 
 
-def _in_time(entry: AgendaEntry, head: Head, services: Services, clock: Clock, result: TickCounts) -> bool:
+def _in_time(entry: AgendaEntry, head: Head, context: FireContext, counts: TickCounts) -> bool:
     """Whether there was a success in time. A schedule that rests is expected nothing of; resuming it begins anew."""
     if head.state is not ScheduleState.ACTIVE:
         return True
-    revision, now = revision_of(head, services), clock()
+    revision, now = revision_of(head, context.services), context.clock()
     within = allowed(revision)
     if within is None:
         return True
     if head.incident is not None:
-        return _again(entry, now + within, services)
-    last = _last_success(head.owner, within, services, now) or _expected_since(head, revision, services)
+        return _again(entry, now + within, context.services)
+    last = _last_success(head.owner, within, context.services, now) or _expected_since(head, revision, context.services)
     if last + within > now:
-        return _again(entry, last + within, services)
+        return _again(entry, last + within, context.services)
     judged = without_success(head, last + within)
-    note = incident_change(head, judged, revision, NoticeSubject(), now, expires=now + services.retention)
+    note = incident_change(head, judged, revision, NoticeSubject(), now, expires=now + context.services.retention)
     later = replace(entry, due=now + within, failures=0)
-    if not services.schedules.note(replace(note, entries=[*note.entries, later])):
+    if not context.services.schedules.note(replace(note, entries=[*note.entries, later])):
         return False
-    _tell_now(note, services, clock, result)
-    result.incidents += 1
+    _tell_now(note, context, counts)
+    counts.incidents += 1
     log.warning(
         "schedule.no_success", extra={"tenant": head.tenant, "schedule": head.name, "incident": judged.head.incident}
     )

@@ -42,7 +42,7 @@ def test_as_many_requests_are_under_way_as_there_are_lanes_and_no_more() -> None
             now -= 1
         return part * part, 0
 
-    assert RequestPool(4).each(ask, range(40)) == [part * part for part in range(40)], "in the order of the parts"
+    assert RequestPool(4).map(ask, range(40)) == [part * part for part in range(40)], "in the order of the parts"
     assert most == 4
 
 
@@ -75,8 +75,8 @@ def test_one_lane_asks_in_the_thread_that_calls() -> None:
         names.append(threading.current_thread().name)
         return None, 0
 
-    RequestPool(1).each(ask, range(3))
-    RequestPool(8).each(ask, [0])
+    RequestPool(1).map(ask, range(3))
+    RequestPool(8).map(ask, [0])
     assert set(names) == {threading.current_thread().name}
 
 
@@ -97,7 +97,7 @@ def test_a_failure_is_raised_once_nothing_is_under_way_and_ends_the_call(pool: i
                 ended.append(part)
 
     with pytest.raises(type(problem)):
-        RequestPool(pool).each(ask, range(1_000))
+        RequestPool(pool).map(ask, range(1_000))
     assert sorted(asked) == sorted(ended)
     assert len(asked) < 1_000
 
@@ -152,7 +152,7 @@ def test_where_no_more_threads_can_be_had_those_that_are_there_do_it(
         return part, 0
 
     parts = range(6 * (threads + 1))
-    assert RequestPool(8).each(ask, parts) == list(parts)
+    assert RequestPool(8).map(ask, parts) == list(parts)
     assert sorted(ended) == list(parts), "nothing is under way when the call returns"
 
 
@@ -180,10 +180,10 @@ def test_the_first_answer_decides_for_the_rest_of_a_call_and_what_is_known_for_t
     pool.map(answers(stats, [0.005] * 20), range(20))
     assert helpers.asked == 3, "once a call"
     others = RequestPool(4, stats=stats)  # of another table: answers of one process are alike
-    others.each(answers(stats, [0.005] * 3), range(3))
+    others.map(answers(stats, [0.005] * 3), range(3))
     assert helpers.asked == 5, "no more than there are parts"
     pool.map(answers(stats, [0.005]), range(1))
-    RequestPool(1, stats=stats).each(answers(stats, [0.005] * 9), range(9))
+    RequestPool(1, stats=stats).map(answers(stats, [0.005] * 9), range(9))
     assert helpers.asked == 5
 
 
@@ -195,7 +195,7 @@ def test_help_comes_in_the_middle_of_a_call_once_most_answers_take_long(helpers:
         asked_by.append(helpers.asked)
         return ask(part)
 
-    assert RequestPool(8, stats=stats).each(noted, range(7)) == list(range(7))
+    assert RequestPool(8, stats=stats).map(noted, range(7)) == list(range(7))
     assert asked_by[:5] == [0] * 5
     assert helpers.asked == 1, "two are left: the thread that asks does one of them"
 
@@ -221,10 +221,11 @@ def test_a_tick_gets_help_with_requests_and_shards_only_where_it_waits(
     waited: float, expected: bool, helpers: Counted
 ) -> None:
     cloud = cloud_of(CASES[0], 400)
-    services = stubbed(cloud, requests=8)
+    stats = RequestStats()
+    services = stubbed(cloud, requests=8, stats=stats)
     for client in (services.ledger._client, services.work._client):  # type: ignore[attr-defined]
-        client._waited = lambda _: services.stats.record_wait(waited)
-    now, spread = CASES[0].due - MINUTE, FanOutConfig(threads=4)
+        client._waited = lambda _: stats.record_wait(waited)
+    now, spread = CASES[0].due - MINUTE, FanOutConfig(threads=4, stats=stats)
     report = tick(services, clock=lambda: now, holder="helped", budget=10**9, spread=spread)
     assert report.handled.sent == 400
     assert bool(helpers.asked) is expected

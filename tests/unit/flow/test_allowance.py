@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
-from minutehand.concurrency.request_pool import RequestStats
 from minutehand.concurrency.write_budget import LEAST, LONGEST, SOON, WAITING, WriteBudget
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import InvalidInput
@@ -178,7 +177,7 @@ def test_waiting_keeps_to_the_part_of_the_shards_that_was_begun_and_what_was_han
 ) -> None:
     allowance, begun = WriteBudget(1), list[float]()
     spread = FanOutConfig(groups=2, alone=1, hand_over=lambda _: accepts)
-    shares = ShardQueue(range(8), spread, RequestStats(), allowance)
+    shares = ShardQueue(range(8), spread, allowance)
 
     def body(shard: int) -> bool:
         shares.seen(shard, more=False, soon=False)

@@ -13,6 +13,7 @@ from minutehand import Context, RunState, Scheduler
 from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import Revision
 from minutehand.domain.times import MINUTE, SECOND
+from minutehand.fires.context import FireContext
 from minutehand.ports.services import Services
 from minutehand.testing import Crash, Detail, Hook, Memory
 from minutehand.ticker.dispatch import dispatch
@@ -257,10 +258,10 @@ def test_a_fire_that_one_passes_over_while_another_claims_it_is_claimed_and_not_
     ahead, behind = (lambda: world.clock() + 10_000), (lambda: world.clock() - 10_000)
 
     def pass_over(services: Services) -> None:
-        dispatch(page.entries, services, ahead)
+        dispatch(page.entries, FireContext(services=services, clock=ahead))
 
     def claim(services: Services) -> None:
-        dispatch(page.entries, services, behind)
+        dispatch(page.entries, FireContext(services=services, clock=behind))
 
     mine, other = (pass_over, claim) if slow == "the one that passes over" else (claim, pass_over)
     # The first claim is of runs, the second of the gap's row: who passes over has looked by then.
@@ -291,7 +292,7 @@ def race(seed: int, faults: Faults) -> Stage:
     def work(process: Process) -> Any:
         for shard in range(2):
             page = process.services.agenda.due(shard, upto=process.clock(), after=None, limit=100)
-            dispatch(page.entries, process.services, process.clock)
+            dispatch(page.entries, FireContext(services=process.services, clock=process.clock))
 
     for _ in range(3):
         stage.process("ticker", work)

@@ -43,9 +43,8 @@ class Fan:
 
     def waiting(self, hook: Hook | None = None) -> Services:
         """The services of a process that waits for their answers, so that threads are worth it."""
-        services = self.world.process(hook)
-        services.stats.record_wait(0.01)
-        return services
+        self.spread.stats.record_wait(0.01)
+        return self.world.process(hook, stats=self.spread.stats)
 
     def group(self, number: int, services: Services | None = None) -> TickReport:
         """Another invocation takes one of the events."""
@@ -218,7 +217,7 @@ def test_shards_are_gone_through_at_the_same_time() -> None:
                 together.wait()  # breaks, and the test with it, unless four are here at once
             return ()
 
-    report = fan.world.tick(fan.waiting(Meets()), spread=FanOutConfig(threads=4))
+    report = fan.world.tick(fan.waiting(Meets()), spread=FanOutConfig(threads=4, stats=fan.spread.stats))
     assert (report.unavailable, report.shards) == (0, SHARDS)
     assert report.handled.claimed == report.handled.sent == fan.claimed() == SCHEDULES
     assert len(fan.world.entries(EntryKind.CHAIN)) == SCHEDULES
@@ -240,7 +239,7 @@ def test_threads_that_have_nothing_to_wait_for_are_not_asked() -> None:
 def test_threads_count_as_one_does() -> None:
     alone, many = Fan(), Fan()
     for fan, threads in ((alone, 1), (many, 5)):
-        fan.report = fan.world.tick(fan.waiting(), spread=FanOutConfig(threads=threads))  # type: ignore[attr-defined]
+        fan.report = fan.world.tick(fan.waiting(), spread=FanOutConfig(threads=threads, stats=fan.spread.stats))  # type: ignore[attr-defined]
     one, five = vars(alone.report), vars(many.report)  # type: ignore[attr-defined]
     assert {name: one[name] for name in one if name != "handled"} == {n: five[n] for n in five if n != "handled"}
     assert vars(one["handled"]) == vars(five["handled"])
@@ -252,7 +251,8 @@ def test_threads_count_as_one_does() -> None:
 def test_one_failing_shard_stops_no_other_and_a_wrong_setting_stops_all(threads: int) -> None:
     fan = Fan()
     report = fan.world.tick(
-        fan.waiting(Faults().at("due", before=fails, times=2)), spread=FanOutConfig(threads=threads)
+        fan.waiting(Faults().at("due", before=fails, times=2)),
+        spread=FanOutConfig(threads=threads, stats=fan.spread.stats),
     )
     assert (report.unavailable, report.shards) == (1, SHARDS - 1)
 
@@ -261,7 +261,8 @@ def test_one_failing_shard_stops_no_other_and_a_wrong_setting_stops_all(threads:
 
     with pytest.raises(Misconfigured):
         fan.world.tick(
-            fan.waiting(Faults().at("due", before=misconfigured, times=None)), spread=FanOutConfig(threads=threads)
+            fan.waiting(Faults().at("due", before=misconfigured, times=None)),
+            spread=FanOutConfig(threads=threads, stats=fan.spread.stats),
         )
 
 
@@ -271,7 +272,9 @@ def test_a_process_with_threads_that_dies_leaves_nothing_undone(verb: str, momen
     fan = Fan()
     with pytest.raises(Crash):
         fan.world.tick(
-            fan.waiting(Faults().at(verb, **{moment: crash}, times=None)), spread=FanOutConfig(threads=4), holder="dead"
+            fan.waiting(Faults().at(verb, **{moment: crash}, times=None)),
+            spread=FanOutConfig(threads=4, stats=fan.spread.stats),
+            holder="dead",
         )
     fan.world.live(180)
     assert sorted(fan.world.began()) == [180] * SCHEDULES
@@ -318,7 +321,8 @@ def test_a_ticker_that_stalled_gives_way_to_the_one_that_took_its_shard(monkeypa
 def test_throttled_items_are_counted() -> None:
     fan = Fan()
     some = Faults().at("claim", throttle=range(3), times=1)
-    report = fan.world.tick(fan.world.process(some, rounds=3), spread=FanOutConfig())
-    assert report.throttled == 3
+    spread = FanOutConfig()
+    services = fan.world.process(some, rounds=3, stats=spread.stats)
+    assert fan.world.tick(services, spread=spread).throttled == 3
     assert fan.claimed() == SCHEDULES
-    assert fan.world.tick().throttled == 0
+    assert fan.world.tick(services, spread=spread).throttled == 0

@@ -11,12 +11,13 @@ from minutehand import Registry, RunState, Scheduler
 from minutehand.auditor.audit import audit
 from minutehand.domain.job import RunLogger
 from minutehand.fires.claim import FireClaim
+from minutehand.fires.context import FireContext
 from minutehand.flow.heartbeat import HIDDEN, Ticket
 from minutehand.flow.settle import release_ticket
 from minutehand.ports.work_queue import RawMessage
 from minutehand.testing import ManualClock, Memory
 from minutehand.testing.process import Hand, make_worker
-from minutehand.ticker.dispatch import dispatch as handle
+from minutehand.ticker.dispatch import dispatch
 from minutehand.ticker.tick import tick
 from minutehand.undertaker.bury import bury_one
 
@@ -98,7 +99,7 @@ def test_a_clock_that_steps_back_between_reading_and_planning_loses_no_chain() -
     (entry,) = place.memory.entries()
     place.clock.reach(entry.due - 180_000)
     page = place.services.agenda.due(0, upto=place.clock() + 180_000, after=None, limit=10)
-    handled = handle(page.entries, place.services, lambda: place.clock() - 5)
+    handled = dispatch(page.entries, FireContext(services=place.services, clock=lambda: place.clock() - 5))
     assert (handled.done, handled.claimed, [left.key for left in place.memory.entries()]) == (0, 0, [entry.key])
 
 

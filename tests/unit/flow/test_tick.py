@@ -9,9 +9,10 @@ import pytest
 from minutehand import RunState, ScheduleState
 from minutehand.domain.agenda_entry import EntryKind
 from minutehand.domain.times import HOUR, MINUTE, SECOND
+from minutehand.fires.context import FireContext
 from minutehand.fires.plan import LARGEST, LOOKAHEAD, REACH
 from minutehand.testing import Crash, Hook
-from minutehand.ticker.dispatch import dispatch as handle
+from minutehand.ticker.dispatch import dispatch
 from minutehand.ticker.tick import LOCK, MAX_FAILURES
 
 from tests.builders import an_entry
@@ -158,7 +159,7 @@ def test_two_tickers_at_once_share_the_work_or_repeat_it_harmlessly() -> None:
     far(world)
     slow = world.process(Faults().at("claim", before=lambda: world.tick(holder="other")))
     (entry,) = world.memory.entries()
-    handle([entry], slow, world.clock)
+    dispatch([entry], FireContext(services=slow, clock=world.clock))
     world.live(300)
     assert world.began() == [60, 120, 180, 240, 300]
     assert world.chain() != []
@@ -168,8 +169,8 @@ def test_tickers_with_other_look_aheads_merge_their_chains() -> None:
     world = World()
     far(world)
     (entry,) = world.memory.entries()
-    handle([entry], world.services, world.clock, reach=0)
-    handle([entry], world.services, world.clock, reach=REACH)
+    dispatch([entry], FireContext(services=world.services, clock=world.clock, reach=0))
+    dispatch([entry], FireContext(services=world.services, clock=world.clock, reach=REACH))
     assert world.chain() == [240, 360], "the chain has two ends for a while"
     world.live(900)
     assert world.began() == list(range(60, 901, 60)), "each fire started once"

@@ -13,6 +13,7 @@ from minutehand.domain.names import schedule_owner, shard_of
 from minutehand.domain.schedule import ChangeKind, ClosedBy, Definition, Head, Revision, ScheduleState, settled
 from minutehand.errors import AlreadyExists, Conflict, MinutehandError
 from minutehand.fires.chain import advance_chains
+from minutehand.fires.context import FireContext
 from minutehand.fires.current import check_seen, must_exist, revision_of
 from minutehand.fires.plan import LOOKAHEAD, first_entry
 from minutehand.fires.withdraw import withdraw
@@ -282,7 +283,7 @@ def _after(plan: _Plan, services: Services, clock: Clock) -> None:
     if plan.entry is None or plan.entry.due > clock() + LOOKAHEAD:
         return
     try:
-        handled = advance_chains([plan.entry], services, clock, reach=0)
+        handled = advance_chains([plan.entry], FireContext(services=services, clock=clock, reach=0))
     except MinutehandError as problem:  # the change is made; the next tick handles the entry
         log.warning("create.left_to_tick", extra={"entry": plan.entry.key, "error": str(problem)})
     else:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from minutehand.domain.agenda_entry import AgendaEntry
 from minutehand.domain.schedule import Head, ScheduleState
 from minutehand.errors import ExpressionError
+from minutehand.fires.context import FireContext
 from minutehand.fires.current import revision_of
 from minutehand.fires.plan import end_of
 from minutehand.fires.tick_counts import TickCounts
@@ -23,9 +24,10 @@ class _MootError(Exception):
     """The head has moved: another pause, a resume or a deletion came first."""
 
 
-def end_pause(entry: AgendaEntry, services: Services, clock: Clock, trace: str | None, result: TickCounts) -> bool:
+def end_pause(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
     """Resume a schedule whose pause ends. True when the entry may go. Raises Unavailable, Conflict."""
-    del trace, result
+    del counts
+    services, clock = context.services, context.clock
     tenant, _, name = entry.id.partition("/")
     head = services.schedules.head(tenant, name)
     if head is None or not _means(head, entry):

@@ -99,7 +99,7 @@ class Calls:
             left = [place for place in left if place not in answers]
             if not left:
                 break
-            self._stats.note(len(left))
+            self._stats.record_throttled(len(left))
         return answers
 
     def _batch(self, operation: str, detail: Detail, part: Sequence[int], effect: Callable[[int], _T]) -> dict[int, _T]:

@@ -134,13 +134,13 @@ class Memory:
         rounds: int = 2,
         queue: str | None = None,
         stripes: Mapping[str | None, int] | None = None,
+        stats: RequestStats | None = None,
     ) -> Services:
         """The services of one process, which takes its orders from ``queue`` (None: the default one).
 
         It believes in ``stripes``, or knows how many there are.
         A failing request is tried ``attempts`` times, single items of a batch ``rounds`` times.
         """
-        stats = RequestStats()
         calls = Calls(hook or Hook(), self._lock, attempts=attempts, rounds=rounds, stats=stats)
         content = self._content
         return Services(
@@ -161,7 +161,6 @@ class Memory:
             records=MemoryRecords(calls, content.runs),
             notices=MemoryNotices(calls, self.published),
             retention=self._retention,
-            stats=stats,
             limits=self._limits,
         )
 
