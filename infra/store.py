@@ -7,7 +7,7 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
-from minutehand.dynamodb.table_definitions import TABLES, TableDefinition
+from minutehand.dynamodb.tables import TABLES, TableDefinition
 
 from .acknowledge import acknowledge, acknowledge_for, arn_of
 from .installation import Installation

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Match, Template
-from minutehand.dynamodb.table_definitions import TABLES, TableDefinition
+from minutehand.dynamodb.tables import TABLES, TableDefinition
 from minutehand.sqs.queue_definitions import MAX_RECEIVES, QUEUES
 
 from infra.bundling import RUNTIME

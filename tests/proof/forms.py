@@ -17,7 +17,7 @@ from typing import Any
 
 from minutehand import Context, Registry, Retry, Scheduler
 from minutehand.aws import Backoff
-from minutehand.dynamodb.table_definitions import TABLES
+from minutehand.dynamodb.tables import TABLES
 from minutehand.services import connect
 from minutehand.settings import Settings
 from minutehand.testing import ManualClock

@@ -10,7 +10,7 @@ from minutehand.doctor.findings import Finding, fail, ok, warn
 from minutehand.doctor.patient import Patient
 from minutehand.doctor.probe import NO_CREDENTIALS, NO_REGION, UNREACHABLE, Answer
 from minutehand.domain.queue import striped, striped_text
-from minutehand.dynamodb.table_definitions import SCHEDULES, TABLES, TableDefinition
+from minutehand.dynamodb.tables import SCHEDULES, TABLES, TableDefinition
 from minutehand.sqs.queue_definitions import RETENTION, stripe_called
 
 _DEPLOYED = "deploy the stack to this account and region, or set MINUTEHAND_PREFIX and AWS_REGION to those of the stack"

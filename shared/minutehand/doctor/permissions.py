@@ -12,7 +12,7 @@ from minutehand.doctor.findings import Finding, fail, ok
 from minutehand.doctor.installation import grant, no_row
 from minutehand.doctor.patient import Patient
 from minutehand.doctor.probe import Answer
-from minutehand.dynamodb.table_definitions import TABLES, TableDefinition
+from minutehand.dynamodb.tables import TABLES, TableDefinition
 
 _WANTED = {  # what ``grant_scheduling`` gives, by table; a test compares the two
     "schedules": ("get_item", "batch_get_item", "query", "put_item", "update_item", "transact_write_items"),

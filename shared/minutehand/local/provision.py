@@ -12,7 +12,7 @@ import boto3
 from botocore.exceptions import ClientError
 
 from minutehand.domain.queue import Queue, striped
-from minutehand.dynamodb.table_definitions import TABLES, TableDefinition
+from minutehand.dynamodb.tables import TABLES, TableDefinition
 from minutehand.settings import Settings
 from minutehand.sqs.queue_definitions import SqsQueue, all_queues
 

@@ -10,7 +10,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
-from minutehand.dynamodb.table_definitions import RUNS, TABLES
+from minutehand.dynamodb.tables import RUNS, TABLES
 from minutehand.local.provision import create_bucket, create_queues, create_tables, provision
 from minutehand.settings import Settings
 from minutehand.sqs.queue_definitions import QUEUES, WORK
