@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from functools import cache
+from typing import TYPE_CHECKING
 
 from minutehand.aws import Backoff, Client, Session
 from minutehand.concurrency.request_pool import RequestPool, RequestStats
@@ -22,6 +24,9 @@ from minutehand.sqs.topics import SnsNotices
 from minutehand.state.backpressure import Limits
 from minutehand.ticker.fan_out import HandOver
 
+if TYPE_CHECKING:
+    from minutehand.dynamodb.models import Models
+
 
 def connect(settings: Settings, *, backoff: Backoff | None = None, stats: RequestStats | None = None) -> Services:
     """The services of one stack; ``stats`` counts their requests.
@@ -36,11 +41,18 @@ def connect(settings: Settings, *, backoff: Backoff | None = None, stats: Reques
     def pool() -> RequestPool:  # of one table or queue: what one throttles slows down no other
         return RequestPool(settings.requests, stats=stats, wait=backoff.wait)
 
+    @cache
+    def models() -> Models:
+        from minutehand.dynamodb.models import Models  # noqa: PLC0415 (PynamoDB loads botocore: a tenth of a second)
+
+        return Models(dynamodb, settings, backoff=backoff)
+
+    runs = settings.table("runs")
     return Services(
-        schedules=DynamoSchedules(dynamodb, settings, backoff=backoff, pool=pool()),
+        schedules=DynamoSchedules(dynamodb, settings.table("revisions"), models=models, backoff=backoff, pool=pool()),
         ledger=DynamoLedger(
             dynamodb,
-            settings.table("runs"),
+            runs,
             backoff=backoff,
             retention=retention,
             claim_by=settings.claim_by,
@@ -56,8 +68,8 @@ def connect(settings: Settings, *, backoff: Backoff | None = None, stats: Reques
             pool=pool(),
         ),
         dead=SqsDeadQueue(sqs, settings.queue("dead")),
-        dead_index=DynamoDeadIndex(dynamodb, settings.table("runs"), backoff=backoff),
-        records=DynamoRecords(dynamodb, settings.table("runs")),
+        dead_index=DynamoDeadIndex(dynamodb, runs, models=models, backoff=backoff),
+        records=DynamoRecords(dynamodb, runs, models=models),
         payloads=BucketPayloads(lambda: Client("s3", settings, session), settings.bucket),
         notices=SnsNotices(settings),
         retention=retention,

@@ -13,8 +13,6 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-import botocore.session
-import pynamodb.connection.base
 import pytest
 from minutehand import services as wiring
 from minutehand.aws import Backoff, Client
@@ -83,12 +81,6 @@ def _shared_client(service: str, endpoint: str | None, region: str | None) -> Cl
     return Client(service, Settings(endpoint=endpoint, region=region))
 
 
-@cache
-def _shared_session() -> botocore.session.Session:
-    """PynamoDB makes a session and a client for every table: a shared session reads the service's description once."""
-    return botocore.session.get_session()
-
-
 def _wired(name: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Engine:
     """Over boto3; its clients take 0.1 s to make, so they are shared."""
 
@@ -96,7 +88,6 @@ def _wired(name: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> En
         return _shared_client(service, of.endpoint, of.region)
 
     monkeypatch.setattr(wiring, "Client", client)
-    monkeypatch.setattr(pynamodb.connection.base, "get_session", _shared_session)
     stats = RequestStats()
     stats.record_wait(0.01)  # so that requests go side by side, as over a network
     services = connect(settings, backoff=AT_ONCE, stats=stats)

@@ -463,18 +463,19 @@ def test_a_throttled_table_makes_fires_late_and_loses_none(cloud: Engine, seed: 
 
 
 def test_a_creation_whose_answer_was_lost_is_recognised(cloud: Engine) -> None:
-    """By the token that the SDK sends with every try of a transaction; otherwise its own head would refuse it."""
+    """By the token that the client sends with every try of a transaction; otherwise its own head would refuse it."""
     tokens: list[str] = []
-    connection = cloud.services.schedules._control._connection  # type: ignore[attr-defined]
+    client = cloud.clients["dynamodb"]
 
     def note(request: Any, **_: object) -> None:
         tokens.append(json.loads(request.body)["ClientRequestToken"])
 
-    connection.client.meta.events.register("before-send.dynamodb.TransactWriteItems", note)
-    with answer_lost(connection.client, "dynamodb", "TransactWriteItems") as sent:
+    client.meta.events.register("before-send.dynamodb.TransactWriteItems", note)
+    with answer_lost(client, "dynamodb", "TransactWriteItems") as sent:
         armed = cloud.services.schedules.arm(
             a_head(), expected=0, previous=None, revision=a_revision(), entry=an_entry()
         )
+    client.meta.events.unregister("before-send.dynamodb.TransactWriteItems", note)
     assert (armed, len(sent)) == (True, 1)
     assert len(tokens) == 2
     assert len(set(tokens)) == 1

@@ -47,6 +47,12 @@ def test_arming_writes_head_revision_and_entry(services: Services) -> None:
     assert entries(services) == [f"{OWNER}#1"]
 
 
+def test_the_first_entry_names_the_queue_of_its_messages(services: Services) -> None:
+    entry = an_entry(NOON + MINUTE, queue="reports")
+    assert services.schedules.arm(a_head(), expected=0, previous=None, revision=a_revision(), entry=entry)
+    assert services.agenda.due(0, upto=NOON * 10, after=None, limit=500).entries == [entry]
+
+
 def test_a_rich_schedule_comes_back_whole(services: Services) -> None:
     head = a_head(
         description="Über alles", tags={"team": "α", "empty": ""}, note="why", state=ScheduleState.PAUSED, version=1

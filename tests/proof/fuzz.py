@@ -26,7 +26,7 @@ from minutehand.dynamodb.cursors import decode_cursor
 from minutehand.dynamodb.dead_index import dead_of
 from minutehand.dynamodb.records import record_of
 from minutehand.dynamodb.rows import entry_of, run_of, to_row
-from minutehand.dynamodb.schedules import _head
+from minutehand.dynamodb.schedule_rows import freeze_of, head_of, revision_of
 from minutehand.errors import MinutehandError
 from minutehand.owner.runs.dead import key_before
 from minutehand.timing import Rule, fires, timetable
@@ -44,7 +44,7 @@ def rows(text: str) -> None:
     """A table's item, as every reader of items may meet it."""
     given = json.loads(text)
     row = to_row({name: value for name, value in given.items() if is_attribute(value)})
-    for reader in (run_of, record_of, dead_of, _head, lambda row: entry_of(row, 0)):
+    for reader in (run_of, record_of, dead_of, head_of, revision_of, freeze_of, lambda row: entry_of(row, 0)):
         ours(reader, row)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from minutehand.aws import Backoff, Client, ConditionFailed
 from minutehand.domain.dead_run import DeadRunRow, parse_dead_key, partitions
@@ -12,28 +11,23 @@ from minutehand.domain.formats.schema import reading
 from minutehand.domain.run import RunState
 from minutehand.domain.times import SECOND
 from minutehand.dynamodb import batches
-from minutehand.dynamodb.expressions import Placeholders, condition
-from minutehand.dynamodb.rows import Item, readable, to_item, to_row
+from minutehand.dynamodb.rows import Item, readable
 from minutehand.state.conditions import Condition, Value
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:  # PynamoDB is loaded by the first call that needs it
+    from minutehand.dynamodb.models import Models
 
 
 class DynamoDeadIndex:
-    """Dead runs in DynamoDB."""
+    """Dead runs in DynamoDB. ``models`` makes the models when they are first needed."""
 
-    def __init__(self, client: Client, table: str, *, backoff: Backoff) -> None:
-        self._client, self._table, self._backoff = client, table, backoff
+    def __init__(self, client: Client, table: str, *, models: Callable[[], Models], backoff: Backoff) -> None:
+        self._client, self._table, self._models, self._backoff = client, table, models, backoff
 
     def put(self, dead: DeadRunRow, *, expires: int) -> bool:
+        model = self._models().dead
         try:
-            self._client.call(
-                "put_item",
-                TableName=self._table,
-                Item=to_item(dead_row(dead, expires // SECOND)),
-                ConditionExpression="attribute_not_exists(#owner)",
-                ExpressionAttributeNames={"#owner": "owner"},
-            )
+            model.of(dead_row(dead, expires // SECOND)).save(model.owner.does_not_exist())
         except ConditionFailed:
             return False
         return True
@@ -41,45 +35,23 @@ class DynamoDeadIndex:
     def read(
         self, tenant: str, *, after: int, upto: int, only: Condition | None, before: str | None, page: int | None
     ) -> Iterator[DeadRunRow]:
+        models = self._models()
         for owner, first, last in partitions(tenant, after=after, upto=upto, before=before):
-            rows = (to_row(item) for item in self._query(owner, first, last, only, page))
+            found = models.dead.query(
+                owner,
+                models.dead.key.between(first, last),
+                None if only is None else models.dead.condition(only),
+                consistent_read=True,
+                scan_index_forward=False,
+                page_size=page,
+            )
+            rows = (item.attribute_values for item in found)
             yield from readable_dead(row for row in rows if row["key"] != before)
 
-    def _query(self, owner: str, first: str, last: str, only: Condition | None, page: int | None) -> Iterator[Item]:
-        use = Placeholders(
-            names={"#owner": "owner", "#key": "key"},
-            values={":owner": {"S": owner}, ":first": {"S": first}, ":last": {"S": last}},
-        )
-        request: dict[str, Any] = {
-            "TableName": self._table,
-            "ConsistentRead": True,
-            "ScanIndexForward": False,
-            "KeyConditionExpression": "#owner = :owner AND #key BETWEEN :first AND :last",
-            "ExpressionAttributeNames": use.names,
-            "ExpressionAttributeValues": use.values,
-        }
-        if only is not None:
-            request["FilterExpression"] = condition(only, use)
-        if page is not None:
-            request["Limit"] = page
-        while True:
-            answer = self._client.call("query", **request)
-            yield from answer["Items"]
-            if "LastEvaluatedKey" not in answer:
-                return
-            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
-
     def mark(self, dead: DeadRunRow, *, redriven_as: str) -> bool:
+        models = self._models()
         try:
-            self._client.call(
-                "update_item",
-                TableName=self._table,
-                Key=_key(dead),
-                UpdateExpression="SET #redriven = :redriven",
-                ConditionExpression="attribute_exists(#owner)",
-                ExpressionAttributeNames={"#redriven": "redriven_as", "#owner": "owner"},
-                ExpressionAttributeValues={":redriven": {"S": redriven_as}},
-            )
+            models.update(models.dead(dead.owner, dead.key, redriven_as=redriven_as), models.dead.owner.exists())
         except ConditionFailed:
             return False
         return True

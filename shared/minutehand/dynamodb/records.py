@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from minutehand.aws import Client, ConditionFailed
 from minutehand.domain.formats.schema import reading
@@ -13,79 +12,67 @@ from minutehand.domain.times import SECOND
 from minutehand.dynamodb.rows import readable, to_item, to_row
 from minutehand.ports.records import Record
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:  # PynamoDB is loaded by the first call that needs it
+    from pynamodb.expressions.condition import Condition
 
-Item = Mapping[str, Mapping[str, Any]]
+    from minutehand.dynamodb.models import Models
 
 
 class DynamoRecords:
-    """Records in one table."""
+    """Records in one table. ``models`` makes the models when they are first needed."""
 
-    def __init__(self, client: Client, table: str) -> None:
-        self._client, self._table = client, table
+    def __init__(self, client: Client, table: str, *, models: Callable[[], Models]) -> None:
+        self._client, self._table, self._models = client, table, models
 
     def read(self, owner: str, key: str) -> Record | None:
+        # Every tick reads the record of held queues, and every start of an exclusive run its slot: it goes over our own client.
         answer = self._client.call(
             "get_item", TableName=self._table, Key=to_item({"owner": owner, "key": key}), ConsistentRead=True
         )
         return record_of(to_row(answer["Item"])) if "Item" in answer else None
 
     def write(self, record: Record) -> bool:
-        row = record_row(record)
-        fresh, present = "attribute_not_exists(#version)", "#version = :before"
-        condition: dict[str, Any] = {
-            "ConditionExpression": fresh if record.version == 1 else present,
-            "ExpressionAttributeNames": {"#version": "version"},
-        }
-        if record.version > 1:
-            condition["ExpressionAttributeValues"] = {":before": {"N": str(record.version - 1)}}
+        models, row = self._models(), record_row(record)
         try:
-            self._client.call(
-                "put_item",
-                TableName=self._table,
-                Item=to_item(row),
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                **condition,
-            )
+            models.update(models.records.of(row), follows(models, record))
         except ConditionFailed as refused:
-            return bool(refused.item) and to_row(refused.item or {}) == row
+            return refused.item is not None and says(to_row(refused.item), row)
         return True
 
     def remove(self, record: Record) -> bool:
+        model = self._models().records
         try:
-            self._client.call(
-                "delete_item",
-                TableName=self._table,
-                Key=to_item({"owner": record.owner, "key": record.key}),
-                ConditionExpression="attribute_not_exists(#version) OR #version = :version",
-                ExpressionAttributeNames={"#version": "version"},
-                ExpressionAttributeValues={":version": {"N": str(record.version)}},
-            )
+            model(record.owner, record.key).delete(model.version.does_not_exist() | (model.version == record.version))
         except ConditionFailed:
             return False
         return True
 
     def listed(self, owner: str, prefix: str) -> Iterator[Record]:
-        request: dict[str, Any] = {
-            "TableName": self._table,
-            "ConsistentRead": True,
-            "KeyConditionExpression": "#owner = :owner AND begins_with(#key, :prefix)",
-            "ExpressionAttributeNames": {"#owner": "owner", "#key": "key"},
-            "ExpressionAttributeValues": {":owner": {"S": owner}, ":prefix": {"S": prefix}},
-        }
-        while True:
-            answer = self._client.call("query", **request)
-            yield from readable_records(to_row(item) for item in answer["Items"])
-            if "LastEvaluatedKey" not in answer:
-                return
-            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+        model = self._models().records
+        found = model.query(owner, model.key.startswith(prefix), consistent_read=True)
+        return readable_records(item.attribute_values for item in found)
+
+
+def follows(models: Models, record: Record) -> Condition:
+    """The version that is there is the one before; before the first there is none."""
+    version = models.records.version
+    return version == record.version - 1 if record.version > 1 else version.does_not_exist()
 
 
 def record_row(record: Record) -> dict[str, Any]:
-    """A record as a row; its body as one text, the same text for the same body."""
-    row: dict[str, Any] = {"owner": record.owner, "key": record.key, "version": record.version}
-    row["body"] = json.dumps(record.body, sort_keys=True, separators=(",", ":"))
-    return row if record.expires is None else row | {"ttl": record.expires // SECOND}
+    """A record as a row; its body as one text, the same text for the same body. None is not stored."""
+    return {
+        "owner": record.owner,
+        "key": record.key,
+        "version": record.version,
+        "body": json.dumps(record.body, sort_keys=True, separators=(",", ":")),
+        "ttl": None if record.expires is None else record.expires // SECOND,
+    }
+
+
+def says(there: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    """Whether a row that is there says what this one does; a later release may have put more into it."""
+    return all(there.get(name) == value for name, value in row.items())
 
 
 def record_of(row: Mapping[str, Any]) -> Record:

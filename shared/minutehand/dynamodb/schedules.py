@@ -1,72 +1,67 @@
-"""Heads and revisions in DynamoDB. Reads, which ticker, worker and auditor do, by boto3; what owners change, by ``control``.
+"""Heads, revisions and freezes in DynamoDB.
 
-``control`` works with PynamoDB, which costs a tenth of a second to import: it is imported when an owner changes something.
+An owner's change is one transaction, conditional on the head not having moved: so an active schedule without its entry in the agenda
+cannot exist, nor a revision that no head knows of. Ticker and worker read revisions in batches, over our own client.
 """
 
 from __future__ import annotations
 
-import json
-import logging
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from minutehand.aws import Backoff, Client, ConditionFailed, TransactionRefused
+from minutehand.aws import Backoff, Client, ConditionFailed
 from minutehand.concurrency.request_pool import RequestPool
 from minutehand.domain.agenda_entry import AgendaEntry
-from minutehand.domain.formats.schema import GARBAGE, check_schema, reading
 from minutehand.domain.freeze import Freeze, is_freeze
-from minutehand.domain.options import Options
-from minutehand.domain.policies import Overrides
-from minutehand.domain.schedule import ClosedBy, Definition, Head, Revision, ScheduleState
+from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
+from minutehand.domain.times import SECOND
 from minutehand.dynamodb import batches
-from minutehand.dynamodb.freezes import freeze_of, freeze_row
-from minutehand.dynamodb.incident_changes import items_of
-from minutehand.dynamodb.rows import to_item, to_row
-from minutehand.errors import MinutehandError, Unavailable
+from minutehand.dynamodb.dead_index import dead_row
+from minutehand.dynamodb.records import follows, record_row
+from minutehand.dynamodb.rows import entry_row, readable, to_row
+from minutehand.dynamodb.schedule_rows import (
+    ControlRow,
+    freeze_of,
+    freeze_row,
+    head_of,
+    head_row,
+    revision_end,
+    revision_of,
+    revision_row,
+)
+from minutehand.errors import Unreadable
 from minutehand.ports.page import RowPage
 from minutehand.ports.records import Record
 from minutehand.ports.schedules import IncidentChange, RevisionBatch, RevisionKey
-from minutehand.settings import Settings
-from minutehand.timing.rule import from_json
 
-if TYPE_CHECKING:
-    from minutehand.dynamodb.control import Control
+if TYPE_CHECKING:  # PynamoDB is loaded by the first call that needs it
+    from pynamodb.transactions import TransactWrite
 
-log = logging.getLogger(__name__)
+    from minutehand.dynamodb.models import Models
 
 _HISTORY = 50  # revisions read at a time
 
-_UNREADABLE = (*GARBAGE, MinutehandError)
-
 
 class DynamoSchedules:
-    """Schedules in DynamoDB."""
+    """Schedules in DynamoDB. ``models`` makes the models when they are first needed."""
 
     def __init__(
-        self, client: Client, settings: Settings, *, backoff: Backoff, pool: RequestPool | None = None
+        self,
+        client: Client,
+        table: str,
+        *,
+        models: Callable[[], Models],
+        backoff: Backoff,
+        pool: RequestPool | None = None,
     ) -> None:
-        self._client, self._settings, self._backoff = client, settings, backoff
+        self._client, self._table, self._models, self._backoff = client, table, models, backoff
         self._pool = pool
-        self._revisions_table = settings.table("revisions")
-        self._heads_table = settings.table("schedules")
-
-    @cached_property
-    def _control(self) -> Control:
-        from minutehand.dynamodb.control import Control  # noqa: PLC0415 (see above)
-
-        return Control(self._settings, backoff=self._backoff)
 
     # Reads.
 
-    def head(self, tenant: str, name: str) -> Head | None:
-        key = {"tenant": {"S": tenant}, "name": {"S": name}}
-        answer = self._client.call("get_item", TableName=self._heads_table, Key=key, ConsistentRead=True)
-        return _head(to_row(answer["Item"])) if "Item" in answer else None
-
     def revisions(self, keys: Iterable[RevisionKey]) -> RevisionBatch:
         wanted = [{"owner": {"S": owner}, "number": {"N": str(number)}} for owner, number in set(keys)]
-        items, unread = batches.get(self._client, self._backoff, self._revisions_table, wanted, self._pool)
+        items, unread = batches.get(self._client, self._backoff, self._table, wanted, self._pool)
         found: dict[RevisionKey, Revision] = {}
         frozen: dict[str, Freeze] = {}
         broken: dict[RevisionKey, Exception] = {}
@@ -77,54 +72,40 @@ class DynamoSchedules:
                     freeze = freeze_of(to_row(item))
                     frozen[freeze.tenant] = freeze
                 else:
-                    found[key] = _revision(to_row(item))
-            except _UNREADABLE as problem:  # one bad item stops no other
+                    found[key] = revision_of(to_row(item))
+            except Unreadable as problem:  # one bad item stops no other
                 broken[key] = problem
         unanswered = frozenset(_revision_key(key) for key in unread)
         return RevisionBatch(found=found, broken=broken, unanswered=unanswered, frozen=frozen)
 
+    def head(self, tenant: str, name: str) -> Head | None:
+        models = self._models()
+        row = models.read(models.heads, tenant, name)
+        return None if row is None else head_of(row)
+
     def history(self, owner: str) -> Iterator[Revision]:
-        request = _query(self._revisions_table, "owner", owner) | {"ScanIndexForward": False, "Limit": _HISTORY}
-        for item in self._items("query", request):
-            try:
-                yield _revision(to_row(item))
-            except _UNREADABLE as problem:
-                log.error("revision.unreadable", extra={"owner": owner, "error": str(problem)})
+        found = self._models().revisions.query(
+            owner, consistent_read=True, scan_index_forward=False, page_size=_HISTORY
+        )
+        return readable((item.attribute_values for item in found), revision_of, "revision.unreadable")
 
     def page(self, tenant: str, *, prefix: str, limit: int, cursor: str | None) -> RowPage:
-        request = _query(self._heads_table, "tenant", tenant)
-        if prefix:
-            request["KeyConditionExpression"] += " AND begins_with(#name, :prefix)"
-            request["ExpressionAttributeNames"]["#name"] = "name"
-            request["ExpressionAttributeValues"][":prefix"] = {"S": prefix}
-        if cursor:
-            request["ExclusiveStartKey"] = {"tenant": {"S": tenant}, "name": {"S": cursor}}
-        answer = self._client.call("query", **request, Limit=limit)
-        last = answer.get("LastEvaluatedKey")
-        return RowPage(
-            items=[head for item in answer["Items"] if (head := _readable_head(item)) is not None],
-            cursor=last["name"]["S"] if last else None,
+        heads = self._models().heads
+        found = heads.query(
+            tenant,
+            heads.name.startswith(prefix) if prefix else None,
+            consistent_read=True,
+            limit=limit,
+            last_evaluated_key={"tenant": {"S": tenant}, "name": {"S": cursor}} if cursor else None,
         )
+        items = list(_readable_heads(item.attribute_values for item in found))
+        last = found.last_evaluated_key
+        return RowPage(items=items, cursor=last["name"]["S"] if last else None)
 
     def all_heads(self) -> Iterator[Head]:
-        for item in self._items("scan", {"TableName": self._heads_table, "ConsistentRead": True}):
-            head = _readable_head(item)
-            if head is not None:
-                yield head
-
-    def _items(self, operation: str, request: dict[str, Any]) -> Iterator[Mapping[str, Any]]:
-        """All items of a query or scan, page by page."""
-        while True:
-            answer = self._client.call(operation, **request)
-            yield from answer["Items"]
-            if "LastEvaluatedKey" not in answer:
-                return
-            request = request | {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+        return _readable_heads(item.attribute_values for item in self._models().heads.scan(consistent_read=True))
 
     # Changes.
-
-    def freeze(self, freeze: Freeze) -> None:
-        self._client.call("put_item", TableName=self._revisions_table, Item=to_item(freeze_row(freeze)))
 
     def arm(
         self,
@@ -137,9 +118,18 @@ class DynamoSchedules:
         expect: AgendaEntry | None = None,
         token: Record | None = None,
     ) -> bool:
-        return self._control.arm(
-            head, expected=expected, previous=previous, revision=revision, entry=entry, expect=expect, token=token
-        )
+        models = self._models()
+
+        def write(transaction: TransactWrite) -> None:
+            self._move_head(transaction, head, expected)
+            made = models.revisions.of(revision_row(revision))
+            transaction.save(made, condition=models.revisions.owner.does_not_exist())
+            if previous is not None:
+                self._end(transaction, previous)
+            self._put(transaction, entry, expect)
+            self._remember(transaction, token)
+
+        return models.transact(write, head.owner)
 
     def close(
         self,
@@ -150,122 +140,90 @@ class DynamoSchedules:
         entry: AgendaEntry | None = None,
         token: Record | None = None,
     ) -> bool:
-        return self._control.close(head, expected=expected, revision=revision, entry=entry, token=token)
+        def write(transaction: TransactWrite) -> None:
+            self._move_head(transaction, head, expected)
+            if revision is not None:
+                self._end(transaction, revision)
+            self._put(transaction, entry)
+            self._remember(transaction, token)
+
+        return self._models().transact(write, head.owner)
 
     def note(self, note: IncidentChange) -> bool:
-        items = items_of(note, self._settings)
-        for _ in self._backoff.rounds_with_waits():
-            try:
-                self._client.call("transact_write_items", TransactItems=items)
-                return True
-            except TransactionRefused as refused:
-                if refused.by_condition:
-                    return False  # otherwise it met another transaction: again, and the conditions decide
-        raise Unavailable(f"the head of {note.head.owner!r} met other writes again and again")
+        models = self._models()
+
+        def write(transaction: TransactWrite) -> None:
+            self._move_head(transaction, note.head, note.expected)
+            if note.revision is not None:
+                self._flag(transaction, note.revision, closes=note.closes)
+            if note.dead is not None:
+                line = models.dead.of(dead_row(note.dead, note.expires // SECOND))
+                transaction.save(line, condition=models.dead.owner.does_not_exist())
+            self._put(transaction, *note.entries)
+            for record in note.records:
+                models.rewrite(transaction, models.records.of(record_row(record)))
+
+        return models.transact(write, note.head.owner)
 
     def complete(self, tenant: str, name: str, *, revision: int, now: int, to: ScheduleState) -> bool:
+        heads = self._models().heads
+        item = heads(tenant, name, state=str(to), updated_at=now)
+        is_current = (heads.revision == revision) & (heads.state == str(ScheduleState.ACTIVE))
         try:
-            self._client.call(
-                "update_item",
-                TableName=self._heads_table,
-                Key={"tenant": {"S": tenant}, "name": {"S": name}},
-                UpdateExpression="SET #state = :over, #version = #version + :one, #updated = :now",
-                ConditionExpression="#revision = :revision AND #state = :active",
-                ExpressionAttributeNames={
-                    "#state": "state",
-                    "#version": "version",
-                    "#updated": "updated_at",
-                    "#revision": "revision",
-                },
-                ExpressionAttributeValues={
-                    ":over": {"S": str(to)},
-                    ":active": {"S": str(ScheduleState.ACTIVE)},
-                    ":one": {"N": "1"},
-                    ":now": {"N": str(now)},
-                    ":revision": {"N": str(revision)},
-                },
-            )
+            self._models().update(item, is_current, heads.version.add(1))
         except ConditionFailed:
             return False
         return True
 
+    def freeze(self, freeze: Freeze) -> None:
+        models = self._models()
+        models.update(models.freezes.of(freeze_row(freeze)))
 
-def _query(table: str, hash_key: str, value: str) -> dict[str, Any]:
-    """A strongly consistent query of one partition."""
-    return {
-        "TableName": table,
-        "ConsistentRead": True,
-        "KeyConditionExpression": "#hash = :hash",
-        "ExpressionAttributeNames": {"#hash": hash_key},
-        "ExpressionAttributeValues": {":hash": {"S": value}},
-    }
+    # Parts of a transaction.
+
+    def _move_head(self, transaction: TransactWrite, head: Head, expected: int) -> None:
+        """Write a head over the version that was read."""
+        models, item = self._models(), self._models().heads.of(head_row(head))
+        if expected:
+            models.rewrite(transaction, item, models.heads.version == expected)
+        else:
+            transaction.save(item, condition=models.heads.tenant.does_not_exist())
+
+    def _end(self, transaction: TransactWrite, revision: Revision) -> None:
+        """Set the end of a revision that is open, or draining."""
+        model = self._models().revisions
+        item = model.of(_key(revision) | revision_end(revision))
+        is_open = model.active_until.does_not_exist() | (model.closed_by == str(ClosedBy.DRAINED))
+        self._models().rewrite(transaction, item, is_open)
+
+    def _flag(self, transaction: TransactWrite, revision: Revision, *, closes: bool) -> None:
+        """Note on a revision that is there whether it fails, and set its end if it is open."""
+        model = self._models().revisions
+        row, condition = _key(revision) | {"failing": revision.failing or None}, model.shard.exists()
+        if closes:
+            row |= revision_end(revision)
+            condition &= model.active_until.does_not_exist()
+        self._models().rewrite(transaction, model.of(row), condition)
+
+    def _put(self, transaction: TransactWrite, *entries: AgendaEntry | None) -> None:
+        for entry in entries:
+            if entry is not None:
+                transaction.save(self._models().entries.of(entry_row(entry)))
+
+    def _remember(self, transaction: TransactWrite, token: Record | None) -> None:
+        """Put a client token's record, as ``Records.write`` would."""
+        if token is not None:
+            models = self._models()
+            models.rewrite(transaction, models.records.of(record_row(token)), follows(models, token))
 
 
-def _readable_head(item: Mapping[str, Any]) -> Head | None:
-    """The head behind one item of many; one that cannot be read (of a later release, or garbage) hides no other."""
-    try:
-        return _head(to_row(item))
-    except _UNREADABLE as problem:
-        key = {name: item.get(name) for name in ("tenant", "name")}
-        log.error("head.unreadable", extra={"head": str(key), "error": str(problem)})
-        return None
-
-
-def _head(row: Mapping[str, Any]) -> Head:
-    """A head from its row; attributes of a later release are passed over. Raises Unreadable, TooNew."""
-    with reading(f"schedule {row.get('tenant')}/{row.get('name')}", row):
-        return _head_of(row)
-
-
-def _head_of(row: Mapping[str, Any]) -> Head:
-    return Head(
-        tenant=row["tenant"],
-        name=row["name"],
-        state=ScheduleState(row["state"]),
-        revision=int(row["revision"]),
-        version=int(row["version"]),
-        job=row["job"],
-        expression=row["expression"],
-        timezone=row["timezone"],
-        description=row.get("description", ""),
-        tags=json.loads(row["tags"]) if "tags" in row else {},
-        note=row.get("note"),
-        resume_at=row.get("resume_at"),
-        managed_by=row.get("managed_by"),
-        failing=int(row.get("failing", 0)),
-        failed_at=row.get("failed_at"),
-        failed_run=row.get("failed_run"),
-        incident=row.get("incident"),
-        created_at=int(row["created_at"]),
-        updated_at=int(row["updated_at"]),
-    )
+def _key(revision: Revision) -> ControlRow:
+    return {"owner": revision.owner, "number": revision.number}
 
 
 def _revision_key(item: Mapping[str, Mapping[str, Any]]) -> RevisionKey:
     return item["owner"]["S"], int(item["number"]["N"])
 
 
-def _revision(row: Mapping[str, Any]) -> Revision:
-    """A revision from its row. Raises Unreadable, TooNew."""
-    if "v" in row:
-        check_schema(row, "revision")
-    tenant, _, name = row["owner"].partition("/")
-    return Revision(
-        tenant=tenant,
-        name=name,
-        number=row["number"],
-        shard=int(row["shard"]),
-        definition=Definition(
-            job=row["job"],
-            rule=from_json(row["rule"]),
-            payload=row.get("payload"),
-            payload_ref=row.get("payload_ref"),
-            overrides=Overrides.parse(row.get("overrides")),
-            options=Options.parse(row.get("options")),
-        ),
-        active_from=int(row["active_from"]),
-        anchor=row.get("anchor"),
-        active_until=row.get("active_until"),
-        closed_by=ClosedBy(row["closed_by"]) if "closed_by" in row else None,
-        failing=int(row.get("failing", 0)),
-    )
+def _readable_heads(rows: Iterable[Mapping[str, Any]]) -> Iterator[Head]:
+    return readable(rows, head_of, "head.unreadable")

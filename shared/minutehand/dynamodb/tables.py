@@ -1,14 +1,9 @@
-"""The tables as data: the CDK stack, the local cloud and the tests create them from these very definitions."""
+"""The tables as data: the CDK stack, the local cloud, ``doctor`` and the tests create and check them by these definitions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
-
-from pynamodb.attributes import TTLAttribute
-from pynamodb.models import Model
-
-from minutehand.dynamodb.models import EntryItem, HeadItem, RevisionItem, RunItem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,23 +32,8 @@ class TableDefinition:
         }
 
 
-def _table(suffix: str, model: type[Model]) -> TableDefinition:
-    """A table with the keys and the expiry of a model."""
-    attributes = model.get_attributes().values()
-    hash_key = next(a for a in attributes if a.is_hash_key)
-    range_key = next(a for a in attributes if a.is_range_key)
-    expiry = next((a.attr_name for a in attributes if isinstance(a, TTLAttribute)), None)
-    return TableDefinition(
-        suffix=suffix,
-        hash_key=hash_key.attr_name,
-        range_key=range_key.attr_name,
-        range_type=range_key.attr_type,
-        ttl=expiry,
-    )
-
-
-SCHEDULES = _table("schedules", HeadItem)
-REVISIONS = _table("revisions", RevisionItem)
-AGENDA = _table("agenda", EntryItem)
-RUNS = _table("runs", RunItem)
+SCHEDULES = TableDefinition(suffix="schedules", hash_key="tenant", range_key="name")
+REVISIONS = TableDefinition(suffix="revisions", hash_key="owner", range_key="number", range_type="N")
+AGENDA = TableDefinition(suffix="agenda", hash_key="shard", range_key="entry")
+RUNS = TableDefinition(suffix="runs", hash_key="owner", range_key="key", ttl="ttl")
 TABLES = (SCHEDULES, REVISIONS, AGENDA, RUNS)

@@ -16,7 +16,6 @@ import minutehand.http
 import minutehand.testing
 import pytest
 from minutehand import errors
-from minutehand.dynamodb import dead_index as dead
 from minutehand.dynamodb import models, rows
 from minutehand.state import transitions
 from pynamodb.models import Model
@@ -200,7 +199,14 @@ def section(heading: str) -> set[str]:
 
 @pytest.mark.parametrize(
     ("heading", "model"),
-    [("schedules", models.HeadItem), ("revisions", models.RevisionItem), ("agenda", models.EntryItem)],
+    [
+        ("schedules", models.HeadItem),
+        ("revisions", models.RevisionItem),
+        ("revisions", models.FreezeItem),
+        ("agenda", models.EntryItem),
+        ("runs", models.RecordItem),
+        ("runs", models.DeadItem),
+    ],
 )
 def test_every_attribute_of_a_table_is_explained(heading: str, model: type[Model]) -> None:
     assert {attribute.attr_name for attribute in model.get_attributes().values()} <= section(heading)
@@ -208,8 +214,3 @@ def test_every_attribute_of_a_table_is_explained(heading: str, model: type[Model
 
 def test_every_attribute_of_the_ledger_is_explained() -> None:
     assert attributes_of_runs() <= section("runs")
-
-
-def test_every_attribute_of_the_index_of_dead_runs_is_explained() -> None:
-    line = inspect.getsource(dead.dead_row)
-    assert set(re.findall(r'"([a-z_]+)":', line)) <= section("runs")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from minutehand.dynamodb.incident_changes import items_of
+from minutehand.aws import Backoff
+from minutehand.dynamodb.models import Models
+from minutehand.dynamodb.schedules import DynamoSchedules
 from minutehand.ports.schedules import IncidentChange
 from minutehand.ports.services import Services
 from minutehand.settings import Settings
@@ -14,18 +17,37 @@ from tests.unit.flow.world import Faults
 from tests.unit.incidents.scene import Scene
 
 
+class Transactions:
+    """A client of DynamoDB that counts the rows of the transactions that it is given."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        backoff = Backoff()
+        models = Models(self, Settings(), backoff=backoff)  # type: ignore[arg-type]  # it can but call
+        self.schedules = DynamoSchedules(self, "t", models=lambda: models, backoff=backoff)  # type: ignore[arg-type]
+
+    def call(self, operation: str, /, **arguments: Any) -> dict[str, Any]:
+        assert operation == "transact_write_items"
+        self.rows.append(len(arguments["TransactItems"]))
+        return {}
+
+
 class Meter:
     """Counts the rows of the transactions that go through it."""
 
     def __init__(self, services: Services) -> None:
-        self._inner, self.rows = services.schedules, list[int]()
+        self._inner, self._written = services.schedules, Transactions()
         self.services = replace(services, schedules=self)  # type: ignore[arg-type]
+
+    @property
+    def rows(self) -> list[int]:
+        return self._written.rows
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._inner, name)
 
     def note(self, note: IncidentChange) -> bool:
-        self.rows.append(len(items_of(note, Settings())))
+        self._written.schedules.note(note)
         return self._inner.note(note)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -82,9 +83,14 @@ def test_a_payload_has_the_bytes_of_its_letters() -> None:
 
 
 @given(MESSAGES, st.text(), st.none() | JSON)
-def test_fields_of_a_later_release_are_passed_over(message: Message, name: str, value: Any) -> None:
-    body = json.loads(message.encode())
-    assert decode(json.dumps(body | {f"later {name}": value})) == message
+def test_fields_of_a_later_release_are_passed_over_and_sent_on(message: Message, name: str, value: Any) -> None:
+    later = {f"later {name}": value}
+    read = decode(json.dumps(json.loads(message.encode()) | later))
+    assert read == message
+    again = replace(read, not_before=read.not_before + 1, fence=read.fence + 1)
+    sent = json.loads(again.encode())
+    assert {field: sent[field] for field in later} == later
+    assert sent["fence"] == again.fence
 
 
 def test_a_small_message_is_small() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from minutehand.dynamodb.records import readable_records, record_of, record_row
+from minutehand.dynamodb.records import readable_records, record_of, record_row, says
 from minutehand.ports.records import Record
 from minutehand.testing.memory.calls import Calls, Detail
 from minutehand.testing.memory.tables import MemoryTable, Row
@@ -23,10 +23,12 @@ class MemoryRecords:
 
     def write(self, record: Record) -> bool:
         def put() -> bool:
-            return put_record(self._rows, record) or self._rows.get(record.owner, record.key) == record_row(record)
+            return put_record(self._rows, record) or says(
+                self._rows.get(record.owner, record.key) or {}, record_row(record)
+            )
 
         detail = Detail(place="runs", verb="write_record", items=((record.owner, record.key),))
-        return self._calls.one("PutItem", detail, put)
+        return self._calls.one("UpdateItem", detail, put)
 
     def remove(self, record: Record) -> bool:
         def delete() -> bool:
@@ -54,5 +56,12 @@ def put_record(rows: MemoryTable[str, Row], record: Record | None) -> bool:
     there = rows.get(record.owner, record.key)
     if (there["version"] if there else 0) != record.version - 1:
         return False
-    rows.put(record.owner, record.key, record_row(record))
+    rewrite_record(rows, record)
     return True
+
+
+def rewrite_record(rows: MemoryTable[str, Row], record: Record) -> None:
+    """Write a record's attributes; others that its row has stay."""
+    there = rows.get(record.owner, record.key) or {}
+    row = {**there, **record_row(record)}
+    rows.put(record.owner, record.key, {name: value for name, value in row.items() if value is not None})

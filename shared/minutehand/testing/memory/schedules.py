@@ -12,13 +12,12 @@ from minutehand.domain.freeze import Freeze, freeze_key
 from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from minutehand.domain.times import SECOND
 from minutehand.dynamodb.dead_index import dead_row
-from minutehand.dynamodb.records import record_row
 from minutehand.ports.page import RowPage
 from minutehand.ports.records import Record
 from minutehand.ports.schedules import IncidentChange, RevisionBatch, RevisionKey
 from minutehand.testing.memory.agenda import AgendaState
 from minutehand.testing.memory.calls import Calls, Detail, by_count
-from minutehand.testing.memory.records import put_record
+from minutehand.testing.memory.records import put_record, rewrite_record
 from minutehand.testing.memory.tables import MemoryTable, Row
 
 READS = 100
@@ -90,7 +89,7 @@ class MemorySchedules:
     def freeze(self, freeze: Freeze) -> None:
         key = freeze_key(freeze.tenant)
         detail = Detail(place="revisions", verb="freeze", items=(key,))
-        self._calls.one("PutItem", detail, lambda: self._tables.revisions.put(*key, freeze))
+        self._calls.one("UpdateItem", detail, lambda: self._tables.revisions.put(*key, freeze))
 
     # Transactions.
 
@@ -152,7 +151,7 @@ class MemorySchedules:
                 self._rows.put(dead.owner, dead.key, dict(dead_row(dead, note.expires // SECOND)))
             self._put(*note.entries)
             for record in note.records:
-                self._rows.put(record.owner, record.key, record_row(record))
+                rewrite_record(self._rows, record)
             return True
 
         return self._transaction("note", note.head, write)

@@ -1,0 +1,200 @@
+"""PynamoDB's requests go over our own client, whose time-outs, endpoint and credentials they have; and what its answers mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import botocore.session
+import pytest
+from minutehand.aws import Backoff, ConditionFailed, TransactionRefused, translated
+from minutehand.domain.dead_run import DeadRunRow
+from minutehand.domain.freeze import Freeze
+from minutehand.domain.names import fire_ref
+from minutehand.domain.schedule import ScheduleState
+from minutehand.dynamodb.dead_index import DynamoDeadIndex
+from minutehand.dynamodb.models import HeadItem, Models
+from minutehand.dynamodb.records import DynamoRecords
+from minutehand.dynamodb.schedules import DynamoSchedules
+from minutehand.dynamodb.tables import TABLES
+from minutehand.errors import MinutehandError, Unavailable
+from minutehand.ports.records import Record
+from minutehand.ports.schedules import IncidentChange
+from minutehand.settings import Settings
+from minutehand.state.conditions import Absent, AllOf, AnyOf, Compare, Condition, OneOf
+
+from tests.builders import NOON, OWNER, a_head, a_revision, an_entry
+
+RECORD = Record(owner=OWNER, key="~slot", version=2, body={})
+DEAD = DeadRunRow(run=fire_ref(OWNER, NOON), job="report", ended_at=NOON, fence=1, attempts=1, reason="failed")
+NOTHING = {"Items": [], "Count": 0, "ScannedCount": 0}
+
+
+class RecordingClient:
+    """Records what it is asked for. ``fails``: the errors of the first calls."""
+
+    def __init__(self, *fails: MinutehandError) -> None:
+        self.requests: list[tuple[str, dict[str, Any]]] = []
+        self._fails = list(fails)
+
+    def call(self, operation: str, /, **arguments: Any) -> dict[str, Any]:
+        self.requests.append((operation, arguments))
+        if self._fails:
+            raise self._fails.pop(0)
+        return NOTHING
+
+
+class Installation:
+    """The control plane over one client; rounds are without waits."""
+
+    def __init__(self, client: RecordingClient) -> None:
+        given: Any = client
+        backoff = Backoff(rounds=3, wait=lambda seconds: None)
+        self.models = Models(given, Settings(prefix="p"), backoff=backoff)
+        self.schedules = DynamoSchedules(given, "p-revisions", models=lambda: self.models, backoff=backoff)
+        self.records = DynamoRecords(given, "p-runs", models=lambda: self.models)
+        self.dead = DynamoDeadIndex(given, "p-runs", models=lambda: self.models, backoff=backoff)
+
+
+Act = Callable[[Installation], object]
+
+READS: list[tuple[str, str, Act]] = [
+    ("get_item", "p-schedules", lambda on: on.schedules.head("acme", "report")),
+    ("query", "p-revisions", lambda on: list(on.schedules.history(OWNER))),
+    ("query", "p-schedules", lambda on: on.schedules.page("acme", prefix="r", limit=5, cursor="q")),
+    ("scan", "p-schedules", lambda on: list(on.schedules.all_heads())),
+    ("query", "p-runs", lambda on: list(on.records.listed(OWNER, "~"))),
+    ("query", "p-runs", lambda on: list(on.dead.read("acme", after=0, upto=1, only=None, before=None, page=None))),
+]
+CHANGES: list[tuple[str, str, Act]] = [
+    ("update_item", "p-schedules", lambda on: on.schedules.complete("acme", "report", revision=1, now=1, to=OVER)),
+    ("update_item", "p-revisions", lambda on: on.schedules.freeze(Freeze(tenant="acme", until=1))),
+    ("update_item", "p-runs", lambda on: on.records.write(RECORD)),
+    ("delete_item", "p-runs", lambda on: on.records.remove(RECORD)),
+    ("put_item", "p-runs", lambda on: on.dead.put(DEAD, expires=1)),
+    ("update_item", "p-runs", lambda on: on.dead.mark(DEAD, redriven_as="acme/~r#once")),
+]
+OVER: ScheduleState = ScheduleState.COMPLETED
+
+
+def arm(on: Installation) -> bool:
+    return on.schedules.arm(a_head(), expected=0, previous=None, revision=a_revision(), entry=an_entry())
+
+
+@pytest.fixture(autouse=True)
+def _no_client_of_botocores(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a client past our own")
+
+    monkeypatch.setattr(botocore.session.Session, "create_client", refuse)
+
+
+@pytest.mark.parametrize(("operation", "table", "act"), READS)
+def test_every_read_is_one_strong_request_of_our_client(operation: str, table: str, act: Act) -> None:
+    client = RecordingClient()
+    act(Installation(client))
+    ((asked, arguments),) = client.requests
+    assert (asked, arguments["TableName"], arguments["ConsistentRead"]) == (operation, table, True)
+
+
+@pytest.mark.parametrize(("operation", "table", "act"), CHANGES)
+def test_every_change_of_a_row_is_one_request_that_brings_the_row_that_refused_it(
+    operation: str, table: str, act: Act
+) -> None:
+    client = RecordingClient()
+    act(Installation(client))
+    ((asked, arguments),) = client.requests
+    assert (asked, arguments["TableName"]) == (operation, table)
+    assert "ConditionExpression" not in arguments or arguments["ReturnValuesOnConditionCheckFailure"] == "ALL_OLD"
+    assert ("ConditionExpression" in arguments) == (table != "p-revisions"), "a freeze replaces the one that is there"
+
+
+def test_a_refused_row_is_a_normal_answer() -> None:
+    for _, table, act in CHANGES:
+        if table != "p-revisions":
+            assert act(Installation(RecordingClient(ConditionFailed(None)))) is False
+
+
+def test_what_is_unavailable_says_so_as_every_other_call_does() -> None:
+    for _, _, act in (*READS, *CHANGES):
+        with pytest.raises(Unavailable, match="away"):
+            act(Installation(RecordingClient(Unavailable("away"))))
+    with pytest.raises(Unavailable, match="away"):
+        arm(Installation(RecordingClient(Unavailable("away"))))
+
+
+# Transactions.
+
+
+def refusal(*codes: str) -> MinutehandError:
+    """The answer to a transaction with a reason for each of its items."""
+    reasons = [{"Code": code} for code in codes]
+    error = {"Code": "TransactionCanceledException", "Message": "cancelled"}
+    return translated({"Error": error, "CancellationReasons": reasons}, "transact_write_items")
+
+
+def test_a_transaction_is_one_request() -> None:
+    client = RecordingClient()
+    assert arm(Installation(client))
+    ((operation, arguments),) = client.requests
+    assert operation == "transact_write_items"
+    tables = [part["TableName"] for item in arguments["TransactItems"] for part in item.values()]
+    assert sorted(tables) == ["p-agenda", "p-revisions", "p-schedules"]
+
+
+def test_one_false_condition_among_conflicts_is_final() -> None:
+    client = RecordingClient(refusal("TransactionConflict", "ConditionalCheckFailed", "None"))
+    assert not arm(Installation(client))
+    assert len(client.requests) == 1
+
+
+def test_a_transaction_that_met_another_is_sent_again() -> None:
+    client = RecordingClient(refusal("None", "TransactionConflict"), refusal("TransactionConflict", "None"))
+    assert arm(Installation(client))
+    assert len(client.requests) == 3
+
+
+@pytest.mark.parametrize("act", [arm, lambda on: on.schedules.note(IncidentChange(head=a_head(2), expected=1))])
+def test_conflicts_without_an_end_are_said_with_the_name_of_the_schedule(act: Act) -> None:
+    client = RecordingClient(*(refusal("TransactionConflict") for _ in range(3)))
+    with pytest.raises(Unavailable, match=OWNER):
+        act(Installation(client))
+    assert len(client.requests) == 3
+
+
+def test_a_throttled_item_makes_a_transaction_unavailable() -> None:
+    with pytest.raises(Unavailable):
+        arm(Installation(RecordingClient(refusal("ThrottlingError", "None"))))
+    assert not isinstance(refusal("ValidationError"), (TransactionRefused, Unavailable))
+
+
+# Models.
+
+
+def test_the_models_have_the_keys_of_their_tables() -> None:
+    models = Models(RecordingClient(), Settings(prefix="p"), backoff=Backoff())  # type: ignore[arg-type]
+    keys = {f"p-{table.suffix}": (table.hash_key, table.range_key, table.range_type) for table in TABLES}
+    bound: list[Any] = [model for model in vars(models).values() if isinstance(model, type)]
+    assert {model.Meta.table_name for model in bound} == keys.keys()
+    for model in bound:
+        attributes = model.get_attributes().values()
+        (hash_key,) = (attribute for attribute in attributes if attribute.is_hash_key)
+        (range_key,) = (attribute for attribute in attributes if attribute.is_range_key)
+        assert (hash_key.attr_name, range_key.attr_name, range_key.attr_type) == keys[model.Meta.table_name]
+
+
+@pytest.mark.parametrize(
+    ("clause", "expression"),
+    [
+        (Compare("job", "=", "x"), "#0 = :0"),
+        (Compare("version", "<=", 3), "#0 <= :0"),
+        (OneOf("state", ("A", "B")), "#0 IN (:0, :1)"),
+        (Absent("note"), "attribute_not_exists (#0)"),
+        (AllOf((Compare("job", "=", "x"), Absent("note"))), "(#0 = :0 AND attribute_not_exists (#1))"),
+        (AnyOf((Compare("job", "=", "x"), Absent("note"))), "(#0 = :0 OR attribute_not_exists (#1))"),
+    ],
+)
+def test_a_clause_becomes_a_condition(clause: Condition, expression: str) -> None:
+    names: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    assert HeadItem.condition(clause).serialize(names, values) == expression
