@@ -22,6 +22,7 @@ from minutehand.ports.records import Record
 from minutehand.ports.schedules import IncidentChange
 from minutehand.settings import Settings
 from minutehand.state.conditions import Absent, AllOf, AnyOf, Compare, Condition, OneOf
+from pynamodb.models import Model
 
 from tests.builders import NOON, OWNER, a_head, a_revision, an_entry
 
@@ -58,6 +59,8 @@ class Installation:
 
 Act = Callable[[Installation], object]
 
+OVER = ScheduleState.COMPLETED
+
 READS: list[tuple[str, str, Act]] = [
     ("get_item", "p-schedules", lambda on: on.schedules.head("acme", "report")),
     ("query", "p-revisions", lambda on: list(on.schedules.history(OWNER))),
@@ -74,7 +77,6 @@ CHANGES: list[tuple[str, str, Act]] = [
     ("put_item", "p-runs", lambda on: on.dead.put(DEAD, expires=1)),
     ("update_item", "p-runs", lambda on: on.dead.mark(DEAD, redriven_as="acme/~r#once")),
 ]
-OVER: ScheduleState = ScheduleState.COMPLETED
 
 
 def arm(on: Installation) -> bool:
@@ -174,7 +176,8 @@ def test_a_throttled_item_makes_a_transaction_unavailable() -> None:
 def test_the_models_have_the_keys_of_their_tables() -> None:
     models = Models(RecordingClient(), Settings(prefix="p"), backoff=Backoff())  # type: ignore[arg-type]
     keys = {f"p-{table.suffix}": (table.hash_key, table.range_key, table.range_type) for table in TABLES}
-    bound: list[Any] = [model for model in vars(models).values() if isinstance(model, type)]
+    bound: list[type[Model]] = [models.heads, models.revisions, models.freezes]
+    bound += [models.entries, models.records, models.dead]
     assert {model.Meta.table_name for model in bound} == keys.keys()
     for model in bound:
         attributes = model.get_attributes().values()
