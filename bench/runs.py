@@ -20,8 +20,7 @@ from typing import Any
 
 from minutehand import Context, Registry, Retry, RunState, Scheduler
 from minutehand.domain.times import SECOND
-from minutehand.local.cloud import LocalCloud
-from minutehand.local.process import changed_environ
+from minutehand.local.cloud import LocalCloud, reached_by_this_process
 from minutehand.services import connect, system_clock
 from minutehand.state.transitions import HEARTBEAT, LEASE, SKEW
 from minutehand.testing.cloud import fresh_settings
@@ -227,7 +226,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     chosen = [asked.part] if asked.part else list(PARTS)
     with (
         LocalCloud() as cloud,
-        changed_environ(cloud.environment),
+        reached_by_this_process(cloud.environment),
         tempfile.TemporaryDirectory(prefix="minutehand-bench-") as folder,
     ):
         bench = Bench(cloud, Path(folder), asked.runs, asked.slice)

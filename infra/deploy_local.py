@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,7 +21,7 @@ from minutehand import Run, RunState, Scheduler, ScheduleState, Settings
 from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
 from minutehand.domain.names import parse_run_id, stripe_of
 from minutehand.errors import Misconfigured, NotFound
-from minutehand.local.cloud import LocalCloud
+from minutehand.local.cloud import LocalCloud, reached_by_this_process
 from minutehand.local.process import inherited
 from minutehand.services import connect, system_clock
 from minutehand.ticker.fan_out import ALONE
@@ -148,8 +146,8 @@ def main() -> int:
     began = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="minutehand-deploy-") as out,
-        accepted_credentials(),
         LocalCloud() as cloud,
+        reached_by_this_process(cloud.credentials),
     ):
         try:
             synthesise(cloud, Path(out))
@@ -238,18 +236,6 @@ def _audit(deployment: Deployment) -> str:
     if "FunctionError" in answer:
         raise TimeoutError(f"the auditor failed: {body}")
     return str(body)
-
-
-@contextmanager
-def accepted_credentials() -> Iterator[None]:
-    """Any will do for the local cloud, but boto3 wants some; those of the user stay out of it."""
-    before = dict(os.environ)
-    os.environ.update({"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"})
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 def _say(text: str) -> None:

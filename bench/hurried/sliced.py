@@ -15,9 +15,8 @@ from typing import Any
 
 from minutehand import Context, Run, Scheduler, job
 from minutehand.flow.effects import MARGIN
-from minutehand.local.cloud import LocalCloud
+from minutehand.local.cloud import LocalCloud, reached_by_this_process
 from minutehand.local.crew import variables
-from minutehand.local.process import changed_environ
 from minutehand.ports.work_queue import RawMessage
 from minutehand.services import connect
 from minutehand.testing.cloud import fresh_settings
@@ -64,7 +63,7 @@ def slice_runs(cloud: LocalCloud, folder: Path, *, count: int, length: float) ->
     """
     settings, to = fresh_settings(cloud, jobs=__name__), folder / "units"
     to.touch()
-    with changed_environ({**cloud.environment, **variables(settings), **POWERTOOLS}):
+    with reached_by_this_process({**cloud.environment, **variables(settings), **POWERTOOLS}):
         handler = _fresh_handler()
         work, scheduler = connect(settings).work, Scheduler(settings=settings, check_jobs=False)
         began, invocations = time.monotonic(), 0

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Protocol
 
 from minutehand import Scheduler
-from minutehand.local.cloud import LocalCloud
+from minutehand.local.cloud import LocalCloud, reached_by_this_process
 from minutehand.local.crew import Crew, roles
 from minutehand.local.events import Event, Follower
-from minutehand.local.process import changed_environ
 from minutehand.ports.clock import Clock
 from minutehand.settings import Settings
 from minutehand.testing.cloud import fresh_settings
@@ -112,7 +111,7 @@ def ours(
             if part.name != "undertaker"
         ]
         paths = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
-        with changed_environ({"PYTHONPATH": paths, witness.FOLDER: name, **cloud.environment}):
+        with reached_by_this_process({"PYTHONPATH": paths, witness.FOLDER: name, **cloud.environment}):
             settings = fresh_settings(cloud, shards=SHARDS)
             crew = Crew(parts, settings, cloud.environment, folder)
             follower = crew.follow()

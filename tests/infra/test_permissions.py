@@ -13,9 +13,9 @@ from typing import Any
 
 import boto3
 import pytest
-from minutehand.local.cloud import LocalCloud
+from minutehand.local.cloud import LocalCloud, reached_by_this_process
 
-from infra.deploy_local import Deployment, accepted_credentials, bootstrap, prove, release, synthesise
+from infra.deploy_local import Deployment, bootstrap, prove, release, synthesise
 
 pytestmark = [pytest.mark.proof, pytest.mark.cloud]
 
@@ -29,14 +29,14 @@ _ANY_PARTIQL = {"Effect": "Allow", "Action": "dynamodb:BatchExecuteStatement", "
 
 
 def test_every_function_may_do_what_it_has_to_do(tmp_path: Path) -> None:
-    with accepted_credentials(), LocalCloud(variables={"AUTH": "true"}) as cloud:
+    with LocalCloud(variables={"AUTH": "true"}) as cloud, reached_by_this_process(cloud.credentials):
         deployment = _deploy(cloud, tmp_path)
         for proof in prove(deployment):
             print(proof)  # noqa: T201 (shown when it fails)
 
 
 def test_the_policies_are_enforced(tmp_path: Path) -> None:
-    with accepted_credentials(), LocalCloud(variables={"AUTH": "true"}) as cloud:
+    with LocalCloud(variables={"AUTH": "true"}) as cloud, reached_by_this_process(cloud.credentials):
         deployment = _deploy(cloud, tmp_path)
         iam = deployment.client("iam")
         (role,) = (name for r in iam.list_roles()["Roles"] if "WorkerRole" in (name := r["RoleName"]))

@@ -52,7 +52,7 @@ def access(patient: Patient) -> Iterator[Finding]:
         yield fail(
             check,
             answer.text,
-            "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; any do for a local cloud",
+            "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; those of a local cloud are in the line that it prints",
         )
     elif answer.is_nobodys:
         yield fail(

@@ -13,14 +13,18 @@ import socket
 import tempfile
 import time
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 
+import boto3
+
 from minutehand.errors import Misconfigured, Unavailable
+from minutehand.local.access import authorization
 from minutehand.local.data import DataDirectory
-from minutehand.local.process import Child, inherited
+from minutehand.local.process import Child, changed_environ, inherited
 
 LOOPBACK = "127.0.0.1"
 REGION = "us-east-1"
@@ -54,6 +58,7 @@ class LocalCloud:
         self._directory = passing if self._data is None else self._data.path
         self._child: Child | None = None
         self._port = 0
+        self._keys = _new_keys()
 
     @property
     def port(self) -> int:
@@ -74,12 +79,16 @@ class LocalCloud:
         return self._directory / "cloud.log"
 
     @property
+    def credentials(self) -> dict[str, str]:
+        """The access key of this start, as environment variables. The cloud refuses every other key."""
+        return dict(self._keys)
+
+    @property
     def environment(self) -> dict[str, str]:
         """The variables with which any AWS SDK or command-line tool talks to this cloud instead of AWS."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
-            "AWS_ACCESS_KEY_ID": "test",
-            "AWS_SECRET_ACCESS_KEY": "test",
+            **self.credentials,
             "AWS_REGION": self.region,
             "AWS_DEFAULT_REGION": self.region,
             "AWS_EC2_METADATA_DISABLED": "true",
@@ -88,6 +97,7 @@ class LocalCloud:
     def start(self) -> Self:
         """Start it and return when it answers; Unavailable, with the end of its log, if it does not."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._keys = _new_keys()
         if self._data is not None:
             self._data.open()
         for _ in range(PORT_ATTEMPTS):
@@ -128,7 +138,7 @@ class LocalCloud:
         self._child = Child("cloud", "minutehand.local.engine", environ=self._environ(token), log=self.log)
         deadline = time.monotonic() + START_TIMEOUT
         while self._child.wait(_POLL) is None:
-            if _answers(self.endpoint, token):
+            if _answers(self.endpoint, self._keys["AWS_ACCESS_KEY_ID"], token):
                 return True
             if time.monotonic() > deadline:
                 tail = _tail(self.log)
@@ -154,7 +164,7 @@ class LocalCloud:
             "GATEWAY_PORT": str(self._port),
             "MINISTACK_HOST": LOOPBACK,
             "MINISTACK_REGION": self.region,
-            "MINISTACK_EDITION": token,  # repeated by its health answer: how we know that it is ours that answers
+            "MINISTACK_EDITION": token,  # repeated by its health response, so that no other process on the port is taken for it
             "IOT_MTLS_ENABLED": "0",  # else an MQTT listener on every interface
             "SFTP_ENABLED": "0",  # likewise
             "DOCKER_HOST": "unix:///nonexistent",  # else it removes containers that it takes for its own
@@ -169,9 +179,33 @@ class LocalCloud:
         }
 
 
-def _answers(endpoint: str, token: str) -> bool:
+@contextmanager
+def reached_by_this_process(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set ``variables``, a cloud's ``environment`` or ``credentials``, for the time of the block.
+
+    boto3 gets another default session for it: a session keeps the credentials that it found first.
+    """
+    before = boto3.DEFAULT_SESSION
+    with changed_environ(variables):
+        boto3.DEFAULT_SESSION = None
+        try:
+            yield
+        finally:
+            boto3.DEFAULT_SESSION = before
+
+
+def _new_keys() -> dict[str, str]:
+    """Credentials of one start: nobody else on this machine, and no page in its browser, can use the cloud."""
+    return {
+        "AWS_ACCESS_KEY_ID": f"LOCAL{secrets.token_hex(12).upper()}",
+        "AWS_SECRET_ACCESS_KEY": secrets.token_urlsafe(30),
+    }
+
+
+def _answers(endpoint: str, key: str, token: str) -> bool:
+    request = urllib.request.Request(f"{endpoint}/_ministack/health", headers=authorization(key))  # noqa: S310 (http, on loopback)
     try:
-        with _DIRECT.open(f"{endpoint}/_ministack/health", timeout=2) as answer:
+        with _DIRECT.open(request, timeout=2) as answer:
             return bool(json.load(answer).get("edition") == token)
     except (OSError, ValueError):
         return False

@@ -1,14 +1,21 @@
-"""MiniStack, cured of one habit: a query parses its key condition once, and not once for each item of the partition.
+"""The emulator process: MiniStack, with a guard around its application and with one function of it replaced.
 
-A tenant's schedules are one partition: with 10,000 of them a page of 100 took 0.2 s, nearly all of it parsing. What a condition means
-stays MiniStack's to say, but for that of most queries, one key equal to a text; a release that works otherwise is left as it is.
+``ministack.app`` is asked for its public names ``app``, ``main`` and ``AUTH`` only: ``main`` serves ``app``, which is wrapped so that
+each request needs the access key of this start (``access``).
+
+One private function is replaced, ``_evaluate_condition`` of ``ministack.services.dynamodb`` (in ``parse_once``, and nowhere else): it
+parses the key condition of a query once for each item of the partition. A tenant's schedules are one partition: with 10,000 of them a
+page of 100 took 0.2 s, nearly all of it parsing. The meaning of a condition stays MiniStack's, except for that of most queries, one key
+equal to a text. A release without these names is left as it is.
 """
 
 from __future__ import annotations
 
-import runpy
+import os
 from importlib import import_module
 from typing import Any
+
+from minutehand.local.access import Asgi, guarded
 
 _KEYS = "KeyConditionExpression"
 _EQUALITY = 4  # tokens of the simplest condition, its end included
@@ -43,6 +50,34 @@ def _is_equal(tokens: Any, item: Any, values: Any, names: Any) -> bool | None:
     return bool(item.get(names.get(name)) == wanted) if isinstance(wanted, dict) and "S" in wanted else None
 
 
-if __name__ == "__main__":
+def guarded_emulator(app: Asgi, *, authorises: bool) -> Asgi:
+    """MiniStack's application for requests with the access key of this process's environment, or with keys that MiniStack issued.
+
+    MiniStack starts Lambda functions with the account's number as access key, which is no secret, and with the session token of this
+    process. So the access key becomes that token, too. Where MiniStack ``authorises`` (AUTH=true), functions have keys that it issued.
+    """
+    key = os.environ["AWS_ACCESS_KEY_ID"]
+    if not authorises:
+        os.environ["AWS_SESSION_TOKEN"] = key
+    return guarded(app, [key], _is_issued)
+
+
+def _is_issued(access_key: str, session_token: str | None) -> bool:
+    """Whether it is a key of an IAM user or of an assumed role. Keys that stand for an account are no secret."""
+    iam = import_module("ministack.core.iam_evaluator")
+    if iam.is_root_access_key(access_key):
+        return False
+    account = iam.find_iam_access_key_account(access_key)
+    return isinstance(iam.resolve_credential(access_key, account, session_token), iam.ResolvedCredential)
+
+
+def main() -> None:
+    """Run MiniStack until it is told to end."""
     parse_once(import_module("ministack.services.dynamodb"))
-    runpy.run_module("ministack", run_name="__main__", alter_sys=True)
+    emulator = import_module("ministack.app")
+    emulator.app = guarded_emulator(emulator.app, authorises=emulator.AUTH)
+    emulator.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -14,11 +14,10 @@ from pathlib import Path
 
 from minutehand.domain.queue import striped_text
 from minutehand.errors import Unavailable
-from minutehand.local.cloud import LocalCloud
+from minutehand.local.cloud import LocalCloud, reached_by_this_process
 from minutehand.local.crew import Crew, roles
 from minutehand.local.declared import declared_queues
 from minutehand.local.events import Follower
-from minutehand.local.process import changed_environ
 from minutehand.local.provision import provision
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT, Settings
 
@@ -77,7 +76,7 @@ def installation(
     with (
         _folder(data) as folder,
         LocalCloud(data=None if data is None else folder / "cloud") as cloud,
-        changed_environ(cloud.environment),
+        reached_by_this_process(cloud.environment),
     ):
         bucket = f"{prefix}-payloads".lower()
         queues = declared_queues(jobs)

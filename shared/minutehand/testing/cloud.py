@@ -7,22 +7,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from minutehand.local.cloud import LocalCloud
-from minutehand.local.process import changed_environ
+from minutehand.local.cloud import LocalCloud, reached_by_this_process
 from minutehand.local.provision import provision
 from minutehand.settings import Settings
-
-_KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}  # any will do; none at all is refused by boto3
 
 
 @contextmanager
 def running_cloud() -> Iterator[LocalCloud]:
-    """A cloud for the time of the block, and credentials that it accepts in this process's environment.
+    """A cloud for the time of the block, and its credentials in this process's environment.
 
     ``AWS_ENDPOINT_URL`` is *not* set: tests against other endpoints can run beside it. Pass ``cloud.endpoint`` on, as
     ``fresh_settings`` does.
     """
-    with changed_environ(_KEYS), LocalCloud() as cloud:
+    with LocalCloud() as cloud, reached_by_this_process(cloud.credentials):
         yield cloud
 
 

@@ -10,18 +10,16 @@ import boto3
 import pytest
 from minutehand import Settings
 from minutehand.doctor import Verdict, examine
-from minutehand.local.cloud import LocalCloud
+from minutehand.local.cloud import LocalCloud, reached_by_this_process
 from minutehand.local.process import changed_environ
 from minutehand.testing.cloud import fresh_settings
-
-from infra.deploy_local import accepted_credentials
 
 pytestmark = pytest.mark.cloud
 
 
 @pytest.fixture(scope="module")
 def strict() -> Iterator[LocalCloud]:
-    with accepted_credentials(), LocalCloud(variables={"AUTH": "true"}) as cloud:
+    with LocalCloud(variables={"AUTH": "true"}) as cloud, reached_by_this_process(cloud.credentials):
         yield cloud
 
 

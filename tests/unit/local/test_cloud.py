@@ -15,7 +15,7 @@ import boto3
 import pytest
 from minutehand.errors import Misconfigured, Unavailable
 from minutehand.local import cloud as cloud_module
-from minutehand.local.cloud import LOOPBACK, LocalCloud
+from minutehand.local.cloud import LOOPBACK, LocalCloud, reached_by_this_process
 from minutehand.local.provision import provision
 from minutehand.settings import Settings
 from minutehand.testing.cloud import running_cloud
@@ -30,7 +30,7 @@ signal.pause()
 
 
 def client(cloud: LocalCloud, service: str) -> Any:
-    keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
+    keys = {name.lower(): value for name, value in cloud.credentials.items()}
     return boto3.client(service, endpoint_url=cloud.endpoint, region_name=cloud.region, **keys)
 
 
@@ -143,8 +143,8 @@ def test_the_cloud_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
 def test_it_gives_this_process_credentials_and_takes_them_away_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "mine")
-    with running_cloud():
-        assert os.environ["AWS_ACCESS_KEY_ID"] == "test"
+    with running_cloud() as cloud:
+        assert os.environ["AWS_ACCESS_KEY_ID"] == cloud.credentials["AWS_ACCESS_KEY_ID"]
     assert "AWS_ACCESS_KEY_ID" not in os.environ
     assert os.environ["AWS_SECRET_ACCESS_KEY"] == "mine"
 
@@ -181,11 +181,13 @@ class TestData:
         settings = Settings(prefix="kept", region=local_cloud.region, bucket="kept-payloads")
         with LocalCloud(data=tmp_path) as first:
             here = Settings(**{**vars(settings), "endpoint": first.endpoint})
-            provision(here)
+            with reached_by_this_process(first.credentials):
+                provision(here)
             self.fill(first, here)
         with LocalCloud(data=tmp_path) as again:
             assert again.port == first.port, "URLs in other terminals stay valid"
-            provision(Settings(**{**vars(settings), "endpoint": again.endpoint}))
+            with reached_by_this_process(again.credentials):
+                provision(Settings(**{**vars(settings), "endpoint": again.endpoint}))
             self.check(again, settings)
         monkeypatch.setattr(cloud_module, "_is_free", lambda _: False)
         with LocalCloud(data=tmp_path) as moved:
