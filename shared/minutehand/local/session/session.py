@@ -10,9 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rich.console import Console
-from rich.live import Live
-
 from minutehand.domain.times import SECOND
 from minutehand.errors import MinutehandError
 from minutehand.local.installation import Installation, installation
@@ -25,6 +22,8 @@ from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.views import Run
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT
 from minutehand.state.transitions import LEASE, SKEW
+from rich.console import Console
+from rich.live import Live
 
 DEMO = "minutehand.local.demo"
 _LOOK = 0.25  # seconds between looks at the logs
