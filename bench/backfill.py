@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from minutehand import Context, Scheduler, job
-from minutehand.local.installation import Installation, installation
+from minutehand.local.installation import LocalInstallation, installation
 from minutehand.sdk.backfills import Backfill
 from minutehand.sdk.views import Run
 from minutehand.services import system_clock
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] = ()) -> None:
         raise SystemExit(1)
 
 
-def measure(running: Installation, asked: argparse.Namespace) -> dict[str, Any]:
+def measure(running: LocalInstallation, asked: argparse.Namespace) -> dict[str, Any]:
     scheduler = Scheduler(settings=running.settings, check_jobs=False)
     first = live_schedules(running, asked)
     scheduler.create_schedule("past", "bench.backfilled", "* * * * *")
@@ -71,7 +71,7 @@ def measure(running: Installation, asked: argparse.Namespace) -> dict[str, Any]:
     return {"seconds": took, "lateness": rows, "missing": missing, "repeated": repeated} | progress
 
 
-def live_schedules(running: Installation, asked: argparse.Namespace) -> datetime:
+def live_schedules(running: LocalInstallation, asked: argparse.Namespace) -> datetime:
     """Create them; when they first fire."""
     earlier = Scheduler(settings=running.settings, check_jobs=False, clock=lambda: system_clock() - AGO)
     first = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=AHEAD)

@@ -2,7 +2,7 @@
 
     python -m bench local [--schedules 200] [--seconds 60] [--start prompt]
 
-Exits with 1 if a fire was missing or started twice: judged by the same oracle as ``minutehand local``.
+Exits with 1 if a fire was missing or started twice: verified as by ``minutehand local``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from minutehand import Context, Scheduler, job
-from minutehand.local.installation import Installation, installation
-from minutehand.local.judge import Starts, Verdict, Watched, judge
-from minutehand.local.view import summary
+from minutehand.local.installation import LocalInstallation, installation
+from minutehand.local.session.verifier import StartLog, VerifierReport, WatchedSchedule, verify
+from minutehand.local.session.view import summary
 from minutehand.sdk.views import Run
 from minutehand.services import system_clock
 
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] = ()) -> None:
         raise SystemExit(1)
 
 
-def measure(running: Installation, asked: argparse.Namespace) -> tuple[Verdict, dict[str, float]]:
+def measure(running: LocalInstallation, asked: argparse.Namespace) -> tuple[VerifierReport, dict[str, float]]:
     earlier = Scheduler(settings=running.settings, check_jobs=False, clock=lambda: system_clock() - AGO)
     names = [f"bench-{number:04}" for number in range(asked.schedules)]
     first = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=AHEAD)
@@ -63,26 +63,28 @@ def measure(running: Installation, asked: argparse.Namespace) -> tuple[Verdict, 
     since = first - timedelta(seconds=1)
     print(f"{len(names)} schedules created; the first fires are due at {first:%H:%M:%S} UTC", flush=True)
     watched = [
-        Watched(tenant="default", name=name, expression=every_10, timezone="UTC", start=asked.start, since=since)
+        WatchedSchedule(
+            tenant="default", name=name, expression=every_10, timezone="UTC", start=asked.start, since=since
+        )
         for name in names
     ]
-    before = {name: cpu(running.crew[name].pid) for name in running.crew.names}
+    before = {name: cpu(running.processes[name].pid) for name in running.processes.names}
     upto = since + timedelta(seconds=asked.seconds)
     starts = follow(running, watched, upto)
-    used = {name: cpu(running.crew[name].pid) - before[name] for name in running.crew.names}
+    used = {name: cpu(running.processes[name].pid) - before[name] for name in running.processes.names}
     scheduler = Scheduler(settings=running.settings, check_jobs=False)
     runs = {name: ledger(scheduler, name, since) for name in names}
-    return judge(watched, runs, starts, upto), used
+    return verify(watched, runs, starts, upto), used
 
 
-def follow(running: Installation, watched: list[Watched], upto: datetime) -> Starts:
-    starts, awaited = Starts(), {run for schedule in watched for run in schedule.expected(upto)}
+def follow(running: LocalInstallation, watched: list[WatchedSchedule], upto: datetime) -> StartLog:
+    starts, awaited = StartLog(), {run for schedule in watched for run in schedule.expected(upto)}
     last = upto + timedelta(seconds=SETTLE)
     while (datetime.now(UTC) < upto or not awaited <= starts.over) and datetime.now(UTC) < last:
         threading.Event().wait(LOOK)
         for process, event in running.follower.new():
             starts.note(process, event)
-        assert not running.crew.replace_ended(), "a process ended by itself"
+        assert not running.processes.replace_ended(), "a process ended by itself"
     return starts
 
 

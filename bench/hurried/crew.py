@@ -14,8 +14,8 @@ from typing import Any
 
 from minutehand import Scheduler
 from minutehand.local.cloud import LocalCloud
-from minutehand.local.crew import variables
-from minutehand.local.process import Child, inherited
+from minutehand.local.process import LocalProcess, inherited
+from minutehand.local.process_group import variables
 from minutehand.settings import Settings
 from minutehand.testing.cloud import fresh_settings
 
@@ -31,7 +31,7 @@ class Hurried:
     cloud: LocalCloud
     folder: Path
     lease: float
-    children: dict[str, Child] = field(default_factory=dict)
+    children: dict[str, LocalProcess] = field(default_factory=dict)
     exits: Counter[int] = field(default_factory=Counter)  # of processes that ended by themselves
 
     def __post_init__(self) -> None:
@@ -49,17 +49,19 @@ class Hurried:
         """Where a downstream that knows idempotency keys keeps one file a key."""
         return self.folder / "keyed"
 
-    def start(self, name: str, *arguments: str) -> Child:
+    def start(self, name: str, *arguments: str) -> LocalProcess:
         environ = {**inherited(), **self.cloud.environment, **variables(self.settings)}
         environ |= {"PYTHONPATH": str(ROOT), "HURRY_LEASE": str(self.lease), "PYTHONUNBUFFERED": "1"}
         given = arguments or self._arguments[name]
         self._arguments[name] = given
-        self.children[name] = Child(name, "bench.hurried", given, environ=environ, log=self.folder / f"{name}.log")
+        self.children[name] = LocalProcess(
+            name, "bench.hurried", given, environ=environ, log=self.folder / f"{name}.log"
+        )
         return self.children[name]
 
     _arguments: dict[str, Sequence[str]] = field(default_factory=dict)
 
-    def start_worker(self, name: str = "worker-1", *, concurrency: int = 4) -> Child:
+    def start_worker(self, name: str = "worker-1", *, concurrency: int = 4) -> LocalProcess:
         return self.start(name, "worker", "--jobs", WORK, "--concurrency", str(concurrency))
 
     def replace_ended(self) -> None:

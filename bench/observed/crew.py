@@ -14,8 +14,8 @@ from typing import Protocol
 
 from minutehand import Scheduler
 from minutehand.local.cloud import LocalCloud, reached_by_this_process
-from minutehand.local.crew import Crew, roles
-from minutehand.local.events import Event, Follower
+from minutehand.local.events import Event, LogFollower
+from minutehand.local.process_group import ProcessGroup, roles
 from minutehand.ports.clock import Clock
 from minutehand.settings import Settings
 from minutehand.testing.cloud import fresh_settings
@@ -62,8 +62,8 @@ class Ours:
 
     cloud: LocalCloud
     settings: Settings
-    crew: Crew
-    follower: Follower
+    crew: ProcessGroup
+    follower: LogFollower
     folder: Path
 
     def scheduler(self, clock: Clock) -> Scheduler:
@@ -113,7 +113,7 @@ def ours(
         paths = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
         with reached_by_this_process({"PYTHONPATH": paths, witness.FOLDER: name, **cloud.environment}):
             settings = fresh_settings(cloud, shards=SHARDS)
-            crew = Crew(parts, settings, cloud.environment, folder)
+            crew = ProcessGroup(parts, settings, cloud.environment, folder)
             follower = crew.follow()
             with crew:
                 running = Ours(cloud, settings, crew, follower, folder)

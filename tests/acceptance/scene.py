@@ -15,8 +15,8 @@ from typing import Any
 
 from minutehand import Scheduler, Settings
 from minutehand.local.cloud import LocalCloud
-from minutehand.local.crew import Crew, Role, variables
-from minutehand.local.process import Child, inherited
+from minutehand.local.process import LocalProcess, inherited
+from minutehand.local.process_group import ProcessGroup, ProcessRole, variables
 from minutehand.services import system_clock
 
 ROOT = Path(__file__).parents[2]
@@ -56,10 +56,10 @@ class Scene:
         offset = int(ago.total_seconds() * 1000)
         return Scheduler(settings=self.settings, check_jobs=False, clock=lambda: system_clock() - offset)
 
-    def start(self, *roles: Role) -> Crew:
+    def start(self, *roles: ProcessRole) -> ProcessGroup:
         """Start processes; they end with the test."""
         environment = {**self.cloud.environment, "PYTHONPATH": str(ROOT)}
-        crew = Crew(roles, self.settings, environment, self.folder)
+        crew = ProcessGroup(roles, self.settings, environment, self.folder)
         follower = crew.follow()
         crew.start()
         self.cleanup.callback(crew.stop, grace=0)
@@ -72,11 +72,11 @@ class Scene:
         assert until(ready, 60), f"not ready: {waiting}"
         return crew
 
-    def run_module(self, module: str) -> Child:
+    def run_module(self, module: str) -> LocalProcess:
         """Run a module of the tests against this installation."""
         environment = {**inherited(), **self.cloud.environment, "PYTHONPATH": str(ROOT)}
         environment |= variables(self.settings)
-        child = Child("module", module, environ=environment, log=self.folder / "module.log")
+        child = LocalProcess("module", module, environ=environment, log=self.folder / "module.log")
         self.cleanup.callback(child.stop)
         return child
 
@@ -104,15 +104,15 @@ class Scene:
         return "\n".join(f"--- {log.name}\n{log.read_text()[-3000:]}" for log in sorted(self.folder.glob("*.log")))
 
 
-def worker(name: str = "worker-1", *options: str) -> Role:
-    return Role(name, ("worker", *JOBS, *options))
+def worker(name: str = "worker-1", *options: str) -> ProcessRole:
+    return ProcessRole(name, ("worker", *JOBS, *options))
 
 
-def ticker(name: str = "ticker-1", *, period: float = 60) -> Role:
-    return Role(name, ("ticker", "--period", str(period)))
+def ticker(name: str = "ticker-1", *, period: float = 60) -> ProcessRole:
+    return ProcessRole(name, ("ticker", "--period", str(period)))
 
 
-UNDERTAKER = Role("undertaker", ("undertaker",))
+UNDERTAKER = ProcessRole("undertaker", ("undertaker",))
 
 
 def until(condition: Callable[[], bool], seconds: float, *, look: float = 0.1) -> bool:

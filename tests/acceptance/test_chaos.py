@@ -18,7 +18,7 @@ from minutehand.domain.times import from_ms
 from minutehand.dynamodb.rows import run_row
 from minutehand.errors import Unavailable
 from minutehand.local.cloud import LocalCloud
-from minutehand.local.judge import Watched
+from minutehand.local.session.verifier import WatchedSchedule
 from minutehand.ports.services import Services
 from minutehand.sdk.views import run_view
 from minutehand.services import connect
@@ -221,7 +221,7 @@ def test_at_most_once_is_never_twice_whatever_happened() -> None:
 
 
 def test_what_never_started_is_lost_unless_its_owner_cancelled_it() -> None:
-    fires = Watched(
+    fires = WatchedSchedule(
         tenant="default",
         name="usual",
         expression="rate(5 minutes, from=2026-01-01T00:00:00Z)",

@@ -99,7 +99,7 @@ def test_a_worker_that_is_killed_is_replaced_and_what_it_had_at_hand_runs_late(t
         (victim, _) = child_pids(running.pid, "worker")
         os.kill(victim, signal.SIGKILL)
         rest = read_until(running, "stopping", 120)
-        assert re.search(r"worker-\d ended by itself and was started again", rest)
+        assert re.search(r"worker-\d ended and was started again", rest)
         assert running.wait(60) == 0, rest
 
 

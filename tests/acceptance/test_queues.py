@@ -35,7 +35,7 @@ def test_a_queues_own_worker_runs_its_schedules_and_no_other_does(tmp_path: Path
         assert until(lambda: all(scheduler.get_run(run).state is RunState.SUCCEEDED for run in crowd), 60)
         assert until(lambda: scheduler.get_run(again).state is RunState.SUCCEEDED, 60)
         assert until(lambda: _ended(scheduler, "report") >= 3 and _ended(scheduler, "note") >= 3, 60)
-        pids = {name: running.crew[name].pid for name in running.crew.names}
+        pids = {name: running.processes[name].pid for name in running.processes.names}
     starts = [json.loads(line) for line in witness.read_text().splitlines()]
     by_process = {pid: {start["run"].split("#")[0] for start in starts if start["pid"] == pid} for pid in pids.values()}
     in_lane = {run.split("#")[0] for run in (again, *crowd)}

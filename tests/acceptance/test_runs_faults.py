@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from minutehand import Run, RunState
 from minutehand.local.cloud import LocalCloud
-from minutehand.local.events import Follower
+from minutehand.local.events import LogFollower
 
 from bench.hurried.crew import Hurried, hurried
 
@@ -33,19 +33,19 @@ def submitted(hurry: Hurried, job: str, **payload: Any) -> Run:
 def ready(hurry: Hurried, *names: str) -> None:
     """Start workers and wait until they take orders."""
     for name in names:
-        events = Follower(hurry.folder / f"{name}.log")
+        events = LogFollower(hurry.folder / f"{name}.log")
         hurry.start_worker(name)
         assert hurry.until(partial(says, events, "worker.started"), 60), hurry.logs()
 
 
-def says(events: Follower, name: str) -> bool:
+def says(events: LogFollower, name: str) -> bool:
     """Whether such an event is among the new ones."""
     return any(event["event"] == name for _, event in events.new())
 
 
 @pytest.mark.proof
 def test_a_job_that_holds_its_interpreter_loses_its_lease_and_its_outcome_is_refused(hurry: Hurried) -> None:
-    events = Follower(hurry.folder / "worker-1.log", hurry.folder / "worker-2.log")
+    events = LogFollower(hurry.folder / "worker-1.log", hurry.folder / "worker-2.log")
     ready(hurry, "worker-1", "worker-2")
     run = submitted(hurry, "hurried.hold", seconds=HELD)
     assert hurry.until(lambda: len(hurry.lines("end")) == 2, 60), hurry.logs()
@@ -78,7 +78,7 @@ def test_an_isolated_process_that_dies_is_retried_at_once_and_its_worker_goes_on
 
 @pytest.mark.proof
 def test_a_worker_with_an_abandoned_thread_makes_way_for_another(hurry: Hurried) -> None:
-    events = Follower(hurry.folder / "worker-1.log")
+    events = LogFollower(hurry.folder / "worker-1.log")
     ready(hurry, "worker-1")
     run = submitted(hurry, "hurried.deaf")
     found = hurry.scheduler.wait_for(run.id, timeout=60)

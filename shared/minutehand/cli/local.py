@@ -25,10 +25,10 @@ def run(
 
     Ends at Ctrl-C, or after --for seconds, with a summary. The exit code is 1 if a fire was missing or double.
     """
-    from minutehand.local import session  # noqa: PLC0415 (it loads boto3 and PynamoDB, which no other command needs)
+    from minutehand.local.session import session  # noqa: PLC0415 (it loads boto3 and PynamoDB, which no other command needs)
 
     settings = of(context).settings
-    options = session.Options(
+    options = session.LocalOptions(
         seconds=seconds,
         data=data,
         jobs=tuple(jobs or ()),
@@ -41,6 +41,6 @@ def run(
     with stop_on_signals() as stop:
         try:
             session.run(options, console, stop)
-        except session.Unclean as problem:
+        except session.UncleanSession as problem:
             console.print(f"[red]{problem}", soft_wrap=True)
             raise typer.Exit(1) from None

@@ -1,1 +1,4 @@
-"""Minutehand on one machine: an embedded cloud on loopback, and the processes that run against it."""
+"""Minutehand on one machine: an embedded cloud on loopback, and processes that run against it.
+
+``cloud`` starts the emulator process (``engine``, guarded by ``access``); ``installation`` adds tables, queues and processes.
+"""

@@ -1,9 +1,9 @@
 """The launcher inside every child process: runs a module, and ends it when the parent is gone.
 
 Started by path (``python -P child.py MODULE [ARGUMENT…]``), it imports nothing of the package, so that the cloud
-starts in a fraction of a second. Its standard input is a pipe whose other end only the parent holds: however the
-parent dies, the pipe closes. Unlike a death signal of the kernel this works on every system and does not depend on
-which thread of the parent started the child.
+starts in a fraction of a second. Its standard input is a pipe whose other end only the parent holds, so that the pipe
+closes when the parent ends. Unlike a death signal of the kernel, this works on every system and does not depend on the
+thread that started the child.
 """
 
 import os
@@ -13,8 +13,8 @@ import stat
 import sys
 import threading
 
-_KEPT = "MINUTEHAND_PARENT_PIPE"  # where the pipe went, for a module that replaces itself with a fresh interpreter
-GRACE = 30.0  # seconds an orphan gets to finish (a worker its runs, the cloud its snapshot) before it is ended for good
+_KEPT = "MINUTEHAND_PARENT_PIPE"  # number of the pipe, for a module that replaces itself with a fresh interpreter
+GRACE = 30.0  # seconds that an orphan has to finish (a worker its runs, the cloud its snapshot) before it is ended
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def _take_pipe() -> int:
-    """Move the pipe out of the way: what reads standard input, in this process or in its own children, finds it empty."""
+    """Move the pipe to another number: code that reads standard input, here or in further children, finds it empty."""
     kept = int(os.environ.get(_KEPT, "0"))
     if kept and _is_pipe(kept):
         return kept

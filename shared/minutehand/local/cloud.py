@@ -1,7 +1,6 @@
 """The embedded cloud: MiniStack as a child process, on loopback and a free port.
 
-It speaks the protocols of DynamoDB, SQS, S3, Lambda, CloudFormation and more; nothing of Minutehand knows that it is
-not AWS.
+It implements the protocols of DynamoDB, SQS, S3, Lambda, CloudFormation and more; Minutehand uses it as it uses AWS.
 """
 
 from __future__ import annotations
@@ -24,27 +23,30 @@ import boto3
 from minutehand.errors import Misconfigured, Unavailable
 from minutehand.local.access import authorization
 from minutehand.local.data import DataDirectory
-from minutehand.local.process import Child, changed_environ, inherited
+from minutehand.local.process import LocalProcess, changed_environ, inherited
 
 LOOPBACK = "127.0.0.1"
 REGION = "us-east-1"
 START_TIMEOUT = 30.0  # seconds; 0.2 to 1 is usual
 STOP_TIMEOUT = 20.0  # seconds; it writes its snapshot when it is asked to end
-PORT_ATTEMPTS = 5  # a free port may be taken by another process before the cloud binds it
+PORT_ATTEMPTS = 5  # another process may take a free port before the cloud binds it
 _POLL = 0.02  # seconds between looks at a cloud that is starting
 
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback is never behind a proxy
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy for loopback
 
 
 class LocalCloud:
     """A cloud on this machine. Use it as a context manager, or call ``start`` and ``stop``.
 
-    ``data`` is a directory that keeps tables, queues and buckets from one start to the next (written when the cloud
-    stops in good order); without it everything is gone with the process. ``variables`` are further settings of
-    MiniStack, e.g. ``{"AUTH": "true"}``. The child ends with this process, however that ends.
+    ``data`` is a directory that keeps tables, queues and buckets from one start to the next; the cloud writes them when it
+    receives SIGTERM. Without ``data`` the state is lost with the process. ``variables`` are further settings of MiniStack, e.g.
+    ``{"AUTH": "true"}``. The child process ends with this process, also if this process is killed.
+
+    Every start has an access key of its own (``credentials``); the cloud answers requests with another key with 403.
 
         with LocalCloud() as cloud:
-            provision(Settings(endpoint=cloud.endpoint, region=cloud.region))
+            with reached_by_this_process(cloud.credentials):
+                provision(Settings(endpoint=cloud.endpoint, region=cloud.region))
     """
 
     region = REGION
@@ -56,7 +58,7 @@ class LocalCloud:
         self._data = None if data is None else DataDirectory(data.resolve())
         passing = Path(tempfile.gettempdir(), f"minutehand-cloud-{secrets.token_hex(8)}")
         self._directory = passing if self._data is None else self._data.path
-        self._child: Child | None = None
+        self._child: LocalProcess | None = None
         self._port = 0
         self._keys = _new_keys()
 
@@ -66,7 +68,7 @@ class LocalCloud:
 
     @property
     def endpoint(self) -> str:
-        """The URL that answers for every service: what ``AWS_ENDPOINT_URL`` is set to."""
+        """The URL of every service: the value of ``AWS_ENDPOINT_URL``."""
         return f"http://{LOOPBACK}:{self._port}"
 
     @property
@@ -75,7 +77,7 @@ class LocalCloud:
 
     @property
     def log(self) -> Path:
-        """The file with what the cloud prints."""
+        """The file with the output of the cloud."""
         return self._directory / "cloud.log"
 
     @property
@@ -95,7 +97,7 @@ class LocalCloud:
         }
 
     def start(self) -> Self:
-        """Start it and return when it answers; Unavailable, with the end of its log, if it does not."""
+        """Start it and return when it answers. Raises Unavailable, with the end of its log, if it does not answer."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._keys = _new_keys()
         if self._data is not None:
@@ -108,7 +110,7 @@ class LocalCloud:
         raise Unavailable(f"the local cloud started on none of {PORT_ATTEMPTS} ports; its log ends:\n{tail}")
 
     def stop(self) -> None:
-        """End it, with its snapshot written if it has a data directory; a second call does nothing."""
+        """End it. With a data directory it writes its snapshot first. A second call does nothing."""
         if self._child is not None:
             self._child.stop(STOP_TIMEOUT)
             self._child = None
@@ -124,18 +126,18 @@ class LocalCloud:
         self.stop()
 
     @property
-    def _running(self) -> Child:
+    def _running(self) -> LocalProcess:
         if self._child is None:
             raise Misconfigured("the local cloud is not running; call start() or use it as a context manager")
         return self._child
 
     def _attempt(self, port: int) -> bool:
-        """Start on ``port``; False if the process ended before it answered (somebody else took the port)."""
+        """Start on ``port``; False if the process ended before it answered, because another process took the port."""
         token = secrets.token_hex(8)
         self._port = port
         if self._data is not None:
             self._data.move_to(port, LOOPBACK)
-        self._child = Child("cloud", "minutehand.local.engine", environ=self._environ(token), log=self.log)
+        self._child = LocalProcess("cloud", "minutehand.local.engine", environ=self._environ(token), log=self.log)
         deadline = time.monotonic() + START_TIMEOUT
         while self._child.wait(_POLL) is None:
             if _answers(self.endpoint, self._keys["AWS_ACCESS_KEY_ID"], token):
@@ -148,7 +150,7 @@ class LocalCloud:
         return False
 
     def _choose_port(self) -> int:
-        """The port of the last start with this data, if it is free still, so that URLs in shells stay valid; or any."""
+        """The port of the last start with this data if it is free, so that URLs of queues stay valid; else any free port."""
         kept = self._data.port() if self._data is not None and not self._port else None
         if kept is not None and _is_free(kept):
             return kept

@@ -1,4 +1,4 @@
-"""The data directory: what a local cloud keeps from one start to the next."""
+"""The data directory: the state that a local cloud keeps from one start to the next."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from minutehand.errors import Misconfigured
 
 
 class DataDirectory:
-    """A directory with the snapshot that the cloud writes when it is stopped in good order, for one cloud at a time."""
+    """A directory with the snapshot that the cloud writes when it is stopped with SIGTERM, locked by one cloud at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -19,7 +19,7 @@ class DataDirectory:
         self._lock: IO[str] | None = None
 
     def open(self) -> None:
-        """Take it for this process; Misconfigured if another cloud runs on it."""
+        """Lock it for this process. Raises Misconfigured if another cloud uses it."""
         lock = (self.path / "lock").open("w")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -31,17 +31,17 @@ class DataDirectory:
         self._lock = lock
 
     def close(self) -> None:
-        """Leave it to others."""
+        """Release the lock."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
     def port(self) -> int | None:
-        """The port that the cloud had the last time; None at the first."""
+        """The port of the last start; None before the first."""
         return int(self._port.read_text()) if self._port.exists() else None
 
     def move_to(self, port: int, host: str) -> None:
-        """Note the port of the coming start. MiniStack knows queues by URL: those of another port would seem empty."""
+        """Record the port of the next start, and rewrite the URLs of queues. MiniStack finds a queue by its URL, port included."""
         before = self.port()
         if before not in (None, port) and self._queues.exists():
             state = self._queues.read_text()

@@ -1,7 +1,7 @@
-"""Which queues a package of jobs declares: asked in an interpreter of its own.
+"""The queues that a package of jobs declares, found by importing it in an interpreter of its own.
 
-Whoever deploys the package need not run it, and two packages of the same name can be asked in one process. A package whose text never
-says ``Queue`` declares none, and is not imported at all.
+So a deployment does not import the package into its own process, and two packages of the same name can be read by one process. A
+package whose text does not contain ``Queue`` declares none, and is not imported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from minutehand.domain.queue import Queue
 from minutehand.errors import JobError
 from minutehand.local.process import inherited
 
-_WORDS = (b"Queue", b".queue(")  # one of which declares a queue
+_WORDS = (b"Queue", b".queue(")  # a declaration contains one of them
 _PATIENCE = 60.0  # seconds for the import
 _ASK = """
 import json, sys
@@ -34,8 +34,8 @@ with open(sys.argv[1], "w", encoding="utf-8") as answer:
 
 
 def declared_queues(packages: Sequence[str], *, within: Path | None = None) -> tuple[Queue, ...]:
-    """The queues that ``packages`` declare, in order of name. ``within`` is where they lie (default: the working directory, or
-    wherever Python finds them).
+    """The queues that ``packages`` declare, in order of name. ``within`` is their folder (default: the working directory, then
+    ``sys.path``).
 
     Raises JobError if one that may declare queues cannot be imported.
     """
@@ -45,7 +45,7 @@ def declared_queues(packages: Sequence[str], *, within: Path | None = None) -> t
 
 
 def _may_declare(package: str, path: Sequence[str]) -> bool:
-    """Whether its text says so; what is not found is left for the import to tell."""
+    """Whether its text contains a declaration. True for a package that is not found, so that the import reports it."""
     place = _place(package, path)
     if place is None:
         return True
@@ -54,7 +54,7 @@ def _may_declare(package: str, path: Sequence[str]) -> bool:
 
 
 def _place(package: str, path: Sequence[str]) -> Path | None:
-    """The folder or file of a package, found without importing anything."""
+    """The folder or file of a package, found without an import."""
     tail = Path(*package.split("."))
     places = (place for root in path for place in (Path(root, tail), Path(root, tail).with_suffix(".py")))
     return next((place for place in places if place.exists()), None)

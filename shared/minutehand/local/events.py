@@ -1,4 +1,4 @@
-"""What the processes say in their logs: JSON lines, read as they grow."""
+"""Log events of the processes: JSON lines, read as the files grow."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 Event = dict[str, Any]  # a log line's fields; `event` is its stable name
 
 
-class Follower:
-    """Reads the complete new lines of log files each time it is asked; lines that are not ours are passed over.
+class LogFollower:
+    """Reads the complete new lines of log files at each call of ``new``; lines that are no events of ours are skipped.
 
-    It begins at their present ends. A log whose process is replaced goes on in the same file.
+    It begins at the present ends of the files. A replaced process appends to the same file.
     """
 
     def __init__(self, *logs: Path) -> None:
         self._offsets = {log: log.stat().st_size if log.exists() else 0 for log in logs}
 
-    def copy(self) -> Follower:
-        """Another reader from the same place on."""
-        other = Follower()
+    def copy(self) -> LogFollower:
+        """Another reader from the same position on."""
+        other = LogFollower()
         other._offsets = dict(self._offsets)
         return other
 
@@ -46,7 +46,7 @@ class Follower:
 
 
 def parse(line: bytes) -> Event | None:
-    """The fields of a log line; None if it is not one of ours (a traceback, a library's warning)."""
+    """The fields of a log line; None if it is no event of ours (a traceback, a library's warning)."""
     try:
         fields = json.loads(line)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A whole installation on this machine: cloud, tables and queues, processes, in one folder."""
+"""An installation on this machine: the cloud, its tables and queues, and the processes, in one folder."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pathlib import Path
 from minutehand.domain.queue import striped_text
 from minutehand.errors import Unavailable
 from minutehand.local.cloud import LocalCloud, reached_by_this_process
-from minutehand.local.crew import Crew, roles
 from minutehand.local.declared import declared_queues
-from minutehand.local.events import Follower
+from minutehand.local.events import LogFollower
+from minutehand.local.process_group import ProcessGroup, roles
 from minutehand.local.provision import provision
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT, Settings
 
@@ -27,29 +27,32 @@ _SHELL_NEEDS = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Installation:
-    """A running one."""
+class LocalInstallation:
+    """A running installation."""
 
     settings: Settings
-    environment: Mapping[str, str]  # with which an AWS SDK reaches its cloud
-    crew: Crew
-    follower: Follower  # of what the crew logs, from its start on
+    environment: Mapping[str, str]  # variables with which an AWS SDK reaches its cloud
+    processes: ProcessGroup
+    follower: LogFollower  # of the logs of all processes, from their start on
     folder: Path  # logs, and the data if it is kept
 
     @property
     def exports(self) -> str:
-        """The shell command after which another terminal reaches it."""
+        """The shell command that lets another terminal reach it."""
         variables = {name: self.environment[name] for name in _SHELL_NEEDS}
         variables |= {"MINUTEHAND_BUCKET": str(self.settings.bucket), "MINUTEHAND_LOGS": str(self.folder)}
         return "export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
 
     def wait_until_ready(self, stop: threading.Event) -> None:
-        """Return when every worker says that it takes orders; Unavailable if one does not."""
-        ahead = self.follower.copy()  # what it reads is still to be read by others
-        waiting, deadline = {name for name in self.crew.names if name.startswith("worker")}, time.monotonic() + _READY
+        """Return when every worker has logged that it receives messages. Raises Unavailable if one has not after 30 s."""
+        ahead = self.follower.copy()  # the caller reads the same lines again
+        waiting, deadline = (
+            {name for name in self.processes.names if name.startswith("worker")},
+            time.monotonic() + _READY,
+        )
         while waiting and not stop.wait(_LOOK):
             waiting -= {name for name, event in ahead.new() if event["event"] == "worker.started"}
-            self.crew.replace_ended()
+            self.processes.replace_ended()
             if time.monotonic() > deadline:
                 raise Unavailable(
                     f"{', '.join(waiting)}: not ready within {_READY:.0f} s; see the logs in {self.folder}"
@@ -66,12 +69,12 @@ def installation(
     tenant: str = DEFAULT_TENANT,
     prefix: str = DEFAULT_PREFIX,
     stripes: int = 1,
-) -> Iterator[Installation]:
-    """Start one, with the queues that ``jobs`` declare; it ends with the block. ``stripes`` are those of the default queue.
+) -> Iterator[LocalInstallation]:
+    """Start an installation with the queues that the packages ``jobs`` declare, for the time of the block.
 
-    ``data`` keeps its state for the next, else its folder goes unless it failed.
-
-    Within the block this process's own AWS clients talk to the local cloud, too.
+    ``stripes`` is the number of SQS queues of the default queue. ``data`` is a directory that keeps the state for the next start.
+    Without it the folder is temporary, and it is removed unless the block raised. Within the block, the AWS clients of this process
+    use the local cloud, too.
     """
     with (
         _folder(data) as folder,
@@ -90,17 +93,17 @@ def installation(
         )
         provision(settings, queues=queues)
         parts = roles(tickers=tickers, workers=workers, jobs=jobs, queues=queues)
-        crew = Crew(parts, settings, cloud.environment, folder)
-        follower = crew.follow()
-        with crew:
-            yield Installation(
-                settings=settings, environment=cloud.environment, crew=crew, follower=follower, folder=folder
+        processes = ProcessGroup(parts, settings, cloud.environment, folder)
+        follower = processes.follow()
+        with processes:
+            yield LocalInstallation(
+                settings=settings, environment=cloud.environment, processes=processes, follower=follower, folder=folder
             )
 
 
 @contextmanager
 def _folder(data: Path | None) -> Iterator[Path]:
-    """The data directory; or one for the time being, which stays only if something went wrong."""
+    """The data directory, or a temporary one, which stays only if the block raised."""
     if data is not None:
         data.mkdir(parents=True, exist_ok=True)
         yield data.resolve()

@@ -1,4 +1,4 @@
-"""Child processes that never outlive their parent: start, watch, stop by pid."""
+"""Child processes that end with their parent: start, wait, stop by process id."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _LAUNCHER = Path(__file__).with_name("child.py")
 _PACKAGES = str(Path(__file__).parents[2])  # where this very package lies, installed or not
 
 
-class Child:
+class LocalProcess:
     """A Python module in a process and session of its own, so that a Ctrl-C at the terminal reaches the parent only.
 
-    ``module`` is run as ``python -m`` would; what it prints (standard output and error) goes to the end of ``log``.
-    ``environ`` is its whole environment. It ends by itself when this process does, however that ends.
+    ``module`` runs as under ``python -m``; its standard output and error are appended to ``log``. ``environ`` is its whole
+    environment. It ends when this process ends, also if this process is killed.
     """
 
     def __init__(
@@ -42,29 +42,29 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended (negative: by that signal), or None while it runs."""
+        """The exit code (negative: the signal that ended it), or None while it runs."""
         return self._process.poll()
 
     def wait(self, seconds: float) -> int | None:
-        """The exit code as soon as it has ended, or None if it still runs after ``seconds``."""
+        """The exit code once it has ended, or None if it still runs after ``seconds``."""
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
 
     def terminate(self) -> None:
-        """Ask it to end, once: a second signal would cut its winding up short. Returns at once."""
+        """Send SIGTERM once (a second signal would cut its clean-up short) and return at once."""
         if self.exit_code is None and not self._asked:
             self._asked = True
             self._process.terminate()
 
     def kill(self) -> None:
-        """End it without a chance to clean up, as a crash would; returns when it is gone."""
+        """Send SIGKILL, which leaves no time for clean-up, and return when the process has ended."""
         self._process.kill()
         self._close()
 
     def stop(self, grace: float = 15.0) -> int:
-        """Ask it to end, wait up to ``grace`` seconds, then end it; the exit code."""
+        """Send SIGTERM, after ``grace`` seconds SIGKILL; returns the exit code."""
         self.terminate()
         if self.wait(grace) is None:
             self._process.kill()
@@ -85,7 +85,7 @@ class Child:
 
 @contextmanager
 def changed_environ(changes: Mapping[str, str]) -> Iterator[None]:
-    """This process's environment with other values, for the time of the block."""
+    """Set variables of this process's environment for the time of the block."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:
@@ -99,6 +99,6 @@ def changed_environ(changes: Mapping[str, str]) -> Iterator[None]:
 
 
 def inherited(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process's environment without what would lead a child to a real AWS account."""
+    """This process's environment without the variables that give a child access to an AWS account."""
     given = os.environ if environ is None else environ
     return {name: value for name, value in given.items() if not name.startswith("AWS_") or name == "AWS_CA_BUNDLE"}

@@ -1,4 +1,4 @@
-"""The processes of a local installation: tickers, workers, an undertaker; watched, restarted, stopped in order."""
+"""The processes of a local installation (tickers, workers, an undertaker): started, restarted, stopped in order."""
 
 from __future__ import annotations
 
@@ -11,43 +11,45 @@ from typing import Self
 
 from minutehand.domain.queue import Queue
 from minutehand.errors import Unavailable
-from minutehand.local.events import Follower
-from minutehand.local.process import Child, inherited
+from minutehand.local.events import LogFollower
+from minutehand.local.process import LocalProcess, inherited
 from minutehand.settings import Settings
 
-CRASHES = 3  # of one process within CRASH_WINDOW: then something is wrong that a restart does not mend
+CRASHES = 3  # of one process within CRASH_WINDOW; then the group gives up, since a restart does not help
 CRASH_WINDOW = 60.0  # seconds
-_TAIL = 2_000  # characters of a log that an error repeats
+_TAIL = 2_000  # characters at the end of a log that an error shows
 
 
 @dataclass(frozen=True)
-class Role:
-    """One process: its name and its command line after ``minutehand``."""
+class ProcessRole:
+    """One process: its name, and its command line after ``minutehand``."""
 
     name: str
     arguments: tuple[str, ...]
 
 
-class Crew:
+class ProcessGroup:
     """Processes that run against one installation. Use it as a context manager.
 
-    ``environment`` tells them which cloud. Each logs to ``<folder>/<name>.log``, JSON lines, and is replaced when it
-    ends by itself.
+    ``environment`` holds the variables of their cloud. Each writes JSON lines to ``<folder>/<name>.log``. ``replace_ended`` starts a
+    process again that ended by itself.
     """
 
-    def __init__(self, roles: Sequence[Role], settings: Settings, environment: Mapping[str, str], folder: Path) -> None:
+    def __init__(
+        self, roles: Sequence[ProcessRole], settings: Settings, environment: Mapping[str, str], folder: Path
+    ) -> None:
         self._roles = {role.name: role for role in roles}
         self._environ = {**inherited(), **environment, **variables(settings), "PYTHONUNBUFFERED": "1"}
         self._folder = folder
-        self._children: dict[str, Child] = {}
+        self._children: dict[str, LocalProcess] = {}
         self._crashes: deque[tuple[float, str]] = deque()
 
-    def __getitem__(self, name: str) -> Child:
+    def __getitem__(self, name: str) -> LocalProcess:
         return self._children[name]
 
     @property
     def names(self) -> list[str]:
-        """Their names."""
+        """The names of the processes."""
         return list(self._roles)
 
     @property
@@ -55,9 +57,9 @@ class Crew:
         """The log of each process."""
         return [self._folder / f"{name}.log" for name in self._roles]
 
-    def follow(self) -> Follower:
-        """What they log from their start on, if they were not started yet; else from now on."""
-        return Follower(*self.logs)
+    def follow(self) -> LogFollower:
+        """A reader of all logs from their present ends on."""
+        return LogFollower(*self.logs)
 
     def start(self) -> Self:
         """Start all of them."""
@@ -66,7 +68,7 @@ class Crew:
         return self
 
     def replace_ended(self) -> list[str]:
-        """Start what has ended by itself again; their names. Unavailable if one ends again and again."""
+        """Start ended processes again; returns their names. Raises Unavailable for a process that ended CRASHES times in CRASH_WINDOW."""
         ended = [name for name, child in self._children.items() if child.exit_code is not None]
         for name in ended:
             self._count_crash(name)
@@ -75,7 +77,7 @@ class Crew:
         return ended
 
     def stop(self, grace: float = 20.0) -> None:
-        """Ask all of them to end, wait up to ``grace`` seconds for each, then end them."""
+        """Send SIGTERM to all, wait up to ``grace`` seconds for each, then send SIGKILL."""
         for child in self._children.values():
             child.terminate()
         for child in self._children.values():
@@ -90,7 +92,9 @@ class Crew:
 
     def _start(self, name: str) -> None:
         log = self._folder / f"{name}.log"
-        self._children[name] = Child(name, "minutehand", self._roles[name].arguments, environ=self._environ, log=log)
+        self._children[name] = LocalProcess(
+            name, "minutehand", self._roles[name].arguments, environ=self._environ, log=log
+        )
 
     def _count_crash(self, name: str) -> None:
         now = time.monotonic()
@@ -100,7 +104,9 @@ class Crew:
         if sum(crashed == name for _, crashed in self._crashes) >= CRASHES:
             log = self._children[name].log
             tail = log.read_text(errors="replace")[-_TAIL:].strip()
-            raise Unavailable(f"{name} ends again and again; its log {log} ends:\n{tail}")
+            raise Unavailable(
+                f"{name} ended {CRASHES} times in {CRASH_WINDOW:.0f} s; the end of its log {log}:\n{tail}"
+            )
 
 
 def roles(
@@ -110,14 +116,17 @@ def roles(
     jobs: Sequence[str],
     concurrency: int = 10,
     queues: Iterable[Queue] = (),
-) -> list[Role]:
-    """The usual crew: so many tickers and workers, a worker for each declared queue, and one undertaker."""
+) -> list[ProcessRole]:
+    """The usual processes: ``tickers``, ``workers``, a worker for each declared queue, and one undertaker."""
     known = tuple(argument for package in jobs for argument in ("--jobs", package))
     return [
-        *(Role(f"worker@{queue.name}", ("worker", *known, "--queue", queue.name)) for queue in queues),
-        *(Role(f"worker-{n + 1}", ("worker", *known, "--concurrency", str(concurrency))) for n in range(workers)),
-        *(Role(f"ticker-{n + 1}", ("ticker",)) for n in range(tickers)),
-        Role("undertaker", ("undertaker",)),
+        *(ProcessRole(f"worker@{queue.name}", ("worker", *known, "--queue", queue.name)) for queue in queues),
+        *(
+            ProcessRole(f"worker-{n + 1}", ("worker", *known, "--concurrency", str(concurrency)))
+            for n in range(workers)
+        ),
+        *(ProcessRole(f"ticker-{n + 1}", ("ticker",)) for n in range(tickers)),
+        ProcessRole("undertaker", ("undertaker",)),
     ]
 
 

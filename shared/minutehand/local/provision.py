@@ -1,6 +1,6 @@
-"""Create what Minutehand keeps its state in, from the very definitions that the CDK stack uses.
+"""Create tables, queues and bucket from the definitions that the CDK stack uses, too.
 
-Works on any endpoint; repeating it changes nothing.
+It works on any endpoint, and repeating it changes nothing.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _WAIT = {"Delay": 1, "MaxAttempts": 60}  # seconds between looks, looks: AWS tak
 
 
 def provision(settings: Settings, *, queues: Iterable[Queue] = ()) -> None:
-    """Tables, queues and bucket as ``settings`` names them, with the declared ``queues``; the stripes of the default one
-    are those of the settings.
+    """Create tables, queues and bucket with the names of ``settings``, and the declared ``queues``. ``settings`` has the number of
+    stripes of the default queue.
 
-    What is there already stays; its data is never touched.
+    Existing ones stay with their data.
     """
     where: dict[str, Any] = {"endpoint_url": settings.endpoint, "region_name": settings.region}
     create_tables(boto3.client("dynamodb", **where), settings)
@@ -33,7 +33,7 @@ def provision(settings: Settings, *, queues: Iterable[Queue] = ()) -> None:
 
 
 def create_tables(dynamodb: Any, settings: Settings) -> None:
-    """The four tables, ready to use, with their expiry switched on."""
+    """Create the four tables, wait until they are ready, and switch their expiry on."""
     for table in TABLES:
         _create_table(dynamodb, table, settings.table(table.suffix))
     for table in TABLES:
@@ -44,7 +44,7 @@ def create_tables(dynamodb: Any, settings: Settings) -> None:
 
 
 def create_queues(sqs: Any, settings: Settings, declared: Iterable[Queue] = ()) -> dict[str, str]:
-    """The queues, dead letters first; their URLs by suffix."""
+    """Create the queues, the dead-letter queue first; returns their URLs by suffix."""
     urls: dict[str, str] = {}
     for queue in all_queues(declared, stripes=striped(settings.stripes).get(None, 1)):
         dead = None if queue.dead_letters is None else _arn(sqs, urls[queue.dead_letters])
@@ -53,7 +53,7 @@ def create_queues(sqs: Any, settings: Settings, declared: Iterable[Queue] = ()) 
 
 
 def create_bucket(s3: Any, name: str) -> None:
-    """The bucket of large payloads and results."""
+    """Create the bucket of large payloads and results."""
     region = s3.meta.region_name
     place = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
     try:
@@ -72,7 +72,7 @@ def _create_table(dynamodb: Any, table: TableDefinition, name: str) -> None:
 
 
 def _expire_by(dynamodb: Any, name: str, attribute: str) -> None:
-    """Switch the expiry on, which templates of some local clouds ignore; AWS refuses to switch it on twice."""
+    """Switch the expiry on if it is off: some emulators ignore it at creation, and AWS refuses to switch it on twice."""
     now = dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
     if now.get("AttributeName") != attribute or now["TimeToLiveStatus"] not in ("ENABLED", "ENABLING"):
         wanted = {"Enabled": True, "AttributeName": attribute}
@@ -86,7 +86,7 @@ def _create_queue(sqs: Any, queue: SqsQueue, name: str, dead_letter_arn: str | N
     except ClientError as problem:
         if _code(problem) not in ("QueueAlreadyExists", "QueueNameExists"):
             raise
-    url = str(sqs.get_queue_url(QueueName=name)["QueueUrl"])  # there with other attributes: of an earlier release
+    url = str(sqs.get_queue_url(QueueName=name)["QueueUrl"])  # it exists with the attributes of an earlier release
     sqs.set_queue_attributes(QueueUrl=url, Attributes=attributes)
     return url
 

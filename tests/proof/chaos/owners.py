@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from minutehand import Run, Scheduler
 from minutehand.errors import MinutehandError, Unavailable
-from minutehand.local.judge import Watched
+from minutehand.local.session.verifier import WatchedSchedule
 
 from tests.proof.chaos.journal import Journal
 
@@ -59,7 +59,7 @@ class Cancelled:
 class Accepted:
     """What owners were told."""
 
-    steady: list[Watched] = field(default_factory=list)  # nobody changes these
+    steady: list[WatchedSchedule] = field(default_factory=list)  # nobody changes these
     submitted: dict[str, float] = field(default_factory=dict)  # run ids → UTC seconds at which they are due
     paused: list[Paused] = field(default_factory=list)
     cancelled: list[Cancelled] = field(default_factory=list)
@@ -102,7 +102,9 @@ class Owners:
     ) -> None:
         self._direct.create_schedule(name, job, expression, payload=self._with(takes), start=start)
         tenant, since = self._direct.tenant, datetime.now(UTC)
-        watched = Watched(tenant=tenant, name=name, expression=expression, timezone="UTC", start=start, since=since)
+        watched = WatchedSchedule(
+            tenant=tenant, name=name, expression=expression, timezone="UTC", start=start, since=since
+        )
         self.accepted.steady.append(watched)
 
     def _with(self, takes: tuple[float, float]) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from minutehand import Scheduler
 from minutehand.aws import Client
 from minutehand.domain.times import SECOND
 from minutehand.local.cloud import LocalCloud
-from minutehand.local.crew import Role, variables
-from minutehand.local.events import Follower
+from minutehand.local.events import LogFollower
 from minutehand.local.process import inherited
+from minutehand.local.process_group import ProcessRole, variables
 from minutehand.processes import run_auditor
 from minutehand.settings import Settings
 from minutehand.state.transitions import LEASE, SKEW
@@ -84,11 +84,11 @@ def brief(seed: int, seconds: float) -> Plan:
     )
 
 
-def roles(plan: Plan) -> list[Role]:
+def roles(plan: Plan) -> list[ProcessRole]:
     return [
-        *(Role(f"ticker-{n}", ("ticker", "--period", str(plan.period))) for n in (1, 2)),
-        *(Role(f"worker-{n + 1}", ("worker", *JOBS, "--grace", "3")) for n in range(plan.workers)),
-        Role("undertaker", ("undertaker",)),
+        *(ProcessRole(f"ticker-{n}", ("ticker", "--period", str(plan.period))) for n in (1, 2)),
+        *(ProcessRole(f"worker-{n + 1}", ("worker", *JOBS, "--grace", "3")) for n in range(plan.workers)),
+        ProcessRole("undertaker", ("undertaker",)),
     ]
 
 
@@ -142,7 +142,7 @@ class Siege:
         self.owners = Owners(plan.seed, plan.load, direct, faulted, self.folder, self.journal)
 
     def _wait_until_ready(self) -> None:
-        events = Follower(*self.troupe.logs)
+        events = LogFollower(*self.troupe.logs)
         self.troupe.start()
         waiting, deadline = {name for name in self.troupe.names if name.startswith("worker")}, time.monotonic() + 60
         while waiting:

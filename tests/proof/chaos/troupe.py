@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from minutehand.local.crew import Role
-from minutehand.local.process import Child
+from minutehand.local.process import LocalProcess
+from minutehand.local.process_group import ProcessRole
 
 Environ = Callable[[str], Mapping[str, str]]  # of a process by its name
 
@@ -20,7 +20,7 @@ class Life:
     """One process from start to end."""
 
     name: str  # of its role
-    child: Child
+    child: LocalProcess
     began: float  # UTC seconds
     doomed: bool = False  # somebody ended it
     frozen_until: float | None = None  # UTC seconds
@@ -29,7 +29,7 @@ class Life:
 class Troupe:
     """Roles and who plays them. ``module`` is run for each (``minutehand``, or ``bench.hurried`` for a short lease)."""
 
-    def __init__(self, roles: Sequence[Role], module: str, environ: Environ, folder: Path) -> None:
+    def __init__(self, roles: Sequence[ProcessRole], module: str, environ: Environ, folder: Path) -> None:
         self._roles = {role.name: role for role in roles}
         self._module, self._environ, self._folder = module, environ, folder
         self._due: dict[str, float] = {}  # when an ended one is started again
@@ -112,5 +112,5 @@ class Troupe:
     def _start(self, name: str) -> None:
         log = self._folder / f"{name}.log"
         environ = self._environ(name)
-        child = Child(name, self._module, self._roles[name].arguments, environ=environ, log=log)
+        child = LocalProcess(name, self._module, self._roles[name].arguments, environ=environ, log=log)
         self.present[name] = Life(name=name, child=child, began=time.time())

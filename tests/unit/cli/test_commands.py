@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from minutehand import Settings, cli
-from minutehand.local.crew import variables
+from minutehand.local.process_group import variables
 
 pytestmark = pytest.mark.cloud
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from minutehand import jobs as jobs_module
 from minutehand.local.cloud import LocalCloud
-from minutehand.local.crew import variables
+from minutehand.local.process_group import variables
 from minutehand.processes import run_worker
 from minutehand.settings import Settings
 from minutehand.testing.cloud import fresh_settings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+from collections.abc import Awaitable
 from typing import Any
 from urllib.parse import urlencode
 
@@ -89,9 +90,13 @@ def test_a_websocket_is_closed_and_the_lifespan_is_none_of_its_business() -> Non
 
     application = guarded(app, [KEY], lambda key, token: False)
     for given in (scope("websocket"), scope("http"), {"type": "lifespan"}, scope("http", authorization=SIGNED)):
-        asyncio.run(application(given, receive, send))
+        asyncio.run(awaited(application(given, receive, send)))
     assert served == ["lifespan", "http"]
     assert [message.get("code") or message.get("status") for message in sent] == [1008, 403, None]
+
+
+async def awaited(response: Awaitable[None]) -> None:
+    await response
 
 
 class Page:

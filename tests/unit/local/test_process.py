@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from minutehand.local.process import Child, inherited
+from minutehand.local.process import LocalProcess, inherited
 
 TRAP = """
 import signal, sys, threading
@@ -38,10 +38,10 @@ threading.Event().wait(20)
 """
 
 
-def child(folder: Path, source: str) -> Child:
+def child(folder: Path, source: str) -> LocalProcess:
     (folder / "told.py").write_text(source)
     environ = {**inherited(), "PYTHONPATH": str(folder)}
-    started = Child("told", "told", environ=environ, log=folder / "told.log")
+    started = LocalProcess("told", "told", environ=environ, log=folder / "told.log")
     while "ready" not in started.log.read_text():
         assert started.wait(0.01) is None, started.log.read_text()
     return started
@@ -78,8 +78,8 @@ def test_it_ends_in_good_order_when_its_parent_is_killed(tmp_path: Path, source:
     hold = f"""
 import sys
 from pathlib import Path
-from minutehand.local.process import Child, inherited
-running = Child("told", "told", environ=inherited(), log=Path({str(tmp_path / "told.log")!r}))
+from minutehand.local.process import LocalProcess, inherited
+running = LocalProcess("told", "told", environ=inherited(), log=Path({str(tmp_path / "told.log")!r}))
 print(running.pid, flush=True)
 sys.stdin.read()
 """

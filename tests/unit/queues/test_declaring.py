@@ -11,8 +11,8 @@ from minutehand import jobs as jobs_module
 from minutehand.domain.queue import LONGEST_NAME, Queue
 from minutehand.errors import InvalidInput, JobError
 from minutehand.jobs import default_registry, load
-from minutehand.local.crew import Role, roles
 from minutehand.local.declared import declared_queues
+from minutehand.local.process_group import ProcessRole, roles
 from minutehand.settings import from_environment
 
 BAD: list[tuple[dict[str, Any], str]] = [
@@ -120,8 +120,8 @@ def test_loading_refuses_a_job_whose_queue_nobody_declares(tmp_path: Path, monke
 def test_the_crew_has_a_worker_for_each_declared_queue() -> None:
     crew = roles(workers=1, jobs=["acme"], queues=[Queue(name="reports"), Queue(name="mail")])
     assert crew[:2] == [
-        Role("worker@reports", ("worker", "--jobs", "acme", "--queue", "reports")),
-        Role("worker@mail", ("worker", "--jobs", "acme", "--queue", "mail")),
+        ProcessRole("worker@reports", ("worker", "--jobs", "acme", "--queue", "reports")),
+        ProcessRole("worker@mail", ("worker", "--jobs", "acme", "--queue", "mail")),
     ]
     assert [role.name for role in crew[2:]] == ["worker-1", "ticker-1", "undertaker"]
 

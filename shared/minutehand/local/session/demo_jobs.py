@@ -1,6 +1,6 @@
-"""The jobs that ``minutehand local`` runs: small, but each does real work. They read like your own would.
+"""The example jobs of ``minutehand local``: small, but each does real work.
 
-A job is a function of ``(ctx, payload)``. What it raises is a failed attempt; what it must not do twice it keys by
+A job is a function of ``(ctx, payload)``. An exception is a failed attempt; effects that must happen once are keyed by
 ``ctx.idempotency_key``.
 """
 
@@ -26,7 +26,7 @@ _SOON = Retry(max_attempts=3, base=2.0, cap=10.0)  # seconds: quick enough to wa
 
 @job("demo.check-page")
 def check_page(ctx: Context, payload: dict[str, str]) -> None:
-    """Fetch a page and look for a text in it; a failure is tried again."""
+    """Fetch a page and look for a text in it; a failure is retried."""
     with _DIRECT.open(payload["url"], timeout=_PATIENCE) as answer:
         body = answer.read().decode()
     if payload["contains"] not in body:
@@ -36,7 +36,7 @@ def check_page(ctx: Context, payload: dict[str, str]) -> None:
 
 @job("demo.sample")
 def sample(ctx: Context, payload: dict[str, str]) -> None:
-    """Note the load of this machine. The row is keyed by the run: a second start of it adds nothing."""
+    """Record the load of this machine. The row is keyed by the run, so that a second start adds nothing."""
     path = payload["database"]
     row = (ctx.idempotency_key, ctx.scheduled_at.isoformat(), os.getloadavg()[0], shutil.disk_usage(path).free)
     with closing(_connect(path)) as database, database:
@@ -45,12 +45,12 @@ def sample(ctx: Context, payload: dict[str, str]) -> None:
 
 @job("demo.backup")
 def back_up(ctx: Context, payload: dict[str, str]) -> None:
-    """Copy the database while others write to it, prove that the copy is whole, and only then keep it."""
+    """Copy the database while other runs write to it, check the copy, and keep it only if it is complete."""
     folder = Path(payload["folder"])
     folder.mkdir(exist_ok=True)
     copy = folder / f"samples-{ctx.scheduled_at:%Y%m%dT%H%M%S}.sqlite3"
     unproven = copy.with_suffix(".part")
-    unproven.unlink(missing_ok=True)  # of an attempt that was cut off
+    unproven.unlink(missing_ok=True)  # left over from an interrupted attempt
     with closing(_connect(payload["database"])) as database, closing(sqlite3.connect(unproven)) as target:
         least = count(database)
         database.backup(target)

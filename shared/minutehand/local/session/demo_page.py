@@ -1,4 +1,4 @@
-"""A page served on loopback, for the job that checks one."""
+"""A web page on loopback, for the example job that checks a page."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(_PAGE)
 
     def log_message(self, *_: object) -> None:
-        """The worker's log says it."""
+        """Silent: the worker's log has it."""
 
 
-class Page:
-    """The served page, as a context manager. ``port`` 0 takes any; a port that is taken is left for another."""
+class DemoPage:
+    """A server of the page, as a context manager. ``port`` 0, and a port in use, stand for any free port."""
 
     def __init__(self, port: int = 0) -> None:
         try:

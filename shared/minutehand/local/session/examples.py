@@ -1,4 +1,4 @@
-"""What ``minutehand local`` schedules, with the SDK, as an application would."""
+"""The example schedules and one-offs of ``minutehand local``, created with the SDK as an application does."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from minutehand.errors import AlreadyExists
-from minutehand.local import demo
-from minutehand.local.judge import Watched
-from minutehand.local.page import TEXT
+from minutehand.local.session import demo_jobs
+from minutehand.local.session.demo_page import TEXT
+from minutehand.local.session.verifier import WatchedSchedule
 from minutehand.sdk.scheduler import Scheduler
 
-# On every tenth (fifth) second of the clock: a rate with an origin of its own can be recomputed by anyone.
+# On every tenth (fifth) second of the clock: a rate with a fixed origin can be recomputed.
 _EVERY_10 = "rate(10 seconds, from=2026-01-01T00:00:00Z)"
 _EVERY_5 = "rate(5 seconds, from=2026-01-01T00:00:00Z)"
 _AHEAD = timedelta(seconds=15)  # of the one-off
@@ -30,23 +30,25 @@ class _Example:
 
 
 @dataclass(kw_only=True)
-class Program:
-    """What was scheduled."""
+class DemoProgram:
+    """The schedules and one-offs of the examples."""
 
-    watched: list[Watched] = field(default_factory=list)  # nobody changes these, so their fires can be recomputed
-    labels: dict[str, str] = field(default_factory=dict)  # one-offs: run id → what the table calls it
+    watched: list[WatchedSchedule] = field(
+        default_factory=list
+    )  # they do not change, so that their fires can be recomputed
+    labels: dict[str, str] = field(default_factory=dict)  # one-offs: run id → label in the table
     ends: dict[str, str] = field(default_factory=dict)  # one-offs: run id → the state it must end in
 
 
-def put_on(scheduler: Scheduler, program: Program, *, page: str, folder: Path, since: datetime) -> None:
+def schedule_examples(scheduler: Scheduler, program: DemoProgram, *, page: str, folder: Path, since: datetime) -> None:
     """Schedule the examples and submit the one-offs. ``since``: fires later than this belong to the present session."""
     database = folder / "samples.sqlite3"
-    demo.prepare(database)
+    demo_jobs.prepare(database)
     for example in _schedules(page, str(database), str(folder / "backups")):
         _put(scheduler, example)
         found = scheduler.get_schedule(example.name)
         program.watched.append(
-            Watched(
+            WatchedSchedule(
                 tenant=found.tenant,
                 name=found.name,
                 expression=found.expression,
@@ -69,7 +71,7 @@ def _schedules(page: str, database: str, folder: str) -> list[_Example]:
 
 
 def _put(scheduler: Scheduler, example: _Example) -> None:
-    """Create a schedule, or let one of an earlier session go on with today's payload."""
+    """Create a schedule, or update the payload of the same schedule of an earlier session."""
     try:
         scheduler.create_schedule(
             example.name,
@@ -84,7 +86,7 @@ def _put(scheduler: Scheduler, example: _Example) -> None:
             scheduler.update_schedule(example.name, payload=example.payload)
 
 
-def _submit(scheduler: Scheduler, program: Program, now: datetime) -> None:
+def _submit(scheduler: Scheduler, program: DemoProgram, now: datetime) -> None:
     one_offs = [
         ("one-off in 15 s", "demo.remind", {"text": "15 seconds have passed"}, now + _AHEAD, "SUCCEEDED"),
         ("fails twice", "demo.flaky", {"failures": 2}, None, "SUCCEEDED"),

@@ -1,4 +1,4 @@
-"""A local session from start to summary: an installation, the examples on it, what one sees of it, the verdict."""
+"""A local session from start to summary: an installation, the examples, the live table, the verification at the end."""
 
 from __future__ import annotations
 
@@ -10,31 +10,32 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from rich.console import Console
+from rich.live import Live
+
 from minutehand.domain.times import SECOND
 from minutehand.errors import MinutehandError
-from minutehand.local.installation import Installation, installation
-from minutehand.local.judge import Starts, Verdict, judge
-from minutehand.local.page import Page
-from minutehand.local.program import Program, put_on
-from minutehand.local.view import line, live, summary
-from minutehand.local.watch import Watch
+from minutehand.local.installation import LocalInstallation, installation
+from minutehand.local.session.demo_page import DemoPage
+from minutehand.local.session.examples import DemoProgram, schedule_examples
+from minutehand.local.session.status import SessionStatus
+from minutehand.local.session.verifier import StartLog, VerifierReport, verify
+from minutehand.local.session.view import line, live, summary
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.views import Run
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT
 from minutehand.state.transitions import LEASE, SKEW
-from rich.console import Console
-from rich.live import Live
 
-DEMO = "minutehand.local.demo"
+DEMO = "minutehand.local.session.demo_jobs"
 _LOOK = 0.25  # seconds between looks at the logs
-_SETTLE = 15.0  # seconds after the end in which what was due before it must have started and ended
-_TAKE_OVER = (LEASE + SKEW) / SECOND  # seconds until what a crashed worker had at hand is another's
+_SETTLE = 15.0  # seconds after the end, within which runs that were due before it must have started and ended
+_TAKE_OVER = (LEASE + SKEW) / SECOND  # seconds until another worker takes over the runs of a crashed one
 _PAGE = 500  # runs read at once
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """What the user asked for."""
+class LocalOptions:
+    """The options of ``minutehand local``."""
 
     seconds: float | None = None  # end by itself after so long; None: at Ctrl-C
     data: Path | None = None  # keep the state here
@@ -46,8 +47,8 @@ class Options:
     prefix: str = DEFAULT_PREFIX
 
 
-def run(options: Options, console: Console, stop: threading.Event) -> int:
-    """Run a session until ``stop`` is set or its time is over; the exit code: 1 if a fire was missing or double."""
+def run(options: LocalOptions, console: Console, stop: threading.Event) -> int:
+    """Run a session until ``stop`` is set or its time is over. Raises UncleanSession if a fire was missing or double."""
     jobs = (*([DEMO] if options.examples else []), *options.jobs)
     with (
         installation(
@@ -62,7 +63,7 @@ def run(options: Options, console: Console, stop: threading.Event) -> int:
     ):
         _announce(running, console, options)
         running.wait_until_ready(stop)
-        session = Session(running, console)
+        session = LocalSession(running, console)
         if options.examples and not stop.is_set():
             session.schedule(page)
         session.follow(stop, options.seconds)
@@ -71,47 +72,47 @@ def run(options: Options, console: Console, stop: threading.Event) -> int:
         console.print("\n" + summary(verdict, lasted), highlight=False, soft_wrap=True)
         console.print("stopping …", style="dim")
         if not verdict.clean:
-            raise Unclean(f"the logs of all processes are in {running.folder}")
+            raise UncleanSession(f"the logs of all processes are in {running.folder}")
         return 0
 
 
-class Unclean(MinutehandError):
-    """A fire was missing or double."""
+class UncleanSession(MinutehandError):
+    """A fire was missing or double. The summary names the runs."""
 
 
-class Session:
-    """What happens on a running installation."""
+class LocalSession:
+    """A session on a running installation."""
 
-    def __init__(self, running: Installation, console: Console) -> None:
+    def __init__(self, running: LocalInstallation, console: Console) -> None:
         self._running, self._console = running, console
         self._scheduler = Scheduler(settings=running.settings, check_jobs=False)
-        self._starts, self._program = Starts(), Program()
-        self._watch = Watch(self._scheduler, self._program.labels)
+        self._starts, self._program = StartLog(), DemoProgram()
+        self._status = SessionStatus(self._scheduler, self._program.labels)
         self._since = datetime.now(UTC)
         self._patience = _SETTLE
 
     @property
     def seconds(self) -> float:
-        """How long it has lasted."""
+        """Seconds since its start."""
         return (datetime.now(UTC) - self._since).total_seconds()
 
-    def schedule(self, page: Page) -> None:
-        """Put the examples on."""
+    def schedule(self, page: DemoPage) -> None:
+        """Create the example schedules and submit the example one-offs."""
         folder = self._running.folder
-        put_on(self._scheduler, self._program, page=page.url, folder=folder, since=self._since)
+        schedule_examples(self._scheduler, self._program, page=page.url, folder=folder, since=self._since)
 
     def follow(self, stop: threading.Event, seconds: float | None) -> None:
-        """Show what happens, until ``stop`` is set or the time is over."""
+        """Show runs and schedules until ``stop`` is set or the time is over."""
         with self._screen() as screen:
             while not stop.is_set() and (seconds is None or self.seconds < seconds):
                 self._look(screen)
                 left = _LOOK if seconds is None else min(_LOOK, max(0.0, seconds - self.seconds))
                 stop.wait(left)
 
-    def verdict(self, *, patient: bool) -> Verdict:
-        """Let what was due by now end, then compare what should have fired with what did.
+    def verdict(self, *, patient: bool) -> VerifierReport:
+        """Wait for the runs that are due by now to end, then compare the expected fires with the runs.
 
-        ``patient`` waits for one-offs too, with their retries.
+        ``patient`` waits for one-offs with their retries, too.
         """
         upto = datetime.now(UTC)
         awaited = {run_id for watched in self._program.watched for run_id in watched.expected(upto)}
@@ -123,23 +124,23 @@ class Session:
         self._look(None)
         runs = {watched.name: self._runs(watched.name, watched.since) for watched in self._program.watched}
         one_offs = [(self._scheduler.get_run(run_id), end) for run_id, end in self._program.ends.items()]
-        return judge(self._program.watched, runs, self._starts, upto, one_offs=one_offs)
+        return verify(self._program.watched, runs, self._starts, upto, one_offs=one_offs)
 
     def _look(self, screen: Live | None) -> None:
-        """Take in what was logged since the last look, replace processes that have ended, show it."""
-        gone = self._running.crew.replace_ended()
+        """Read the new log events, replace ended processes, update the screen."""
+        gone = self._running.processes.replace_ended()
         events = list(self._running.follower.new())
         for process, event in events:
             self._starts.note(process, event)
-        ended = self._watch.note(event for _, event in events)
+        ended = self._status.note(event for _, event in events)
         for name in gone:
             self._starts.crashed(name)
             self._patience = _TAKE_OVER + _SETTLE
-            self._console.print(f"{name} ended by itself and was started again")
+            self._console.print(f"{name} ended and was started again")
         now = datetime.now(UTC)
         if screen is not None:
-            self._watch.refresh(now)
-            screen.update(live(self._watch.rows.values(), now, more=self._watch.more), refresh=True)
+            self._status.refresh(now)
+            screen.update(live(self._status.rows.values(), now, more=self._status.more), refresh=True)
         elif not self._console.is_terminal:
             for each in ended:
                 self._console.print(line(each), highlight=False, soft_wrap=True)
@@ -163,7 +164,7 @@ class Session:
                 return runs
 
 
-def _announce(running: Installation, console: Console, options: Options) -> None:
+def _announce(running: LocalInstallation, console: Console, options: LocalOptions) -> None:
     end = "Ctrl-C ends" if options.seconds is None else f"After {options.seconds:g} s it ends"
     text = f"""\
 Minutehand runs on this machine. {end} with a summary. Its processes log to {running.folder}
@@ -175,10 +176,10 @@ In another terminal, the SDK and the command line (`minutehand schedules list`) 
 
 
 @contextmanager
-def _page(data: Path | None) -> Iterator[Page]:
-    """The page that is checked; kept data finds it where it was, if it can."""
+def _page(data: Path | None) -> Iterator[DemoPage]:
+    """The page that an example checks, on the port of the last session with this data if that port is free."""
     note = None if data is None else data / "page.port"
-    with Page(int(note.read_text()) if note is not None and note.exists() else 0) as page:
+    with DemoPage(int(note.read_text()) if note is not None and note.exists() else 0) as page:
         if note is not None:
             note.write_text(str(page.port))
         yield page

@@ -1,4 +1,4 @@
-"""What is going on, as the table shows it: schedules as the SDK lists them, runs as the workers log them."""
+"""The rows of the live table: schedules from the SDK, runs from the log events of the workers."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from minutehand.errors import InvalidInput
 from minutehand.local.events import Event
 from minutehand.sdk.scheduler import Scheduler
 
-_SHOWN = 50  # schedules; what is beyond is only counted
+_SHOWN = 50  # schedules in the table
 _ENDS = frozenset({"run.ended", "run.dead", "run.lost"})
 
 
 @dataclass(kw_only=True)
-class Row:
+class StatusRow:
     """One line of the table: a schedule, or a one-off."""
 
-    name: str  # of the schedule, or what a one-off is called
+    name: str  # of the schedule, or a label of the one-off
     when: str = "once"  # its expression
     state: str = ""  # of the schedule, if it is not ACTIVE
-    version: int = 0  # of the head that `next` was read for
+    version: int = 0  # of the head when `next` was read
     next: datetime | None = None  # fire
     last: datetime | None = None  # due time of the last run that started
     lateness: float | None = None  # seconds, of its first start
-    outcome: str = ""  # of that run: RUNNING, SUCCEEDED …
+    outcome: str = ""  # state of that run: RUNNING, SUCCEEDED …
     runs: int = 0  # started in this session
 
 
 @dataclass(frozen=True)
-class Ended:
-    """A run that came to an end or to a pause between attempts, for the plain output."""
+class EndedRun:
+    """A run whose attempt ended, for the plain output."""
 
     at: datetime
     name: str
@@ -42,32 +42,32 @@ class Ended:
     reason: str
 
 
-class Watch:
+class SessionStatus:
     """Rows by owner (``tenant/name``, ``tenant/~id``)."""
 
     def __init__(self, scheduler: Scheduler, labels: dict[str, str]) -> None:
         self._scheduler = scheduler
         self._labels = labels
-        self.rows: dict[str, Row] = {}
+        self.rows: dict[str, StatusRow] = {}
         self.more = False  # there are more schedules than are shown
 
     def refresh(self, now: datetime) -> None:
-        """Ask which schedules there are; where one has fired or changed, when it fires next."""
+        """List the schedules; read the next fire of those that have fired or changed."""
         page = self._scheduler.list_schedules(limit=_SHOWN)
         self.more = page.cursor is not None
         for head in page.items:
-            row = self.rows.setdefault(f"{head.tenant}/{head.name}", Row(name=head.name))
+            row = self.rows.setdefault(f"{head.tenant}/{head.name}", StatusRow(name=head.name))
             row.when, row.state = head.expression.partition(", from=")[0].rstrip(")"), str(head.state)
             row.when += ")" if "(" in row.when else ""
             if row.version != head.version or (row.next is not None and row.next <= now):
                 fires = self._scheduler.get_schedule(head.name).next_fires
                 row.next, row.version = (fires[0] if fires else None), head.version
 
-    def note(self, events: Iterable[Event]) -> list[Ended]:
-        """Take log lines into account; what ended."""
+    def note(self, events: Iterable[Event]) -> list[EndedRun]:
+        """Update the rows from log events; returns the runs that ended."""
         return [ended for event in events if (ended := self._note(event)) is not None]
 
-    def _note(self, event: Event) -> Ended | None:
+    def _note(self, event: Event) -> EndedRun | None:
         if event["event"] not in _ENDS | {"run.started"}:
             return None
         try:
@@ -82,13 +82,13 @@ class Watch:
             return None
         outcome = str(event.get("state") or event["event"].removeprefix("run.").upper())
         if event["event"] != "run.ended" and row.outcome == outcome:
-            return None  # the undertaker confirms what the worker said
+            return None  # the undertaker repeats the outcome that the worker logged
         row.outcome = outcome
-        return Ended(datetime.now(UTC), row.name, row.outcome, row.lateness, str(event.get("reason") or ""))
+        return EndedRun(datetime.now(UTC), row.name, row.outcome, row.lateness, str(event.get("reason") or ""))
 
-    def _row(self, ref: RunRef) -> Row:
+    def _row(self, ref: RunRef) -> StatusRow:
         name = self._labels.get(str(ref)) or ref.owner.partition("/")[2]
-        return self.rows.setdefault(ref.owner, Row(name=name))
+        return self.rows.setdefault(ref.owner, StatusRow(name=name))
 
 
 def _due(ref: RunRef) -> datetime | None:

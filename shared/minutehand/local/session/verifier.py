@@ -1,7 +1,7 @@
-"""The oracle of a local run: what should have fired, against the ledger and against what the workers said. Pure.
+"""Verification of a local session: the expected fires against the ledger and against the log events of the workers. Pure.
 
-Three witnesses that share no code path: the fires, recomputed from the expressions by the time engine; the ledger's
-rows; and the ``run.started`` lines of the workers, which alone can show that something started twice.
+It compares three sources that share no code: the fires, recomputed from the expressions by the time engine; the rows of the
+ledger; and the ``run.started`` events of the workers, the only source that shows a run that started twice.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from minutehand.local.events import Event
 from minutehand.sdk.views import Run
 from minutehand.timing import next_fires
 
-_AT_ONCE = 500  # fires computed in one go
+_AT_ONCE = 500  # fires computed in one call
 
 
 @dataclass(frozen=True, kw_only=True)
-class Watched:
-    """A schedule that nobody changes while it is watched, so that its fires can be recomputed."""
+class WatchedSchedule:
+    """A schedule that does not change during the session, so that its fires can be recomputed."""
 
-    tenant: str  # whose
+    tenant: str  # its owner
     name: str  # of the schedule
     expression: str  # without an anchor of its own (`rate` needs `from=`)
     timezone: str  # of the expression
@@ -52,18 +52,18 @@ class Watched:
 
 
 @dataclass
-class Starts:
-    """Starts and ends as the workers logged them. A run may start again after a retry, a release or a crash."""
+class StartLog:
+    """Starts and ends of runs from log events. A run may start again after a retry, a release or a crash."""
 
     started: Counter[str] = field(default_factory=Counter)  # by run id
     excused: Counter[str] = field(default_factory=Counter)  # starts that may be followed by another
     lateness: dict[str, timedelta] = field(default_factory=dict)  # of first attempts
-    states: dict[str, str] = field(default_factory=dict)  # as last heard of
-    over: set[str] = field(default_factory=set)  # runs that ended for good
-    open: dict[str, str] = field(default_factory=dict)  # runs whose last start was not followed by an end: by whom
+    states: dict[str, str] = field(default_factory=dict)  # of the last event
+    over: set[str] = field(default_factory=set)  # runs in a terminal state
+    open: dict[str, str] = field(default_factory=dict)  # run id → process, for runs that started and have not ended
 
     def note(self, process: str, event: Event) -> None:
-        """Take one log line of a process into account."""
+        """Record one log event of a process."""
         run_id = str(event.get("run_id", ""))
         match event["event"]:
             case "run.started":
@@ -84,18 +84,18 @@ class Starts:
                 self.excused[run_id] += 1
 
     def crashed(self, process: str) -> None:
-        """A process ended in the middle of what it ran: others start that again."""
+        """A process ended during its runs: other workers may start these again."""
         for run_id in [run_id for run_id, by in self.open.items() if by == process]:
             del self.open[run_id]
             self.excused[run_id] += 1
 
     def twice(self) -> list[str]:
-        """Runs that started again although no attempt of theirs had failed or been given up before."""
+        """Runs that started again without a retry, a release or a crash before."""
         return sorted(run_id for run_id, count in self.started.items() if count > 1 + self.excused[run_id])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lateness:
+class LatenessFigures:
     """Seconds from due to start: nearest-rank percentiles."""
 
     count: int
@@ -104,7 +104,7 @@ class Lateness:
     most: float
 
     @classmethod
-    def of(cls, values: Sequence[timedelta]) -> Lateness | None:
+    def of(cls, values: Sequence[timedelta]) -> LatenessFigures | None:
         """None without values."""
         if not values:
             return None
@@ -117,33 +117,33 @@ class Lateness:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """What a local run came to."""
+class VerifierReport:
+    """The result of a session."""
 
     states: Mapping[str, int]  # runs by state
-    lateness: Mapping[str, Lateness]  # by start: prompt, exact; `other` of what is not watched
+    lateness: Mapping[str, LatenessFigures]  # by start: prompt, exact; `other`: runs that are not watched
     expected: int  # fires that were due while it was watched
-    missing: Sequence[str]  # of these, runs that did not start
+    missing: Sequence[str]  # runs of these fires that did not start
     double: Sequence[str]  # runs that started again without a reason
-    unexpected: Sequence[str]  # runs in the ledger of instants that are no fires
-    astray: Sequence[str]  # one-offs that are over, but not as they should have ended
+    unexpected: Sequence[str]  # runs in the ledger whose instant is no fire
+    astray: Sequence[str]  # one-offs that ended in another state than expected
     caught_up: int  # runs that were due before this session and started in it
 
     @property
     def clean(self) -> bool:
-        """Every fire started, once, nothing else did, and what is over ended as it should."""
+        """Whether every fire started once, no other run started, and every ended one-off has the expected state."""
         return not (self.missing or self.double or self.unexpected or self.astray)
 
 
-def judge(
-    watched: Sequence[Watched],
+def verify(
+    watched: Sequence[WatchedSchedule],
     runs: Mapping[str, Sequence[Run]],
-    starts: Starts,
+    starts: StartLog,
     upto: datetime,
     *,
     one_offs: Sequence[tuple[Run, str]] = (),
-) -> Verdict:
-    """``runs`` are the ledger's rows of each watched schedule by name, ``one_offs`` with the state to end in."""
+) -> VerifierReport:
+    """``runs`` are the ledger's rows of each watched schedule by name, ``one_offs`` runs with their expected state."""
     missing: list[str] = []
     unexpected: list[str] = []
     expected_count = 0
@@ -162,9 +162,11 @@ def judge(
         known.add(schedule.owner)
     others = [run_id for run_id in starts.started if _owner(run_id) not in known]
     lateness["other"] = [starts.lateness[run_id] for run_id in others if run_id in starts.lateness]
-    return Verdict(
+    return VerifierReport(
         states=Counter([*(str(run.state) for run in counted), *(starts.states[run_id] for run_id in others)]),
-        lateness={start: found for start, values in lateness.items() if (found := Lateness.of(values)) is not None},
+        lateness={
+            start: found for start, values in lateness.items() if (found := LatenessFigures.of(values)) is not None
+        },
         expected=expected_count,
         missing=missing,
         double=starts.twice(),
@@ -174,7 +176,7 @@ def judge(
     )
 
 
-def _is_before(run_id: str, watched: Sequence[Watched]) -> bool:
+def _is_before(run_id: str, watched: Sequence[WatchedSchedule]) -> bool:
     """Whether a run is of a watched schedule and was due before it was watched."""
     ref = parse_run_id(run_id)
     return any(ref.owner == schedule.owner and from_ms(int(ref.key)) <= schedule.since for schedule in watched)

@@ -1,4 +1,4 @@
-"""How a local session looks: a live table, plain lines, and the summary at its end."""
+"""The output of a local session: a live table or plain lines, and the summary at its end."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from minutehand.local.judge import Verdict
-from minutehand.local.watch import Ended, Row
+from minutehand.local.session.status import EndedRun, StatusRow
+from minutehand.local.session.verifier import VerifierReport
 
 _LISTED = 5  # ids of missing or double runs that the summary names
 _COLOURS = {
@@ -24,7 +24,7 @@ _COLOURS = {
 }
 
 
-def live(rows: Iterable[Row], now: datetime, *, more: bool = False) -> RenderableType:
+def live(rows: Iterable[StatusRow], now: datetime, *, more: bool = False) -> RenderableType:
     """The table of a running session."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for column in ("schedule", "when", "next fire", "last run"):
@@ -48,14 +48,14 @@ def live(rows: Iterable[Row], now: datetime, *, more: bool = False) -> Renderabl
     return table if table.rows else Group(table, Text("nothing yet: minutehand schedules create …", style="dim"))
 
 
-def line(ended: Ended) -> str:
-    """One line for a run that ended, where there is no terminal."""
+def line(ended: EndedRun) -> str:
+    """One line for a run that ended, for output that is no terminal."""
     late = "" if ended.lateness is None else f"{lateness(ended.lateness)} late"
     return f"{_clock(ended.at)}  {ended.name:<16} {ended.state:<10} {late:<14} {ended.reason}".rstrip()
 
 
-def summary(verdict: Verdict, seconds: float) -> str:
-    """What a session came to, in a few lines."""
+def summary(verdict: VerifierReport, seconds: float) -> str:
+    """The summary of a session, in a few lines."""
     missing, double = len(verdict.missing), len(verdict.double)
     watched = f"{verdict.expected} fires of the examples were due, {verdict.expected - missing} started"
     states = ", ".join(f"{state} {count}" for state, count in sorted(verdict.states.items())) or "none"
@@ -67,7 +67,7 @@ def summary(verdict: Verdict, seconds: float) -> str:
         figures = f"p50 {lateness(late.p50)}, p99 {lateness(late.p99)}, max {lateness(late.most)}"
         lines.append(f"lateness, {start}: {figures} ({late.count} runs)")
     if verdict.caught_up:
-        lines.append(f"caught up: {verdict.caught_up} runs that were due while nothing ran here")
+        lines.append(f"caught up: {verdict.caught_up} runs that were due before this session")
     for word in ("missing", "double", "unexpected", "astray"):
         ids = getattr(verdict, word)
         lines += [f"{word}: {run_id}" for run_id in ids[:_LISTED]]
@@ -77,7 +77,7 @@ def summary(verdict: Verdict, seconds: float) -> str:
 
 
 def lateness(seconds: float) -> str:
-    """Seconds in a unit that fits."""
+    """Seconds as text, in ms or s."""
     return f"{seconds * 1000:.0f} ms" if abs(seconds) < 1 else f"{seconds:.2f} s"
 
 

@@ -15,9 +15,9 @@ import pytest
 from minutehand.cli.exits import Exit
 from minutehand.cli.signals import stop_on_signals
 from minutehand.errors import Unavailable
-from minutehand.local.crew import Crew, Role, roles, variables
-from minutehand.local.judge import Starts
-from minutehand.local.session import Options, Unclean, run
+from minutehand.local.process_group import ProcessGroup, ProcessRole, roles, variables
+from minutehand.local.session.session import LocalOptions, UncleanSession, run
+from minutehand.local.session.verifier import StartLog
 from minutehand.settings import Settings, from_environment
 from rich.console import Console
 
@@ -50,7 +50,7 @@ def stop_when(console: Console, pattern: str) -> threading.Event:
 def test_a_terminal_shows_a_live_table_and_the_summary(monkeypatch: pytest.MonkeyPatch) -> None:
     before = dict(os.environ)
     console = screen(terminal=True)
-    assert run(Options(), console, stop_when(console, r"sample .*SUCCEEDED")) == 0
+    assert run(LocalOptions(), console, stop_when(console, r"sample .*SUCCEEDED")) == 0
     text = printed(console)
     for heading in ("schedule", "when", "next fire", "last run", "lateness", "runs", "state"):
         assert heading in text
@@ -61,7 +61,7 @@ def test_a_terminal_shows_a_live_table_and_the_summary(monkeypatch: pytest.Monke
 
 def test_without_a_terminal_each_end_is_a_line() -> None:
     console = screen(terminal=False)
-    assert run(Options(workers=1), console, stop_when(console, r"sample +SUCCEEDED")) == 0
+    assert run(LocalOptions(workers=1), console, stop_when(console, r"sample +SUCCEEDED")) == 0
     text = printed(console)
     assert re.search(r"^\d\d:\d\d:\d\d  fails twice +RETRYING +\d+ ms late +ConnectionError$", text, re.MULTILINE)
     assert re.search(r"^\d\d:\d\d:\d\d  sample +SUCCEEDED +\d+ ms late", text, re.MULTILINE)
@@ -70,7 +70,7 @@ def test_without_a_terminal_each_end_is_a_line() -> None:
 
 def test_no_examples_leaves_room_for_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     console = screen(terminal=True)
-    options = Options(examples=False, jobs=("tests.acceptance.work",), workers=1)
+    options = LocalOptions(examples=False, jobs=("tests.acceptance.work",), workers=1)
     assert run(options, console, stop_when(console, "nothing yet")) == 0
     assert "0 fires of the examples were due" in printed(console)
 
@@ -79,27 +79,27 @@ def test_a_verdict_that_is_not_clean_is_an_error_and_the_logs_stay(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(Starts, "twice", lambda _: ["default/sample#1"])
+    monkeypatch.setattr(StartLog, "twice", lambda _: ["default/sample#1"])
     console = screen(terminal=False)
-    with pytest.raises(Unclean, match="the logs of all processes are in") as problem:
-        run(Options(workers=1), console, stop_when(console, r"RETRYING"))
+    with pytest.raises(UncleanSession, match="the logs of all processes are in") as problem:
+        run(LocalOptions(workers=1), console, stop_when(console, r"RETRYING"))
     assert "double: default/sample#1" in printed(console)
     folder = Path(str(problem.value).rpartition(" ")[2])
     assert (folder / "worker-1.log").exists()
 
 
-class TestCrew:
+class TestProcessGroup:
     def test_what_ends_by_itself_is_started_again_but_not_for_ever(self, tmp_path: Path) -> None:
-        crew = Crew([Role("broken", ("worker",))], Settings(), {}, tmp_path)
-        with crew:
+        group = ProcessGroup([ProcessRole("broken", ("worker",))], Settings(), {}, tmp_path)
+        with group:
             for _ in range(2):
-                assert crew["broken"].wait(20) == Exit.MISCONFIGURED
-                assert crew.replace_ended() == ["broken"]
-            assert crew["broken"].wait(20) == Exit.MISCONFIGURED
-            with pytest.raises(Unavailable, match=r"(?s)broken ends again and again.*no jobs; name the package"):
-                crew.replace_ended()
+                assert group["broken"].wait(20) == Exit.MISCONFIGURED
+                assert group.replace_ended() == ["broken"]
+            assert group["broken"].wait(20) == Exit.MISCONFIGURED
+            with pytest.raises(Unavailable, match=r"(?s)broken ended 3 times in 60 s.*no jobs; name the package"):
+                group.replace_ended()
 
-    def test_the_usual_crew(self) -> None:
+    def test_the_usual_processes(self) -> None:
         assert [role.name for role in roles(tickers=2, workers=2, jobs=["a", "b"])] == [
             "worker-1",
             "worker-2",

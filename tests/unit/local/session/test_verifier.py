@@ -10,8 +10,8 @@ import pytest
 from minutehand.domain.run import RunState
 from minutehand.domain.times import to_ms
 from minutehand.local.events import Event
-from minutehand.local.judge import Lateness, Starts, Verdict, Watched, judge
-from minutehand.local.view import summary
+from minutehand.local.session.verifier import LatenessFigures, StartLog, VerifierReport, WatchedSchedule, verify
+from minutehand.local.session.view import summary
 from minutehand.sdk.views import Run
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -54,16 +54,16 @@ def ended(offset: float, state: str = "SUCCEEDED") -> Event:
     return {"event": "run.ended", "run_id": run_id(offset), "state": state}
 
 
-def watched(name: str = "check", start: str = "prompt") -> Watched:
+def watched(name: str = "check", start: str = "prompt") -> WatchedSchedule:
     expression = "rate(10 seconds, from=2026-01-01T00:00:00Z)"
-    return Watched(tenant="acme", name=name, expression=expression, timezone="UTC", start=start, since=NOON)
+    return WatchedSchedule(tenant="acme", name=name, expression=expression, timezone="UTC", start=start, since=NOON)
 
 
-def verdict(runs: Sequence[Run], events: Sequence[Event], *, upto: float = 30) -> Verdict:
-    starts = Starts()
+def verdict(runs: Sequence[Run], events: Sequence[Event], *, upto: float = 30) -> VerifierReport:
+    starts = StartLog()
     for event in events:
         starts.note("worker-1", event)
-    return judge([watched()], {"check": runs}, starts, NOON + seconds(upto))
+    return verify([watched()], {"check": runs}, starts, NOON + seconds(upto))
 
 
 def all_of(*offsets: float) -> tuple[list[Run], list[Event]]:
@@ -124,7 +124,7 @@ def test_a_start_after_a_failed_or_given_up_attempt_is_not(reason: Event) -> Non
 
 
 def test_a_start_after_the_crash_of_its_worker_is_not_either() -> None:
-    starts = Starts()
+    starts = StartLog()
     for process, event in (("worker-1", started(10)), ("worker-2", started(20)), ("worker-1", started(30))):
         starts.note(process, event)
     starts.note("worker-1", ended(30))
@@ -148,14 +148,14 @@ def test_more_fires_than_one_computation_gives() -> None:
 
 
 def test_a_schedule_that_ends_expects_no_more() -> None:
-    once = Watched(
+    once = WatchedSchedule(
         tenant="acme", name="once", expression="at(2026-06-01T12:00:10)", timezone="UTC", start="prompt", since=NOON
     )
     assert list(once.expected(NOON + seconds(100))) == [run_id(10, "once")]
 
 
 def test_what_is_over_is_known_from_any_witness_of_it() -> None:
-    starts = Starts()
+    starts = StartLog()
     for event in (
         ended(10),
         ended(20, "RETRYING"),
@@ -169,7 +169,7 @@ def test_what_is_over_is_known_from_any_witness_of_it() -> None:
 def test_a_one_off_that_ended_otherwise_than_it_should_is_astray() -> None:
     over = replace(run(5, name="~x", state="DEAD"), ended_at=NOON)
     waiting = run(6, name="~y", state="RETRYING")
-    found = judge([], {}, Starts(), NOON, one_offs=[(over, "SUCCEEDED"), (waiting, "SUCCEEDED"), (over, "DEAD")])
+    found = verify([], {}, StartLog(), NOON, one_offs=[(over, "SUCCEEDED"), (waiting, "SUCCEEDED"), (over, "DEAD")])
     assert found.astray == [over.id]
     assert not found.clean
 
@@ -182,30 +182,32 @@ def test_what_is_not_watched_is_counted_from_the_logs() -> None:
     found = verdict(runs, [*events, own, done, again, started(10, "another")])
     assert found.clean
     assert found.states == {"SUCCEEDED": 3, "RUNNING": 2}
-    assert found.lateness["other"] == Lateness(count=2, p50=0.02, p99=0.5, most=0.5)
+    assert found.lateness["other"] == LatenessFigures(count=2, p50=0.02, p99=0.5, most=0.5)
 
 
 def test_percentiles_are_ranks() -> None:
-    assert Lateness.of([]) is None
-    assert Lateness.of([seconds(1)]) == Lateness(count=1, p50=1, p99=1, most=1)
-    assert Lateness.of([seconds(n) for n in range(100, 0, -1)]) == Lateness(count=100, p50=50, p99=99, most=100)
+    assert LatenessFigures.of([]) is None
+    assert LatenessFigures.of([seconds(1)]) == LatenessFigures(count=1, p50=1, p99=1, most=1)
+    assert LatenessFigures.of([seconds(n) for n in range(100, 0, -1)]) == LatenessFigures(
+        count=100, p50=50, p99=99, most=100
+    )
 
 
 def test_the_summary_says_it_all() -> None:
     runs = {"check": [run(10), run(20, late=2.25)], "sample": [run(10, name="sample", late=0.012)]}
     events = [started(10), started(20), started(20), started(10, "sample"), started(-10)]
-    starts = Starts()
+    starts = StartLog()
     for event in events:
         starts.note("worker-1", event)
     schedules = [watched(), watched("sample", "exact")]
     one_off = run(5, name="~x", state="DEAD")
-    found = judge(schedules, runs, starts, NOON + seconds(20), one_offs=[(one_off, "DEAD")])
+    found = verify(schedules, runs, starts, NOON + seconds(20), one_offs=[(one_off, "DEAD")])
     assert summary(found, 21.4).splitlines() == [
         "21 s: 4 fires of the examples were due, 3 started; 1 missing, 1 double",
         "runs: DEAD 1, SUCCEEDED 3",
         "lateness, prompt: p50 500 ms, p99 2.25 s, max 2.25 s (2 runs)",
         "lateness, exact: p50 12 ms, p99 12 ms, max 12 ms (1 runs)",
-        "caught up: 1 runs that were due while nothing ran here",
+        "caught up: 1 runs that were due before this session",
         f"missing: {run_id(20, 'sample')}",
         f"double: {run_id(20)}",
     ]

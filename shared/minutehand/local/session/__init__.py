@@ -1,0 +1,4 @@
+"""One ``minutehand local``: the examples, the table of what happens, and the verification of every fire at the end.
+
+Reading order: ``session`` (from start to summary), ``examples``, ``status`` and ``view`` (the table), ``verifier``.
+"""
