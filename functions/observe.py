@@ -1,4 +1,4 @@
-"""What the four handlers have in common: services made once a process, logs with the run on every line, traces, metrics."""
+"""Shared by the four handlers: services made once a process, logs with the run on every line, traces, metrics."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from minutehand.settings import from_environment
 from wrapt import register_post_import_hook
 
 logger = Logger()
-tracer = Tracer(auto_patch=False)  # it would import whatever it can patch
-register_post_import_hook(lambda _: tracer.patch(["botocore"]), "botocore.session")  # if it is ever needed
+tracer = Tracer(auto_patch=False)  # it would import every library that it can patch
+register_post_import_hook(lambda _: tracer.patch(["botocore"]), "botocore.session")  # only in processes that import it
 metrics = Metrics()
 request_stats = RequestStats()  # of the requests of this process's services
 
 
 @cache
 def services() -> Services:
-    """The services of this stack: clients are made at the first invocation and kept."""
+    """The services of this stack. Clients are made at the first invocation and kept."""
     _share_format()
     return connect(from_environment(), stats=request_stats)
 
 
 def trace_libraries() -> None:
-    """Trace the calls of the HTTP and database libraries that are in use by now: jobs have imported theirs."""
+    """Trace the calls of the HTTP and database libraries that are imported by now, those of the jobs included."""
     tracer.patch([name for name in NO_DOUBLE_PATCH if name in sys.modules and name != "botocore"])
 
 
 def _share_format() -> None:
-    """Every logger writes as ours does, a job's own lines included: JSON with the keys of the present run."""
+    """Let every logger write in our format, those of jobs included: JSON with the keys of the current run."""
     root = logging.getLogger()
     root.setLevel(logging.INFO)
     for handler in root.handlers:
@@ -61,14 +61,14 @@ def around_run(message: Message) -> Iterator[None]:
 
 
 def count(**values: float) -> None:
-    """Counts of this invocation; those that are nought say nothing."""
+    """Counts of this invocation. A count of zero is not written."""
     for name, value in values.items():
         if value:
             metrics.add_metric(name=name, unit=MetricUnit.Count, value=value)
 
 
 def count_named(names: Mapping[str, str], **values: float) -> None:
-    """Counts of one of very many things, in a line of its own that names it beside them: as a dimension each would be billed."""
+    """Counts of one schedule or queue, on a line with its name as metadata: CloudWatch would bill a dimension for each name."""
     own = EphemeralMetrics()
     for name, word in names.items():
         own.add_metadata(key=name, value=word)
@@ -85,9 +85,9 @@ def milliseconds(name: str, value: float) -> None:
 def by_dimensions(
     dimensions: Mapping[str, str], counts: Mapping[str, float], lags: Mapping[str, Collection[float]]
 ) -> None:
-    """Metrics under further dimensions (job and delivery), in a line of their own beside the invocation's."""
+    """Metrics under further dimensions (job and delivery), on a line of their own."""
     if not counts and not any(lags.values()):
-        return  # a line without metrics is no line
+        return  # CloudWatch refuses a line without metrics
     own = EphemeralMetrics()
     for dimension, word in dimensions.items():
         own.add_dimension(dimension, word)

@@ -1,4 +1,4 @@
-"""Acknowledgements for cdk-nag, each with its reason, kept with the construct that they are about."""
+"""Acknowledgements for cdk-nag, each with its reason, beside the construct that they belong to."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from constructs import Construct, IConstruct
 
 
 def acknowledge(construct: IConstruct, rule: str, reason: str) -> None:
-    """Say why ``rule`` of cdk-nag does not hold for ``construct`` and what is in it. Without cdk-nag it does nothing."""
+    """Accept that ``construct`` and its children break ``rule`` of cdk-nag, with the reason. No effect without cdk-nag."""
     Validations.of(construct).acknowledge(Acknowledgment(id=rule, reason=reason))
 
 
 def acknowledge_for(grantee: iam.IGrantable, rule: str, reason: str) -> None:
-    """The same for the role that permissions are granted to, if it is one of this app."""
+    """The same for the role of ``grantee``, if this app creates it."""
     principal = grantee.grant_principal
     if isinstance(principal, Construct):
         acknowledge(principal, rule, reason)

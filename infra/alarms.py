@@ -1,6 +1,6 @@
-"""Six alarms, and two for each declared queue, the second for each of its stripes.
+"""Six alarms, and for each declared queue one for throttling and one for each of its stripes.
 
-Each says that fires come late, end dead, or do not come at all.
+Each means that fires are late, end DEAD, or do not start at all.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from constructs import Construct
 from minutehand.sqs.queue_definitions import WORK, work_suffix
 
 from .function import NAMESPACE
-from .installation import Installation
-from .queues import Queues, worker_part
-from .worker import Worker
+from .installation import InstallationSettings
+from .queues import InstallationQueues, worker_part
+from .worker import WorkerFunction
 
-SILENCE = 3  # minutes without a tick; the look-ahead covers that much
-BEHIND = 120_000  # ms: what the ticker may be behind
-WAITING = 15  # minutes in which a declared queue was never empty
+SILENCE = 3  # minutes without a tick; the look-ahead is as long
+BEHIND = 120_000  # ms between now and the oldest entry that is due
+WAITING = 15  # minutes without an instant at which a declared queue was empty
 UNBURIED = 5  # minutes with messages in the dead-letter queue, which the undertaker empties in seconds
 
 _MINUTE = Duration.minutes(1)
@@ -32,19 +32,19 @@ _OVER = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD
 _UNDER = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
 
 
-class Alarms(Construct):
-    """The alarms, to ``topic`` or to one of their own."""
+class InstallationAlarms(Construct):
+    """The alarms, sent to ``topic`` or to a topic of their own."""
 
     def __init__(
         self,
         scope: Construct,
         name: str,
         *,
-        installation: Installation,
+        installation: InstallationSettings,
         topic: sns.ITopic | None,
-        queues: Queues,
-        worker: Worker,
-        workers: Mapping[str, Worker],
+        queues: InstallationQueues,
+        worker: WorkerFunction,
+        workers: Mapping[str, WorkerFunction],
     ) -> None:
         super().__init__(scope, name)
         self._installation = installation
@@ -71,7 +71,7 @@ class Alarms(Construct):
             self._alarm(
                 "HeldBack",
                 "held-back",
-                "A queue is held back: its workers do not get on, and its fires wait in the agenda. `minutehand doctor` names it.",
+                "A queue is held back: its workers do not keep up, and its fires wait in the agenda. `minutehand doctor` names it.",
                 self._metric("QueuesHeld", "ticker", "Maximum", _FIVE_MINUTES),
                 _OVER,
             ),
@@ -79,13 +79,13 @@ class Alarms(Construct):
                 "DeadRuns",
                 "dead-runs",
                 "Runs ended dead: out of attempts or refused for good. List them with `minutehand dead list`, then redrive.",
-                self._metric("Dead", "undertaker", "Sum", _FIVE_MINUTES),  # every dead run goes through its hands
+                self._metric("Dead", "undertaker", "Sum", _FIVE_MINUTES),  # the undertaker records every dead run
                 _OVER,
             ),
             self._alarm(
                 "Unburied",
                 "dead-letter-queue",
-                f"The dead-letter queue was not empty for {UNBURIED} minutes: the undertaker does not get on with it.",
+                f"The dead-letter queue was not empty for {UNBURIED} minutes: the undertaker does not keep up. Look at its log.",
                 queues.dead.metric_approximate_number_of_messages_visible(period=_MINUTE, statistic="Maximum"),
                 _OVER,
                 periods=UNBURIED,
@@ -105,7 +105,7 @@ class Alarms(Construct):
             ),
         ]
 
-    def _throttled(self, queue: str, worker: Worker) -> cloudwatch.Alarm:
+    def _throttled(self, queue: str, worker: WorkerFunction) -> cloudwatch.Alarm:
         return self._alarm(
             f"Throttled-{queue}",
             f"{worker_part(queue)}-throttled",
@@ -115,7 +115,7 @@ class Alarms(Construct):
         )
 
     def _waiting(self, queue: str, number: int, stripe: sqs.Queue) -> cloudwatch.Alarm:
-        """A queue that holds to its concurrency is never throttled: what it does not get done shows in what waits."""
+        """A queue with a concurrency limit is never throttled; messages that wait show that the limit is too low."""
         visible = stripe.metric_approximate_number_of_messages_visible
         suffix = work_suffix(queue, number)
         return self._alarm(

@@ -1,4 +1,4 @@
-"""The CDK app: ``cdk deploy``, with ``-c name=value`` for what may differ from one installation to the next."""
+"""The CDK app: ``cdk deploy``, with ``-c name=value`` for the settings of an installation."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from cdk_nag import AwsSolutionsChecks
 from . import AWS, HERE
 from .stack import MinutehandStack
 
-JOBS = "examples/starter"  # what is deployed when the context names no package
+JOBS = "examples/starter"  # the default, if the context names no package
 STACK = "Minutehand"
 
-# The context's names, and how each becomes a knob of the construct.
+# Names in the context, the construct's argument that each sets, and its conversion.
 KNOBS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "jobs": ("jobs", str),
     "requirements": ("requirements", str),
@@ -38,7 +38,7 @@ KNOBS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
 def build(context: Mapping[str, Any] | None = None, *, out: Path | None = None) -> App:
     """The app, checked by cdk-nag when it is synthesised.
 
-    ``context`` and ``out`` are for tests; the CDK's command line hands its own over in the environment.
+    ``context`` and ``out`` are for tests; the CDK's command line passes its own in the environment.
     """
     app = App(context=dict(context or {}), outdir=None if out is None else str(out))
     given = {name: app.node.try_get_context(name) for name in KNOBS}

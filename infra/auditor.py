@@ -1,33 +1,39 @@
-"""The auditor: once an hour it proves the invariants on live data, and repairs."""
+"""The auditor: once an hour it checks the invariants on live data, and repairs violations."""
 
 from __future__ import annotations
 
 from aws_cdk import Duration
 from constructs import Construct
 
-from .clock import EVENT_AGE, Clock
-from .function import Function
-from .installation import Installation
-from .queues import Queues
-from .store import BATCH, DELETE, PARTIQL, READ, SCAN, WRITE, Store
+from .clock import EVENT_AGE, FunctionClock
+from .function import InstallationFunction
+from .installation import InstallationSettings
+from .queues import InstallationQueues
+from .store import BATCH, DELETE, PARTIQL, READ, SCAN, WRITE, InstallationStore
 
 MEMORY = 1769  # MB: one whole core
-MINUTE = "37"  # past the hour, when the burst of the full hour is over
-TIMEOUT = Duration.minutes(15)  # what Lambda allows
+MINUTE = "37"  # past the hour, after the burst of the full hour
+TIMEOUT = Duration.minutes(15)  # the maximum of Lambda
 
 
-class Auditor(Construct):
-    """The function and the clock that calls it."""
+class AuditorFunction(Construct):
+    """The function and its clock."""
 
     def __init__(
-        self, scope: Construct, name: str, *, installation: Installation, store: Store, queues: Queues
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        installation: InstallationSettings,
+        store: InstallationStore,
+        queues: InstallationQueues,
     ) -> None:
         super().__init__(scope, name)
-        self.function = Function(
+        self.function = InstallationFunction(
             self,
             "auditor",
             installation=installation,
-            description="Minutehand: proves that nothing is lost, and repairs",
+            description="Minutehand: checks that nothing is lost, and repairs",
             memory=MEMORY,
             timeout=TIMEOUT,
             max_event_age=EVENT_AGE,
@@ -39,4 +45,4 @@ class Auditor(Construct):
         store.allow(self.function, "runs", READ, WRITE, PARTIQL, SCAN)
         store.allow_key(self.function)
         queues.allow_send(self.function)
-        Clock(self, "Hourly", function=self.function, minute=MINUTE)
+        FunctionClock(self, "Hourly", function=self.function, minute=MINUTE)

@@ -1,6 +1,6 @@
-"""Bundles for the functions, made by pip from wheels for the target platform: no Docker, no compiler.
+"""Bundles for the functions, made by pip from wheels for the target platform, without Docker and without a compiler.
 
-Two bundles are enough: one for ticker, undertaker and auditor, one for the worker with the user's jobs in it.
+There are two: one for ticker, undertaker and auditor, and one for the worker, with the user's jobs in it.
 """
 
 from __future__ import annotations
@@ -30,30 +30,32 @@ RUNTIME = lambda_.Runtime.PYTHON_3_14  # the newest that Lambda offers; a test c
 HANDLERS = Path(__file__).parents[1] / "functions"  # beside this package, in the checkout as well as installed
 _PINS = Path(__file__).parents[1] / "constraints.txt"  # in the checkout only
 _LEFT_OUT = ("__pycache__", "*.pyc", ".*", "requirements.txt")
-_CODE = "/var/task"  # where Lambda puts a bundle: what tracebacks name
+_CODE = "/var/task"  # the folder of a bundle on Lambda, as tracebacks show it
 _NOT_IN_LAMBDA = ("cli", "local", "testing", "infra", "functions")  # folders of the package that no function imports
 
-# Amazon Linux 2023 has glibc 2.34; pip wants every tag that may be used by name.
+# Amazon Linux 2023 has glibc 2.34; pip needs the name of every tag that it may use.
 _GLIBC = (34, 31, 28, 27, 26, 24, 17)
 _PLATFORMS = (*(f"manylinux_2_{minor}_aarch64" for minor in _GLIBC), "manylinux2014_aarch64")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
-    """What pip chooses wheels for."""
+class BundleTarget:
+    """The platform for which pip selects wheels."""
 
     name: str
     arguments: tuple[str, ...]  # of `pip install`
-    python: str | None = None  # an interpreter of its version, which compiles the bundle; None: it stays source
+    python: str | None = (
+        None  # an interpreter of its version, which compiles the bundle; None: the bundle is source only
+    )
 
 
 def _interpreter(version: str) -> str | None:
-    """One of that version on this machine."""
+    """An interpreter of that version on this machine."""
     return sys.executable if version == f"{sys.version_info[0]}.{sys.version_info[1]}" else which(f"python{version}")
 
 
 _VERSION = RUNTIME.name.removeprefix("python")
-AWS = Target(
+AWS = BundleTarget(
     name="aws",
     python=_interpreter(_VERSION),
     arguments=(
@@ -63,11 +65,11 @@ AWS = Target(
         *("--only-binary", ":all:"),
     ),
 )
-HERE = Target(name="here", arguments=())  # the interpreter that runs this: for a local cloud
+HERE = BundleTarget(name="here", arguments=())  # the interpreter that runs this: for a local cloud
 
 
-def bundle(target: Target, jobs: JobPackage | None = None) -> lambda_.Code:
-    """The code of the functions; with ``jobs`` that of the worker. Made when it is needed and not there already."""
+def bundle(target: BundleTarget, jobs: JobPackage | None = None) -> lambda_.Code:
+    """The code of the functions; with ``jobs``, of the worker. The CDK makes it at synthesis unless it exists."""
     return lambda_.Code.from_asset(
         str(HANDLERS),
         asset_hash_type=AssetHashType.CUSTOM,
@@ -79,8 +81,8 @@ def bundle(target: Target, jobs: JobPackage | None = None) -> lambda_.Code:
     )
 
 
-def build(directory: Path, target: Target, jobs: JobPackage | None = None) -> None:
-    """Fill ``directory`` with all that the functions import: dependencies, this package, the handlers, the jobs."""
+def build(directory: Path, target: BundleTarget, jobs: JobPackage | None = None) -> None:
+    """Fill ``directory`` with all imports of the functions: dependencies, this package, the handlers, the jobs."""
     dependencies = _dependencies(target, jobs.requirements if jobs else None, directory.parent)
     shutil.copytree(dependencies, directory, dirs_exist_ok=True)
     _copy(_package(), directory / "minutehand", also=_NOT_IN_LAMBDA)
@@ -98,9 +100,9 @@ def build(directory: Path, target: Target, jobs: JobPackage | None = None) -> No
 
 
 def _compile(directory: Path, python: str) -> None:
-    """Bytecode, which a function cannot keep where its code lies: from source, each cold start compiles all that it imports.
+    """Add bytecode. A function cannot write beside its code, so that without it each cold start compiles every import.
 
-    It is never compared with its source, whose date CDK changes. What does not compile, if a dependency has such, stays source.
+    Python does not compare it with the sources, whose dates the CDK changes. Files that do not compile stay as source.
     """
     options = ("-q", "--invalidation-mode", "unchecked-hash", "-s", str(directory), "-p", _CODE)
     subprocess.run((python, "-m", "compileall", *options, str(directory)), capture_output=True, check=False)
@@ -108,18 +110,18 @@ def _compile(directory: Path, python: str) -> None:
 
 @jsii.implements(ILocalBundling)
 class _Bundling:
-    """What the CDK calls instead of Docker."""
+    """Called by the CDK instead of Docker."""
 
-    def __init__(self, target: Target, jobs: JobPackage | None) -> None:
+    def __init__(self, target: BundleTarget, jobs: JobPackage | None) -> None:
         self._target, self._jobs = target, jobs
 
-    def try_bundle(self, output_dir: str, *_: Any, **__: Any) -> bool:  # what the image would be asked is not needed
+    def try_bundle(self, output_dir: str, *_: Any, **__: Any) -> bool:  # the options of the image are not used
         build(Path(output_dir), self._target, self._jobs)
         return True
 
 
-def _dependencies(target: Target, requirements: Path | None, beside: Path) -> Path:
-    """A folder with the dependencies; kept in the output of the synthesis, for the other bundle and for the next time."""
+def _dependencies(target: BundleTarget, requirements: Path | None, beside: Path) -> Path:
+    """A folder with the dependencies; it stays in the output of the synthesis, for the other bundle and the next synthesis."""
     wanted = beside / f"dependencies.{_digest(_inputs(target, requirements))}"
     if not wanted.exists():
         with tempfile.TemporaryDirectory(dir=beside, prefix="dependencies.") as unfinished:
@@ -128,7 +130,7 @@ def _dependencies(target: Target, requirements: Path | None, beside: Path) -> Pa
     return wanted
 
 
-def _install(directory: Path, target: Target, requirements: Path | None) -> None:
+def _install(directory: Path, target: BundleTarget, requirements: Path | None) -> None:
     listed = () if requirements is None else ("--requirement", str(requirements))
     pins = ("--constraint", str(_PINS)) if _PINS.exists() else ()
     command = (
@@ -143,7 +145,7 @@ def _install(directory: Path, target: Target, requirements: Path | None) -> None
 
 
 def _own_requirements() -> tuple[str, ...]:
-    """What the package needs in a function: its base and the ``functions`` extra, as its metadata says."""
+    """The requirements of the package and of its extra ``functions``, from its metadata."""
     listed = [Requirement(line) for line in requires("minutehand") or ()]
     wanted = [r for r in listed if r.marker is None or r.marker.evaluate({"extra": "functions"})]
     for requirement in wanted:
@@ -168,8 +170,8 @@ def _copy(source: Path, destination: Path, also: Iterable[str] = ()) -> None:
     shutil.copytree(source, destination, ignore=ignore, dirs_exist_ok=True)
 
 
-def fingerprint(target: Target, jobs: JobPackage | None) -> str:
-    """Changes when anything does that goes into the bundle; what requirements leave open is settled when it is made."""
+def fingerprint(target: BundleTarget, jobs: JobPackage | None) -> str:
+    """A digest of all inputs of the bundle. Versions that the requirements leave open are not part of it."""
     return _digest(
         (
             *_inputs(target, jobs.requirements if jobs else None),
@@ -180,7 +182,7 @@ def fingerprint(target: Target, jobs: JobPackage | None) -> str:
     )
 
 
-def _inputs(target: Target, requirements: Path | None) -> tuple[bytes, ...]:
+def _inputs(target: BundleTarget, requirements: Path | None) -> tuple[bytes, ...]:
     files = [place for place in (_PINS, requirements) if place is not None and place.exists()]
     texts = (target.name, *target.arguments, *_own_requirements(), sys.version if target is HERE else "")
     compiled = ("compiled",) if target.python is not None else ()

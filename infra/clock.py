@@ -1,4 +1,4 @@
-"""A clock: EventBridge Scheduler calls a function, and never later than a minute after its time."""
+"""A clock: EventBridge Scheduler calls a function, at most a minute after its time."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
 from .acknowledge import acknowledge, arn_of
-from .function import Function
+from .function import InstallationFunction
 
-EVENT_AGE = Duration.seconds(60)  # the least there is; the next call does what this one would have done
+EVENT_AGE = Duration.seconds(60)  # the minimum; the next call does the same work
 
 
-class Clock(Construct):
-    """Calls ``function`` at the given minutes of every hour (cron's first field). A call that fails is not repeated."""
+class FunctionClock(Construct):
+    """Calls ``function`` at the given minutes of every hour (the first field of cron), without retries."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, function: Function, minute: str) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, function: InstallationFunction, minute: str) -> None:
         super().__init__(scope, construct_id)
         scheduler.Schedule(
             self,
@@ -27,7 +27,7 @@ class Clock(Construct):
             target=targets.LambdaInvoke(function, max_event_age=EVENT_AGE, retry_attempts=0, role=self._role(function)),
         )
 
-    def _role(self, function: Function) -> iam.Role:
+    def _role(self, function: InstallationFunction) -> iam.Role:
         role = iam.Role(
             self,
             "Role",
@@ -38,6 +38,6 @@ class Clock(Construct):
         acknowledge(
             role,
             f"AwsSolutions-IAM5[Resource::{arn_of(function)}:*]",
-            "the CDK allows a scheduler its function in all versions; nobody publishes any",
+            "the CDK allows the scheduler all versions of the function, and there are none",
         )
         return role

@@ -1,4 +1,4 @@
-"""What all functions have in common: runtime, architecture, role, logs, tracing, environment."""
+"""The base of all functions: runtime, architecture, role, logs, tracing, environment."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from constructs import Construct
 
 from .acknowledge import acknowledge
 from .bundling import RUNTIME, bundle
-from .installation import Installation
+from .installation import InstallationSettings
 from .jobs import JobPackage
 
 NAMESPACE = "Minutehand"  # of the metrics; their dimension `service` is the function's name
 
 
-class Function(lambda_.Function):
+class InstallationFunction(lambda_.Function):
     """A function of the installation, with a role that may write its own logs and traces and nothing else.
 
-    ``part`` is the handler's folder, ``name`` what it is called after the prefix (default: as its part). With ``role`` it takes
-    that of another function.
+    ``part`` is the folder of the handler, ``name`` the function's name without the prefix (default: ``part``). ``role`` is the role of
+    another function, to share it.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Function(lambda_.Function):
         scope: Construct,
         part: str,
         *,
-        installation: Installation,
+        installation: InstallationSettings,
         name: str | None = None,
         description: str,
         memory: int,
@@ -80,7 +80,7 @@ class Function(lambda_.Function):
         )
 
 
-def _environment(installation: Installation, name: str) -> dict[str, str]:
+def _environment(installation: InstallationSettings, name: str) -> dict[str, str]:
     return {
         "MINUTEHAND_PREFIX": installation.prefix,
         "MINUTEHAND_RETENTION_DAYS": str(installation.retention_days),
@@ -91,7 +91,7 @@ def _environment(installation: Installation, name: str) -> dict[str, str]:
 
 
 def _role(scope: Construct, group: logs.LogGroup, vpc: ec2.IVpc | None, shared: iam.Role | None) -> iam.Role:
-    """Its own log group only, where AWS's managed policy allows every log group of the account."""
+    """A role that may write to the function's own log group only; AWS's managed policy allows all of the account."""
     if shared is not None:
         group.grant_write(shared)
         return shared
@@ -108,7 +108,7 @@ def _role(scope: Construct, group: logs.LogGroup, vpc: ec2.IVpc | None, shared: 
 
 
 def _allow_network_interfaces(role: iam.Role) -> None:
-    """What Lambda does on the function's behalf to reach into a VPC; the calls that list or create know no resource."""
+    """Allow the calls that Lambda makes for a function in a VPC; those that list or create support no resource."""
     role.add_to_policy(
         iam.PolicyStatement(
             actions=[

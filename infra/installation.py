@@ -1,4 +1,4 @@
-"""What every part of one installation has in common."""
+"""The settings that all parts of one installation share."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from minutehand.errors import InvalidInput
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_SHARDS
 from minutehand.sqs.queue_definitions import WORK
 
-from .bundling import AWS, Target
+from .bundling import AWS, BundleTarget
 
 _PREFIX = re.compile(r"[a-z][a-z0-9-]{0,39}")  # of tables, queues and functions; the shortest limit is a function's 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class Installation:
+class InstallationSettings:
     """Settings shared by tables, queues and functions. Two installations in one account differ in ``prefix``."""
 
     prefix: str = DEFAULT_PREFIX  # tables, queues and functions are called `<prefix>-…`
     shards: int = DEFAULT_SHARDS  # of a new agenda; it may only grow
-    retention: Duration  # how long an ended run stays in the ledger; whole days
+    retention: Duration  # of ended runs in the ledger; whole days
     log_retention: logs.RetentionDays
     removal_policy: RemovalPolicy  # of tables, bucket and logs
     encryption_key: kms.IKey | None = None  # None: the keys that AWS owns
     stripes: int = 1  # SQS queues that the default queue consists of
-    target: Target = AWS  # what the functions are bundled for
+    target: BundleTarget = AWS  # the platform of the bundles
 
     def __post_init__(self) -> None:
         if not _PREFIX.fullmatch(self.prefix):
@@ -38,7 +38,7 @@ class Installation:
             raise InvalidInput(
                 "prefix",
                 self.prefix,
-                f"its queues would be mistaken for another's {WORK.suffix} queues",
+                f"its queues could be mistaken for another installation's {WORK.suffix} queues",
                 "leave that word out",
             )
         if not 1 <= self.shards <= 1024:

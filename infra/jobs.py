@@ -16,9 +16,9 @@ _TAKEN = frozenset({"functions", "minutehand"})  # top-level names that the bund
 class JobPackage:
     """An importable package (or a single module) whose import registers the jobs."""
 
-    name: str  # as it is imported, dots included: what MINUTEHAND_JOBS says
-    root: Path  # the top-most folder of it, or the module's file: what is copied into the bundle
-    requirements: Path | None  # what it needs from an index, in pip's format
+    name: str  # as it is imported, dots included: the value of MINUTEHAND_JOBS
+    root: Path  # its outermost folder, or the module's file; copied into the bundle
+    requirements: Path | None  # its requirements file, in pip's format
 
 
 def find_jobs(path: str | Path, requirements: str | Path | None = None) -> JobPackage:
@@ -42,7 +42,7 @@ def find_jobs(path: str | Path, requirements: str | Path | None = None) -> JobPa
 
 
 def declared_by(package: JobPackage) -> tuple[Queue, ...]:
-    """The queues that the package declares. InvalidInput if it has to be imported for that and cannot be."""
+    """The queues that the package declares. Raises InvalidInput if the import that this needs fails."""
     try:
         return declared_queues([package.name], within=package.root.parent)
     except JobError as problem:

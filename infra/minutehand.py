@@ -23,16 +23,16 @@ from minutehand.settings import (
     DEFAULT_TICKER_WRITES,
 )
 
-from .alarms import Alarms
-from .auditor import Auditor
-from .bundling import AWS, Target
-from .installation import Installation
+from .alarms import InstallationAlarms
+from .auditor import AuditorFunction
+from .bundling import AWS, BundleTarget
+from .installation import InstallationSettings
 from .jobs import declared_by, find_jobs
-from .queues import Queues
-from .store import BATCH, DELETE, PARTIQL, PAYLOADS, READ, RESULTS, WRITE, Store
-from .ticker import QUEUE_AGE, Ticker
-from .undertaker import Undertaker
-from .worker import Common, Size, Worker, allow_work
+from .queues import InstallationQueues
+from .store import BATCH, DELETE, PARTIQL, PAYLOADS, READ, RESULTS, WRITE, InstallationStore
+from .ticker import QUEUE_AGE, TickerFunction
+from .undertaker import UndertakerFunction
+from .worker import WorkerFunction, WorkerSettings, WorkerSize, allow_work
 
 MEMORY = 512  # MB of the worker
 TIMEOUT = Duration.minutes(15)  # of the worker: what Lambda allows
@@ -113,10 +113,10 @@ class Minutehand(Construct):
         encryption_key: kms.IKey | None = None,
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
-        target: Target = AWS,
+        target: BundleTarget = AWS,
     ) -> None:
         super().__init__(scope, construct_id)
-        installation = Installation(
+        installation = InstallationSettings(
             prefix=prefix,
             shards=shards,
             stripes=stripes,
@@ -126,11 +126,11 @@ class Minutehand(Construct):
             encryption_key=encryption_key,
             target=target,
         )
-        self._store = store = Store(self, "Store", installation=installation)
+        self._store = store = InstallationStore(self, "Store", installation=installation)
         package = find_jobs(jobs, requirements)
         declared = declared_by(package) if queues is None else queues
-        self._queues = made = Queues(self, "Queues", installation=installation, declared=declared)
-        Ticker(
+        self._queues = made = InstallationQueues(self, "Queues", installation=installation, declared=declared)
+        TickerFunction(
             self,
             "Ticker",
             installation=installation,
@@ -142,9 +142,9 @@ class Minutehand(Construct):
             queue_depth=queue_depth,
             queue_age=queue_age,
         )
-        Undertaker(self, "Undertaker", installation=installation, store=store, queues=made)
-        Auditor(self, "Auditor", installation=installation, store=store, queues=made)
-        common = Common(
+        UndertakerFunction(self, "Undertaker", installation=installation, store=store, queues=made)
+        AuditorFunction(self, "Auditor", installation=installation, store=store, queues=made)
+        common = WorkerSettings(
             installation=installation,
             store=store,
             queues=made,
@@ -156,7 +156,7 @@ class Minutehand(Construct):
             vpc_subnets=vpc_subnets,
             security_groups=security_groups,
         )
-        size = Size.of_default(
+        size = WorkerSize.of_default(
             memory=memory,
             timeout=timeout,
             max_concurrency=max_concurrency,
@@ -164,20 +164,20 @@ class Minutehand(Construct):
             most_pollers=most_pollers,
             stripes=stripes,
         )
-        self._worker = Worker(self, "Worker", common=common, size=size, role=None)
+        self._worker = WorkerFunction(self, "Worker", common=common, size=size, role=None)
         self._workers = {
-            queue.name: Worker(
+            queue.name: WorkerFunction(
                 self,
                 f"Worker-{queue.name}",
                 common=common,
-                size=Size.of(queue),
+                size=WorkerSize.of(queue),
                 queue=queue.name,
                 role=self._worker.role,
             )
             for queue in made.declared
             if not queue.container
         }
-        self.alarms = Alarms(
+        self.alarms = InstallationAlarms(
             self,
             "Alarms",
             installation=installation,
@@ -216,7 +216,7 @@ class Minutehand(Construct):
         """Let ``grantee``, the role of a container that runs ``minutehand worker``, do what the worker function does."""
         allow_work(grantee, self._store, self._queues)
 
-    def _outputs(self, installation: Installation) -> dict[str, CfnOutput]:
+    def _outputs(self, installation: InstallationSettings) -> dict[str, CfnOutput]:
         """By name; ``override_logical_id`` gives one a name that a script can rely on."""
         described = {
             "Prefix": ("MINUTEHAND_PREFIX for the SDK and the command line", installation.prefix),

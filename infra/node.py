@@ -1,4 +1,4 @@
-"""Node for the CDK: the constructs run in it, and it comes as a Python wheel so that none has to be installed."""
+"""Node for the CDK's constructs, from a Python wheel, so that no other Node has to be installed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
-_VARIABLE = "JSII_NODE"  # where jsii, the bridge between Python and the constructs, looks first
+_VARIABLE = "JSII_NODE"  # the first place where jsii, the bridge between Python and the constructs, looks for Node
 
 
 def wheel_node() -> Path | None:
@@ -20,7 +20,7 @@ def wheel_node() -> Path | None:
 
 
 def use_wheel_node() -> None:
-    """Let jsii use it, unless the user named another. Has to happen before the first import of ``aws_cdk``."""
+    """Set it for jsii, unless the user has set another. Call it before the first import of ``aws_cdk``."""
     if _VARIABLE in os.environ:
         return
     node = wheel_node() or shutil.which("node")

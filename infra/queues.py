@@ -14,16 +14,16 @@ from minutehand.errors import InvalidInput
 from minutehand.sqs.queue_definitions import DEAD, MAX_RECEIVES, SqsQueue, all_queues, work_suffix
 
 from .acknowledge import acknowledge_for
-from .installation import Installation
+from .installation import InstallationSettings
 
 _LONGEST = 64  # characters of a function's name; a queue's may have 80
 
 
-class Queues(Construct):
-    """All of them; every work queue hands what cannot be leased at all to ``dead``."""
+class InstallationQueues(Construct):
+    """All queues. SQS moves a message that no worker can lease from a work queue to ``dead``."""
 
     def __init__(
-        self, scope: Construct, name: str, *, installation: Installation, declared: Sequence[Queue] = ()
+        self, scope: Construct, name: str, *, installation: InstallationSettings, declared: Sequence[Queue] = ()
     ) -> None:
         super().__init__(scope, name)
         self._installation = installation
@@ -44,7 +44,7 @@ class Queues(Construct):
 
     @property
     def stripes_said(self) -> str | None:
-        """How many stripes which queue has, as ``MINUTEHAND_STRIPES`` says it; None if each has one."""
+        """The number of stripes of each queue, in the form of ``MINUTEHAND_STRIPES``; None if each has one."""
         return striped_text(self._stripes)
 
     def work_of(self, name: str | None) -> list[sqs.Queue]:
@@ -52,14 +52,14 @@ class Queues(Construct):
         return [self._made[work_suffix(name, stripe)] for stripe in range(self._stripes[name])]
 
     def allow_send(self, grantee: lambda_.Function | iam.IGrantable) -> None:
-        """Let ``grantee`` send to every work queue; a function is told how many stripes each has."""
+        """Let ``grantee`` send to every work queue; a function gets ``MINUTEHAND_STRIPES``, too."""
         for queue in self._every_stripe():
             queue.grant_send_messages(grantee)
         if self.stripes_said is not None and isinstance(grantee, lambda_.Function):
             grantee.add_environment("MINUTEHAND_STRIPES", self.stripes_said)
 
     def allow_receive(self, grantee: iam.IGrantable) -> None:
-        """Let ``grantee`` take from every work queue."""
+        """Let ``grantee`` receive from every work queue."""
         for queue in self._every_stripe():
             queue.grant_consume_messages(grantee)
 
@@ -67,9 +67,9 @@ class Queues(Construct):
         return (stripe for name in self._stripes for stripe in self.work_of(name))
 
     def allow_list(self, grantee: iam.IGrantable) -> None:
-        """Let ``grantee`` ask which queues there are."""
+        """Let ``grantee`` list the queues."""
         iam.Grant.add_to_principal(grantee=grantee, actions=["sqs:ListQueues"], resource_arns=["*"])
-        acknowledge_for(grantee, "AwsSolutions-IAM5[Resource::*]", "the call that lists queues knows no resource")
+        acknowledge_for(grantee, "AwsSolutions-IAM5[Resource::*]", "the call that lists queues supports no resource")
 
     def _queue(self, queue: SqsQueue) -> sqs.Queue:
         key = self._installation.encryption_key
@@ -89,8 +89,8 @@ class Queues(Construct):
         )
 
 
-def _checked(declared: Sequence[Queue], installation: Installation) -> tuple[Queue, ...]:
-    """The declared queues, each once, their names short enough for those of their functions."""
+def _checked(declared: Sequence[Queue], installation: InstallationSettings) -> tuple[Queue, ...]:
+    """The declared queues. Raises InvalidInput for one declared twice, or with a name too long for its function."""
     names = [queue.name for queue in declared]
     for queue in declared:
         if names.count(queue.name) > 1:
@@ -103,5 +103,5 @@ def _checked(declared: Sequence[Queue], installation: Installation) -> tuple[Que
 
 
 def worker_part(queue: str | None) -> str:
-    """What the worker of a queue is called after the prefix."""
+    """The name of a queue's worker, without the prefix."""
     return "worker" if queue is None else f"worker-{queue}"

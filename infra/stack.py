@@ -1,4 +1,4 @@
-"""The stack of this repository: one scheduler with the example jobs, or with those that the context names."""
+"""The stack of this repository: one scheduler, with the example jobs or the jobs that the context names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .minutehand import Minutehand
 
 
 class MinutehandStack(Stack):
-    """A stack with nothing but a scheduler in it; ``knobs`` are those of the construct."""
+    """A stack with one scheduler; ``knobs`` are the arguments of the construct."""
 
     def __init__(self, scope: Construct, construct_id: str, *, knobs: dict[str, Any], **settings: Any) -> None:
         super().__init__(scope, construct_id, description="Minutehand: a serverless job scheduler", **settings)

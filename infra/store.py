@@ -10,12 +10,13 @@ from constructs import Construct
 from minutehand.dynamodb.tables import TABLES, TableDefinition
 
 from .acknowledge import acknowledge, acknowledge_for, arn_of
-from .installation import Installation
+from .installation import InstallationSettings
 
-PAYLOADS = "payloads/*"  # keys of what is too large for a message
-RESULTS = "results/*"  # keys of what jobs leave behind, checkpoints included
-MARGIN = 14  # days that a result outlives the retention: it may be older than the end of its run, from which the row's time counts
-UPLOAD_LEFTOVERS = Duration.days(7)  # after which the parts of an upload that was never finished go
+PAYLOADS = "payloads/*"  # keys of payloads that are too large for a message
+RESULTS = "results/*"  # keys of results and checkpoints
+# Days that a result is kept beyond the retention, which counts from the run's end: the result may be older.
+MARGIN = 14
+UPLOAD_LEFTOVERS = Duration.days(7)  # after which parts of unfinished uploads are deleted
 
 DEAD_INDEX = "*#dead#*"  # partitions of the index of dead runs; no tenant or schedule has `#` in its name
 
@@ -27,10 +28,10 @@ SCAN = ("dynamodb:Scan",)
 PARTIQL = ("dynamodb:PartiQLInsert", "dynamodb:PartiQLSelect", "dynamodb:PartiQLUpdate")
 
 
-class Store(Construct):
-    """Tables and bucket, and who may do what to them."""
+class InstallationStore(Construct):
+    """Tables and bucket, and permissions on them."""
 
-    def __init__(self, scope: Construct, name: str, *, installation: Installation) -> None:
+    def __init__(self, scope: Construct, name: str, *, installation: InstallationSettings) -> None:
         super().__init__(scope, name)
         self._installation = installation
         self.tables = {table.suffix: self._table(table) for table in TABLES}
@@ -41,7 +42,7 @@ class Store(Construct):
         self.tables[suffix].grant(grantee, *(action for group in actions for action in group))
 
     def allow_purge(self, grantee: iam.IGrantable) -> None:
-        """Let ``grantee`` delete from the index of dead runs. It lies in the ledger's table, whose runs stay out of reach."""
+        """Let ``grantee`` delete from the index of dead runs, and no other item of the ledger's table."""
         iam.Grant.add_to_principal(
             grantee=grantee,
             actions=list(BATCH),
@@ -53,7 +54,7 @@ class Store(Construct):
         """Let ``grantee`` do ``action`` to the objects under ``keys``."""
         iam.Grant.add_to_principal(grantee=grantee, actions=[action], resource_arns=[self.bucket.arn_for_objects(keys)])
         rule = f"AwsSolutions-IAM5[Resource::{arn_of(self.bucket)}/{keys}]"
-        acknowledge_for(grantee, rule, "an object's key is that of its run, known when the run is")
+        acknowledge_for(grantee, rule, "the key of an object contains its run, which is not known at deployment")
 
     def allow_key(self, grantee: iam.IGrantable) -> None:
         """Let ``grantee`` use the customer's key, if there is one."""
@@ -61,7 +62,7 @@ class Store(Construct):
             self._installation.encryption_key.grant_encrypt_decrypt(grantee)
             for action in ("kms:GenerateDataKey*", "kms:ReEncrypt*"):
                 rule = f"AwsSolutions-IAM5[Action::{action}]"
-                acknowledge_for(grantee, rule, "the variants of one action, on the customer's key alone")
+                acknowledge_for(grantee, rule, "the variants of one action, on the customer's key only")
 
     def _table(self, table: TableDefinition) -> dynamodb.Table:
         key = self._installation.encryption_key
@@ -109,6 +110,6 @@ class Store(Construct):
         acknowledge(
             bucket,
             "AwsSolutions-S1",
-            "only the roles of this installation get at it; CloudTrail's data events tell who did, where that is asked for",
+            "only the roles of this installation have access; data events of CloudTrail log it where that is needed",
         )
         return bucket

@@ -1,4 +1,4 @@
-"""The ticker: every minute it reads the agenda, claims what is due and sends it."""
+"""The ticker: every minute it reads the agenda, claims the fires that are due, and sends their messages."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from minutehand.settings import (
     MOST_TICKER_GROUPS,
 )
 
-from .clock import EVENT_AGE, Clock
-from .function import Function
-from .installation import Installation
-from .queues import Queues
-from .store import BATCH, DELETE, PARTIQL, READ, WRITE, Store
+from .clock import EVENT_AGE, FunctionClock
+from .function import InstallationFunction
+from .installation import InstallationSettings
+from .queues import InstallationQueues
+from .store import BATCH, DELETE, PARTIQL, READ, WRITE, InstallationStore
 
-MEMORY = 1769  # MB: one whole core, which is what a tick over many fires needs
-TIMEOUT = Duration.minutes(2)  # a tick stops by itself before; what is left is there for the next
+MEMORY = 1769  # MB: one whole core, for a tick over many fires
+TIMEOUT = Duration.minutes(2)  # a tick stops before it; remaining entries stay for the next tick
 
 QUEUE_AGE = Duration.seconds(DEFAULT_AGE)
 
 
-class Ticker(Construct):
-    """The function and the clock that calls it."""
+class TickerFunction(Construct):
+    """The function and its clock."""
 
     def __init__(
         self,
         scope: Construct,
         name: str,
         *,
-        installation: Installation,
-        store: Store,
-        queues: Queues,
+        installation: InstallationSettings,
+        store: InstallationStore,
+        queues: InstallationQueues,
         notice_topics: Sequence[str] = (),
         groups: int = DEFAULT_TICKER_GROUPS,
         writes: int = DEFAULT_TICKER_WRITES,
@@ -49,7 +49,7 @@ class Ticker(Construct):
         queue_age: Duration = QUEUE_AGE,
     ) -> None:
         super().__init__(scope, name)
-        self.function = Function(
+        self.function = InstallationFunction(
             self,
             "ticker",
             installation=installation,
@@ -61,21 +61,21 @@ class Ticker(Construct):
             environment={**_width(groups, writes), **_limits(queue_depth, queue_age)},
         )
         store.allow(self.function, "agenda", READ, WRITE, BATCH, DELETE)
-        store.allow(self.function, "revisions", READ, WRITE)  # a pause that ends by itself makes a revision
+        store.allow(self.function, "revisions", READ, WRITE)  # the end of a timed pause makes a revision
         store.allow(self.function, "runs", READ, WRITE, PARTIQL)
         store.allow(self.function, "schedules", ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"))
         store.allow_key(self.function)
         self._allow_itself(installation)
         queues.allow_send(self.function)
-        queues.dead.grant_send_messages(self.function)  # it reports what is LOST
+        queues.dead.grant_send_messages(self.function)  # it reports LOST runs
         if notice_topics:
             iam.Grant.add_to_principal(
                 grantee=self.function, actions=["sns:Publish"], resource_arns=list(notice_topics)
             )
-        Clock(self, "EveryMinute", function=self.function, minute="*")
+        FunctionClock(self, "EveryMinute", function=self.function, minute="*")
 
-    def _allow_itself(self, installation: Installation) -> None:
-        """Hand shards over to itself. By its name: the function waits for its role's policies, so these cannot wait for the function."""
+    def _allow_itself(self, installation: InstallationSettings) -> None:
+        """Let it invoke itself, for groups of shards. By name: the function depends on its role's policies, which cannot depend on it."""
         arn = Stack.of(self).format_arn(
             service="lambda",
             resource="function",
@@ -86,7 +86,7 @@ class Ticker(Construct):
 
 
 def _width(groups: int, writes: int) -> dict[str, str]:
-    """What the ticker is told of how wide a tick may be."""
+    """The variables that limit a tick's invocations and writes."""
     if not 1 <= groups <= MOST_TICKER_GROUPS:
         raise InvalidInput("ticker_groups", groups, "is out of range", f"use 1 to {MOST_TICKER_GROUPS}")
     if writes and writes < LEAST_TICKER_WRITES:
@@ -96,7 +96,7 @@ def _width(groups: int, writes: int) -> dict[str, str]:
 
 
 def _limits(depth: int, age: Duration) -> dict[str, str]:
-    """What the ticker is told of when to hold a queue back."""
+    """The variables that say when the ticker holds a queue back."""
     if not 0 <= depth <= IN_FLIGHT:
         raise InvalidInput(
             "queue_depth", depth, "is out of range", f"use 1 to {IN_FLIGHT:,} messages, or 0 to hold none back"

@@ -1,4 +1,4 @@
-"""The undertaker: records in the ledger what ended in the dead-letter queue."""
+"""The undertaker: records the messages of the dead-letter queue in the ledger."""
 
 from __future__ import annotations
 
@@ -7,37 +7,43 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from constructs import Construct
 
-from .function import Function
-from .installation import Installation
-from .queues import Queues
-from .store import PARTIQL, READ, WRITE, Store
+from .function import InstallationFunction
+from .installation import InstallationSettings
+from .queues import InstallationQueues
+from .store import PARTIQL, READ, WRITE, InstallationStore
 
-MESSAGES = 10  # in a batch; SQS gives no more without a window
+MESSAGES = 10  # in a batch; the maximum of SQS without a window
 MEMORY = 512  # MB
 TIMEOUT = Duration.seconds(60)  # a sixth of the queue's visibility, as AWS advises
 
 
-class Undertaker(Construct):
+class UndertakerFunction(Construct):
     """The function on the dead-letter queue."""
 
     def __init__(
-        self, scope: Construct, name: str, *, installation: Installation, store: Store, queues: Queues
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        installation: InstallationSettings,
+        store: InstallationStore,
+        queues: InstallationQueues,
     ) -> None:
         super().__init__(scope, name)
-        self.function = Function(
+        self.function = InstallationFunction(
             self,
             "undertaker",
             installation=installation,
             description="Minutehand: records dead runs",
             memory=MEMORY,
             timeout=TIMEOUT,
-            recursive_loop=lambda_.RecursiveLoop.ALLOW,  # it sends back what has attempts left, three times at most
+            recursive_loop=lambda_.RecursiveLoop.ALLOW,  # it sends runs with attempts left back, at most three times
         )
         self.function.add_event_source(
             sources.SqsEventSource(queues.dead, batch_size=MESSAGES, report_batch_item_failures=True)
         )
         store.allow(self.function, "runs", READ, WRITE, PARTIQL)
-        store.allow(self.function, "revisions", READ, ("dynamodb:UpdateItem",))  # it notes what fails on the schedule,
+        store.allow(self.function, "revisions", READ, ("dynamodb:UpdateItem",))  # it records failures on the schedule,
         store.allow(self.function, "schedules", ("dynamodb:GetItem", "dynamodb:UpdateItem"))  # and may pause it
         store.allow(self.function, "agenda", ("dynamodb:PutItem",))
         store.allow_key(self.function)

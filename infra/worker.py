@@ -1,4 +1,4 @@
-"""The worker: takes the lease, runs the user's job, settles the outcome."""
+"""The worker: takes the lease, runs the user's job, settles the result."""
 
 from __future__ import annotations
 
@@ -17,29 +17,27 @@ from minutehand.domain.queue import BATCH, LEAST_RUNS, Queue, check_pollers
 from minutehand.errors import InvalidInput
 from minutehand.sqs.queue_definitions import WORK
 
-from .function import Function
-from .installation import Installation
+from .function import InstallationFunction
+from .installation import InstallationSettings
 from .jobs import JobPackage
-from .queues import Queues, worker_part
+from .queues import InstallationQueues, worker_part
 from .store import BATCH as BATCH_WRITES
-from .store import PARTIQL, PAYLOADS, READ, RESULTS, WRITE, Store
+from .store import PARTIQL, PAYLOADS, READ, RESULTS, WRITE, InstallationStore
 
-_GROWS_TO = 200  # pollers of an event source, where nobody says: what Lambda takes
+_GROWS_TO = 200  # Lambda's default maximum of an event source's pollers
 
 
 @dataclass(frozen=True, kw_only=True)
-class Size:
-    """What one worker function is given, and how many of it there may be."""
+class WorkerSize:
+    """Memory, time limit and concurrency of one worker function."""
 
     memory: int  # MB
     timeout: Duration  # at most the visibility of its queue
     batch: int = BATCH  # messages at once
-    max_concurrency: int | None = (
-        None  # functions at the same time of each stripe, 2 to 1000; None: what the account lets
-    )
+    max_concurrency: int | None = None  # concurrent functions of each stripe, 2 to 1000; None: the account's limit
     pollers: int | None = None  # kept for each stripe; None: standard polling
-    most_pollers: int | None = None  # that each stripe's may grow to
-    reach: str = ""  # what its description says of it
+    most_pollers: int | None = None  # maximum of each stripe
+    reach: str = ""  # end of its description
 
     def __post_init__(self) -> None:
         if self.timeout.to_seconds() > WORK.visibility:
@@ -57,8 +55,8 @@ class Size:
         pollers: int | None,
         most_pollers: int | None,
         stripes: int,
-    ) -> Size:
-        """Of the default queue, whose ``max_concurrency`` is that of all its stripes together."""
+    ) -> WorkerSize:
+        """The size for the default queue, whose stripes share ``max_concurrency``."""
         check_pollers(pollers, most_pollers, concurrency=max_concurrency, limit="max_concurrency")
         if (
             max_concurrency is not None
@@ -80,8 +78,8 @@ class Size:
         )
 
     @classmethod
-    def of(cls, queue: Queue) -> Size:
-        """As a declared queue says."""
+    def of(cls, queue: Queue) -> WorkerSize:
+        """The size that a declared queue asks for."""
         batch, functions = queue.functions
         return cls(
             memory=queue.memory,
@@ -95,12 +93,12 @@ class Size:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Common:
-    """What all worker functions of an installation share, the user's knobs included."""
+class WorkerSettings:
+    """The settings that all worker functions of an installation share, the user's included."""
 
-    installation: Installation
-    store: Store
-    queues: Queues
+    installation: InstallationSettings
+    store: InstallationStore
+    queues: InstallationQueues
     jobs: JobPackage
     environment: Mapping[str, str]
     secrets: Mapping[str, secretsmanager.ISecret]
@@ -121,10 +119,10 @@ class Common:
         }
 
 
-class Worker(Construct):
+class WorkerFunction(Construct):
     """The function on one work queue, with the user's jobs in it.
 
-    All workers share the role of the first: they hold the same jobs, so that what is granted to one of them is granted to each.
+    All workers have the role of the first one: they run the same jobs, so that they need the same permissions.
     """
 
     def __init__(
@@ -132,13 +130,13 @@ class Worker(Construct):
         scope: Construct,
         name: str,
         *,
-        common: Common,
-        size: Size,
+        common: WorkerSettings,
+        size: WorkerSize,
         queue: str | None = None,
         role: iam.Role | None,
     ) -> None:
         super().__init__(scope, name)
-        self.function = Function(
+        self.function = InstallationFunction(
             self,
             "worker",
             name=worker_part(queue),
@@ -171,8 +169,8 @@ class Worker(Construct):
         return role
 
 
-def _source(stripe: sqs.Queue, size: Size) -> sources.SqsEventSource:
-    """What hands the messages of a stripe to a function."""
+def _source(stripe: sqs.Queue, size: WorkerSize) -> sources.SqsEventSource:
+    """The event source that passes the messages of a stripe to a function."""
     pollers = None
     if size.pollers is not None:
         pollers = lambda_.ProvisionedPollerConfig(
@@ -187,11 +185,11 @@ def _source(stripe: sqs.Queue, size: Size) -> sources.SqsEventSource:
     )
 
 
-def allow_work(grantee: iam.IGrantable, store: Store, queues: Queues) -> None:
-    """All that a worker does, in the function or in a container: it cannot change a schedule."""
+def allow_work(grantee: iam.IGrantable, store: InstallationStore, queues: InstallationQueues) -> None:
+    """Allow the calls of a worker, in a function or in a container. It cannot change a schedule."""
     store.allow(grantee, "runs", READ, WRITE, PARTIQL)
     store.allow(grantee, "revisions", READ)
-    store.allow(grantee, "schedules", ("dynamodb:GetItem",))  # is one that was triggered or backfilled still there
+    store.allow(grantee, "schedules", ("dynamodb:GetItem",))  # whether a triggered or backfilled schedule still exists
     store.allow(grantee, "agenda", ("dynamodb:GetItem",), WRITE, BATCH_WRITES)
     store.allow_objects(grantee, "s3:GetObject", PAYLOADS)
     store.allow_objects(grantee, "s3:GetObject", RESULTS)  # its own checkpoints
@@ -203,7 +201,7 @@ def allow_work(grantee: iam.IGrantable, store: Store, queues: Queues) -> None:
 
 
 def _checked(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The user's variables; those of Minutehand are not theirs to set."""
+    """The user's variables. Raises InvalidInput for a variable of Minutehand."""
     taken = sorted(name for name in environment if name.startswith("MINUTEHAND_"))
     if taken:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""The auditor: once an hour, the invariants on live data."""
+"""The auditor: checks the invariants on live data, once an hour."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from functions.observe import count, logger, metrics, services, tracer
 @logger.inject_lambda_context
 @tracer.capture_lambda_handler(capture_response=False)
 @metrics.log_metrics
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  # noqa: ARG001 (neither says anything here)
-    """Audit, repair, report."""
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  # noqa: ARG001 (Lambda passes both)
+    """Audit, repair, write the counts."""
     report = audit(services(), clock=system_clock)
     count(Audits=1, Rearmed=report.rearmed, Unclaimed=report.unclaimed, AuditResent=report.resent)
     count(QuarantinedEntries=report.quarantined, AuditFailed=report.failed, Overdue=report.overdue)

@@ -1,4 +1,4 @@
-"""The ticker: one tick a minute, and the groups of shards that a tick over many entries hands over to further invocations."""
+"""The ticker: one tick a minute. A tick over many entries passes groups of shards to further invocations."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ from minutehand.ticker.tick import TickReport, tick
 
 from functions.observe import count, count_named, logger, metrics, milliseconds, request_stats, services, tracer
 
-_MARGIN = (
-    15 * SECOND
-)  # of the function's time that is kept for ending cleanly: a page takes ten, throttled again and again
+_MARGIN = 15 * SECOND  # of the function's time kept for a clean end: a page that is throttled repeatedly takes 10 s
 
 
 @logger.inject_lambda_context
 @tracer.capture_lambda_handler(capture_response=False)
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
-    """Tick within the function's time: a whole tick, or the group that the event hands over."""
+    """Run a whole tick, or the group of shards that the event names, within the function's time."""
     group, spread = group_of(event), _spread(context.function_name)
     report = tick(
         services(),

@@ -1,4 +1,4 @@
-"""The undertaker: records what came into the dead-letter queue."""
+"""The undertaker: records the messages of the dead-letter queue."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_fail
 @tracer.capture_lambda_handler(capture_response=False)
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
-    """Bury a batch; a letter that cannot be recorded stays in the queue."""
+    """Record a batch; a message that cannot be recorded stays in the queue."""
     return process_partial_response(event, _bury, _processor, context)
 
 
@@ -43,7 +43,7 @@ def _report(burial: Burial) -> None:
 
 
 def _name(burial: Burial) -> str | None:
-    """What is counted; a run that is LOST was counted by whoever found it so."""
+    """The metric to count, or None. LOST runs are counted by the worker or ticker that found them."""
     recorded = {RunState.DEAD: "Dead", RunState.EXPIRED: "Expired"}
     if burial.action == "recorded":
         return recorded.get(burial.state)

@@ -1,4 +1,4 @@
-"""The worker: runs the jobs of a batch of messages, each for itself."""
+"""The worker: runs the jobs of a batch of messages."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ PartialResponse = dict[str, list[dict[str, str]]]  # the messages that Lambda mu
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> PartialResponse:
-    """Run a batch; then, if a job's thread had to be abandoned, end the process: Lambda starts another.
+    """Run a batch; then, if the thread of a job was left running, end the process, so that Lambda starts another.
 
-    By then every outcome is settled and its message deleted, so the error that Lambda sees repeats nothing.
+    By then every run is settled and its message deleted, so that the error that Lambda sees repeats nothing.
     """
     recycle = threading.Event()
     response: PartialResponse = _run(event, context, recycle=recycle)
@@ -42,7 +42,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialResponse:
 @tracer.capture_lambda_handler(capture_response=False)
 @metrics.log_metrics
 def _run(event: dict[str, Any], context: LambdaContext, *, recycle: threading.Event) -> PartialResponse:
-    """Messages that stay are reported as failures, the others are deleted already."""
+    """Returns the messages that stay in the queue; the others are deleted already."""
     ids = [record["messageId"] for record in event["Records"]]
     batch = Batch(
         event["Records"],
@@ -78,7 +78,7 @@ def _jobs() -> Registry:
 
 
 def _report(outcomes: Iterable[Outcome]) -> None:
-    """Metrics in all, and by job and delivery."""
+    """Metrics in total, and by job and delivery."""
     groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         if outcome.message is None:
