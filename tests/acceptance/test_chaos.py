@@ -47,6 +47,7 @@ RUN = str(one_off_ref("default", "k1"))
 
 
 @pytest.mark.cloud
+@pytest.mark.check
 def test_a_short_siege_breaks_no_promise(local_cloud: LocalCloud, tmp_path: Path) -> None:
     verdict = Siege(brief(SEED, 6), local_cloud, tmp_path / "siege").run()
     told = "\n".join([*verdict.report(), verdict.summary])

@@ -12,7 +12,7 @@ from minutehand.state.transitions import LEASE, SKEW
 
 from tests.acceptance.scene import UNDERTAKER, Scene, duplicates, in_seconds, ticker, until, worker
 
-pytestmark = pytest.mark.cloud
+pytestmark = [pytest.mark.check, pytest.mark.cloud]
 
 TAKE_OVER = (LEASE + SKEW) / 1000 + 60  # seconds within which a killed worker's run starts again, on a busy machine
 

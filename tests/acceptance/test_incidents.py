@@ -11,7 +11,7 @@ from minutehand import ScheduleState
 
 from tests.acceptance.scene import UNDERTAKER, Scene, ticker, until, worker
 
-pytestmark = pytest.mark.cloud
+pytestmark = [pytest.mark.check, pytest.mark.cloud]
 
 
 def a_topic(scene: Scene) -> tuple[str, Any]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.cloud
+pytestmark = [pytest.mark.check, pytest.mark.cloud]
 
 
 @contextmanager

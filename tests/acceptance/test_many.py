@@ -11,7 +11,7 @@ from minutehand.domain.times import to_ms
 
 from tests.acceptance.scene import Scene, duplicates, in_seconds, ticker, until, worker
 
-pytestmark = pytest.mark.cloud
+pytestmark = [pytest.mark.check, pytest.mark.cloud]
 
 SCHEDULES = 30
 SECONDS = 12  # of fires

@@ -15,7 +15,7 @@ from minutehand.local.installation import installation
 
 from tests.acceptance.scene import until
 
-pytestmark = pytest.mark.cloud
+pytestmark = [pytest.mark.check, pytest.mark.cloud]
 
 
 def test_a_queues_own_worker_runs_its_schedules_and_no_other_does(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from minutehand.local.cloud import LocalCloud
 
 from bench.hurried.crew import Hurried, hurried
 
-pytestmark = pytest.mark.cloud
+pytestmark = [pytest.mark.check, pytest.mark.cloud]
 
 LEASE = 6.0  # seconds; a heartbeat is a third
 

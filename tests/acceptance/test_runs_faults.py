@@ -14,7 +14,7 @@ from minutehand.local.events import LogFollower
 
 from bench.hurried.crew import Hurried, hurried
 
-pytestmark = pytest.mark.cloud
+pytestmark = [pytest.mark.check, pytest.mark.cloud]
 
 LEASE = 4.0  # seconds
 HELD = 9.0  # seconds for which a job holds its interpreter: more than LEASE and SKEW

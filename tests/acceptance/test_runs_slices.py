@@ -10,7 +10,7 @@ from minutehand.local.cloud import LocalCloud
 
 from bench.hurried.sliced import UNITS, slice_runs
 
-pytestmark = pytest.mark.cloud
+pytestmark = [pytest.mark.check, pytest.mark.cloud]
 
 
 def test_a_job_of_ten_slices_resumes_nine_times_and_spends_one_attempt(local_cloud: LocalCloud, tmp_path: Path) -> None:

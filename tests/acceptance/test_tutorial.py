@@ -17,7 +17,7 @@ from tests.acceptance.scene import ROOT, until
 from tests.acceptance.test_local_command import read_until
 from tests.unit.docs.pages import page
 
-pytestmark = pytest.mark.cloud
+pytestmark = [pytest.mark.check, pytest.mark.cloud]
 
 _FILE = re.compile(r"```python\n(# (\w+\.py)\n.*?)```", re.DOTALL)
 

@@ -1,4 +1,5 @@
-"""One suite over every implementation of the ports: in memory, moto, and the local cloud with claims by PartiQL and by PutItem.
+"""One suite over every implementation of the ports: in memory, the local cloud (MiniStack) with claims by PartiQL and by
+PutItem; and, in ``make check``, moto and the local cloud with DynamoDB Local, Amazon's own.
 
 Where an engine is wrong by AWS's documentation, a test says ``engine.is_wrong("…")`` and is skipped there with the reason.
 """
@@ -28,6 +29,8 @@ from minutehand.testing import ManualClock, Memory
 from minutehand.testing.cloud import fresh_settings
 from moto import mock_aws
 
+from tests.support.dynamodb_local import endpoint_with_dynamodb_local
+
 AT_ONCE = Backoff(wait=lambda seconds: None)  # rounds without waits: no engine here recovers by waiting
 
 WRONG = {
@@ -35,6 +38,7 @@ WRONG = {
         "stale receipt": "moto deletes and hides by a receipt of an earlier delivery",
     },
     "ministack": {},
+    "dynamodb_local": {},
     "memory": {},
 }
 
@@ -48,7 +52,7 @@ _moto = mock_aws()
 class Engine:
     """One implementation."""
 
-    name: str  # memory, moto, ministack
+    name: str  # memory, ministack, moto, dynamodb_local
     services: Services
     clock: Any  # UTC ms, of the queue
     settings: Settings | None = None  # None for memory
@@ -121,8 +125,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """All engines; how claims are made matters to claims and take-overs alone."""
     if "engine" in metafunc.fixturenames:
         claims = "ledger_claims" in metafunc.module.__name__
-        names = ["memory", "moto", "ministack-partiql", *(["ministack-put"] if claims else [])]
-        metafunc.parametrize("engine", names, indirect=True)
+        names = ["memory", "ministack-partiql", *(["ministack-put"] if claims else [])]
+        more = [pytest.param(name, marks=pytest.mark.check) for name in ("moto", "dynamodb_local-partiql")]
+        metafunc.parametrize("engine", [*names, *more], indirect=True)
+
+
+@pytest.fixture(scope="session")
+def dynamodb_local(local_cloud: LocalCloud) -> Iterator[str]:
+    """The URL of the session's local cloud with DynamoDB Local in place of its tables."""
+    with endpoint_with_dynamodb_local(local_cloud) as endpoint:
+        yield endpoint
 
 
 @pytest.fixture
@@ -136,7 +148,8 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
             yield wired
     else:
         cloud: LocalCloud = request.getfixturevalue("local_cloud")
-        yield _wired(name, fresh_settings(cloud, claim_by=claim_by), monkeypatch)
+        endpoint = cloud.endpoint if name == "ministack" else request.getfixturevalue(name)
+        yield _wired(name, fresh_settings(cloud, claim_by=claim_by, endpoint=endpoint), monkeypatch)
 
 
 @pytest.fixture

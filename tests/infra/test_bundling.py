@@ -18,6 +18,8 @@ from minutehand.errors import InvalidInput, Misconfigured
 from infra.bundling import AWS, HANDLERS, HERE, RUNTIME, build, fingerprint
 from infra.jobs import JobPackage, find_jobs
 
+pytestmark = pytest.mark.check
+
 JOBS = Path(__file__).parent / "acme" / "jobs"
 LIMIT = 250 * 1024 * 1024  # bytes, unzipped: Lambda's
 FOR_ANYTHING = re.compile(r"(py2\.)?py3-none-any")

@@ -590,7 +590,19 @@ class Tree:
     def _prove(self, killers: Sequence[str]) -> tuple[bool, str]:
         paths = os.pathsep.join([str(self.place / "shared"), str(self.place)])
         environment = os.environ | {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *killers]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "--no-header",
+            "-p",
+            "no:cacheprovider",
+            "-m",
+            "not proof",
+            *killers,
+        ]
         try:
             done = subprocess.run(
                 command, cwd=self.place, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False

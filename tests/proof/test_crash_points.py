@@ -8,16 +8,19 @@ import pytest
 
 from tests.proof.crash_points import Scenario, pairs, singles
 from tests.proof.scenarios import SCENARIOS
+from tests.support.parts import in_parts
 
-PAIRS = 12  # of each scenario in `make test`
+PARTS = 6  # `make test` plays one, `make check` all
+PAIRS = 12  # of each scenario in `make check`
 ALL_PAIRS = int(os.environ.get("PAIRS", "400"))  # of each scenario in `make proof`
 
 
+@in_parts(PARTS)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_every_single_crash_point(scenario: Scenario) -> None:
+def test_every_single_crash_point(scenario: Scenario, part: int) -> None:
     points = list(singles(scenario))
     assert len(points) >= 8
-    assert [text for point in points for text in scenario.verdict(point)] == []
+    assert [text for point in points[part::PARTS] for text in scenario.verdict(point)] == []
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
@@ -25,9 +28,10 @@ def test_without_a_crash_everything_holds(scenario: Scenario) -> None:
     assert scenario.verdict(()) == []
 
 
+@in_parts(PARTS)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_some_pairs_of_crash_points(scenario: Scenario) -> None:
-    assert [text for pair in pairs(scenario, PAIRS) for text in scenario.verdict(pair)] == []
+def test_some_pairs_of_crash_points(scenario: Scenario, part: int) -> None:
+    assert [text for pair in pairs(scenario, PAIRS)[part::PARTS] for text in scenario.verdict(pair)] == []
 
 
 @pytest.mark.proof

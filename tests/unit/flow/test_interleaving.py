@@ -13,6 +13,7 @@ import pytest
 
 from tests.proof.history import FAR, NEAR, History
 from tests.proof.stage import CALM, ROUGH, WILD, Faults
+from tests.support.parts import in_turn
 
 
 def history(seed: int, faults: Faults) -> tuple[list[str], History]:
@@ -41,10 +42,10 @@ def _proof_seeds() -> range:
     return range(first, first + int(os.environ.get("HISTORIES", "500")))
 
 
-@pytest.mark.parametrize(("name", "faults"), [("calm", CALM), ("rough", ROUGH), ("wild", WILD)])
-def test_no_history_breaks_a_promise(name: str, faults: Faults) -> None:
+@in_turn("faults", [CALM, ROUGH, WILD], ["calm", "rough", "wild"])
+def test_no_history_breaks_a_promise(faults: Faults) -> None:
     totals = many(range(8), faults)
-    print(name, dict(totals))  # noqa: T201 (what a failing history is repeated with)
+    print(dict(totals))  # noqa: T201 (what a failing history is repeated with)
     assert totals["starts"] > 200
 
 
@@ -55,14 +56,14 @@ def test_no_history_of_thousands_breaks_a_promise(name: str, faults: Faults) -> 
     print(name, dict(totals))  # noqa: T201 (what a failing history is repeated with)
 
 
-@pytest.mark.parametrize("faults", [CALM, ROUGH, WILD], ids=["calm", "rough", "wild"])
+@in_turn("faults", [CALM, ROUGH, WILD], ["calm", "rough", "wild"])
 def test_clocks_ten_seconds_off_break_no_promise(faults: Faults) -> None:
     """Without faults no start is a second one, but for the attempts of a job that failed: the oracle knows those."""
     totals = many(range(6), replace(faults, skew=NEAR))
     assert totals["starts"] > 100
 
 
-@pytest.mark.parametrize("faults", [CALM, ROUGH, WILD], ids=["calm", "rough", "wild"])
+@in_turn("faults", [CALM, ROUGH, WILD], ["calm", "rough", "wild"])
 def test_clocks_ninety_seconds_off_start_runs_early_late_or_twice_and_lose_none(faults: Faults) -> None:
     """Nor does anything start after a stop, or an at-most-once run twice: no clock has a say in that."""
     totals = many(range(6), replace(faults, skew=FAR))

@@ -20,6 +20,7 @@ from minutehand.testing import Detail
 
 from tests.proof.history import EXPRESSIONS, FAR, History
 from tests.proof.stage import CALM, ROUGH, WILD, Faults, Process
+from tests.support.parts import in_turn
 from tests.unit.flow.oracle import Seen
 
 POLICIES = ("skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other")
@@ -111,15 +112,15 @@ def many(seeds: range, faults: Faults) -> Counter[str]:
     return totals
 
 
-@pytest.mark.parametrize(("name", "faults"), [("calm", CALM), ("rough", ROUGH), ("wild", WILD)])
-def test_no_history_lets_more_go_than_may(name: str, faults: Faults) -> None:
+@in_turn("faults", [CALM, ROUGH, WILD], ["calm", "rough", "wild"])
+def test_no_history_lets_more_go_than_may(faults: Faults) -> None:
     totals = many(range(7), faults)
-    print(name, dict(totals))  # noqa: T201 (what was tried)
+    print(dict(totals))  # noqa: T201 (what was tried)
     assert min(totals[what] for what in ("SUCCEEDED", "SKIPPED", "line_up", "pass_over")) > 1
     assert totals["terminate"] + totals["request_cancel"] > 3
 
 
-@pytest.mark.parametrize("faults", [CALM, WILD], ids=["calm", "wild"])
+@in_turn("faults", [CALM, WILD], ["calm", "wild"])
 def test_clocks_have_no_say_in_it(faults: Faults) -> None:
     assert many(range(100, 102), replace(faults, skew=FAR))["SUCCEEDED"] > 20
 

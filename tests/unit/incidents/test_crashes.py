@@ -11,6 +11,7 @@ from minutehand.domain.schedule import ScheduleState
 from minutehand.errors import Permanent
 
 from tests.proof.crash_points import Scenario, Scene, pairs, singles
+from tests.support.parts import in_parts
 from tests.unit.flow.world import NOON, OWNER
 from tests.unit.incidents.judge import counted, in_a_row, told_wrongly
 from tests.unit.incidents.scene import CALM, TOPIC
@@ -90,6 +91,8 @@ def told_of_silence(scene: Scene) -> list[str]:
 
 
 FAILS = [period, work, undertake]
+PARTS = 4  # `make test` plays one, `make check` all
+
 SCENARIOS = [
     Scenario(
         "fails, then works", [create(fires=3, broken=2), *FAILS, *FAILS, minute, period, work, minute, minute], settled
@@ -108,14 +111,16 @@ SCENARIOS = [
 ]
 
 
+@in_parts(PARTS)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_every_single_crash(scenario: Scenario) -> None:
+def test_every_single_crash(scenario: Scenario, part: int) -> None:
     points = list(singles(scenario))
     assert len(points) > 10
     assert scenario.verdict(()) == []
-    assert [text for point in points for text in scenario.verdict(point)] == []
+    assert [text for point in points[part::PARTS] for text in scenario.verdict(point)] == []
 
 
+@in_parts(PARTS)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_pairs_of_crashes(scenario: Scenario) -> None:
-    assert [text for pair in pairs(scenario, 60) for text in scenario.verdict(pair)] == []
+def test_pairs_of_crashes(scenario: Scenario, part: int) -> None:
+    assert [text for pair in pairs(scenario, 60)[part::PARTS] for text in scenario.verdict(pair)] == []

@@ -23,6 +23,7 @@ from minutehand.undertaker.bury import bury_one
 
 from tests.proof.history import EXPRESSIONS, FAR, History
 from tests.proof.stage import CALM, ROUGH, WILD, Faults, Process
+from tests.support.parts import in_turn
 from tests.unit.flow.oracle import Seen
 from tests.unit.incidents.judge import told_wrongly
 from tests.unit.incidents.scene import CALM as RECOVERED
@@ -139,15 +140,15 @@ def many(seeds: range, faults: Faults) -> Counter[str]:
     return totals
 
 
-@pytest.mark.parametrize(("name", "faults"), [("calm", CALM), ("rough", ROUGH), ("wild", WILD)])
-def test_no_history_lists_or_tells_wrongly(name: str, faults: Faults) -> None:
+@in_turn("faults", [CALM, ROUGH, WILD], ["calm", "rough", "wild"])
+def test_no_history_lists_or_tells_wrongly(faults: Faults) -> None:
     totals = many(range(9), faults)
-    print(name, dict(totals))  # noqa: T201 (what was tried)
+    print(dict(totals))  # noqa: T201 (what was tried)
     assert totals["failed"] > 50
     assert min(totals[kind] for kind in ("failure", "recovery", "paused")) > 0
 
 
-@pytest.mark.parametrize("faults", [CALM, WILD], ids=["calm", "wild"])
+@in_turn("faults", [CALM, WILD], ["calm", "wild"])
 def test_clocks_have_no_say_in_it(faults: Faults) -> None:
     assert many(range(100, 102), replace(faults, skew=FAR))["failure"] > 0
 
