@@ -171,10 +171,11 @@ class IsolatedAttempt:
 
     def _died(self, code: int | None) -> Failed:
         failure = died(code, self._assignment.policies.retry)
-        if not self._ends:
-            event = "job.killed" if self._ending else "job.process_died"
-            extra = {"run_id": str(self._assignment.run.ref), "job": self._assignment.job.name}
-            log.warning(event, extra=extra | {"code": failure.code})
+        extra = {"run_id": str(self._assignment.run.ref), "job": self._assignment.job.name, "code": failure.code}
+        if self._ending and not self._ends:
+            log.warning("job.killed", extra=extra)
+        elif not self._ends:
+            log.warning("job.process_died", extra=extra)
         return Failed(failure)
 
 

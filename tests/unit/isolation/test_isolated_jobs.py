@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import threading
@@ -21,8 +22,15 @@ def stage() -> Stage:
     return Stage()
 
 
-def test_the_result_comes_back_from_another_process(stage: Stage) -> None:
+def own_lines(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """What the worker logs of the processes of its jobs."""
+    return [record for record in caplog.records if record.name.startswith("minutehand.isolation")]
+
+
+def test_the_result_comes_back_from_another_process(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
     run = stage.run("add", {"a": 1, "b": 2})
+    assert own_lines(caplog) == []
     assert (run.state, run.attempt) == (RunState.SUCCEEDED, 1)
     assert (run.result["sum"], run.result["stdin"]) == (3, "")
     assert run.result["pid"] != os.getpid()
@@ -60,8 +68,11 @@ def test_what_it_raises_is_judged_by_its_policies(stage: Stage, how: str, kind: 
 
 
 @pytest.mark.parametrize(("how", "code"), [("exit", "exit 3"), ("segfault", "SIGSEGV"), ("kill", "SIGKILL")])
-def test_a_process_that_dies_costs_one_attempt_and_no_waiting(stage: Stage, how: str, code: str) -> None:
+def test_a_process_that_dies_costs_one_attempt_and_no_waiting(
+    stage: Stage, caplog: pytest.LogCaptureFixture, how: str, code: str
+) -> None:
     run = stage.run("die", how)
+    assert [(line.message, vars(line)["code"]) for line in own_lines(caplog)] == [("job.process_died", code)]
     assert (run.state, run.attempt, run.error_type, run.error_code) == (RunState.RETRYING, 1, "ProcessDied", code)
     assert len(run.failed_attempts) == 1
     assert not stage.worker.desk.abandoned.is_set(), "the worker goes on"
@@ -157,7 +168,9 @@ def test_a_process_that_cannot_import_says_what() -> None:
 
 
 @pytest.mark.parametrize("how", ["gil", "fork", "program"])
-def test_its_timeout_kills_it_and_all_that_it_started(stage: Stage, tmp_path: Path, how: str) -> None:
+def test_its_timeout_kills_it_and_all_that_it_started(
+    stage: Stage, tmp_path: Path, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
     started = stage.start("wait", {"to": str(tmp_path / "mark"), "how": how})
     group = started.group
     assert until(lambda: len(living(group)) == (1 if how == "gil" else 2), 5)
@@ -165,6 +178,7 @@ def test_its_timeout_kills_it_and_all_that_it_started(stage: Stage, tmp_path: Pa
     assert started.end().state is RunState.RETRYING
     assert until(lambda: living(group) == [], 5), "what was killed may be on a processor for a moment"
     run = stage.scheduler.get_run(started.run_id)
+    assert [line.message for line in own_lines(caplog)] == ["job.killed"]
     assert (run.error_type, run.error) == ("Timeout", "the attempt took longer than its timeout of 60 s")
     assert not stage.worker.desk.abandoned.is_set(), "nothing is left for which the process must be recycled"
 

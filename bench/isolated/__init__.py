@@ -1,0 +1,1 @@
+"""What the start of an isolated attempt costs, and jobs to start."""
