@@ -23,11 +23,12 @@ from typing import Any
 
 import minutehand
 import typer
-from minutehand import errors, http, settings, testing
+from minutehand import errors, settings, testing
 from minutehand.apply import schema
 from minutehand.cli.app import app
 from minutehand.cli.exits import Exit
 from minutehand.domain.run import TERMINAL, RunState
+from minutehand.ready_jobs import http
 from minutehand.state import transitions
 
 DOCS = Path(__file__).parent
@@ -53,7 +54,7 @@ def api() -> Iterator[str]:
 
 
 def api_http() -> Iterator[str]:
-    """The public names of ``minutehand.http``."""
+    """The public names of ``minutehand.ready_jobs.http``."""
     for name in ("http_job", "Request", "Secret", "send"):
         yield from _entry(name, getattr(http, name))
 

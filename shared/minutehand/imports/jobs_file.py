@@ -26,7 +26,7 @@ be in the package or image. So for Lambda:
 3. give what may take longer to a worker process: a queue of its own and `minutehand worker --queue` beside the stack.
 """
 
-from minutehand.commands import command_job
+from minutehand.ready_jobs.command import command_job
 
 command = command_job("{job}")  # e.g. timeout=3600: seconds of one attempt; retry=Retry(max_attempts=3)
 '''

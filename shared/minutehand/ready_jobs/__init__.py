@@ -1,1 +1,4 @@
-"""Jobs that are ready to use: HTTP requests, commands, AWS targets."""
+"""Ready jobs: an HTTP request (``http``) or a command (``command``) as a job, registered with one call.
+
+This module imports neither: a worker that only runs commands loads no HTTP client.
+"""

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import minutehand
-import minutehand.http
+import minutehand.ready_jobs.http
 import minutehand.testing
 import pytest
 from minutehand import errors
@@ -57,12 +57,12 @@ PUBLIC_HTTP = {"Request", "Secret", "http_job", "send"}
 def test_the_public_names_are_those_that_users_rely_on() -> None:
     assert set(minutehand.__all__) == PUBLIC
     assert all(hasattr(minutehand, name) for name in PUBLIC)
-    assert set(minutehand.http.__all__) == PUBLIC_HTTP
+    assert set(minutehand.ready_jobs.http.__all__) == PUBLIC_HTTP
 
 
 def public_things() -> Iterator[tuple[str, Any]]:
     """Everything that a user may call or catch, by its dotted name."""
-    for module in (minutehand, minutehand.http, minutehand.testing):
+    for module in (minutehand, minutehand.ready_jobs.http, minutehand.testing):
         for name in module.__all__:
             thing = getattr(module, name)
             yield name, thing
@@ -85,8 +85,8 @@ def test_every_public_name_says_what_it_is(name: str, thing: Any) -> None:
         minutehand.Retry,
         minutehand.Run,
         minutehand.Schedule,
-        minutehand.http.Request,
-        minutehand.http.Secret,
+        minutehand.ready_jobs.http.Request,
+        minutehand.ready_jobs.http.Secret,
     ],
 )
 def test_every_public_field_says_what_it_holds(kind: Any) -> None:

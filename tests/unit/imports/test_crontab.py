@@ -17,13 +17,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from minutehand import Registry
 from minutehand.apply.document import read
-from minutehand.commands import command_job
 from minutehand.errors import InvalidInput
 from minutehand.imports.cronlines import Form, form_of, percent
 from minutehand.imports.crontab import Asked, read_crontab
 from minutehand.imports.names import program_of
 from minutehand.imports.report import Fit, Import, Line
 from minutehand.imports.text import text_of
+from minutehand.ready_jobs.command import command_job
 from minutehand.testing import Harness
 from minutehand.timing import next_fires
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from minutehand import Registry
 from minutehand.apply.document import read
 from minutehand.apply.nodes import read_documents
-from minutehand.commands import command_job
 from minutehand.errors import InvalidInput
 from minutehand.imports.kubernetes import Asked, read_kubernetes
 from minutehand.imports.report import Fit, Import, Line
+from minutehand.ready_jobs.command import command_job
 from minutehand.testing import Harness
 from minutehand.timing import next_fires
 

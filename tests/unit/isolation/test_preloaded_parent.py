@@ -37,7 +37,7 @@ def imported(ctx, payload):
 
 @pytest.fixture
 def parent() -> Iterator[PreloadedParent]:
-    with PreloadedParent([WORK]) as made:
+    with PreloadedParent(["minutehand.ready_jobs.command", WORK]) as made:
         yield made
 
 

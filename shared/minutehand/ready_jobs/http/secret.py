@@ -1,4 +1,4 @@
-"""Secrets by reference: where a value is, so that declarations, payloads, results and logs never hold it."""
+"""Secrets by reference: declarations, payloads, results and logs hold the place of a value and never the value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HIDDEN = "[secret]"
 class Secret:
     """A text that the worker looks up when it sends a request; give one of the three places.
 
-    The worker's role needs ``ssm:GetParameter`` or ``secretsmanager:GetSecretValue`` on what is named, and ``kms:Decrypt`` if its
+    The worker's role needs ``ssm:GetParameter`` or ``secretsmanager:GetSecretValue`` on the named place, and ``kms:Decrypt`` if its
     key is one of yours. A value is looked up again after five minutes. Raises InvalidInput.
     """
 
@@ -50,7 +50,7 @@ class Vault:
         self._lock = threading.Lock()
 
     def value(self, secret: Secret) -> str:
-        """What a secret is now, without its form. Raises Misconfigured, Unavailable."""
+        """The present value of a secret, without its form. Raises Misconfigured, Unavailable."""
         if secret.env is not None:
             return _variable(secret.env)
         with self._lock:
@@ -75,16 +75,16 @@ class Vault:
 vault = Vault()
 
 
-def resolved(text: str | Secret) -> tuple[str, tuple[str, ...]]:
-    """What is sent, and what of it nobody may read later."""
+def resolve(text: str | Secret) -> tuple[str, tuple[str, ...]]:
+    """The text to send, and the values in it that must not appear in results, errors or logs."""
     if isinstance(text, str):
         return text, ()
     value = vault.value(text)
     return text.form.replace("{}", value), (value,)
 
 
-def without(hidden: Collection[str], text: str) -> str:
-    """A text in which the values of secrets are hidden: an endpoint may repeat what it was sent."""
+def redact(hidden: Collection[str], text: str) -> str:
+    """A text with the values of secrets replaced; an endpoint may echo the request."""
     for value in sorted(hidden, key=len, reverse=True):
         text = text.replace(value, _HIDDEN)
     return text
@@ -103,5 +103,5 @@ def _keyed(secret: Secret, text: str) -> str:
     try:
         found: Any = json.loads(text)[secret.key]
     except (ValueError, TypeError, KeyError):
-        raise Misconfigured(f"secret={secret.secret!r} is no JSON object with the key {secret.key!r}") from None
+        raise Misconfigured(f"secret={secret.secret!r} is not a JSON object with the key {secret.key!r}") from None
     return str(found)

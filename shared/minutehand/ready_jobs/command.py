@@ -1,13 +1,13 @@
-"""A ready job that runs commands: what the lines of a crontab become.
+"""A ready job that runs commands, such as the lines of a crontab.
 
     # jobs.py
-    from minutehand.commands import command_job
+    from minutehand.ready_jobs.command import command_job
 
     command = command_job("command")
 
-A command runs in a process group of its own. Whatever ends it before it ends itself ends the group: its timeout, a cancellation and a
-lost lease by SIGTERM and, after a grace, SIGKILL; the death of the worker by the kernel (Linux). What a command leaves running when
-it exits by itself is left alone, as cron leaves it.
+A command runs in a process group of its own. Its timeout, a cancellation and a lost lease end the whole group with SIGTERM and, after a
+grace period, SIGKILL. If the worker dies, the kernel kills the group (Linux). Processes that a command leaves running when it exits by
+itself are not ended, as with cron.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from minutehand.errors import InvalidInput, Permanent
 from minutehand.jobs import Registry, default_registry
 
 TAIL = 1_500  # characters of its output that a run keeps: they fit an error's message
-LOGGED = 200  # lines of output that are logged: a chatty command must not cost a fortune
+LOGGED = 200  # lines of output that are logged: log storage is billed by size
 GRACE = 5.0  # seconds from SIGTERM to SIGKILL
-_LAST_WORDS = 1.0  # seconds to read on after the exit: what it left running may hold its output open for ever
-_LOOK = 0.2  # seconds between two looks at its cancellation
-_RESERVE = 10.0  # seconds before a Lambda function ends: to kill the group and record why
+_LAST_WORDS = 1.0  # seconds to read on after the exit: a process that it left running may hold the output open for ever
+_LOOK = 0.2  # seconds between two checks for cancellation
+_RESERVE = 10.0  # seconds of a Lambda function's time that are kept to kill the group and settle the run
 
 
 class CommandFailed(Exception):
-    """A command ended with another exit code than 0, or by a signal. ``code`` says which: "exit 3", "SIGKILL"."""
+    """A command ended with an exit code other than 0, or by a signal. ``code`` is "exit 3" or "SIGKILL"."""
 
     def __init__(self, message: str, code: str) -> None:
         super().__init__(message)
@@ -47,21 +47,21 @@ class CommandFailed(Exception):
 
 
 class CommandTimeout(CommandFailed, TimeoutError):
-    """A command took longer than it may; its process group was killed."""
+    """A command exceeded its timeout; its process group was killed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """The payload of a command's run: exactly one of ``command`` and ``argv``, and what differs from the defaults."""
+    """The payload of a command's run: exactly one of ``command`` and ``argv``, and any other field."""
 
     command: str | None = None  # a line for the shell
     argv: tuple[str, ...] = ()  # or program and arguments, without a shell
     shell: str = "/bin/sh"  # which runs the line with -c
-    environment: Mapping[str, str] = field(default_factory=dict)  # beside, or instead of, the worker's own
+    environment: Mapping[str, str] = field(default_factory=dict)  # added to the worker's variables, or replacing them
     directory: str | None = None  # to start in; None: the user's home, as cron does
-    stdin: str = ""  # what it reads from standard input
-    timeout: float | None = None  # seconds; None: as long as the worker lets it
-    user: str | None = None  # whom it must run as; None: whoever the worker runs as
+    stdin: str = ""  # text for its standard input
+    timeout: float | None = None  # seconds; None: no limit but the worker's
+    user: str | None = None  # name of the user that it runs as; None: the worker's
 
     @classmethod
     def of(cls, payload: Any) -> Command:
@@ -75,7 +75,7 @@ class Command:
 
     @property
     def words(self) -> list[str]:
-        """What is executed."""
+        """The program and its arguments."""
         return list(self.argv) if self.argv else [self.shell, "-c", self.command or ""]
 
 
@@ -138,7 +138,7 @@ class _Group:
 
     @property
     def tail(self) -> str:
-        """The end of its output."""
+        """The end of the output."""
         return bytes(self._output).decode(errors="replace").strip("\n")[-TAIL:]
 
     def wait(self, limit: float | None) -> int | None:
@@ -152,7 +152,7 @@ class _Group:
         return self._process.wait()
 
     def _kill(self) -> None:
-        """End the group; what ignores SIGTERM, or outlives the first process, gets SIGKILL."""
+        """End the group with SIGTERM, then with SIGKILL whatever is left of it."""
         self._signal(signal.SIGTERM)
         self._exited.wait(GRACE)
         self._signal(signal.SIGKILL)
@@ -163,7 +163,7 @@ class _Group:
             os.killpg(self._process.pid, number)
 
     def _await_exit(self) -> None:
-        """Dead but not reaped: until the group was signalled nobody else can have its number."""
+        """Wait for the death of the process without reaping it, so that its number is not reused before the group is signalled."""
         if hasattr(os, "waitid"):
             os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
         else:
@@ -171,7 +171,7 @@ class _Group:
         self._exited.set()
 
     def _read(self) -> None:
-        """Keep the end of the output, log its beginning."""
+        """Keep the end of the output and log its first lines."""
         assert self._process.stdout is not None
         with self._process.stdout as pipe:
             for number, line in enumerate(iter(lambda: pipe.readline(8 * TAIL), b"")):
@@ -214,7 +214,7 @@ def _start(command: Command, ctx: Context, lifeline: int) -> subprocess.Popen[by
 
 
 def _tie(pipe: int, group: int) -> None:
-    """Have the kernel kill the group when the other end of the pipe closes, which this process alone holds."""
+    """Have the kernel kill the group when the other end of the pipe closes, which only this process holds."""
     if hasattr(fcntl, "F_SETSIG"):  # Linux
         fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(pipe, fcntl.F_SETOWN, -group)
@@ -228,7 +228,7 @@ def _untie(pipe: int) -> None:
 
 @contextlib.contextmanager
 def _input(text: str) -> Iterator[Any]:
-    """Standard input: a file, so that nobody has to write while the command reads."""
+    """Standard input from a file, so that no thread has to write to a pipe."""
     if not text:
         yield subprocess.DEVNULL
         return
@@ -239,7 +239,7 @@ def _input(text: str) -> Iterator[Any]:
 
 
 def _user(name: str | None) -> tuple[dict[str, Any], dict[str, str]]:
-    """Arguments of Popen and variables of the user that it must run as. Raises Permanent if this process cannot."""
+    """Arguments of Popen and variables for the user of a command. Raises Permanent if this process may not change to that user."""
     uid = os.geteuid()
     if name is None:
         return {}, {}
@@ -262,7 +262,7 @@ def _user(name: str | None) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _facts(ctx: Context) -> dict[str, str]:
-    """What a command may want to know of its run."""
+    """Variables that describe the run to the command."""
     return {
         "MINUTEHAND_RUN_ID": ctx.run_id,
         "MINUTEHAND_IDEMPOTENCY_KEY": ctx.idempotency_key,
@@ -272,14 +272,14 @@ def _facts(ctx: Context) -> dict[str, str]:
 
 
 def _limit(command: Command, ctx: Context) -> float | None:
-    """Seconds that it has: its timeout, or what is left of the Lambda function."""
+    """The seconds that the command may take: its timeout or the rest of the Lambda function's time."""
     left = ctx.remaining()
     limits = [command.timeout, None if left is None else max(0.0, left - _RESERVE)]
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _told(what: str, tail: str) -> str:
-    """The last line first: where a message is cut, that is what says most."""
+    """An error message with the last line of the output first, because messages are cut at their end."""
     if not tail:
         return f"{what}, without any output"
     before, _, last = tail.rpartition("\n")

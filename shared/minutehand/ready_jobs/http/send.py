@@ -1,4 +1,4 @@
-"""Send: a job's request, from its secrets to the verdict on its answer."""
+"""Send a job's request: look up its secrets, follow redirects, and decide whether the response is a success."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from urllib.parse import urljoin
 
 from minutehand.domain.job import Context
 from minutehand.errors import Permanent, UnexpectedStatus
-from minutehand.http.exchange import Answer, Vigil, exchange
-from minutehand.http.guard import Guard, Target, guard_of
-from minutehand.http.request import Request, check_value
-from minutehand.http.secret import Secret, resolved, without
+from minutehand.ready_jobs.http.exchange import HttpResponse, Watchdog, exchange
+from minutehand.ready_jobs.http.guard import Guard, Target, guard_of
+from minutehand.ready_jobs.http.request import Request, check_value
+from minutehand.ready_jobs.http.secret import Secret, redact, resolve
 from minutehand.state.decisions import is_permanent_status
 
 KEPT_HEADERS = (
     *("content-type", "etag", "location", "retry-after"),
     *("x-amzn-requestid", "x-amzn-trace-id", "x-correlation-id", "x-request-id"),
 )
-LONGEST_KEY = 255  # characters: what payment providers take
-_MOST_WAIT = 86_400.0  # seconds of a Retry-After that are believed
+LONGEST_KEY = 255  # characters: the limit of payment providers
+_MOST_WAIT = 86_400.0  # seconds: the longest Retry-After that is followed
 _SHOWN = 300  # characters of a body in an error
 _MOST_HEADER = 200  # characters of a header that is kept
-_SPARE = 2.0  # seconds of a function's time in which the outcome is settled
+_SPARE = 2.0  # seconds of a function's time that are kept to settle the run
 _FOLLOWED = {301: ("GET", "HEAD"), 302: ("GET", "HEAD"), 303: ("GET", "HEAD"), 307: None, 308: None}
 _OF_ONE_HOST = frozenset(("authorization", "cookie", "proxy-authorization"))
 
@@ -40,32 +40,32 @@ class _Prepared:
     method: str
     url: str
     headers: dict[str, str]
-    private: frozenset[str]  # names of headers, in lower case, that are for one host only
+    private: frozenset[str]  # names of headers, in lower case, that are dropped when a redirect leads to another origin
     body: bytes | None
-    hidden: tuple[str, ...]  # what nobody may read later
+    hidden: tuple[str, ...]  # values that must not appear in results, errors or logs
 
 
 def send(ctx: Context, request: Request, *, hosts: Sequence[str] = (), networks: Sequence[str] = ()) -> dict[str, Any]:
-    """Send a request from a job of your own; its answer: ``status``, some ``headers``, the end of its ``body``, its ``bytes``.
+    """Send a request from a job of your own; the response: ``status``, some ``headers``, the end of its ``body``, its ``bytes``.
 
     It carries ``Idempotency-Key`` (the run's, the same in every attempt), ``Minutehand-Run``, ``Minutehand-Attempt`` and
     ``Minutehand-Scheduled-At``. ``hosts`` are those that it may go to ("*.example.com" for all below one; none: any), ``networks``
     the addresses beside the Internet's ("10.0.0.0/8"). Raises UnexpectedStatus, ConnectionError, TimeoutError, Permanent for an
     address that may not be reached, InvalidInput, RunCancelled, LeaseLost.
     """
-    return sent(ctx, request, guard_of(hosts, networks))
+    return send_guarded(ctx, request, guard_of(hosts, networks))
 
 
-def sent(ctx: Context, request: Request, guard: Guard) -> dict[str, Any]:
+def send_guarded(ctx: Context, request: Request, guard: Guard) -> dict[str, Any]:
     """As ``send``, under a guard."""
     ctx.raise_if_cancelled()
-    prepared, began = _prepared(ctx, request), time.monotonic()
-    vigil = Vigil(_time(ctx, request.timeout), ctx.raise_if_cancelled)
-    target, answer = _followed(prepared, request.redirects, guard, vigil)
+    prepared, began = _prepare(ctx, request), time.monotonic()
+    watchdog = Watchdog(_time(ctx, request.timeout), ctx.raise_if_cancelled)
+    target, response = _exchange_and_follow(prepared, request.redirects, guard, watchdog)
     ms = round((time.monotonic() - began) * 1_000)
-    said = {"origin": target.origin, "method": prepared.method, "status": answer.status, "ms": ms}
+    said = {"origin": target.origin, "method": prepared.method, "status": response.status, "ms": ms}
     ctx.logger.info("http.answered", extra=said)
-    return _judged(request, prepared, target, answer)
+    return _judge(request, prepared, target, response)
 
 
 def _time(ctx: Context, asked: float) -> float:
@@ -73,14 +73,14 @@ def _time(ctx: Context, asked: float) -> float:
     return asked if left is None else min(asked, left - _SPARE)
 
 
-# What is sent.
+# The request.
 
 
-def _prepared(ctx: Context, request: Request) -> _Prepared:
-    url, hidden = resolved(request.url)
+def _prepare(ctx: Context, request: Request) -> _Prepared:
+    url, hidden = resolve(request.url)
     headers, private = dict[str, str](), set(_OF_ONE_HOST)
     for name, value in request.headers.items():
-        headers[name], secret = resolved(value)
+        headers[name], secret = resolve(value)
         check_value(name, headers[name])
         hidden += secret
         if isinstance(value, Secret):
@@ -102,18 +102,20 @@ def _prepared(ctx: Context, request: Request) -> _Prepared:
 
 
 def idempotency_key(ctx: Context) -> str:
-    """The run's key, as long as endpoints take it; a longer one by its SHA-256."""
+    """The run's key, or its SHA-256 if it is longer than endpoints accept."""
     key = ctx.idempotency_key
     return key if len(key) <= LONGEST_KEY else hashlib.sha256(key.encode()).hexdigest()
 
 
-def _followed(prepared: _Prepared, redirects: int, guard: Guard, vigil: Vigil) -> tuple[Target, Answer]:
-    """The answer, after at most so many redirects. Every hop is judged like the first."""
+def _exchange_and_follow(
+    prepared: _Prepared, redirects: int, guard: Guard, watchdog: Watchdog
+) -> tuple[Target, HttpResponse]:
+    """The response after at most ``redirects`` redirects. The guard checks the target of each."""
     url, headers = prepared.url, prepared.headers
     target = guard.admit(url)
     for hops in range(redirects + 1):
-        answer = exchange(target, prepared.method, headers | {"Host": target.authority}, prepared.body, vigil)
-        to = _redirect(prepared.method, answer)
+        response = exchange(target, prepared.method, headers | {"Host": target.authority}, prepared.body, watchdog)
+        to = _redirect(prepared.method, response)
         if to is None or hops == redirects:
             break
         url, before = urljoin(url, to), target
@@ -122,46 +124,46 @@ def _followed(prepared: _Prepared, redirects: int, guard: Guard, vigil: Vigil) -
             raise Permanent(f"{before.origin} redirects to {target.origin}, without encryption; it was not followed")
         if before.origin != target.origin:
             headers = {name: value for name, value in headers.items() if name.lower() not in prepared.private}
-    return target, answer
+    return target, response
 
 
-def _redirect(method: str, answer: Answer) -> str | None:
-    """Where an answer sends the same request to; None for one that would change its method, as browsers do."""
-    if answer.status not in _FOLLOWED:
+def _redirect(method: str, response: HttpResponse) -> str | None:
+    """The URL to which a response redirects the same request; None if the method would have to change."""
+    if response.status not in _FOLLOWED:
         return None
-    methods = _FOLLOWED[answer.status]
-    return answer.headers.get("location") if methods is None or method in methods else None
+    methods = _FOLLOWED[response.status]
+    return response.headers.get("location") if methods is None or method in methods else None
 
 
-# What came back.
+# The response.
 
 
-def _judged(request: Request, prepared: _Prepared, target: Target, answer: Answer) -> dict[str, Any]:
-    text = without(prepared.hidden, answer.body.decode("utf-8", "replace"))
-    status = answer.status
+def _judge(request: Request, prepared: _Prepared, target: Target, response: HttpResponse) -> dict[str, Any]:
+    text = redact(prepared.hidden, response.body.decode("utf-8", "replace"))
+    status = response.status
     if status in request.expect or (not request.expect and 200 <= status <= 299):
-        return _result(request, prepared, answer, text)
+        return _result(request, prepared, response, text)
     permanent = status not in request.again and (status < 400 or is_permanent_status(status))
     phrase = f" {HTTPStatus(status).phrase}" if status in set(HTTPStatus) else ""
     said = f": {text[-_SHOWN:]}" if text.strip() else ""
     message = f"{prepared.method} {target.origin} answered {status}{phrase}{said}"
-    seconds = None if permanent else retry_after(answer.headers.get("retry-after"), datetime.now(UTC))
+    seconds = None if permanent else retry_after(response.headers.get("retry-after"), datetime.now(UTC))
     raise UnexpectedStatus(status, message, permanent=permanent, seconds=seconds)
 
 
-def _result(request: Request, prepared: _Prepared, answer: Answer, text: str) -> dict[str, Any]:
-    headers = {name: answer.headers[name][:_MOST_HEADER] for name in KEPT_HEADERS if name in answer.headers}
+def _result(request: Request, prepared: _Prepared, response: HttpResponse, text: str) -> dict[str, Any]:
+    headers = {name: response.headers[name][:_MOST_HEADER] for name in KEPT_HEADERS if name in response.headers}
     result: dict[str, Any] = {
-        "status": answer.status,
-        "headers": {name: without(prepared.hidden, value) for name, value in headers.items()},
+        "status": response.status,
+        "headers": {name: redact(prepared.hidden, value) for name, value in headers.items()},
         "body": text[len(text) - min(request.keep, len(text)) :],
-        "bytes": len(answer.body),
+        "bytes": len(response.body),
     }
-    return result if answer.is_whole else result | {"more": True}
+    return result if response.is_whole else result | {"more": True}
 
 
 def retry_after(value: str | None, now: datetime) -> float | None:
-    """The seconds that a ``Retry-After`` asks for, a day at the most; None if it asks for none that can be read."""
+    """The seconds of a ``Retry-After`` header, a day at most; None if it is missing or cannot be parsed."""
     if value is None:
         return None
     try:

@@ -13,11 +13,11 @@ import pytest
 from minutehand import Context, Registry, Retry, Run, schedule
 from minutehand.declare import job_of
 from minutehand.errors import InvalidInput, JobError
-from minutehand.http import Request, Secret, http_job, send
-from minutehand.http.send import retry_after
+from minutehand.ready_jobs.http import Request, Secret, http_job, send
+from minutehand.ready_jobs.http.send import retry_after
 from minutehand.testing import Harness
 
-from tests.unit.http.endpoint import Endpoint, Handler, serving
+from tests.support.http_endpoint import Endpoint, Handler, serving
 
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 LOCAL = {"networks": ("127.0.0.0/8",)}
@@ -239,7 +239,7 @@ def test_an_endpoint_that_drips_does_not_hold_the_worker(endpoint: Endpoint, pat
     endpoint.answers(reply)
     run = once(harness_of(endpoint.url + path, timeout=0.5, retry=Retry(max_attempts=1)))
     assert (run.state, run.error_type) == ("DEAD", "TimeoutError")
-    assert run.error == "no whole answer within 0.5 s"
+    assert run.error == "no complete response within 0.5 s"
 
 
 def test_a_cancelled_run_lets_go_of_its_request(endpoint: Endpoint) -> None:
@@ -273,7 +273,7 @@ def test_a_request_fits_into_what_is_left_of_the_function(endpoint: Endpoint) ->
 # Redirects.
 
 
-def test_a_redirect_is_an_answer_unless_it_shall_be_followed(endpoint: Endpoint, other: Endpoint) -> None:
+def test_a_redirect_is_an_answer_unless_it_shall_be_exchange_and_follow(endpoint: Endpoint, other: Endpoint) -> None:
     endpoint.answers((307, {"Location": f"{other.url}/there"}, b""))
     assert once(harness_of(endpoint.url)).state == "DEAD"
     assert once(harness_of(endpoint.url, redirects=1), {"a": 1}).state == "SUCCEEDED"
@@ -293,7 +293,9 @@ def test_what_is_for_one_host_is_not_sent_to_another(
     assert other.asked[0].headers["host"] == other.url.removeprefix("http://")
 
 
-def test_a_redirect_that_would_make_a_get_of_a_post_is_not_followed(endpoint: Endpoint, other: Endpoint) -> None:
+def test_a_redirect_that_would_make_a_get_of_a_post_is_not_exchange_and_follow(
+    endpoint: Endpoint, other: Endpoint
+) -> None:
     endpoint.answers((302, {"Location": other.url}, b""))
     assert once(harness_of(endpoint.url, redirects=5)).state == "DEAD"
     assert once(harness_of(endpoint.url, redirects=5, method="GET")).state == "SUCCEEDED"
@@ -463,4 +465,4 @@ def test_it_is_a_job_like_any_other() -> None:
 @pytest.fixture(autouse=True)
 def no_thread_is_left() -> Iterator[None]:
     yield
-    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("vigil")]
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("watchdog")]

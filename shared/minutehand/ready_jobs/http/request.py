@@ -1,4 +1,4 @@
-"""Requests: what a job sends, checked where it is declared or submitted."""
+"""Requests of HTTP jobs, checked where they are declared or submitted."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 from minutehand.domain.formats.payload import json_text
 from minutehand.errors import InvalidInput
-from minutehand.http.guard import checked_url
-from minutehand.http.secret import Secret
+from minutehand.ready_jobs.http.guard import checked_url
+from minutehand.ready_jobs.http.secret import Secret
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 BODILESS = ("GET", "HEAD", "OPTIONS")
 LONGEST = 840.0  # seconds: a Lambda function has 900
-MOST_KEPT = 10_000  # characters: such a result lies beside the run, whatever it consists of
+MOST_KEPT = 10_000  # characters: a result of this size fits the run's row in any encoding
 MOST_HEADERS = 50
 _MOST_VALUE = 8_000  # characters of a header
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
-_VALUE = re.compile(r"[\t -~]*")  # no line break: what follows one would be a header of its own
-# Set here, or about the connection: who could set them could smuggle a second request.
+_VALUE = re.compile(r"[\t -~]*")  # no line break: text after it would be read as another header
+# Set here, or part of the connection's framing: a job that could set them could smuggle in a second request.
 _OURS = frozenset(
     (
         "accept-encoding",
@@ -83,7 +83,7 @@ class Request:
 
     @property
     def secrets(self) -> list[str]:
-        """What of it is a secret."""
+        """The names of the fields and headers that are secrets."""
         named = {"url": self.url, **self.headers}
         return [name for name, value in named.items() if isinstance(value, Secret)]
 
@@ -104,10 +104,13 @@ def _check_headers(headers: object) -> None:
 
 
 def check_value(name: str, value: object) -> None:
-    """Raise InvalidInput for what is no value of a header; the value itself is not shown."""
+    """Raise InvalidInput for a text that is not a valid header value. The error does not show it."""
     if not isinstance(value, str) or len(value) > _MOST_VALUE or not _VALUE.fullmatch(value):
         raise InvalidInput(
-            "headers", name, "has a value that is no line of ASCII", f"use at most {_MOST_VALUE:,} printable characters"
+            "headers",
+            name,
+            "has a value that is not one line of ASCII",
+            f"use at most {_MOST_VALUE:,} printable characters",
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from minutehand.errors import InvalidInput, Permanent
-from minutehand.http.guard import checked_url, guard_of
+from minutehand.ready_jobs.http.guard import checked_url, guard_of
 
 PRIVATE = [
     "169.254.169.254",  # instance metadata
@@ -50,19 +50,19 @@ def answering(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> list[str]:
         address = addresses[min(len(asked), len(addresses)) - 1]
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, port)) for one in address.split()]
 
-    monkeypatch.setattr("minutehand.http.guard.socket.getaddrinfo", resolve)
+    monkeypatch.setattr("minutehand.ready_jobs.http.guard.socket.getaddrinfo", resolve)
     return asked
 
 
 @pytest.mark.parametrize("address", PRIVATE)
 def test_no_address_but_those_of_the_internet(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Permanent, match="no public address"):
+    with pytest.raises(Permanent, match="not a public address"):
         guard_of((), ()).look(url_of(address))
     answering(monkeypatch, address)
-    with pytest.raises(Permanent, match="no public address"):
+    with pytest.raises(Permanent, match="not a public address"):
         guard_of((), ()).admit("https://innocent.example/")
     answering(monkeypatch, f"1.1.1.1 {address}")  # one bad one among those of a name is enough
-    with pytest.raises(Permanent, match="no public address"):
+    with pytest.raises(Permanent, match="not a public address"):
         guard_of((), ()).admit("https://innocent.example/")
 
 
@@ -74,7 +74,7 @@ def test_public_addresses_are_reached(address: str) -> None:
 @pytest.mark.parametrize("host", ["2130706433", "0x7f.1", "0177.0.0.1", "127.1", "localhost", "LOCALHOST"])
 def test_an_address_in_disguise_is_what_it_resolves_to(host: str) -> None:
     """This asks the machine's own resolver."""
-    with pytest.raises(Permanent, match="no public address"):
+    with pytest.raises(Permanent, match="not a public address"):
         guard_of((), ()).admit(f"http://{host}/")
 
 

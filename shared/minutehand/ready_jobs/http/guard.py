@@ -1,7 +1,7 @@
-"""Guard: which addresses a request may go to. A tenant's URL must not reach what only the worker can.
+"""Guard: which addresses a request may go to. A tenant's URL must not reach addresses that only the worker can reach.
 
-The name is resolved once, every address that it has is judged, and the connection is made to one of those: resolving again at the
-connection would let a name answer twice, first with a public address and then with that of the metadata service.
+The host name is resolved once, all its addresses are checked, and the connection is made to one of them. A second resolution for the
+connection could return another address, such as that of the metadata service, after a public one had passed the check.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _6TO4 = IPv6Network("2002::/16")  # in bits 16 to 48
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """Where a request goes."""
+    """The destination of a request."""
 
     scheme: str  # "http" or "https"
     host: str  # the name or address as the URL has it
     port: int
     path: str  # with its query
-    addresses: tuple[str, ...]  # that were judged, in the order of the resolver
+    addresses: tuple[str, ...]  # all checked, in the resolver's order
 
     @property
     def authority(self) -> str:
@@ -45,7 +45,7 @@ class Target:
 
     @property
     def origin(self) -> str:
-        """What logs and errors say of it: a path or query may be a secret."""
+        """Scheme and authority, for logs and errors; path and query are left out because they may hold a secret."""
         return f"{self.scheme}://{self.authority}"
 
 
@@ -57,7 +57,7 @@ class Guard:
     networks: tuple[Network, ...] = ()  # beside the Internet's addresses
 
     def admit(self, url: str) -> Target:
-        """The target of a URL. Raises Permanent for what may not be reached, ConnectionError for a name that is not known now."""
+        """The target of a URL. Raises Permanent for an address that is not allowed, ConnectionError for a name that does not resolve."""
         parts = self.look(url)
         host, port = str(parts.hostname), parts.port or _PORTS[parts.scheme]
         addresses = _resolve(host, port)
@@ -67,7 +67,7 @@ class Guard:
         return Target(scheme=parts.scheme, host=host, port=port, path=path, addresses=tuple(map(str, addresses)))
 
     def look(self, url: str) -> SplitResult:
-        """The parts of a URL, refused by what can be told without asking for its name. Raises Permanent."""
+        """The parts of a URL, checked as far as possible without resolving its name. Raises Permanent."""
         try:
             parts = checked_url(url)
         except InvalidInput as problem:  # the URL itself may be a secret
@@ -85,7 +85,7 @@ class Guard:
             return
         if carried.is_multicast or not carried.is_global or (carried.version == 6 and carried not in _UNICAST):
             raise Permanent(
-                f"{host} is {address}, which is no public address; if the job may go there, declare it with networks=..."
+                f"{host} is {address}, which is not a public address; to allow it for this job, declare it with networks=..."
             )
 
 

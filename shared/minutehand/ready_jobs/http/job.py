@@ -1,4 +1,4 @@
-"""The ready job: an endpoint by its address, or an open one that takes its request from the payload."""
+"""The HTTP job: with a fixed URL, or an open job whose payload is the request."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from minutehand.domain.formats.payload import json_text
 from minutehand.domain.job import Context, JobFunction
 from minutehand.domain.policies import Retry
 from minutehand.errors import InvalidInput, Permanent
-from minutehand.http.guard import Guard, guard_of
-from minutehand.http.request import BODILESS, FIELDS, Request
-from minutehand.http.secret import Secret
-from minutehand.http.send import sent
 from minutehand.jobs import Registry, default_registry
+from minutehand.ready_jobs.http.guard import Guard, guard_of
+from minutehand.ready_jobs.http.request import BODILESS, FIELDS, Request
+from minutehand.ready_jobs.http.secret import Secret
+from minutehand.ready_jobs.http.send import send_guarded
 
 _SOME_URL = "https://example.com"  # in place of the payload's, while the rest is checked
 
@@ -43,8 +43,8 @@ def http_job(
     """Register a job that calls an HTTP endpoint; its function, for ``@schedule`` to decorate.
 
     With a ``url``, the payload is sent to it as JSON (``method`` POST by default). Without one the job is *open*: the payload is
-    the request, ``{"url": ..., "method": ..., "headers": ..., "body": ...}`` and what else a Request has, and what is declared
-    here is its default. ``hosts`` and ``networks`` are as in ``send``, the policies as in ``job``; ``timeout`` is the request's.
+    the request, ``{"url": ..., "method": ..., "headers": ..., "body": ...}`` with any field of Request, and the arguments given
+    here are its defaults. ``hosts`` and ``networks`` are as in ``send``, the policies as in ``job``; ``timeout`` is the request's.
     An open job may send a Secret only to declared ``hosts``. Raises InvalidInput, JobError.
     """
     given: dict[str, Any] = {
@@ -73,7 +73,7 @@ def http_job(
 
 @dataclass(frozen=True, repr=False, eq=False)
 class _Call(ABC):
-    """What is called for a run."""
+    """The function of an HTTP job."""
 
     given: dict[str, Any]
     guard: Guard
@@ -83,14 +83,14 @@ class _Call(ABC):
             request = self.request(payload)
         except InvalidInput as problem:
             raise Permanent(str(problem)) from None
-        return sent(ctx, request, self.guard)
+        return send_guarded(ctx, request, self.guard)
 
     def __repr__(self) -> str:
-        """Which job it is, when two of one name are told apart; headers may be nobody's to see."""
+        """For the error that two jobs have one name; without headers, which may hold secrets."""
         return f"http_job(url={self.given['url']!r}, method={self.given['method']!r})"
 
     def check(self, payload: Any) -> None:
-        """Raise InvalidInput for a payload of which no request can be made, as far as that is known before its time."""
+        """Raise InvalidInput for a payload that makes no valid request, as far as that can be checked before the run."""
         url = self.request(payload).url
         if not isinstance(url, Secret):
             try:
@@ -100,7 +100,7 @@ class _Call(ABC):
 
     @abstractmethod
     def check_declaration(self) -> None:
-        """Raise InvalidInput for what could never be sent."""
+        """Raise InvalidInput for a declaration that no payload can make valid."""
 
     @abstractmethod
     def request(self, payload: Any) -> Request:
@@ -108,7 +108,7 @@ class _Call(ABC):
 
 
 class _Endpoint(_Call):
-    """One address; the payload is its body."""
+    """A fixed URL; the payload is the body."""
 
     def check_declaration(self) -> None:
         self.check(None)
@@ -131,7 +131,7 @@ class _Endpoint(_Call):
 
 
 class _Open(_Call):
-    """Any address that the guard admits; the payload is the request."""
+    """Any URL that the guard admits; the payload is the request."""
 
     def check_declaration(self) -> None:
         request = Request(**self.given | {"url": _SOME_URL})
@@ -148,11 +148,11 @@ class _Open(_Call):
             raise InvalidInput("payload", payload, "is not a request", 'use {"url": "https://...", "body": ...}')
         unknown = [name for name in payload if name not in FIELDS]
         if unknown:
-            raise InvalidInput("payload", unknown[0], "is no part of a request", f"use {', '.join(FIELDS)}")
+            raise InvalidInput("payload", unknown[0], "is not a field of a request", f"use {', '.join(FIELDS)}")
         return Request(**self.given | dict(payload) | {"headers": self._headers(payload.get("headers", {}))})
 
     def _headers(self, wanted: object) -> Mapping[str, str | Secret]:
-        """The job's own beside the payload's, which cannot replace them."""
+        """The job's headers and the payload's, which cannot replace the job's."""
         own = self.given["headers"]
         if not isinstance(wanted, Mapping):
             raise InvalidInput("headers", wanted, "is not a dict", 'use {"Name": "value"}')

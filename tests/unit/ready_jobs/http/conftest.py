@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.http.endpoint import Endpoint, serving
+from tests.support.http_endpoint import Endpoint, serving
 
 
 @pytest.fixture

@@ -16,13 +16,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from minutehand import Retry
 from minutehand.errors import InvalidInput, Misconfigured
-from minutehand.http import Secret
-from minutehand.http.exchange import _trust
-from minutehand.http.secret import KEPT, Vault, resolved
+from minutehand.ready_jobs.http import Secret
+from minutehand.ready_jobs.http.exchange import _trust
+from minutehand.ready_jobs.http.secret import KEPT, Vault, resolve
 from moto import mock_aws
 
-from tests.unit.http.endpoint import serving
-from tests.unit.http.test_http_job import harness_of, once
+from tests.support.http_endpoint import serving
+from tests.unit.ready_jobs.http.test_http_job import harness_of, once
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_a_secret_is_read_whole_or_by_its_key(cloud: None) -> None:
     vault = Vault()
     assert vault.value(Secret(secret="crm")) == '{"token": "s-1"}'
     assert vault.value(Secret(secret="crm", key="token")) == "s-1"
-    with pytest.raises(Misconfigured, match="no JSON object with the key 'user'"):
+    with pytest.raises(Misconfigured, match="not a JSON object with the key 'user'"):
         vault.value(Secret(secret="crm", key="user"))
     with pytest.raises(Misconfigured, match="ResourceNotFound"):
         vault.value(Secret(secret="other"))
@@ -52,7 +52,7 @@ def test_a_secret_is_read_whole_or_by_its_key(cloud: None) -> None:
 
 def test_a_rotated_secret_is_used_after_five_minutes(cloud: None, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("minutehand.http.secret.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("minutehand.ready_jobs.http.secret.time.monotonic", lambda: now[0])
     parameters, vault, token = boto3.client("ssm", region_name="eu-west-1"), Vault(), Secret(parameter="token")
     parameters.put_parameter(Name="token", Value="old", Type="String")
     assert vault.value(token) == "old"
@@ -65,7 +65,7 @@ def test_a_rotated_secret_is_used_after_five_minutes(cloud: None, monkeypatch: p
 
 def test_the_form_surrounds_the_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN_7", "{}x")
-    assert resolved(Secret(env="TOKEN_7", form="Bearer {}")) == ("Bearer {}x", ("{}x",))
+    assert resolve(Secret(env="TOKEN_7", form="Bearer {}")) == ("Bearer {}x", ("{}x",))
 
 
 @pytest.mark.parametrize(

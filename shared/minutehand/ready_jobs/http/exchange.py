@@ -1,7 +1,7 @@
-"""Exchange: one request and its answer on a connection of their own, over in time whatever the other end does.
+"""Exchange: one request and its response on a connection of its own, within a time limit that the endpoint cannot extend.
 
-A socket's timeout begins anew with every byte, so an endpoint could hold a worker for ever. A vigil cuts the connection when the
-time is over, or the run was cancelled or lost, and whoever waits at the socket wakes up.
+A socket's timeout begins anew with every byte, so an endpoint that sends slowly could hold a worker for ever. A watchdog thread shuts
+the connection down when the time is over or the run was cancelled or lost; the thread that reads from the socket then fails at once.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from urllib3.exceptions import HTTPError
 from urllib3.response import BaseHTTPResponse
 
 from minutehand.errors import LeaseLost, RunCancelled
-from minutehand.http.guard import Target
+from minutehand.ready_jobs.http.guard import Target
 
-LARGEST = 1024 * 1024  # bytes of an answer that are read
+LARGEST = 1024 * 1024  # bytes of a response that are read
 _PART = 64 * 1024  # bytes
 _CONNECT = 10.0  # seconds for an address to accept
 _LOOK = 1.0  # seconds between looks at whether the run was cancelled: a heartbeat sees it every 20 s
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
-    """What an endpoint said."""
+class HttpResponse:
+    """The response of an endpoint."""
 
     status: int
     headers: Mapping[str, str]  # names in lower case
     body: bytes  # at most LARGEST
-    is_whole: bool  # whether that is all of it
+    is_whole: bool  # whether the body is complete
 
 
-class Vigil:
-    """The time that a job's request has, and what ends it sooner. ``ask`` raises RunCancelled or LeaseLost."""
+class Watchdog:
+    """The time limit of a job's request. ``ask`` raises RunCancelled or LeaseLost if the request must end sooner."""
 
     def __init__(self, seconds: float, ask: Callable[[], None]) -> None:
         self._seconds, self._ask = seconds, ask
@@ -50,17 +50,17 @@ class Vigil:
 
     @property
     def left(self) -> float:
-        """Seconds; TimeoutError if there are none."""
+        """Seconds that are left. Raises TimeoutError if there are none."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise self._timeout()
         return left
 
     @contextmanager
-    def over(self, sock: socket.socket, origin: str) -> Iterator[None]:
-        """Cut the connection if it must not last; what then goes wrong with it is said by its cause."""
+    def guarding(self, sock: socket.socket, origin: str) -> Iterator[None]:
+        """Shut the connection down when the limit is reached. Its errors are then replaced by the reason for the shutdown."""
         done = threading.Event()
-        watcher = threading.Thread(target=self._watch, args=(sock, done), name=f"vigil {origin}", daemon=True)
+        watcher = threading.Thread(target=self._watch, args=(sock, done), name=f"watchdog {origin}", daemon=True)
         watcher.start()
         try:
             yield
@@ -69,14 +69,16 @@ class Vigil:
         finally:
             done.set()
             watcher.join()
-        if self._why is not None:  # an answer that ends with its connection looks whole when that is cut
+        if self._why is not None:  # a response without a length looks complete when its connection is shut down
             raise self._why
 
     def _watch(self, sock: socket.socket, done: threading.Event) -> None:
         while self._why is None and not done.wait(min(_LOOK, max(self._end - time.monotonic(), 0.0))):
             self._why = self._reason()
         if self._why is not None:
-            with contextlib.suppress(OSError):  # not the method of a TLS socket: that one would wait for its reader
+            with contextlib.suppress(
+                OSError
+            ):  # not the method of a TLS socket, which would wait for the thread that reads
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
     def _reason(self) -> Exception | None:
@@ -94,15 +96,17 @@ class Vigil:
         return ConnectionError(f"{origin}: {type(problem).__name__}: {problem}")
 
     def _timeout(self) -> TimeoutError:
-        return TimeoutError(f"no whole answer within {self._seconds:g} s")
+        return TimeoutError(f"no complete response within {self._seconds:g} s")
 
 
-def exchange(target: Target, method: str, headers: Mapping[str, str], body: bytes | None, vigil: Vigil) -> Answer:
-    """One request and its answer. Raises ConnectionError, TimeoutError, RunCancelled, LeaseLost."""
-    connection, sock = _connected(target, vigil)
+def exchange(
+    target: Target, method: str, headers: Mapping[str, str], body: bytes | None, watchdog: Watchdog
+) -> HttpResponse:
+    """Send one request and read its response. Raises ConnectionError, TimeoutError, RunCancelled, LeaseLost."""
+    connection, sock = _connect(target, watchdog)
     try:
-        with vigil.over(sock, target.origin):
-            connection.timeout = vigil.left  # of what is read; the socket's own is that of what is sent
+        with watchdog.guarding(sock, target.origin):
+            connection.timeout = watchdog.left  # for reading; the socket's own is for sending
             sock.settimeout(connection.timeout)
             connection.request(method, target.path, body=body, headers=headers, preload_content=False)
             return _read(connection.getresponse())
@@ -110,19 +114,19 @@ def exchange(target: Target, method: str, headers: Mapping[str, str], body: byte
         connection.close()
 
 
-def _read(response: BaseHTTPResponse) -> Answer:
+def _read(response: BaseHTTPResponse) -> HttpResponse:
     body = b""
     while len(body) <= LARGEST and (part := response.read(_PART, decode_content=False)):
-        body += part  # the read after the last one finds whether the end was cut off
+        body += part  # one read past the limit shows whether the body is complete
     headers = {name.lower(): value for name, value in response.headers.items()}
-    return Answer(status=response.status, headers=headers, body=body[:LARGEST], is_whole=len(body) <= LARGEST)
+    return HttpResponse(status=response.status, headers=headers, body=body[:LARGEST], is_whole=len(body) <= LARGEST)
 
 
-def _connected(target: Target, vigil: Vigil) -> tuple[HTTPConnection, socket.socket]:
-    """A connection to the first of the judged addresses that accepts one."""
+def _connect(target: Target, watchdog: Watchdog) -> tuple[HTTPConnection, socket.socket]:
+    """A connection to the first of the checked addresses that accepts one."""
     problem: Exception | None = None
     for address in target.addresses:
-        connection = _connection(target, address, min(_CONNECT, vigil.left))
+        connection = _connection(target, address, min(_CONNECT, watchdog.left))
         try:
             connection.connect()
             return connection, connection.sock
@@ -140,5 +144,5 @@ def _connection(target: Target, address: str, timeout: float) -> HTTPConnection:
 
 @cache
 def _trust() -> ssl.SSLContext:
-    """Certificates and host names are verified, by what the machine trusts and SSL_CERT_FILE."""
+    """Certificates and host names are verified against the machine's trust store, or SSL_CERT_FILE."""
     return ssl.create_default_context()

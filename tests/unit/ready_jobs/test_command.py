@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 from minutehand import Registry, Retry, RunState
-from minutehand.commands import GRACE, LOGGED, TAIL, Command, command_job
 from minutehand.domain.job import Context
 from minutehand.errors import InvalidInput
 from minutehand.flow.assignment import Assignment, Ended
 from minutehand.flow.perform import perform
 from minutehand.isolation import perform_isolated
+from minutehand.ready_jobs.command import GRACE, LOGGED, TAIL, Command, command_job
 
 from tests.unit.isolation.stage import PARENT, Stage, living, until
 
@@ -154,7 +154,7 @@ def test_a_worker_that_dies_takes_its_commands_along(tmp_path: Path) -> None:
     program = f"""
 import sys
 sys.path[:0] = {sys.path!r}
-from tests.unit.commands.test_commands import perform, stage_of
+from tests.unit.ready_jobs.test_command import perform, stage_of
 stage_of(perform).run("command", "echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; sleep 300 & sleep 300 | cat")
 """
     worker = subprocess.Popen([sys.executable, "-c", program])
