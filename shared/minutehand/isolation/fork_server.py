@@ -7,7 +7,6 @@ of an attempt with each request, and the forked process reads its order from one
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import gc
 import os
 import select
@@ -20,6 +19,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import NoReturn
 
+from minutehand import lifeline
 from minutehand.isolation.child import work
 from minutehand.isolation.preload import preload
 from minutehand.isolation.preloaded_parent import arguments
@@ -27,7 +27,6 @@ from minutehand.isolation.wire import line
 
 _FILES = 5  # passed with each request: control, talk, flags, standard output, standard error
 _UNTOUCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # whoever sends these to all processes means the worker
-_END = signal.SIGKILL
 
 
 def main(number: int, path: list[str], modules: list[str]) -> NoReturn:
@@ -56,22 +55,22 @@ class ForkedAttempt:
 
     pid: int
     control: socket.socket  # the worker shuts it down to have the process killed; its exit code goes over it
-    lifeline: int  # this end of a pipe; the kernel kills the process when it closes (Linux)
+    pipe: int  # this end of a pipe; the kernel kills the process when it closes (Linux)
 
     def kill(self) -> None:
         """Kill it, which may not have made its group yet, and its group."""
         self.kill_group()
-        os.kill(self.pid, _END)
+        os.kill(self.pid, signal.SIGKILL)
 
     def kill_group(self) -> None:
         """Kill what is left of its group. A group that still has members keeps its number, also when the process is reaped."""
         with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: only the dead are left in it
-            os.killpg(self.pid, _END)
+            os.killpg(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
         """Close this process's ends."""
         self.control.close()
-        os.close(self.lifeline)
+        os.close(self.pipe)
 
 
 class ForkServer:
@@ -113,17 +112,17 @@ class ForkServer:
                 opened.callback(os.close, number)
             if len(numbers) != _FILES:
                 raise OSError("too many open files in the process from which jobs are forked")
-            tied, lifeline = os.pipe()
+            tied, pipe = os.pipe()
             opened.callback(os.close, tied)
             try:
                 pid = os.fork()
             except OSError:
-                os.close(lifeline)
+                os.close(pipe)
                 raise
             if pid == 0:
-                os.close(lifeline)
+                os.close(pipe)
                 self._become_attempt(tied, *numbers)
-            attempt = ForkedAttempt(pid, socket.socket(fileno=os.dup(numbers[0])), lifeline)
+            attempt = ForkedAttempt(pid, socket.socket(fileno=os.dup(numbers[0])), pipe)
         self._attempts[pid] = attempt
         self._selector.register(attempt.control, selectors.EVENT_READ, partial(self._kill, attempt))
         return pid
@@ -139,7 +138,9 @@ class ForkServer:
                 os.close(number)
             for number in (talk, flags):
                 os.set_inheritable(number, False)  # programs that the job starts have no part in this
-            tie(tied)
+            lifeline.tie(tied, os.getpgrp())
+            if _is_closed(tied):  # before the kernel was asked
+                os._exit(1)
             work(socket.socket(fileno=talk), flags)
         except BaseException:  # noqa: BLE001 (it must not go on as a second parent)
             traceback.print_exc()
@@ -185,15 +186,8 @@ class ForkServer:
         os._exit(0)
 
 
-def tie(pipe: int) -> None:
-    """Have the kernel kill this process group when the other end of the pipe closes, which the parent alone holds (Linux).
-
-    It needs no line of Python to run: the job may hold the interpreter. A death signal (``PR_SET_PDEATHSIG``) would reach this
-    process only, and not what it forked.
-    """
-    if hasattr(fcntl, "F_SETSIG"):
-        fcntl.fcntl(pipe, fcntl.F_SETSIG, _END)
-        fcntl.fcntl(pipe, fcntl.F_SETOWN, -os.getpgrp())
-        fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
-        if select.select([pipe], [], [], 0)[0]:  # it closed before the kernel was asked
-            os._exit(1)
+def _is_closed(pipe: int) -> bool:
+    """Whether the other end of a pipe is closed; by poll, because select takes no numbers of 1,024 and more."""
+    poll = select.poll()
+    poll.register(pipe, 0)
+    return bool(poll.poll(0))

@@ -13,7 +13,6 @@ itself are not ended, as with cron.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import pwd
 import signal
@@ -25,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
+from minutehand import lifeline
 from minutehand.domain.job import Context, JobFunction
 from minutehand.domain.policies import Retry, check_seconds
 from minutehand.errors import InvalidInput, Permanent
@@ -120,7 +120,7 @@ class _Group:
         except BaseException:
             self._close()
             raise
-        _tie(self._watched, self._process.pid)
+        lifeline.tie(self._watched, self._process.pid)
         self._exited, self._output = threading.Event(), bytearray()
         self._reader = self._thread(self._read)
         self._thread(self._await_exit)
@@ -133,7 +133,7 @@ class _Group:
             self._kill()
         self._reader.join(_LAST_WORDS)
         self._process.wait()
-        _untie(self._watched)
+        lifeline.untie(self._watched)
         self._close()
 
     @property
@@ -211,19 +211,6 @@ def _start(command: Command, ctx: Context, lifeline: int) -> subprocess.Popen[by
             )
         except (OSError, subprocess.SubprocessError) as problem:
             raise Permanent(f"the command cannot be started: {problem}") from problem
-
-
-def _tie(pipe: int, group: int) -> None:
-    """Have the kernel kill the group when the other end of the pipe closes, which only this process holds."""
-    if hasattr(fcntl, "F_SETSIG"):  # Linux
-        fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGKILL)
-        fcntl.fcntl(pipe, fcntl.F_SETOWN, -group)
-        fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
-
-
-def _untie(pipe: int) -> None:
-    if hasattr(fcntl, "F_SETSIG"):
-        fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) & ~os.O_ASYNC)
 
 
 @contextlib.contextmanager
