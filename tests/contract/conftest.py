@@ -7,7 +7,6 @@ Where an engine is wrong by AWS's documentation, a test says ``engine.is_wrong("
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
