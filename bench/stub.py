@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from minutehand.aws.connections import HttpResponse
 from minutehand.domain.agenda_entry import AgendaEntry
 from minutehand.dynamodb.rows import entry_row, shard_key, to_item
-from minutehand.transport import Answer
 
 _NAMES = re.compile(r"'(\w+)': (\?|'\w+'|\d+)")
 _KILOBYTE = 1024
@@ -54,9 +54,11 @@ class StubbedCloud:
     def attach(self, services: Any) -> None:
         """Answer for the clients of these services."""
         for client in (services.ledger._client, services.work._client):
-            client._transport._link.send = self._answer
+            client.transport.connections = self
 
-    def _answer(self, operation: str, headers: object, body: bytes) -> Answer:
+    def post(self, headers: Mapping[str, str], body: bytes, seconds: float) -> HttpResponse:
+        """Answer one request, as ``minutehand.aws.connections.Connections`` does."""
+        operation = headers["x-amz-target"].partition(".")[2]
         started = time.thread_time()
         with self._lock:
             self.calls[operation] += 1
@@ -65,7 +67,7 @@ class StubbedCloud:
             self.cpu += time.thread_time() - started
         if self._latency:
             time.sleep(self._latency)
-        return Answer(200, {}, content)
+        return HttpResponse(200, {}, content)
 
     def _getitem(self, asked: Any) -> bytes:
         if asked["Key"].get("key", {}).get("S", "").startswith("~"):

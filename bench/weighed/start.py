@@ -29,7 +29,7 @@ def main(function: str) -> None:
     module = importlib.import_module(f"functions.{function}.handler")
     services = module.services()
     for client in (services.ledger._client, services.work._client):
-        client._transport._link.send = _stop
+        client.transport.connections = SimpleNamespace(post=_stop)
     module.handler({"Records": [_RECORD]}, _CONTEXT)
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from minutehand.settings import Settings
     from minutehand.timing import Rule, next_fires
 
+__version__ = "0.1.0"
 __all__ = [
     "Context",
     "DeadRun",

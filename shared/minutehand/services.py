@@ -6,7 +6,7 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING
 
-from minutehand.aws import Backoff, Client, Session
+from minutehand.aws import AwsSession, BatchBackoff, Client
 from minutehand.concurrency.request_pool import RequestPool, RequestStats
 from minutehand.domain.queue import declared_name, striped
 from minutehand.domain.times import DAY, SECOND
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from minutehand.dynamodb.models import Models
 
 
-def connect(settings: Settings, *, backoff: Backoff | None = None, stats: RequestStats | None = None) -> Services:
+def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: RequestStats | None = None) -> Services:
     """The services of one stack; ``stats`` counts their requests.
 
     This makes the clients, except the bucket's, which is made when a large payload is met. It makes no call.
     """
-    backoff = backoff or Backoff()
-    session = Session()
+    backoff = backoff or BatchBackoff()
+    session = AwsSession()
     retention, stats = settings.retention_days * DAY, stats or RequestStats()
     dynamodb, sqs = (Client(name, settings, session, waited=stats.record_wait) for name in ("dynamodb", "sqs"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from minutehand.errors import Misconfigured
@@ -28,20 +28,13 @@ IN_FLIGHT = 120_000  # messages that SQS gives out of one queue at a time
 MOST_AGE = 86_400  # seconds
 DEFAULT_SHARDS = 16  # 1,000 fires a second with headroom: a shard key takes 450 chain steps a second
 
-_ENDPOINTS = frozenset(
-    {
-        *("AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SQS"),
-        *("AWS_USE_DUALSTACK_ENDPOINT", "AWS_USE_FIPS_ENDPOINT"),
-    }
-)
-_PROXIES_IN_SYSTEM = ("darwin", "win32")  # and not only in the environment
-_HEEDED = frozenset(  # by botocore
-    {
-        *("AWS_CONFIG_FILE", "AWS_DEFAULT_PROFILE", "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE"),
-        *("AWS_CREDENTIAL_EXPIRATION", "AWS_SECURITY_TOKEN"),
-        *("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "http_proxy", "https_proxy"),
-    }
-)
+CLIENTS = ("minutehand", "botocore")  # whose requests DynamoDB and SQS are sent
+ACCOUNT_ENDPOINTS = ("preferred", "disabled", "required")
+_SERVICE_ENDPOINT = "AWS_ENDPOINT_URL_"
+_SERVICE_NAMES = {"cloudwatch_logs": "logs", "secrets_manager": "secretsmanager"}  # where the variable's differs
+_SYSTEM_PROXIES = ("darwin", "win32")  # they keep proxies outside the environment as well
+_PROXY_VARIABLES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "http_proxy", "https_proxy")
+_PROFILE_VARIABLES = ("AWS_CONFIG_FILE", "AWS_DEFAULT_PROFILE", "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +44,13 @@ class Settings:
     prefix: str = DEFAULT_PREFIX  # MINUTEHAND_PREFIX: tables and queues are called `<prefix>-…`
     tenant: str = DEFAULT_TENANT  # MINUTEHAND_TENANT: whose schedules the SDK sees
     endpoint: str | None = None  # AWS_ENDPOINT_URL: a local cloud instead of AWS
+    endpoints: Mapping[str, str] | None = (
+        None  # AWS_ENDPOINT_URL_<SERVICE>: of one service, such as `AWS_ENDPOINT_URL_SQS`; it goes before `endpoint`
+    )
     region: str | None = None  # AWS_REGION or AWS_DEFAULT_REGION; None leaves it to boto3
+    aws_client: str = (
+        CLIENTS[0]  # MINUTEHAND_AWS_CLIENT: `minutehand`, or `botocore`, which sends all requests itself and costs more
+    )
     claim_by: str = "partiql"  # MINUTEHAND_CLAIM_BY: `partiql`, or `put` for engines without PartiQL
     bucket: str | None = None  # MINUTEHAND_BUCKET: of large payloads; None refuses payloads over 64 KB
     jobs: str | None = None  # MINUTEHAND_JOBS: the package whose jobs a worker knows
@@ -78,6 +77,10 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
+        if self.aws_client not in CLIENTS:
+            raise Misconfigured(
+                f"MINUTEHAND_AWS_CLIENT={self.aws_client!r} is not known; use 'minutehand' or 'botocore'"
+            )
         if self.claim_by not in ("partiql", "put"):
             raise Misconfigured(f"MINUTEHAND_CLAIM_BY={self.claim_by!r} is not known; use 'partiql' or 'put'")
         if self.retention_days < 1 or not 1 <= self.shards <= 1024:
@@ -104,6 +107,14 @@ class Settings:
                 f"use 0 to {IN_FLIGHT} messages and 1 to {MOST_AGE} seconds"
             )
 
+    def at(self, endpoint: str | None) -> Settings:
+        """These settings with another endpoint for all services, if one is given."""
+        return replace(self, endpoint=endpoint, endpoints=None) if endpoint else self
+
+    def endpoint_of(self, service: str) -> str | None:
+        """The URL that was configured for a service; None leaves it to AWS's rules."""
+        return (self.endpoints or {}).get(service, self.endpoint)
+
     def table(self, suffix: str) -> str:
         """The name of a table: ``schedules``, ``revisions``, ``agenda`` or ``runs``."""
         return f"{self.prefix}-{suffix}"
@@ -119,8 +130,8 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
     texts = {
         "prefix": given.get("MINUTEHAND_PREFIX"),
         "tenant": given.get("MINUTEHAND_TENANT"),
-        "endpoint": given.get("AWS_ENDPOINT_URL"),
         "region": given.get("AWS_REGION") or given.get("AWS_DEFAULT_REGION"),
+        "aws_client": given.get("MINUTEHAND_AWS_CLIENT"),
         "claim_by": given.get("MINUTEHAND_CLAIM_BY"),
         "bucket": given.get("MINUTEHAND_BUCKET"),
         "jobs": given.get("MINUTEHAND_JOBS"),
@@ -129,7 +140,20 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         "logs": given.get("MINUTEHAND_LOGS"),
     }
     numbers = {name: _number(given, f"MINUTEHAND_{name.upper()}") for name in _NUMBERS}
-    return Settings(**{k: v for k, v in {**texts, **numbers}.items() if v is not None})  # type: ignore[arg-type]
+    found = {**_configured_endpoints(given), **texts, **numbers}
+    return Settings(**{k: v for k, v in found.items() if v is not None})  # type: ignore[arg-type]
+
+
+def _configured_endpoints(given: Mapping[str, str]) -> dict[str, object]:
+    """``endpoint`` and ``endpoints`` as the AWS SDKs read them."""
+    if _is_true(given, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"):
+        return {}
+    of_services = {
+        _SERVICE_NAMES.get(service := name.removeprefix(_SERVICE_ENDPOINT).lower(), service): url
+        for name, url in given.items()
+        if name.startswith(_SERVICE_ENDPOINT) and url
+    }
+    return {"endpoint": given.get("AWS_ENDPOINT_URL") or None, "endpoints": of_services or None}
 
 
 _NUMBERS = (
@@ -161,32 +185,65 @@ def this_process() -> int:
 
 @dataclass(frozen=True)
 class Keys:
-    """Credentials as the environment has them, and whom to show them to."""
+    """Credentials as the environment has them."""
 
     access_key: str
     secret_key: str
     token: str | None
-    certificates: str | None  # AWS_CA_BUNDLE: a file or folder of those to trust; None: the usual ones
 
 
-def plain_keys(*, own_endpoint: bool, environ: Mapping[str, str] | None = None) -> Keys | None:
-    """Keys, where they are in the environment and nothing but region and endpoint has a say in how AWS is reached.
+@dataclass(frozen=True, kw_only=True)
+class SdkVariables:
+    """The variables of the AWS SDKs that our own requests follow. Endpoints and region are in ``Settings``."""
 
-    None: there is a profile, a file, a proxy … that only botocore heeds. ``own_endpoint``: the endpoint is given.
-    Raises Misconfigured, without showing them, for keys that no request can carry.
-    """
+    keys: Keys | None = None  # AWS_ACCESS_KEY_ID and its companions; None: botocore finds credentials
+    account_id: str | None = None  # AWS_ACCOUNT_ID
+    account_id_endpoints: str = ACCOUNT_ENDPOINTS[0]  # AWS_ACCOUNT_ID_ENDPOINT_MODE
+    certificates: str | None = None  # AWS_CA_BUNDLE: a file or folder of those to trust; None: the usual ones
+    max_attempts: int | None = None  # AWS_MAX_ATTEMPTS: of one request, in all
+    retry_mode: str | None = None  # AWS_RETRY_MODE
+    has_files: bool = False  # a profile or a configuration file may say more: botocore reads them
+    has_variants: bool = False  # AWS_USE_FIPS_ENDPOINT, AWS_USE_DUALSTACK_ENDPOINT: botocore knows these endpoints
+    has_proxies: bool = False  # HTTPS_PROXY and its companions, or a system that keeps proxies elsewhere
+
+
+def sdk_variables(environ: Mapping[str, str] | None = None) -> SdkVariables:
+    """The AWS SDKs' variables. Raises Misconfigured, without showing a key."""
     given = os.environ if environ is None else environ
-    key, secret = given.get("AWS_ACCESS_KEY_ID"), given.get("AWS_SECRET_ACCESS_KEY")
-    heeded = _HEEDED if own_endpoint else _HEEDED | _ENDPOINTS
-    if not key or not secret or sys.platform in _PROXIES_IN_SYSTEM or any(given.get(name) for name in heeded):
-        return None
+    mode = (given.get("AWS_ACCOUNT_ID_ENDPOINT_MODE") or ACCOUNT_ENDPOINTS[0]).lower()
+    if mode not in ACCOUNT_ENDPOINTS:
+        raise Misconfigured(f"AWS_ACCOUNT_ID_ENDPOINT_MODE={mode!r} is not known; use one of {ACCOUNT_ENDPOINTS}")
+    attempts = _number(given, "AWS_MAX_ATTEMPTS")
+    if attempts is not None and attempts < 1:
+        raise Misconfigured(f"AWS_MAX_ATTEMPTS={attempts} is out of range; use at least 1, or leave it out")
     folder = Path(given.get("HOME") or "~").expanduser() / ".aws"
-    if any((folder / name).exists() for name in ("config", "credentials")):
+    return SdkVariables(
+        keys=_keys(given),
+        account_id=given.get("AWS_ACCOUNT_ID") or None,
+        account_id_endpoints=mode,
+        certificates=given.get("AWS_CA_BUNDLE") or given.get("REQUESTS_CA_BUNDLE") or None,
+        max_attempts=attempts,
+        retry_mode=given.get("AWS_RETRY_MODE") or None,
+        has_files=any(map(given.get, _PROFILE_VARIABLES))
+        or any((folder / name).exists() for name in ("config", "credentials")),
+        has_variants=_is_true(given, "AWS_USE_FIPS_ENDPOINT") or _is_true(given, "AWS_USE_DUALSTACK_ENDPOINT"),
+        has_proxies=sys.platform in _SYSTEM_PROXIES or any(map(given.get, _PROXY_VARIABLES)),
+    )
+
+
+def _keys(given: Mapping[str, str]) -> Keys | None:
+    """Keys that stay valid as long as the process: botocore takes these first too. Those that expire it reads again and again."""
+    key, secret = given.get("AWS_ACCESS_KEY_ID"), given.get("AWS_SECRET_ACCESS_KEY")
+    if not key or not secret or given.get("AWS_CREDENTIAL_EXPIRATION"):
         return None
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SECURITY_TOKEN", "AWS_SESSION_TOKEN"):
         _check_plain(name, given.get(name, ""))
-    certificates = given.get("AWS_CA_BUNDLE") or given.get("REQUESTS_CA_BUNDLE")
-    return Keys(key, secret, given.get("AWS_SESSION_TOKEN") or None, certificates or None)
+    return Keys(key, secret, given.get("AWS_SECURITY_TOKEN") or given.get("AWS_SESSION_TOKEN") or None)
+
+
+def _is_true(given: Mapping[str, str], variable: str) -> bool:
+    """As botocore reads it."""
+    return given.get(variable, "").lower() == "true"
 
 
 def _check_plain(variable: str, value: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from minutehand import Scheduler
-from minutehand.aws import Backoff
+from minutehand.aws import BatchBackoff
 from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
 from minutehand.domain.names import RunRef, fire_ref, one_off_ref
 from minutehand.domain.run import RunRow, RunState
@@ -77,7 +77,7 @@ def behind(
     journal = Journal()
     mischief = Mischief("process", 1, CALM, journal, Post())
     with Proxy(cloud.endpoint, mischief) as proxy:
-        services = connect(replace(settings, endpoint=proxy.url), backoff=Backoff(rounds=rounds))
+        services = connect(replace(settings, endpoint=proxy.url), backoff=BatchBackoff(rounds=rounds))
         services.agenda.shards()
         mischief.chances = replace(CALM, held=0.02, **({always: 1.0} if always else {}))
         yield mischief, services, journal

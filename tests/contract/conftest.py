@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from minutehand import services as wiring
-from minutehand.aws import Backoff, Client
+from minutehand.aws import BatchBackoff, Client
 from minutehand.concurrency.request_pool import RequestStats
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.provision import create_bucket, create_queues, create_tables
@@ -30,7 +30,7 @@ from moto import mock_aws
 
 from tests.support.dynamodb_local import endpoint_with_dynamodb_local
 
-AT_ONCE = Backoff(wait=lambda seconds: None)  # rounds without waits: no engine here recovers by waiting
+AT_ONCE = BatchBackoff(wait=lambda seconds: None)  # rounds without waits: no engine here recovers by waiting
 
 WRONG = {
     "moto": {

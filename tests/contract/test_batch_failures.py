@@ -12,7 +12,7 @@ from typing import Any
 import botocore.endpoint
 import pytest
 from minutehand import Context, Registry, RunState
-from minutehand.aws import TRANSIENT, Backoff
+from minutehand.aws import TRANSIENT, BatchBackoff
 from minutehand.domain.formats.message import decode
 from minutehand.domain.times import MINUTE
 from minutehand.errors import Unavailable
@@ -133,7 +133,7 @@ def test_throttled_leases_are_taken_later_or_not_answered(cloud: Engine) -> None
 
 def test_waits_between_rounds_grow_and_differ() -> None:
     waits: list[float] = []
-    backoff = Backoff(rounds=8, base=0.1, cap=2.0, wait=waits.append, random=random.Random(3))
+    backoff = BatchBackoff(rounds=8, base=0.1, cap=2.0, wait=waits.append, random=random.Random(3))
     assert list(backoff.rounds_with_waits()) == list(range(8))
     assert len(waits) == len(set(waits)) == 7
     assert all(0 <= wait <= min(2.0, 0.1 * 2.0**number) for number, wait in enumerate(waits, 1))
@@ -143,12 +143,12 @@ def test_waits_between_rounds_grow_and_differ() -> None:
 def test_the_waits_are_taken_between_rounds(cloud: Engine) -> None:
     waits: list[float] = []
     assert cloud.settings is not None
-    services = connect(cloud.settings, backoff=Backoff(wait=waits.append))
+    services = connect(cloud.settings, backoff=BatchBackoff(wait=waits.append))
     with throttled(cloud.clients, Throttle("BatchExecuteStatement", for_ever(""))):
         services.ledger.claim(runs(3))
     halved = 4  # times until less than one request is under way: from then on each is preceded by a pause
     assert 2 ** (halved - 1) == DEFAULT_REQUESTS
-    assert len(waits) == (Backoff().rounds - 1) + (Backoff().rounds - halved)
+    assert len(waits) == (BatchBackoff().rounds - 1) + (BatchBackoff().rounds - halved)
 
 
 # Revisions.
@@ -437,7 +437,7 @@ def test_a_throttled_table_makes_fires_late_and_loses_none(cloud: Engine, seed: 
         return {place for place in range(len(items)) if chance.random() < 0.6}
 
     assert cloud.settings is not None
-    services = connect(cloud.settings, backoff=Backoff(rounds=1))
+    services = connect(cloud.settings, backoff=BatchBackoff(rounds=1))
     with (
         throttled(cloud.clients, Throttle("BatchExecuteStatement", some)),
         throttled(cloud.clients, Throttle("SendMessageBatch", some, "InternalError")),

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from minutehand import Context, Registry, Retry, Scheduler
-from minutehand.aws import Backoff
+from minutehand.aws import BatchBackoff
 from minutehand.dynamodb.tables import TABLES
 from minutehand.services import connect
 from minutehand.settings import Settings
@@ -63,7 +63,7 @@ class Story:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.clock = ManualClock(START)
-        self.services = connect(settings, backoff=Backoff(wait=lambda seconds: None))
+        self.services = connect(settings, backoff=BatchBackoff(wait=lambda seconds: None))
         self.owner = Scheduler("acme", settings=settings, jobs=jobs(), services=self.services, clock=self.clock)
         self.bodies: dict[str, str] = {}
 

@@ -10,7 +10,7 @@ import pytest
 from minutehand import Scheduler
 from minutehand.auditor.audit import audit
 from minutehand.auditor.tidy import FAR
-from minutehand.aws import Backoff
+from minutehand.aws import BatchBackoff
 from minutehand.domain.formats.dead_letter import decode_letter
 from minutehand.domain.formats.message import decode
 from minutehand.domain.formats.schema import SCHEMA
@@ -41,7 +41,7 @@ class Installation:
     def __init__(self, cloud: LocalCloud, kept: dict[str, list[Any]]) -> None:
         self.settings = fresh_settings(cloud)
         self.clock = ManualClock(forms.START + timedelta(minutes=36))
-        self.services = connect(self.settings, backoff=Backoff(wait=lambda seconds: None))
+        self.services = connect(self.settings, backoff=BatchBackoff(wait=lambda seconds: None))
         self.owner = Scheduler(
             "acme", settings=self.settings, jobs=forms.jobs(), services=self.services, clock=self.clock
         )

@@ -45,10 +45,9 @@ def options(
 ) -> None:
     found = from_environment()
     settings = replace(
-        found,
+        found.at(endpoint),
         tenant=check_tenant(tenant or found.tenant),
         prefix=prefix or found.prefix,
-        endpoint=endpoint or found.endpoint,
     )
     context.obj = Shell(settings, as_json)
 

@@ -129,7 +129,7 @@ class Probe:
 
     def _client(self, service: str) -> Any:
         if service not in self._clients:
-            where = {"endpoint_url": self.settings.endpoint, "region_name": self.settings.region}
+            where = {"endpoint_url": self.settings.endpoint_of(service), "region_name": self.settings.region}
             self._clients[service] = boto3.session.Session().client(service, config=_PATIENT, **where)
         return self._clients[service]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from minutehand.aws import Backoff, Client, ConditionFailed
+from minutehand.aws import BatchBackoff, Client, ConditionFailed
 from minutehand.concurrency.request_pool import RequestPool
 from minutehand.domain.agenda_entry import AgendaEntry
 from minutehand.domain.times import stamp
@@ -23,7 +23,7 @@ class DynamoAgenda:
     """The agenda in DynamoDB."""
 
     def __init__(
-        self, client: Client, table: str, *, backoff: Backoff, shards: int, pool: RequestPool | None = None
+        self, client: Client, table: str, *, backoff: BatchBackoff, shards: int, pool: RequestPool | None = None
     ) -> None:
         self._client, self._table, self._backoff, self._wanted = client, table, backoff, shards
         self._pool = pool or RequestPool()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from minutehand.aws import TRANSIENT, Backoff, Client
+from minutehand.aws import TRANSIENT, BatchBackoff, Client
 from minutehand.concurrency.request_pool import RequestPool
 from minutehand.domain.quick import quick
 from minutehand.dynamodb.rows import Item
@@ -38,13 +38,13 @@ class Answered:
 
 
 def execute(
-    client: Client, backoff: Backoff, statements: Sequence[dict[str, Any]], pool: RequestPool | None = None
+    client: Client, backoff: BatchBackoff, statements: Sequence[dict[str, Any]], pool: RequestPool | None = None
 ) -> dict[int, Answered]:
     """Execute PartiQL statements, each conditional on its own: index → answer."""
     pool = pool or RequestPool()
     answers: dict[int, Answered] = {}
     left = list(range(len(statements)))
-    for _ in backoff.rounds_with_waits():
+    for _ in client.rounds(backoff):
         for some in pool.map(
             lambda part: _execute_once(client, part, [statements[i] for i in part]), _cut(left, STATEMENTS)
         ):
@@ -60,7 +60,7 @@ def _execute_once(
 ) -> tuple[dict[int, Answered], int]:
     """The answers, and how many were throttled."""
     try:
-        responses = client.call("batch_execute_statement", Statements=list(statements))["Responses"]
+        responses = client.call_once("batch_execute_statement", Statements=list(statements))["Responses"]
     except Unavailable:
         return {}, len(indexes)
     answers, throttled = {}, 0
@@ -78,13 +78,13 @@ def _execute_once(
 
 
 def get(
-    client: Client, backoff: Backoff, table: str, keys: Iterable[Item], pool: RequestPool | None = None
+    client: Client, backoff: BatchBackoff, table: str, keys: Iterable[Item], pool: RequestPool | None = None
 ) -> tuple[list[Item], list[Item]]:
     """Read items strongly: those found, and the keys that were not answered."""
     pool = pool or RequestPool()
     found: list[Item] = []
     left = list(keys)
-    for _ in backoff.rounds_with_waits():
+    for _ in client.rounds(backoff):
         answers = pool.map(lambda part: _get_once(client, table, part), _cut(left, READS))
         found += (item for items, _ in answers for item in items)
         left = [key for _, unread in answers for key in unread]
@@ -95,7 +95,7 @@ def get(
 
 def _get_once(client: Client, table: str, keys: list[Item]) -> tuple[tuple[list[Item], list[Item]], int]:
     try:
-        answer = client.call("batch_get_item", RequestItems={table: {"Keys": keys, "ConsistentRead": True}})
+        answer = client.call_once("batch_get_item", RequestItems={table: {"Keys": keys, "ConsistentRead": True}})
     except Unavailable:
         return ([], keys), len(keys)
     unread = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
@@ -104,7 +104,7 @@ def _get_once(client: Client, table: str, keys: list[Item]) -> tuple[tuple[list[
 
 def write(
     client: Client,
-    backoff: Backoff,
+    backoff: BatchBackoff,
     table: str,
     requests: Mapping[str, dict[str, Any]],
     pool: RequestPool | None = None,
@@ -113,7 +113,7 @@ def write(
     pool = pool or RequestPool()
     accepted: set[str] = set()
     left = list(requests)
-    for _ in backoff.rounds_with_waits():
+    for _ in client.rounds(backoff):
         for some in pool.map(
             lambda part: _write_once(client, table, {key: requests[key] for key in part}), _cut(left, WRITES)
         ):
@@ -126,7 +126,7 @@ def write(
 
 def _write_once(client: Client, table: str, requests: Mapping[str, dict[str, Any]]) -> tuple[set[str], int]:
     try:
-        answer = client.call("batch_write_item", RequestItems={table: list(requests.values())})
+        answer = client.call_once("batch_write_item", RequestItems={table: list(requests.values())})
     except Unavailable:
         return set(), len(requests)
     unprocessed = {_range_key(request) for request in answer.get("UnprocessedItems", {}).get(table, [])}

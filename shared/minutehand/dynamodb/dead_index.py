@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from minutehand.aws import Backoff, Client, ConditionFailed
+from minutehand.aws import BatchBackoff, Client, ConditionFailed
 from minutehand.domain.dead_run import DeadRunRow, parse_dead_key, partitions
 from minutehand.domain.formats.schema import reading
 from minutehand.domain.run import RunState
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # PynamoDB is loaded by the first call that needs it
 class DynamoDeadIndex:
     """Dead runs in DynamoDB. ``models`` makes the models when they are first needed."""
 
-    def __init__(self, client: Client, table: str, *, models: Callable[[], Models], backoff: Backoff) -> None:
+    def __init__(self, client: Client, table: str, *, models: Callable[[], Models], backoff: BatchBackoff) -> None:
         self._client, self._table, self._models, self._backoff = client, table, models, backoff
 
     def put(self, dead: DeadRunRow, *, expires: int) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from minutehand.aws import Backoff, Client, ConditionFailed, TransactionRefused
+from minutehand.aws import BatchBackoff, Client, ConditionFailed, TransactionRefused
 from minutehand.concurrency.request_pool import RequestPool
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import WAITING, FailedAttemptRow, RunRow, RunState, SiblingRows
@@ -60,7 +60,7 @@ class DynamoLedger:
         client: Client,
         table: str,
         *,
-        backoff: Backoff,
+        backoff: BatchBackoff,
         retention: int,
         claim_by: str = "partiql",
         pool: RequestPool | None = None,

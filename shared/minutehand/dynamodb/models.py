@@ -19,7 +19,7 @@ from pynamodb.expressions.update import Action
 from pynamodb.models import Model
 from pynamodb.transactions import TransactWrite
 
-from minutehand.aws import Backoff, Client, TransactionRefused
+from minutehand.aws import BatchBackoff, Client, TransactionRefused
 from minutehand.dynamodb.rows import to_row
 from minutehand.errors import Unavailable
 from minutehand.settings import Settings
@@ -177,7 +177,7 @@ class ClientConnection(Connection):
 class Models:
     """The models of one installation's tables. Errors are those of ``Client.call``."""
 
-    def __init__(self, client: Client, settings: Settings, *, backoff: Backoff) -> None:
+    def __init__(self, client: Client, settings: Settings, *, backoff: BatchBackoff) -> None:
         self._backoff, self._settings = backoff, settings
         self._connection = ClientConnection(client)
         self._tables: set[str] = set()

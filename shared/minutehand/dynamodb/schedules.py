@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from minutehand.aws import Backoff, Client, ConditionFailed
+from minutehand.aws import BatchBackoff, Client, ConditionFailed
 from minutehand.concurrency.request_pool import RequestPool
 from minutehand.domain.agenda_entry import AgendaEntry
 from minutehand.domain.freeze import Freeze, is_freeze
@@ -51,7 +51,7 @@ class DynamoSchedules:
         table: str,
         *,
         models: Callable[[], Models],
-        backoff: Backoff,
+        backoff: BatchBackoff,
         pool: RequestPool | None = None,
     ) -> None:
         self._client, self._table, self._models, self._backoff = client, table, models, backoff

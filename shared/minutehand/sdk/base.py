@@ -55,7 +55,7 @@ class Base:
         clock: Clock = system_clock,
     ) -> None:
         given = settings or from_environment()
-        given = replace(given, endpoint=endpoint or given.endpoint, prefix=prefix or given.prefix)
+        given = replace(given.at(endpoint), prefix=prefix or given.prefix)
         self.tenant = check_tenant(given.tenant if tenant is None else tenant)
         self._services = services or connect(given)
         self._clock = clock

@@ -1,65 +1,58 @@
 """A function that takes events asynchronously: the ticker, from itself.
 
-Lambda keeps such an event in a queue of its own and answers at once. This is called where a tick is too much for one invocation. It
-goes straight to Lambda where requests to DynamoDB and SQS go straight to them, so that a ticker that hands over does not load botocore for
-that, and over botocore elsewhere. One attempt: a group that nobody took is done by the one that tried.
+Lambda keeps such an event in a queue of its own and answers at once. A tick that is too much for one invocation hands over groups of
+shards so. The request is signed and sent as those to DynamoDB and SQS are, so that no ticker loads botocore for it. One attempt: a
+group that nobody took is done by the ticker that tried.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import Any
+from urllib.parse import quote
 
-from minutehand.aws import Client, straight_to
-from minutehand.direct import Direct
+from minutehand.aws.connections import Connections
+from minutehand.aws.endpoints import endpoint_of
+from minutehand.aws.errors import NoResponse
+from minutehand.aws.session import AwsSession
+from minutehand.aws.signer import Signer
+from minutehand.aws.transport import DEADLINE, USER_AGENT
 from minutehand.errors import MinutehandError
 from minutehand.settings import Settings
-from minutehand.signature import Signer
-from minutehand.transport import Unanswered
 
 log = logging.getLogger(__name__)
 
 _ACCEPTED = 202
-_PLAIN = re.compile(r"[A-Za-z0-9_-]+")  # a name: an ARN would have to be encoded in a path
 
 
 class AsyncFunction:
     """One function by its name or ARN."""
 
     def __init__(self, name: str, settings: Settings) -> None:
-        self._name, self._settings = name, settings
-        path = f"/2015-03-31/functions/{name}/invocations"
-        self._link = straight_to("lambda", settings, path) if _PLAIN.fullmatch(name) else None
+        self._name, self._session = name, AwsSession()
+        endpoint = endpoint_of("lambda", settings, self._session)
+        url = f"{endpoint.url}/2015-03-31/functions/{quote(name, safe='')}/invocations"
+        self._connections = Connections(url, self._session.trust, proxy=self._session.proxy(url))
+        self._signer = Signer("lambda", endpoint.region, url, own="x-amz-invocation-type")
 
     def send(self, event: Mapping[str, Any]) -> bool:
         """Whether it accepted the event; why not is in the log."""
         body = json.dumps(event).encode()
         try:
-            return self._sent(body) if self._link is None else _sent_directly(self._link, body)
+            return self._sent(body)
         except (
             MinutehandError,
-            Unanswered,
+            NoResponse,
         ) as problem:  # throttled, not allowed, not there: it is not known to be done
             log.warning("invoke.failed", extra={"function": self._name, "error": str(problem)})
             return False
 
     def _sent(self, body: bytes) -> bool:
-        answer = self._client.call("invoke", FunctionName=self._name, InvocationType="Event", Payload=body)
-        return bool(answer.get("StatusCode") == _ACCEPTED)
-
-    @cached_property
-    def _client(self) -> Client:
-        return Client("lambda", self._settings)
-
-
-def _sent_directly(link: Direct, body: bytes) -> bool:
-    signer = Signer("lambda", link.region, link.url, own="X-Amz-Invocation-Type")
-    answer = link.send("Invoke", signer.headers("Event", body, link.credentials(), datetime.now(UTC)), body)
-    if answer.status_code >= 400:
-        raise Unanswered(f"{answer.status_code}: {answer.content[:200].decode(errors='replace')}")
-    return answer.status_code == _ACCEPTED
+        headers = self._signer.headers("Event", body, self._session.credentials(), datetime.now(UTC))
+        response = self._connections.post(headers | {"user-agent": USER_AGENT}, body, DEADLINE)
+        if response.status >= 400:
+            raise NoResponse(f"{response.status}: {response.content[:200].decode(errors='replace')}")
+        return response.status == _ACCEPTED

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from minutehand.aws import Backoff, Client
+from minutehand.aws import BatchBackoff, Client
 from minutehand.concurrency.request_pool import RequestPool
 from minutehand.domain.formats.dead_letter import DeadLetter, encode_letter
 from minutehand.domain.queue import MOST_STRIPES, is_queue
@@ -43,7 +43,7 @@ class SqsWorkQueue:
         client: Client,
         name: str,
         *,
-        backoff: Backoff,
+        backoff: BatchBackoff,
         consumes: str | None = None,
         stripes: Mapping[str | None, int] = _UNSTRIPED,
         pool: RequestPool | None = None,
@@ -74,7 +74,7 @@ class SqsWorkQueue:
             stripe: [_entry(place, parcels[place]) for place in places]
             for stripe, places in by_stripe(parcels, self._striped).items()
         }
-        for _ in self._backoff.rounds_with_waits():
+        for _ in self._client.rounds(self._backoff):
             left = self._send(left, accepted)
             if not left:
                 break
@@ -119,7 +119,7 @@ class SqsWorkQueue:
         """The indexes that were accepted, or what is wrong with their stripe; and how many were throttled."""
         stripe, entries = asked
         try:
-            answer = self._client.call("send_message_batch", QueueUrl=self._of(stripe).url, Entries=entries)
+            answer = self._client.call_once("send_message_batch", QueueUrl=self._of(stripe).url, Entries=entries)
         except Unavailable:
             return (stripe, [], None), len(entries)
         except MinutehandError as problem:

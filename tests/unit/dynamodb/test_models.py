@@ -7,7 +7,7 @@ from typing import Any
 
 import botocore.session
 import pytest
-from minutehand.aws import Backoff, ConditionFailed, TransactionRefused, translated
+from minutehand.aws import BatchBackoff, ConditionFailed, TransactionRefused, translated
 from minutehand.domain.dead_run import DeadRunRow
 from minutehand.domain.freeze import Freeze
 from minutehand.domain.names import fire_ref
@@ -50,7 +50,7 @@ class Installation:
 
     def __init__(self, client: RecordingClient) -> None:
         given: Any = client
-        backoff = Backoff(rounds=3, wait=lambda seconds: None)
+        backoff = BatchBackoff(rounds=3, wait=lambda seconds: None)
         self.models = Models(given, Settings(prefix="p"), backoff=backoff)
         self.schedules = DynamoSchedules(given, "p-revisions", models=lambda: self.models, backoff=backoff)
         self.records = DynamoRecords(given, "p-runs", models=lambda: self.models)
@@ -174,7 +174,7 @@ def test_a_throttled_item_makes_a_transaction_unavailable() -> None:
 
 
 def test_the_models_have_the_keys_of_their_tables() -> None:
-    models = Models(RecordingClient(), Settings(prefix="p"), backoff=Backoff())  # type: ignore[arg-type]
+    models = Models(RecordingClient(), Settings(prefix="p"), backoff=BatchBackoff())  # type: ignore[arg-type]
     keys = {f"p-{table.suffix}": (table.hash_key, table.range_key, table.range_type) for table in TABLES}
     bound: list[type[Model]] = [models.heads, models.revisions, models.freezes]
     bound += [models.entries, models.records, models.dead]

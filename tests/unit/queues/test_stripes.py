@@ -13,7 +13,7 @@ from typing import Any
 import boto3
 import pytest
 from minutehand import Context, Registry, RunState, Scheduler
-from minutehand.aws import Backoff
+from minutehand.aws import BatchBackoff
 from minutehand.domain.formats.message import Message
 from minutehand.domain.names import fire_ref
 from minutehand.domain.queue import Queue, striped, striped_text
@@ -242,7 +242,7 @@ def test_what_is_throttled_is_sent_again_beside_what_makes_a_detour() -> None:
             return {"Successful": [{"Id": each} for each in ids]}
 
     client: Any = Busy()
-    work = SqsWorkQueue(client, "p-work", backoff=Backoff(wait=lambda _: None), stripes={None: 2})
+    work = SqsWorkQueue(client, "p-work", backoff=BatchBackoff(wait=lambda _: None), stripes={None: 2})
     due = 10**12
     messages = [
         Message(run=fire_ref("acme/s", due + n), revision=1, job="j", due=due + n, not_before=due) for n in range(8)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import importlib
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any, ClassVar
-from urllib.parse import unquote
+from urllib.parse import quote
 
 import pytest
 from minutehand.services import hand_over_to
 from minutehand.settings import Settings
 from minutehand.ticker.fan_out import group_event
+
+from tests.unit.aws.servers import VARIABLES
+
+ROOT = Path(__file__).parents[3]
 
 
 class Lambda(BaseHTTPRequestHandler):
@@ -36,11 +41,8 @@ class Lambda(BaseHTTPRequestHandler):
         """Nobody reads it."""
 
 
-@pytest.fixture(params=["straight", "botocore"])
-def endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    importlib.import_module("botocore.session")
-    if request.param == "straight":
-        monkeypatch.delitem(sys.modules, "botocore.session")
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
     Lambda.status, Lambda.seen, Lambda.signatures = 202, [], []
@@ -76,17 +78,24 @@ def test_a_lambda_that_is_not_there_takes_nothing(endpoint: str) -> None:
     assert not handing_over("http://127.0.0.1:9")
 
 
-def test_straight_to_lambda_it_is_one_signed_request_and_botocore_is_not_loaded(endpoint: str) -> None:
-    loaded = "botocore.session" in sys.modules
-    assert handing_over(endpoint)
-    assert ("botocore.session" in sys.modules) is loaded
+def test_it_is_one_signed_request_and_botocore_is_not_loaded(endpoint: str) -> None:
+    program = f"""
+import sys
+from minutehand.services import hand_over_to
+from minutehand.settings import Settings
+assert hand_over_to("acme-ticker", Settings(endpoint={endpoint!r}, region="eu-west-1"))({{}})
+print("botocore.session" in sys.modules)
+"""
+    environ = {**VARIABLES, "PYTHONPATH": str(ROOT / "shared")}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environ)
+    assert done.stdout.strip() == "False", done.stderr
     (signature,) = Lambda.signatures
     assert "/eu-west-1/lambda/aws4_request, SignedHeaders=" in signature
     assert "x-amz-invocation-type" in signature
 
 
-def test_a_name_that_would_change_the_path_is_left_to_botocore(endpoint: str) -> None:
+def test_an_arn_is_encoded_in_the_path(endpoint: str) -> None:
     arn = "arn:aws:lambda:eu-west-1:123456789012:function:acme-ticker"
     settings = Settings(endpoint=endpoint, region="eu-west-1")
     assert hand_over_to(arn, settings)({})
-    assert [unquote(path) for path, *_ in Lambda.seen] == [f"/2015-03-31/functions/{arn}/invocations"]
+    assert [path for path, *_ in Lambda.seen] == [f"/2015-03-31/functions/{quote(arn, safe='')}/invocations"]

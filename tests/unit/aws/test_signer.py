@@ -10,7 +10,7 @@ import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import ReadOnlyCredentials
-from minutehand.signature import Signer
+from minutehand.aws.signer import Signer
 
 NOW = datetime(2026, 11, 21, 6, 0, 59, tzinfo=UTC)
 ANYBODY = ReadOnlyCredentials("AKIAEXAMPLE", "secret/with+signs", None)
@@ -40,24 +40,31 @@ def test_a_signature_is_what_botocore_would_sign(
 ) -> None:
     target = "DynamoDB_20120810.BatchExecuteStatement"
     headers = Signer("dynamodb", "eu-central-1", url).headers(target, body, credentials, NOW)
-    assert headers["Authorization"] == botocores(url, {"X-Amz-Target": target}, body, credentials, monkeypatch)
-    assert headers.get("X-Amz-Security-Token") == credentials.token
+    assert headers["authorization"] == botocores(url, {"X-Amz-Target": target}, body, credentials, monkeypatch)
+    assert headers.get("x-amz-security-token") == credentials.token
 
 
 @pytest.mark.parametrize("credentials", [ANYBODY, ANYBODY._replace(token="session+token/==")])
 def test_a_header_of_another_name_has_its_place_among_those_that_are_signed(
     credentials: ReadOnlyCredentials, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = "https://gateway.example/2015-03-31/functions/acme-ticker_1/invocations"
-    for own in ("X-Amz-Invocation-Type", "X-Amz-Z"):
-        headers = Signer("dynamodb", "eu-central-1", url, own).headers("Event", b"{}", credentials, NOW)
+    url = "https://gateway.example/2015-03-31/functions/arn%3Aaws%3Alambda%3Aacme-ticker_1/invocations"
+    for own in ("x-amz-invocation-type", "x-amz-z"):
+        headers = Signer("dynamodb", "eu-central-1", url, own=own).headers("Event", b"{}", credentials, NOW)
         assert headers[own] == "Event"
-        assert headers["Authorization"] == botocores(url, {own: "Event"}, b"{}", credentials, monkeypatch)
+        assert headers["authorization"] == botocores(url, {own: "Event"}, b"{}", credentials, monkeypatch)
+
+
+def test_a_header_of_every_request_is_signed(monkeypatch: pytest.MonkeyPatch) -> None:
+    query = {"x-amzn-query-mode": "true"}
+    headers = Signer("dynamodb", "eu-central-1", URLS[0], fixed=query).headers("t", b"{}", ANYBODY, NOW)
+    assert headers["x-amzn-query-mode"] == "true"
+    assert headers["authorization"] == botocores(URLS[0], {"X-Amz-Target": "t", **query}, b"{}", ANYBODY, monkeypatch)
 
 
 def test_the_key_follows_the_day_and_the_credentials() -> None:
     def signature(signer: Signer, credentials: ReadOnlyCredentials, now: datetime) -> str:
-        return signer.headers("t", b"{}", credentials, now)["Authorization"]
+        return signer.headers("t", b"{}", credentials, now)["authorization"]
 
     kept = Signer("sqs", "eu-central-1", URLS[0])
     for credentials in (ANYBODY, ANYBODY._replace(secret_key="rotated")):

@@ -1,0 +1,30 @@
+"""Requests to AWS: one way for DynamoDB and SQS in every environment, botocore for all other services.
+
+Reading order: ``client`` (what the adapters call), ``transport`` (JSON, retries), ``connections`` and ``deadline`` (``http.client``, kept
+open), ``signer``, ``session`` (credentials, TLS), ``endpoints``, ``retry``, ``errors``, ``tracing``, ``botocore_client``.
+
+- **Threads.** All clients may be used by any number of threads; a connection belongs to one request at a time. Nothing here holds a lock.
+- **Forks.** A child closes its copies of its parent's connections and makes its own, and so it does with botocore's session,
+  clients and credentials. No lock means none that was held when the process forked: gunicorn's preload and Celery's prefork are safe.
+- **A frozen Lambda function.** Connections idle for over 20 s are not used again, nor is one on which something has arrived, such as
+  the server's close. If neither shows, because the clock stood still too, the request fails, its idle siblings are closed, and the
+  next attempt connects anew.
+- **Deadlines.** An attempt ends within 5 s in all, a long poll 5 s after its wait, however the server delays it.
+"""
+
+from __future__ import annotations
+
+from minutehand.aws.client import Client
+from minutehand.aws.errors import TRANSIENT, ConditionFailed, TransactionRefused, translated
+from minutehand.aws.retry import BatchBackoff
+from minutehand.aws.session import AwsSession
+
+__all__ = [
+    "TRANSIENT",
+    "AwsSession",
+    "BatchBackoff",
+    "Client",
+    "ConditionFailed",
+    "TransactionRefused",
+    "translated",
+]

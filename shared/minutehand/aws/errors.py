@@ -1,0 +1,113 @@
+"""Errors of requests to AWS: what the service or the way to it reports, and what this package raises for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minutehand.errors import MinutehandError, Misconfigured, NotFound, Unavailable
+
+TRANSIENT = frozenset(
+    {
+        "InternalError",
+        "InternalFailure",
+        "InternalServerError",
+        "KMS.ThrottlingException",
+        "KmsThrottled",
+        "LimitExceededException",
+        "OverLimit",
+        "ProvisionedThroughputExceeded",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "RequestTimeout",
+        "RequestTimeoutException",
+        "ServiceUnavailable",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingError",
+        "ThrottlingException",
+        "TransactionConflict",
+        "TransactionConflictException",
+        "TransactionInProgressException",
+    }
+)
+_MISSING = frozenset(
+    {
+        "AWS.SimpleQueueService.NonExistentQueue",
+        "NoSuchBucket",
+        "QueueDoesNotExist",
+        "ResourceNotFound",
+        "ResourceNotFoundException",
+    }
+)
+_DENIED = frozenset({"AccessDenied", "AccessDeniedException", "InvalidClientTokenId", "UnrecognizedClientException"})
+
+
+class ServiceError(Exception):
+    """The service answered with an error. ``response`` has the shape of botocore's ClientError: code, message, status, further fields."""
+
+    def __init__(self, response: dict[str, Any]) -> None:
+        super().__init__(response["Error"]["Code"], response["Error"]["Message"])
+        self.response = response
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether the same request may succeed soon."""
+        return self.response["Error"]["Code"] in TRANSIENT or is_passing(
+            self.response["ResponseMetadata"]["HTTPStatusCode"]
+        )
+
+
+class NoResponse(Exception):
+    """No response arrived: the request may have taken effect or not."""
+
+
+class ConnectFailed(NoResponse):
+    """No connection could be made: the request was not sent."""
+
+
+class ConditionFailed(MinutehandError):
+    """A conditional write was refused: a normal answer. ``item`` is the row that refused it, in DynamoDB's JSON, if there is one."""
+
+    def __init__(self, item: dict[str, Any] | None) -> None:
+        super().__init__("condition failed")
+        self.item = item
+
+
+class TransactionRefused(MinutehandError):
+    """A transaction was cancelled: ``by_condition`` if one of its conditions does not hold, else because it met another write."""
+
+    def __init__(self, text: str, *, by_condition: bool) -> None:
+        super().__init__(text)
+        self.by_condition = by_condition
+
+
+def is_passing(status: int) -> bool:
+    """Whether an error of this HTTP status may be over soon, from the service or from a proxy before it."""
+    return status >= 500 or status in (408, 429)
+
+
+def translated(response: dict[str, Any], operation: str) -> MinutehandError:  # noqa: PLR0911 (a table of cases)
+    """This package's error for a service's error response."""
+    error = response.get("Error", {})
+    code, text = str(error.get("Code", "")), str(error.get("Message", ""))
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if code == "ConditionalCheckFailedException":
+        return ConditionFailed(response.get("Item"))
+    if code == "TransactionCanceledException":
+        codes = {reason.get("Code") for reason in response.get("CancellationReasons", [])}
+        if codes & {"ConditionalCheckFailed", "TransactionConflict"}:
+            return TransactionRefused(text, by_condition="ConditionalCheckFailed" in codes)
+        return Unavailable(f"{operation}: {text}") if codes & TRANSIENT else MinutehandError(f"{operation}: {text}")
+    if code in TRANSIENT or is_passing(status):
+        return Unavailable(f"{operation}: {code}: {text}")
+    if code == "NoSuchKey":
+        return NotFound(f"{operation}: {text}; has the bucket been emptied?")
+    if code in _MISSING:
+        return Misconfigured(
+            f"{operation}: {code}: {text}; is MINUTEHAND_PREFIX right, and the stack deployed in this region?"
+        )
+    if code in _DENIED:
+        return Misconfigured(f"{operation}: {code}: {text}; grant the caller this action")
+    return MinutehandError(f"{operation}: {code}: {text}")

@@ -1,0 +1,134 @@
+"""Requests to DynamoDB and SQS: JSON as their APIs have it, signed, sent until it is answered, parsed.
+
+Both services speak JSON in which arguments and responses are those of botocore's methods, as long as no value is binary (this
+package sends none). botocore's serialisers and parsers, which walk a model of the service, take most of a tick's processor time.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import cache
+from threading import Event
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import minutehand
+from minutehand.aws.connections import Connections, HttpResponse
+from minutehand.aws.endpoints import Endpoint
+from minutehand.aws.errors import ConnectFailed, NoResponse, ServiceError
+from minutehand.aws.retry import ATTEMPTS, RetryQuota, wait_before
+from minutehand.aws.signer import Credentials, Signer
+
+DEADLINE = 5.0  # seconds for one attempt, in all: four and their waits end within a shard's lock
+USER_AGENT = f"minutehand/{minutehand.__version__}"
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+_decode = json.JSONDecoder().decode
+
+
+class _Protocol(NamedTuple):
+    prefix: str  # of an operation's name in X-Amz-Target
+    headers: Mapping[str, str]
+
+
+PROTOCOLS = {
+    "dynamodb": _Protocol("DynamoDB_20120810.", {}),
+    "sqs": _Protocol("AmazonSQS.", {"x-amzn-query-mode": "true"}),  # errors are named as before SQS spoke JSON, too
+}
+
+
+class Transport:
+    """The requests to one service, from any number of threads."""
+
+    def __init__(
+        self,
+        service: str,
+        endpoint: Endpoint,
+        credentials: Callable[[], Credentials],
+        connections: Connections,
+        *,
+        attempts: int = ATTEMPTS,
+        wait: Callable[[float], object] | None = None,
+    ) -> None:
+        self.connections, self.quota = connections, RetryQuota()
+        self._credentials, self._attempts = credentials, attempts
+        self._prefix, headers = PROTOCOLS[service]
+        self._signer = Signer(service, endpoint.region, f"{endpoint.url}/", fixed=headers)
+        self._wait = wait or Event().wait
+
+    def call(self, operation: str, arguments: dict[str, Any], *, attempts: int | None = None) -> dict[str, Any]:
+        """One operation by its name in boto3. Raises ServiceError, NoResponse."""
+        name = _api_name(operation)
+        if name == "TransactWriteItems":  # so that a repeated request is recognised
+            arguments = {"ClientRequestToken": uuid.uuid4().hex, **arguments}
+        body, seconds = _encode(arguments).encode(), DEADLINE + arguments.get("WaitTimeSeconds", 0)
+        return self._send(name, body, seconds, attempts or self._attempts)
+
+    def _send(self, name: str, body: bytes, seconds: float, attempts: int) -> dict[str, Any]:
+        """Send until it is answered for good. ConnectFailed says that no attempt was sent."""
+        attempt = 1
+        while True:
+            try:
+                parsed = _parsed(self._once(name, body, seconds))
+            except ConnectFailed as problem:
+                if attempt == 1:
+                    raise
+                raise NoResponse(f"it was sent before, but now: {problem}") from problem
+            except (NoResponse, ServiceError) as problem:
+                if isinstance(problem, ServiceError) and not problem.is_transient:
+                    raise
+                if attempt >= attempts > 1 or not self.quota.take() or attempts == 1:
+                    raise  # a single attempt has paid for its caller's next round
+            else:
+                self.quota.succeeded(after_retry=attempt > 1)
+                return parsed
+            self._wait(wait_before(attempt))
+            attempt += 1
+
+    def _once(self, name: str, body: bytes, seconds: float) -> HttpResponse:
+        headers = self._signer.headers(self._prefix + name, body, self._credentials(), datetime.now(UTC))
+        headers["user-agent"] = USER_AGENT
+        response = self.connections.post(headers, body, seconds)
+        checksum = response.headers.get("x-amz-crc32")
+        if checksum is not None and checksum != str(crc32(response.content)):
+            raise NoResponse("the response does not match its checksum")
+        return response
+
+
+@cache
+def _api_name(operation: str) -> str:
+    """``batch_get_item`` is called ``BatchGetItem``."""
+    return operation.title().replace("_", "")
+
+
+def _parsed(response: HttpResponse) -> dict[str, Any]:
+    """A success's content. Raises ServiceError for an error, NoResponse for content that no such service sends: a proxy did."""
+    if response.status >= 300:
+        raise ServiceError(_error(response))
+    parsed = _json(response.content or b"{}")
+    if not isinstance(parsed, dict):
+        raise NoResponse(f"the response is not JSON of a service: {response.content[:80]!r}")
+    return parsed
+
+
+def _error(response: HttpResponse) -> dict[str, Any]:
+    """The error response with all its fields: the old item, the reasons of a transaction."""
+    found = _json(response.content)
+    body = found if isinstance(found, dict) else {}
+    code = str(body.pop("__type", response.status)).rpartition("#")[2].partition(":")[0]
+    legacy, _, _ = (response.headers.get("x-amzn-query-error") or "").partition(";")
+    text = body.pop("message", body.pop("Message", ""))
+    return {
+        **body,
+        "Error": {"Code": legacy or code, "Message": text},
+        "ResponseMetadata": {"HTTPStatusCode": response.status},
+    }
+
+
+def _json(content: bytes) -> Any:
+    try:
+        return _decode(content.decode())
+    except ValueError:
+        return None

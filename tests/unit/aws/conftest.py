@@ -1,0 +1,15 @@
+"""A service on the loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.aws.servers import Service, serving
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with serving() as made:
+        yield made
