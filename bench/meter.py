@@ -16,16 +16,31 @@ _WRITES = {"PutItem", "UpdateItem", "DeleteItem"}
 
 
 class Meter:
-    """Counts over the clients of some services. ``writes`` are items written; those of a transaction count double, as billed."""
+    """Counts over the clients of some services, and over ``more`` of boto3's.
+
+    ``writes`` are items written; those of a transaction count double, as billed.
+    """
 
     def __init__(self, services: Services, *more: Any) -> None:
         self.calls: Counter[str] = Counter()
         self.writes = 0
-        for client in (*clients_of(services), *more):
-            client.meta.events.register("provide-client-params.*", self._count)
+        for client in clients_of(services):
+            self._watch(client.transport)
+        for client in more:
+            client.meta.events.register(
+                "provide-client-params.*", lambda params, model, **_: self._count(model.name, params)
+            )
 
-    def _count(self, params: dict[str, Any], model: Any, **_: Any) -> None:
-        name = model.name
+    def _watch(self, transport: Any) -> None:
+        call = transport.call
+
+        def counted(operation: str, arguments: dict[str, Any], **how: Any) -> Any:
+            self._count(operation.title().replace("_", ""), arguments)
+            return call(operation, arguments, **how)
+
+        transport.call = counted
+
+    def _count(self, name: str, params: dict[str, Any]) -> None:
         self.calls[name] += 1
         if name in _WRITES:
             self.writes += 1
@@ -53,10 +68,10 @@ SQS_CALLS = (
 
 
 def clients_of(services: Services) -> tuple[Any, Any]:
-    """The boto3 clients behind the hot path: DynamoDB's and SQS's."""
+    """The clients behind the hot path: DynamoDB's and SQS's."""
     ledger: Any = services.ledger
     work: Any = services.work
-    return ledger._client.raw, work._client.raw
+    return ledger._client, work._client
 
 
 def cpu(pid: int) -> float:

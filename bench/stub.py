@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from minutehand.aws.connections import HttpResponse
 from minutehand.domain.agenda_entry import AgendaEntry
@@ -18,6 +18,14 @@ from minutehand.dynamodb.rows import entry_row, shard_key, to_item
 _NAMES = re.compile(r"'(\w+)': (\?|'\w+'|\d+)")
 _KILOBYTE = 1024
 Item = dict[str, dict[str, Any]]
+
+
+class Exchange(NamedTuple):
+    """One request and its answer."""
+
+    target: str  # as in X-Amz-Target
+    body: bytes
+    content: bytes
 
 
 class StubbedCloud:
@@ -49,6 +57,7 @@ class StubbedCloud:
         self.calls: Counter[str] = Counter()
         self.bytes = 0
         self.units = 0
+        self.exchanges: list[Exchange] | None = None  # if somebody wants them
         self.deleted = 0  # messages
 
     def attach(self, services: Any) -> None:
@@ -64,6 +73,8 @@ class StubbedCloud:
             self.calls[operation] += 1
             self.bytes += len(body)
             content = getattr(self, f"_{operation.lower()}", _empty)(json.loads(body))
+            if self.exchanges is not None:
+                self.exchanges.append(Exchange(headers["x-amz-target"], body, content))
             self.cpu += time.thread_time() - started
         if self._latency:
             time.sleep(self._latency)

@@ -34,7 +34,7 @@ from minutehand.ticker.fan_out import FanOutConfig
 from minutehand.ticker.tick import tick
 
 from bench.report import Table, write
-from bench.stub import Item, StubbedCloud
+from bench.stub import Exchange, Item, StubbedCloud
 
 SHARDS = 16
 DUE = 1_795_240_800_000  # 2026-11-21T06:00:00Z, the top of an hour
@@ -140,9 +140,10 @@ def stubbed(cloud: StubbedCloud, *, requests: int = DEFAULT_REQUESTS, stats: Req
     return services
 
 
-def measure(case: Case, fires: int) -> dict[str, float]:
-    """One tick; figures a fire."""
+def measure(case: Case, fires: int, exchanges: list[Exchange] | None = None) -> dict[str, float]:
+    """One tick; figures a fire. The calls and their answers go to ``exchanges``."""
     cloud = cloud_of(case, fires)
+    cloud.exchanges = exchanges
     stats = RequestStats()
     services = stubbed(cloud, stats=stats)
     gc.collect()

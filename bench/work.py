@@ -26,7 +26,7 @@ from minutehand.dynamodb.rows import run_row, to_item
 from minutehand.processes import WorkerProcess
 
 from bench.report import Table, write
-from bench.stub import Item, StubbedCloud
+from bench.stub import Exchange, Item, StubbedCloud
 from bench.tick import DUE, PAYLOADS, SHARDS, Case, figures, payload_of, revision, row, stubbed
 
 _PATIENCE = 120  # seconds for all runs
@@ -92,9 +92,10 @@ def leased(case: Work) -> Item:
     return to_item(run_row(run))
 
 
-def measure(case: Work, runs: int) -> dict[str, float]:
-    """One worker process from its first message to the deletion of the last; figures a run."""
+def measure(case: Work, runs: int, exchanges: list[Exchange] | None = None) -> dict[str, float]:
+    """One worker process from its first message to the deletion of the last; figures a run. The calls go to ``exchanges``."""
     cloud = cloud_of(case, runs)
+    cloud.exchanges = exchanges
     return figures(cloud, runs, run_all(case, cloud, runs))
 
 

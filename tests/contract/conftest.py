@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
+import boto3
 import pytest
 from minutehand import services as wiring
 from minutehand.aws import BatchBackoff, Client
@@ -55,7 +56,8 @@ class Engine:
     services: Services
     clock: Any  # UTC ms, of the queue
     settings: Settings | None = None  # None for memory
-    clients: dict[str, Any] = field(default_factory=dict)  # the raw boto3 clients by service
+    clients: dict[str, Any] = field(default_factory=dict)  # boto3's clients by service
+    wired: dict[str, Client] = field(default_factory=dict)  # the clients of the services under test
 
     def is_wrong(self, about: str) -> None:
         """Skip where the engine is known to differ from AWS in this."""
@@ -81,22 +83,28 @@ class Engine:
 
 
 @cache
-def _shared_client(service: str, endpoint: str | None, region: str | None) -> Client:
-    return Client(service, Settings(endpoint=endpoint, region=region))
+def _shared_client(service: str, endpoint: str | None, region: str | None, aws_client: str) -> Client:
+    return Client(service, Settings(endpoint=endpoint, region=region, aws_client=aws_client))
+
+
+@cache
+def _boto3_client(service: str, endpoint: str | None, region: str | None) -> Any:
+    return boto3.client(service, endpoint_url=endpoint, region_name=region)
 
 
 def _wired(name: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Engine:
     """Over boto3; its clients take 0.1 s to make, so they are shared."""
 
     def client(service: str, of: Settings, session: object = None, **_: object) -> Client:
-        return _shared_client(service, of.endpoint, of.region)
+        return _shared_client(service, of.endpoint, of.region, of.aws_client)
 
     monkeypatch.setattr(wiring, "Client", client)
     stats = RequestStats()
     stats.record_wait(0.01)  # so that requests go side by side, as over a network
     services = connect(settings, backoff=AT_ONCE, stats=stats)
-    clients = {service: client(service, settings).raw for service in ("dynamodb", "sqs", "s3")}
-    return Engine(name=name, services=services, clock=system_clock, settings=settings, clients=clients)
+    clients = {s: _boto3_client(s, settings.endpoint, settings.region) for s in ("dynamodb", "sqs", "s3")}
+    wired = {service: client(service, settings) for service in ("dynamodb", "sqs")}
+    return Engine(name=name, services=services, clock=system_clock, settings=settings, clients=clients, wired=wired)
 
 
 def _in_memory() -> Engine:
@@ -108,7 +116,14 @@ def _in_memory() -> Engine:
 @contextmanager
 def _in_moto(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     prefix = f"t-{next(_prefixes)}"
-    settings = Settings(prefix=prefix, region="us-east-1", bucket=f"{prefix}-payloads", shards=4, claim_by="put")
+    settings = Settings(
+        prefix=prefix,
+        region="us-east-1",
+        bucket=f"{prefix}-payloads",
+        shards=4,
+        claim_by="put",
+        aws_client="botocore",  # moto answers in its place
+    )
     _moto.start(reset=False)
     try:
         engine = _wired("moto", settings, monkeypatch)

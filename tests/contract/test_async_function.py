@@ -1,12 +1,10 @@
-"""A group of shards that is handed over arrives in the function, over both ways to Lambda."""
+"""A group of shards that is handed over arrives in the function, named by its name and by its ARN."""
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 import socket
-import sys
 import zipfile
 
 import boto3
@@ -26,17 +24,15 @@ def handler(event, context):
 """
 
 
-@pytest.mark.parametrize("way", ["straight", "botocore"])
-def test_the_function_is_given_the_group(way: str, local_cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("named", ["acme-ticker", "arn:aws:lambda:us-east-1:000000000000:function:acme-ticker"])
+def test_the_function_is_given_the_group(named: str, local_cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in local_cloud.environment.items():
         monkeypatch.setenv(name, value)
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(PATIENCE)
-        _make(f"acme-ticker-{way}", TELLS.format(port=server.getsockname()[1]))
-        importlib.import_module("botocore.session")
-        if way == "straight":
-            monkeypatch.delitem(sys.modules, "botocore.session")
-        assert hand_over_to(f"acme-ticker-{way}", from_environment())(group_event([1, 2], 500))
+        suffix = f"-by-{'arn' if ':' in named else 'name'}"
+        _make(f"acme-ticker{suffix}", TELLS.format(port=server.getsockname()[1]))
+        assert hand_over_to(named + suffix, from_environment())(group_event([1, 2], 500))
         connection, _ = server.accept()
         with connection, connection.makefile() as told:
             assert json.loads(told.read()) == {"shards": [1, 2], "writes": 500}

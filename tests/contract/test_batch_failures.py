@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import botocore.endpoint
 import pytest
+from botocore.exceptions import ReadTimeoutError
 from minutehand import Context, Registry, RunState
 from minutehand.aws import TRANSIENT, BatchBackoff
+from minutehand.aws.errors import ConnectFailed
+from minutehand.aws.retry import RetryQuota
 from minutehand.domain.formats.message import decode
 from minutehand.domain.times import MINUTE
 from minutehand.errors import Unavailable
@@ -43,9 +46,13 @@ PER_STATEMENT = (
 
 @pytest.fixture
 def cloud(local_cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> Engine:
-    """The local cloud; botocore's own waits between its tries are left out."""
-    monkeypatch.setattr(botocore.endpoint, "time", SimpleNamespace(sleep=lambda seconds: None))
-    return _wired("ministack", fresh_settings(local_cloud), monkeypatch)
+    """The local cloud; the waits between attempts are left out, and no test has used up the retries of another."""
+    monkeypatch.setattr(botocore.endpoint, "time", SimpleNamespace(sleep=lambda seconds: None))  # PynamoDB's
+    engine = _wired("ministack", fresh_settings(local_cloud), monkeypatch)
+    for client in engine.wired.values():
+        monkeypatch.setattr(client.transport, "_wait", lambda seconds: None)
+        monkeypatch.setattr(client.transport, "quota", RetryQuota())
+    return engine
 
 
 def table(engine: Engine, suffix: str) -> str:
@@ -77,7 +84,7 @@ def runs(count: int) -> list[Any]:
 @pytest.mark.parametrize("code", PER_STATEMENT)
 def test_throttled_claims_are_made_in_a_later_round(cloud: Engine, code: str) -> None:
     some = runs(30)
-    with throttled(cloud.clients, Throttle("BatchExecuteStatement", every_third, code)) as throttle:
+    with throttled(cloud.wired, Throttle("BatchExecuteStatement", every_third, code)) as throttle:
         claimed = cloud.services.ledger.claim(some)
     assert claimed.created == {run.ref for run in some}
     assert len(throttle.calls) > 2
@@ -87,7 +94,7 @@ def test_throttled_claims_are_made_in_a_later_round(cloud: Engine, code: str) ->
 def test_a_claim_that_is_never_answered_is_neither_made_nor_there(cloud: Engine) -> None:
     some = runs(30)
     cloud.services.ledger.claim(some[:2])
-    with throttled(cloud.clients, Throttle("BatchExecuteStatement", for_ever(some[7].ref.key))):
+    with throttled(cloud.wired, Throttle("BatchExecuteStatement", for_ever(some[7].ref.key))):
         claimed = cloud.services.ledger.claim(some)
     assert claimed.created == {run.ref for run in some[2:]} - {some[7].ref}
     assert set(claimed.existing) == {run.ref for run in some[:2]}
@@ -98,7 +105,7 @@ def test_a_statement_of_its_own_fault_is_unanswered_and_stops_no_other(
     cloud: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
     some = runs(3)
-    with throttled(cloud.clients, Throttle("BatchExecuteStatement", for_ever(some[0].ref.key), "AccessDenied")):
+    with throttled(cloud.wired, Throttle("BatchExecuteStatement", for_ever(some[0].ref.key), "AccessDenied")):
         claimed = cloud.services.ledger.claim(some)
     assert claimed.created == {run.ref for run in some[1:]}
     assert "statement.failed" in caplog.messages
@@ -108,7 +115,7 @@ def test_throttled_moves_are_made_later_or_not_answered(cloud: Engine) -> None:
     some = runs(10)
     cloud.services.ledger.claim(some)
     to = refuse(to=RunState.CANCELLED, revision=1, now=NOON, expires=NOON + HOUR, reason="paused")
-    with throttled(cloud.clients, Throttle("BatchExecuteStatement", for_ever(some[3].ref.key))):
+    with throttled(cloud.wired, Throttle("BatchExecuteStatement", for_ever(some[3].ref.key))):
         answers = cloud.services.ledger.move_all([(run.ref, to) for run in some])
     assert answers == {run.ref: True for run in some if run is not some[3]}
     left = cloud.services.ledger.read(some[3].ref)
@@ -120,10 +127,10 @@ def test_throttled_leases_are_taken_later_or_not_answered(cloud: Engine) -> None
     some = runs(12)
     cloud.services.ledger.claim(some)
     leases = [(run.ref, first_lease(NOON + HOUR)) for run in some]
-    with throttled(cloud.clients, Throttle("BatchExecuteStatement", every_third)):
+    with throttled(cloud.wired, Throttle("BatchExecuteStatement", every_third)):
         answers = cloud.services.ledger.lease_all(leases[:6])
     assert [moved.applied for moved in answers.values()] == [True] * 6
-    with throttled(cloud.clients, Throttle("BatchExecuteStatement", for_ever(some[7].ref.key))):
+    with throttled(cloud.wired, Throttle("BatchExecuteStatement", for_ever(some[7].ref.key))):
         answers = cloud.services.ledger.lease_all(leases[6:])
     assert set(answers) == {run.ref for run in some[6:]} - {some[7].ref}
     left = cloud.services.ledger.read(some[7].ref)
@@ -144,7 +151,7 @@ def test_the_waits_are_taken_between_rounds(cloud: Engine) -> None:
     waits: list[float] = []
     assert cloud.settings is not None
     services = connect(cloud.settings, backoff=BatchBackoff(wait=waits.append))
-    with throttled(cloud.clients, Throttle("BatchExecuteStatement", for_ever(""))):
+    with throttled(cloud.wired, Throttle("BatchExecuteStatement", for_ever(""))):
         services.ledger.claim(runs(3))
     halved = 4  # times until less than one request is under way: from then on each is preceded by a pause
     assert 2 ** (halved - 1) == DEFAULT_REQUESTS
@@ -165,7 +172,7 @@ def armed(services: Services, count: int) -> list[tuple[str, int]]:
 def test_unprocessed_keys_are_read_in_a_later_round(cloud: Engine) -> None:
     keys = armed(cloud.services, 12)
     throttle = Throttle("BatchGetItem", every_third).of(table(cloud, "revisions"))
-    with throttled(cloud.clients, throttle):
+    with throttled(cloud.wired, throttle):
         answer = cloud.services.schedules.revisions(keys)
     assert set(answer.found) == set(keys)
     assert not answer.unanswered
@@ -174,7 +181,7 @@ def test_unprocessed_keys_are_read_in_a_later_round(cloud: Engine) -> None:
 def test_keys_that_stay_unprocessed_are_unanswered_and_not_missing(cloud: Engine) -> None:
     keys = armed(cloud.services, 6)
     throttle = Throttle("BatchGetItem", for_ever("acme/s003")).of(table(cloud, "revisions"))
-    with throttled(cloud.clients, throttle):
+    with throttled(cloud.wired, throttle):
         answer = cloud.services.schedules.revisions(keys)
     assert answer.unanswered == {("acme/s003", 1)}
     assert set(answer.found) == set(keys) - answer.unanswered
@@ -189,7 +196,7 @@ def test_unprocessed_entries_are_written_in_a_later_round(cloud: Engine, verb: s
     agenda = cloud.services.agenda
     if verb == "remove":
         agenda.put(entries)
-    with throttled(cloud.clients, Throttle("BatchWriteItem", every_third).of(table(cloud, "agenda"))):
+    with throttled(cloud.wired, Throttle("BatchWriteItem", every_third).of(table(cloud, "agenda"))):
         accepted = getattr(agenda, verb)(entries)
     assert accepted == {entry.key for entry in entries}
     present = agenda.due(0, upto=NOON * 2, after=None, limit=500).entries
@@ -203,7 +210,7 @@ def test_entries_that_stay_unprocessed_are_not_accepted(cloud: Engine, verb: str
     if verb == "remove":
         agenda.put(entries)
     throttle = Throttle("BatchWriteItem", for_ever(entries[4].key)).of(table(cloud, "agenda"))
-    with throttled(cloud.clients, throttle):
+    with throttled(cloud.wired, throttle):
         accepted = getattr(agenda, verb)(entries)
     assert accepted == {entry.key for entry in entries} - {entries[4].key}
     present = {entry.key for entry in agenda.due(0, upto=NOON * 2, after=None, limit=500).entries}
@@ -226,14 +233,14 @@ def fires(engine: Engine) -> list[int]:
 
 
 def test_failed_messages_are_sent_in_a_later_round_and_the_others_once(cloud: Engine) -> None:
-    with throttled(cloud.clients, Throttle("SendMessageBatch", every_third, "InternalError")):
+    with throttled(cloud.wired, Throttle("SendMessageBatch", every_third, "InternalError")):
         assert list(cloud.services.work.send(parcels(23))) == [True] * 23
     assert fires(cloud) == [NOON + i * MINUTE for i in range(23)]
 
 
 def test_a_message_that_is_never_accepted_is_reported_so(cloud: Engine) -> None:
     some = parcels(12)
-    with throttled(cloud.clients, Throttle("SendMessageBatch", for_ever(str(some[5].message.run)), "InternalError")):
+    with throttled(cloud.wired, Throttle("SendMessageBatch", for_ever(str(some[5].message.run)), "InternalError")):
         accepted = list(cloud.services.work.send(some))
     assert accepted == [place != 5 for place in range(12)]
     assert len(fires(cloud)) == 11
@@ -264,7 +271,7 @@ def test_a_message_that_is_gone_is_passed_over_and_a_failure_is_one(
         else:
             cloud.services.work.erase(receipts)
 
-    with throttled(cloud.clients, Throttle(operation, always_the_first, code)):
+    with throttled(cloud.wired, Throttle(operation, always_the_first, code)):
         if passed_over:
             act()
         else:
@@ -277,7 +284,7 @@ def test_a_batch_that_fails_keeps_no_other_from_being_sent(cloud: Engine) -> Non
     cloud.services.work.send(parcels(12))
     receipts = [delivery.receipt for delivery in [*cloud.receive(), *cloud.receive()]]
     throttle = Throttle("DeleteMessageBatch", always_the_first, "InternalError")
-    with throttled(cloud.clients, throttle), pytest.raises(Unavailable, match="InternalError"):
+    with throttled(cloud.wired, throttle), pytest.raises(Unavailable, match="InternalError"):
         cloud.services.work.erase(receipts)
     assert throttle.calls == [10, 2]
     cloud.services.work.hide(receipts, 0)
@@ -289,7 +296,7 @@ def test_a_batch_that_fails_keeps_no_other_from_being_sent(cloud: Engine) -> Non
 
 def lost(engine: Engine, operation: str) -> Any:
     service = "sqs" if "Message" in operation else "dynamodb"
-    return answer_lost(engine.clients[service], service, operation)
+    return answer_lost(engine.wired[service], operation)
 
 
 def test_claims_whose_answer_was_lost_are_there_and_ours_to_send(cloud: Engine) -> None:
@@ -376,17 +383,16 @@ def test_a_failure_is_counted_at_least_once_where_its_answer_was_lost(cloud: Eng
 
 
 @pytest.fixture
-def away(cloud: Engine) -> Iterator[Services]:
+def away(cloud: Engine, monkeypatch: pytest.MonkeyPatch) -> Services:
     """Every request fails before it has any effect."""
 
-    def refuse_connection(request: Any, **_: object) -> None:
-        raise botocore.exceptions.EndpointConnectionError(endpoint_url=request.url)
+    def refuse_connection(*_: object) -> None:
+        raise ConnectFailed("injected: nobody is there")
 
-    for service in ("dynamodb", "sqs"):
-        cloud.clients[service].meta.events.register(f"before-send.{service}", refuse_connection)
-    yield cloud.services
-    for service in ("dynamodb", "sqs"):
-        cloud.clients[service].meta.events.unregister(f"before-send.{service}", refuse_connection)
+    for client in cloud.wired.values():
+        assert client.transport is not None
+        monkeypatch.setattr(client.transport.connections, "post", refuse_connection)
+    return cloud.services
 
 
 def test_batches_are_unanswered_while_a_service_is_away(away: Services) -> None:
@@ -439,10 +445,10 @@ def test_a_throttled_table_makes_fires_late_and_loses_none(cloud: Engine, seed: 
     assert cloud.settings is not None
     services = connect(cloud.settings, backoff=BatchBackoff(rounds=1))
     with (
-        throttled(cloud.clients, Throttle("BatchExecuteStatement", some)),
-        throttled(cloud.clients, Throttle("SendMessageBatch", some, "InternalError")),
-        throttled(cloud.clients, Throttle("BatchGetItem", some).of(table(cloud, "revisions"))),
-        throttled(cloud.clients, Throttle("BatchWriteItem", some).of(table(cloud, "agenda"))),
+        throttled(cloud.wired, Throttle("BatchExecuteStatement", some)),
+        throttled(cloud.wired, Throttle("SendMessageBatch", some, "InternalError")),
+        throttled(cloud.wired, Throttle("BatchGetItem", some).of(table(cloud, "revisions"))),
+        throttled(cloud.wired, Throttle("BatchWriteItem", some).of(table(cloud, "agenda"))),
     ):
         for _ in range(2):
             report = tick(services, clock=system_clock, holder="unlucky")
@@ -464,18 +470,9 @@ def test_a_throttled_table_makes_fires_late_and_loses_none(cloud: Engine, seed: 
 
 def test_a_creation_whose_answer_was_lost_is_recognised(cloud: Engine) -> None:
     """By the token that the client sends with every try of a transaction; otherwise its own head would refuse it."""
-    tokens: list[str] = []
-    client = cloud.clients["dynamodb"]
-
-    def note(request: Any, **_: object) -> None:
-        tokens.append(json.loads(request.body)["ClientRequestToken"])
-
-    client.meta.events.register("before-send.dynamodb.TransactWriteItems", note)
-    with answer_lost(client, "dynamodb", "TransactWriteItems") as sent:
+    with answer_lost(cloud.wired["dynamodb"], "TransactWriteItems", times=2) as sent:
         armed = cloud.services.schedules.arm(
             a_head(), expected=0, previous=None, revision=a_revision(), entry=an_entry()
         )
-    client.meta.events.unregister("before-send.dynamodb.TransactWriteItems", note)
-    assert (armed, len(sent)) == (True, 1)
-    assert len(tokens) == 2
-    assert len(set(tokens)) == 1
+    assert (armed, len(sent)) == (True, 2)
+    assert len({json.loads(body)["ClientRequestToken"] for body in sent}) == 1

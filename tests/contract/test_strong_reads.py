@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from minutehand.auditor.audit import audit
+from minutehand.aws.transport import Transport
 from minutehand.local.cloud import LocalCloud
 from minutehand.testing.cloud import fresh_settings
-from minutehand.transport import Transport
 
 from tests.proof.forms import START, Story
 
@@ -25,9 +25,9 @@ def test_every_read_is_strongly_consistent(local_cloud: LocalCloud, monkeypatch:
     seen: list[tuple[str, dict[str, Any]]] = []
     call = Transport.call
 
-    def recorded(self: Transport, operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    def recorded(self: Transport, operation: str, arguments: dict[str, Any], **how: Any) -> dict[str, Any]:
         seen.append((operation, arguments))
-        return call(self, operation, arguments)
+        return call(self, operation, arguments, **how)
 
     monkeypatch.setattr(Transport, "call", recorded)
     story = Story(fresh_settings(local_cloud))

@@ -1,18 +1,18 @@
-"""Real clients whose single items are throttled, and whose answers get lost, as AWS does it and no engine here.
+"""Real clients whose single items are throttled, and whose responses get lost, as AWS does it and no engine here.
 
-A throttled item is taken out of the request before it is sent, and named in the answer: it has had no effect.
+A throttled item is taken out of the request before it is sent, and named in the response: it has had no effect.
 """
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any
 
-from botocore.exceptions import ReadTimeoutError
+from minutehand.aws import Client
+from minutehand.aws.connections import HttpResponse
+from minutehand.aws.errors import NoResponse
 
 Choose = Callable[[int, Sequence[Any]], set[int]]  # number of the call, its items → places to throttle
 
@@ -31,29 +31,24 @@ class Throttle:
 
     def __init__(self, operation: str, choose: Choose, code: str = "ThrottlingError") -> None:
         self.operation, self._choose, self._code = operation, choose, code
-        self._lock, self._present = threading.Lock(), threading.local()  # requests go side by side, each in its thread
+        self._lock = threading.Lock()  # requests go side by side, each in its thread
         self.table = ""
         self.calls: list[int] = []
 
-    def take(self, params: dict[str, Any], **_: object) -> dict[str, Any]:
-        """Take the throttled items out of a request."""
+    def __call__(self, params: dict[str, Any], send: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+        """Send a request without its throttled items, and name these in its response. An empty request is not sent."""
         items = self._items(params)
         with self._lock:
             chosen = self._choose(len(self.calls), items)
             self.calls.append(len(items))
-        self._present.taken = taken = {place: items[place] for place in sorted(chosen)}
-        self._present.all = len(taken) == len(items)
-        if self._present.all:
-            return params
-        return self._with(params, [item for place, item in enumerate(items) if place not in taken])
-
-    def stop(self, **_: object) -> SimpleNamespace | None:
-        """A request of which nothing is left is not sent."""
-        if not self._present.all:
-            return None
-        responses: Any = [] if self.operation == "BatchExecuteStatement" else {}
-        content = json.dumps({"Responses": responses}).encode()
-        return SimpleNamespace(status_code=200, headers={}, content=content)
+        taken = {place: items[place] for place in sorted(chosen)}
+        if len(taken) == len(items):
+            parsed: dict[str, Any] = {"Responses": [] if self.operation == "BatchExecuteStatement" else {}}
+        else:
+            parsed = send(self._with(params, [item for place, item in enumerate(items) if place not in taken]))
+        if taken:
+            self._name(taken, parsed)
+        return parsed
 
     def _items(self, params: dict[str, Any]) -> list[Any]:
         if "RequestItems" in params:
@@ -67,11 +62,7 @@ class Throttle:
         ((table, of_table),) = params["RequestItems"].items()
         return params | {"RequestItems": {table: of_table | {"Keys": items} if isinstance(of_table, dict) else items}}
 
-    def name(self, parsed: dict[str, Any], **_: object) -> None:
-        """Name the throttled items in the answer."""
-        taken, self._present.taken = self._present.taken, {}
-        if not taken:
-            return
+    def _name(self, taken: dict[int, Any], parsed: dict[str, Any]) -> None:
         match self.operation:
             case "BatchExecuteStatement":
                 for place in taken:
@@ -91,34 +82,42 @@ class Throttle:
 
 
 @contextmanager
-def throttled(clients: dict[str, Any], throttle: Throttle) -> Iterator[Throttle]:
+def throttled(clients: dict[str, Client], throttle: Throttle) -> Iterator[Throttle]:
     """For the time of the block."""
-    service = _SERVICES[throttle.operation]
-    events = clients[service].meta.events
-    handlers = {"provide-client-params": throttle.take, "before-send": throttle.stop, "after-call": throttle.name}
-    for event, handler in handlers.items():
-        events.register(f"{event}.{service}.{throttle.operation}", handler)
+    transport: Any = clients[_SERVICES[throttle.operation]].transport
+    before = transport.call
+
+    def call(operation: str, arguments: dict[str, Any], *, attempts: int | None = None) -> dict[str, Any]:
+        def send(params: dict[str, Any]) -> dict[str, Any]:
+            parsed: dict[str, Any] = before(operation, params, attempts=attempts)
+            return parsed
+
+        is_meant = operation.title().replace("_", "") == throttle.operation
+        return throttle(arguments, send) if is_meant else send(arguments)
+
+    transport.call = call
     try:
         yield throttle
     finally:
-        for event, handler in handlers.items():
-            events.unregister(f"{event}.{service}.{throttle.operation}", handler)
+        transport.call = before
 
 
 @contextmanager
-def answer_lost(client: Any, service: str, operation: str, *, times: int = 1) -> Iterator[list[str]]:
-    """The request takes effect and its answer does not arrive: botocore tries again. The URLs of what was sent so."""
-    sent: list[str] = []
+def answer_lost(client: Client, operation: str, *, times: int = 1) -> Iterator[list[bytes]]:
+    """The request takes effect and its response does not arrive: it is sent again. The bodies of the requests that this befell."""
+    sent: list[bytes] = []
+    connections: Any = client.transport.connections if client.transport else None
+    before = connections.post
 
-    def lose(request: Any, **_: object) -> None:
-        if len(sent) < times:
-            sent.append(request.url)
-            client._endpoint.http_session.send(request)
-            raise ReadTimeoutError(endpoint_url=request.url)
+    def post(headers: dict[str, str], body: bytes, seconds: float) -> HttpResponse:
+        response: HttpResponse = before(headers, body, seconds)
+        if headers["x-amz-target"].endswith(f".{operation}") and len(sent) < times:
+            sent.append(body)
+            raise NoResponse("injected: the response is lost")
+        return response
 
-    event = f"before-send.{service}.{operation}"
-    client.meta.events.register(event, lose)
+    connections.post = post
     try:
         yield sent
     finally:
-        client.meta.events.unregister(event, lose)
+        connections.post = before

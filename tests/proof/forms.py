@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import boto3
 from minutehand import Context, Registry, Retry, Scheduler
 from minutehand.aws import BatchBackoff
 from minutehand.dynamodb.tables import TABLES
@@ -142,9 +143,7 @@ class Story:
         }
 
     def client(self) -> Any:
-        from minutehand.aws import Client
-
-        return Client("dynamodb", self.settings).raw
+        return boto3.client("dynamodb", endpoint_url=self.settings.endpoint, region_name=self.settings.region)
 
 
 def shape(value: Any) -> Any:

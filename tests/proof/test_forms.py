@@ -6,6 +6,7 @@ import json
 from datetime import timedelta
 from typing import Any
 
+import boto3
 import pytest
 from minutehand import Scheduler
 from minutehand.auditor.audit import audit
@@ -58,9 +59,7 @@ class Installation:
         return found
 
     def send(self, bodies: list[str]) -> None:
-        from minutehand.aws import Client
-
-        sqs = Client("sqs", self.settings).raw
+        sqs = boto3.client("sqs", endpoint_url=self.settings.endpoint, region_name=self.settings.region)
         url = sqs.get_queue_url(QueueName=f"{self.settings.prefix}-work")["QueueUrl"]
         for body in bodies:
             sqs.send_message(QueueUrl=url, MessageBody=body)

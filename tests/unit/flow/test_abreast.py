@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 import pytest
+from minutehand.aws.connections import HttpResponse
 from minutehand.concurrency.request_pool import RequestPool, RequestStats
 from minutehand.concurrency.threads import ThreadCache
 from minutehand.testing import Crash
 from minutehand.ticker.fan_out import FanOutConfig
 from minutehand.ticker.tick import tick
-from minutehand.transport import Answer
 
 from bench.stub import StubbedCloud
 from bench.tick import CASES, MINUTE, cloud_of, stubbed
@@ -305,11 +305,12 @@ class Watched(StubbedCloud):
 
     seen: list[tuple[str, str]]
 
-    def _answer(self, operation: str, headers: object, body: bytes) -> Answer:
+    def post(self, headers: Mapping[str, str], body: bytes, seconds: float) -> HttpResponse:
+        operation = headers["x-amz-target"].partition(".")[2]
         self.seen.append((operation, "began"))
-        answer = super()._answer(operation, headers, body)
+        response = super().post(headers, body, seconds)
         self.seen.append((operation, "ended"))
-        return answer
+        return response
 
 
 def watched(made: StubbedCloud) -> Watched:
