@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from minutehand.settings import Settings
     from minutehand.timing import Rule, next_fires
 
-__version__ = "0.1.0"
 __all__ = [
     "Context",
     "DeadRun",

@@ -45,7 +45,7 @@ class Settings:
     tenant: str = DEFAULT_TENANT  # MINUTEHAND_TENANT: whose schedules the SDK sees
     endpoint: str | None = None  # AWS_ENDPOINT_URL: a local cloud instead of AWS
     endpoints: Mapping[str, str] | None = (
-        None  # AWS_ENDPOINT_URL_<SERVICE>: of one service, such as `AWS_ENDPOINT_URL_SQS`; it goes before `endpoint`
+        None  # AWS_ENDPOINT_URL_DYNAMODB or AWS_ENDPOINT_URL_SQS: of that service, and so for each other; they go before `endpoint`
     )
     region: str | None = None  # AWS_REGION or AWS_DEFAULT_REGION; None leaves it to boto3
     aws_client: str = (

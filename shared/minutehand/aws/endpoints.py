@@ -61,7 +61,7 @@ def _by_botocore(service: str, settings: Settings, session: AwsSession) -> Endpo
             region_name=settings.region,
             aws_access_key_id="none",
             aws_secret_access_key="none",  # noqa: S106 (nothing is signed with it that is sent)
-            aws_account_id=session.variables.account_id,
+            aws_account_id=session.account_id(),
         )
         url = client.generate_presigned_url("list_tables") if service == "dynamodb" else client.meta.endpoint_url
     except NoRegionError as problem:

@@ -64,6 +64,13 @@ class AwsSession:
             raise Unavailable(f"credentials: {problem}") from problem
         raise no_credentials()
 
+    def account_id(self) -> str | None:
+        """The account of the credentials, as far as the environment or their profile says it."""
+        if self.variables.keys is not None or self.variables.account_id is not None:
+            return self.variables.account_id
+        found: str | None = self.botocore.get_scoped_config().get("aws_account_id")
+        return found
+
     def trust(self) -> ssl.SSLContext:
         """The TLS context: the standard library's defaults with the certificates that botocore trusts."""
         if self._context is None:
@@ -87,8 +94,15 @@ class AwsSession:
         """A variable of the SDKs, or the profile's setting of that name."""
         if given is not None or not self.variables.has_files:
             return given
-        found = self.botocore.get_config_variable(name)
-        return None if found is None else str(found)
+        from botocore.exceptions import BotoCoreError  # noqa: PLC0415 (as above)
+
+        try:
+            found: str | None = self.botocore.get_config_variable(name)
+        except BotoCoreError as problem:  # there is no such profile
+            raise Misconfigured(
+                f"AWS_PROFILE, AWS_CONFIG_FILE: {problem}; set them to a profile that is there"
+            ) from problem
+        return found
 
 
 def no_credentials() -> Misconfigured:

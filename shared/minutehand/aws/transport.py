@@ -15,15 +15,15 @@ from threading import Event
 from typing import Any, NamedTuple
 from zlib import crc32
 
-import minutehand
 from minutehand.aws.connections import Connections, HttpResponse
 from minutehand.aws.endpoints import Endpoint
 from minutehand.aws.errors import ConnectFailed, NoResponse, ServiceError
 from minutehand.aws.retry import ATTEMPTS, RetryQuota, wait_before
 from minutehand.aws.signer import Credentials, Signer
+from minutehand.version import VERSION
 
 DEADLINE = 5.0  # seconds for one attempt, in all: four and their waits end within a shard's lock
-USER_AGENT = f"minutehand/{minutehand.__version__}"
+USER_AGENT = f"minutehand/{VERSION}"
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _decode = json.JSONDecoder().decode
 

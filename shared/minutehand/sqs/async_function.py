@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
@@ -32,11 +33,7 @@ class AsyncFunction:
     """One function by its name or ARN."""
 
     def __init__(self, name: str, settings: Settings) -> None:
-        self._name, self._session = name, AwsSession()
-        endpoint = endpoint_of("lambda", settings, self._session)
-        url = f"{endpoint.url}/2015-03-31/functions/{quote(name, safe='')}/invocations"
-        self._connections = Connections(url, self._session.trust, proxy=self._session.proxy(url))
-        self._signer = Signer("lambda", endpoint.region, url, own="x-amz-invocation-type")
+        self._name, self._settings, self._session = name, settings, AwsSession()
 
     def send(self, event: Mapping[str, Any]) -> bool:
         """Whether it accepted the event; why not is in the log."""
@@ -51,8 +48,17 @@ class AsyncFunction:
             return False
 
     def _sent(self, body: bytes) -> bool:
-        headers = self._signer.headers("Event", body, self._session.credentials(), datetime.now(UTC))
-        response = self._connections.post(headers | {"user-agent": USER_AGENT}, body, DEADLINE)
+        connections, signer = self._link
+        headers = signer.headers("Event", body, self._session.credentials(), datetime.now(UTC))
+        response = connections.post(headers | {"user-agent": USER_AGENT}, body, DEADLINE)
         if response.status >= 400:
             raise NoResponse(f"{response.status}: {response.content[:200].decode(errors='replace')}")
         return response.status == _ACCEPTED
+
+    @cached_property
+    def _link(self) -> tuple[Connections, Signer]:
+        """Made for the first event: most tickers never hand anything over."""
+        endpoint = endpoint_of("lambda", self._settings, self._session)
+        url = f"{endpoint.url}/2015-03-31/functions/{quote(self._name, safe='')}/invocations"
+        connections = Connections(url, self._session.trust, proxy=self._session.proxy(url))
+        return connections, Signer("lambda", endpoint.region, url, own="x-amz-invocation-type")

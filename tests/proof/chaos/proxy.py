@@ -21,6 +21,10 @@ _DELETE = frozenset({"DeleteMessage", "DeleteMessageBatch"})
 _PATIENCE = 60.0  # seconds for which the cloud may take
 
 
+class _Failed(Exception):
+    """The cloud gave no whole answer."""
+
+
 class Proxy:
     """One process's way to the cloud. Use it as a context manager; ``url`` is what the process takes for the cloud."""
 
@@ -77,16 +81,21 @@ class Proxy:
         tables = list(given.get("RequestItems", ()))
         if len(tables) > 1:
             return self._forward(asked)
-        passed = throttle.of(*tables or [""]).take(given)
-        instead = throttle.stop()
-        if instead is None:
+        answer: Answer | None = Answer(status=200, headers={}, body=b"")
+
+        def send(passed: dict[str, Any]) -> dict[str, Any]:
+            nonlocal answer
             answer = self._forward(replace(asked, body=json.dumps(passed).encode()))
-        else:
-            answer = Answer(status=200, headers={}, body=instead.content)
-        if answer is None or answer.status != 200:
+            if answer is None or answer.status != 200:
+                raise _Failed
+            parsed: dict[str, Any] = json.loads(answer.body)
+            return parsed
+
+        try:
+            parsed = throttle.of(*tables or [""])(given, send)
+        except _Failed:
             return answer
-        parsed = json.loads(answer.body)
-        throttle.name(parsed)
+        assert answer is not None
         headers = {name: value for name, value in answer.headers.items() if name not in _OF_THE_BODY}
         return Answer(status=200, headers=headers, body=json.dumps(parsed).encode())
 

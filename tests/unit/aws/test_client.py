@@ -19,9 +19,9 @@ from minutehand.settings import Settings
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind
 
-from tests.unit.aws.servers import REGION, VARIABLES, Service, error
+from tests.unit.aws.servers import REGION, VARIABLES, Response, Service, error
 
-FAILED = (500, {}, b"")
+FAILED: Response = (500, {}, b"")
 ROOT = Path(__file__).parents[3]
 
 

@@ -64,7 +64,7 @@ def test_a_connection_that_was_idle_for_long_is_not_used_again(service: Service,
 def test_a_connection_that_was_closed_meanwhile_is_not_used_again(service: Service) -> None:
     connections = connections_to(service.url)
     ask(connections)
-    connections._idle[0].http.sock._sock.shutdown(socket.SHUT_RD)  # to us it looks as if the other side had closed
+    connections._idle[0].sock._sock.shutdown(socket.SHUT_RD)  # to us it looks as if the other side had closed
     ask(connections)
     assert len(set(service.ports)) == 2
 
@@ -105,7 +105,7 @@ def test_an_interrupted_request_leaves_no_connection_whose_response_may_come(ser
     def interrupted(_: object) -> int:
         raise KeyboardInterrupt
 
-    sock.receive_into = interrupted  # type: ignore[method-assign]
+    sock.receive_into = interrupted  # type: ignore[method-assign, assignment]
     with pytest.raises(KeyboardInterrupt):
         ask(connections)
     assert not connections._idle

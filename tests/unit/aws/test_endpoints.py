@@ -114,6 +114,17 @@ def test_a_profile_is_followed(profile: str, url: str, tmp_path: Path, monkeypat
     assert found("dynamodb", variables, monkeypatch) == (url, "us-east-2")
 
 
+@pytest.mark.parametrize(("with_keys", "host"), [(False, "123456789012.ddb"), (True, "dynamodb")])
+def test_the_account_of_a_profile_is_that_of_its_credentials(
+    with_keys: bool, host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys in the environment go before the profile's, and may be of another account."""
+    (tmp_path / "config").write_text("[profile work]\nregion = us-east-2\naws_account_id = 123456789012\n")
+    keys = {} if with_keys else {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
+    variables = {"AWS_CONFIG_FILE": str(tmp_path / "config"), "AWS_PROFILE": "work", **keys}
+    assert found("dynamodb", variables, monkeypatch).url == f"https://{host}.us-east-2.amazonaws.com"
+
+
 @pytest.mark.parametrize(
     ("variables", "named"),
     [

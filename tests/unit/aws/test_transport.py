@@ -11,16 +11,16 @@ from typing import Any
 from zlib import crc32
 
 import pytest
-from minutehand import __version__
 from minutehand.aws.connections import Connections
 from minutehand.aws.errors import ConnectFailed, NoResponse, ServiceError, translated
 from minutehand.aws.retry import ATTEMPTS
 from minutehand.aws.transport import DEADLINE
 from minutehand.errors import Misconfigured, Unavailable
+from minutehand.version import VERSION
 
-from tests.unit.aws.servers import HANG_UP, OK, Service, connections_to, error, transport_to
+from tests.unit.aws.servers import HANG_UP, OK, Response, Service, connections_to, error, transport_to
 
-FAILED = (500, {}, b"")
+FAILED: Response = (500, {}, b"")
 
 
 def nobody() -> str:
@@ -44,7 +44,7 @@ def test_requests_name_this_package_and_its_version(service: Service) -> None:
     transport_to(service.url).call("get_item", {})
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     assert service.requests[0].headers["user-agent"] == f"minutehand/{project['version']}"
-    assert __version__ == project["version"]
+    assert project["version"] == VERSION
 
 
 def test_only_a_transaction_has_a_token_and_repeats_it(service: Service) -> None:
@@ -129,6 +129,16 @@ def test_a_refusal_is_not_repeated_and_carries_its_fields(service: Service) -> N
         transport_to(service.url).call("put_item", {})
     assert refused.value.response["Item"] == {"a": {"S": "b"}}
     assert len(service.requests) == 1
+
+
+def test_after_a_freeze_the_second_attempt_succeeds_over_a_new_connection(service: Service) -> None:
+    """The service has closed what it kept, and neither the clock nor the connection shows it yet."""
+    over = transport_to(service.url)
+    over.call("get_item", {})
+    service.answers.append(HANG_UP)
+    assert over.call("get_item", {}) == {}
+    before, frozen, after = service.ports
+    assert before == frozen != after
 
 
 # Errors of SQS.

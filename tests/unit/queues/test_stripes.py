@@ -230,6 +230,9 @@ def test_what_is_throttled_is_sent_again_beside_what_makes_a_detour() -> None:
     class Busy:
         asked = 0
 
+        def rounds(self, backoff: BatchBackoff) -> Iterator[int]:
+            return backoff.rounds_with_waits()
+
         def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
             if operation == "get_queue_url":
                 if arguments["QueueName"].endswith("_1"):
@@ -240,6 +243,8 @@ def test_what_is_throttled_is_sent_again_beside_what_makes_a_detour() -> None:
             if self.asked <= 3:
                 return {"Failed": [{"Id": each, "Code": "RequestThrottled"} for each in ids]}
             return {"Successful": [{"Id": each} for each in ids]}
+
+        call_once = call
 
     client: Any = Busy()
     work = SqsWorkQueue(client, "p-work", backoff=BatchBackoff(wait=lambda _: None), stripes={None: 2})
