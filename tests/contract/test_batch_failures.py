@@ -11,7 +11,6 @@ from typing import Any
 
 import botocore.endpoint
 import pytest
-from botocore.exceptions import ReadTimeoutError
 from minutehand import Context, Registry, RunState
 from minutehand.aws import TRANSIENT, BatchBackoff
 from minutehand.aws.errors import ConnectFailed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from minutehand.aws import Backoff
+from minutehand.aws import BatchBackoff
 from minutehand.dynamodb.models import Models
 from minutehand.dynamodb.schedules import DynamoSchedules
 from minutehand.ports.schedules import IncidentChange
@@ -22,7 +22,7 @@ class Transactions:
 
     def __init__(self) -> None:
         self.rows: list[int] = []
-        backoff = Backoff()
+        backoff = BatchBackoff()
         models = Models(self, Settings(), backoff=backoff)  # type: ignore[arg-type]  # it can but call
         self.schedules = DynamoSchedules(self, "t", models=lambda: models, backoff=backoff)  # type: ignore[arg-type]
 
