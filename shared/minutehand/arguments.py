@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from minutehand.domain.formats.payload import json_text, size
+from minutehand.domain.formats.payload import MAX_DEPTH, is_too_deep, json_text, size
 from minutehand.domain.names import is_text
 from minutehand.domain.times import DAY, SECOND, to_ms
 from minutehand.errors import InvalidInput
@@ -26,10 +26,14 @@ def payload_text(payload: Any) -> str:
     try:
         text = json_text(payload, sort_keys=True)
         json.loads(text)
-    except (TypeError, ValueError, RecursionError) as problem:
+    except RecursionError:
+        raise _too_deep(payload) from None
+    except (TypeError, ValueError) as problem:
         raise InvalidInput(
             "payload", payload, f"is not JSON ({problem})", "use dicts, lists, text, finite numbers, booleans and None"
         ) from None
+    if is_too_deep(text):
+        raise _too_deep(payload)
     if size(text) > MAX_PAYLOAD:
         raise InvalidInput(
             "payload",
@@ -38,6 +42,11 @@ def payload_text(payload: Any) -> str:
             f"keep it within {MAX_PAYLOAD:,}, or store it and pass its address",
         )
     return text
+
+
+def _too_deep(payload: object) -> InvalidInput:
+    problem = f"has lists and dicts nested more than {MAX_DEPTH} levels deep"
+    return InvalidInput("payload", payload, problem, "flatten it, or store it and pass its address")
 
 
 def rule_of(expression: str | Sequence[str] | Rule, timezone: str | None) -> Rule:

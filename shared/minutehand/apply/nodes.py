@@ -15,11 +15,12 @@ from typing import Any
 
 import yaml
 
+from minutehand.domain.formats.payload import MAX_DEPTH
 from minutehand.errors import InvalidInput
 
 LARGEST = 16 * 1024 * 1024  # characters of a file
 _MOST = 500_000  # values in a file: aliases can make many of few
-_DEEPEST = 60  # levels
+_DEEPEST = MAX_DEPTH + 16  # levels: a payload's, and the ones around it
 _TAGS = ("str", "map", "seq")  # that a value may have; what has none has one of these here
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,99})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?")
 _WORDS = {"true": True, "false": False, "null": None, "": None}
@@ -86,6 +87,7 @@ def read_documents(text: str, source: str) -> list[Node]:
     if len(text) > LARGEST:
         raise InvalidInput(source, f"{len(text):,} characters", "is too large", f"split it: {LARGEST:,} at the most")
     try:
+        _check_depth(text, source)
         composed = list(yaml.compose_all(text, Loader=_LOADER))
     except yaml.MarkedYAMLError as problem:
         line = problem.problem_mark.line if problem.problem_mark else 0
@@ -93,10 +95,28 @@ def read_documents(text: str, source: str) -> list[Node]:
         raise InvalidInput(
             f"{source}:{line + 1}", "".join(at).strip(), f"is not YAML ({problem.problem})", _QUOTE
         ) from None
-    except (yaml.YAMLError, RecursionError) as problem:
+    except yaml.YAMLError as problem:
         raise InvalidInput(source, "", f"is not YAML ({problem})", "check its encoding and characters") from None
     reader = _Reader(source)
     return [reader.node(one, "", 0) for one in composed if one is not None]
+
+
+def _check_depth(text: str, source: str) -> None:
+    """Raises InvalidInput before ``compose`` recurses: in C, it ends the whole process at some 10,000 levels."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _DEEPEST:
+                raise _too_much(f"{source}:{event.start_mark.line + 1}", "")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _too_much(place: str, path: str) -> InvalidInput:
+    return InvalidInput(
+        place, path, "is too large or too deep", "write it without aliases, flatten it, or split the file"
+    )
 
 
 class _Reader:
@@ -108,7 +128,7 @@ class _Reader:
         place = f"{self._source}:{line}"
         self._count += 1
         if self._count > _MOST or depth > _DEEPEST:
-            raise InvalidInput(place, path, "is too large or too deep", "write it without aliases, or split the file")
+            raise _too_much(place, path)
         if given.tag.removeprefix("tag:yaml.org,2002:") not in _TAGS:
             raise InvalidInput(place, given.tag, "is a tag, which nothing here needs", "take it out")
         return Node(self._value(given, path, depth + 1), line, place, path)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from minutehand.domain.formats.message import INLINE_PAYLOAD
+from minutehand.domain.formats.payload import MAX_DEPTH, is_too_deep
 from minutehand.domain.names import check_name, is_text
 from minutehand.domain.run import SiblingRows
 from minutehand.errors import Continue, InvalidInput, LeaseLost, RunCancelled, Unavailable
@@ -164,10 +165,14 @@ def json_text(what: str, value: Any, most: int) -> str:
     """A value of a job as JSON text. Raises InvalidInput if it is none or too large."""
     try:
         text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as problem:
+    except RecursionError:
+        raise _too_deep(what, value) from None
+    except (TypeError, ValueError) as problem:
         raise InvalidInput(
             what, value, f"is not JSON ({problem})", "use dicts, lists, text, finite numbers, booleans, None"
         ) from None
+    if is_too_deep(text):
+        raise _too_deep(what, value)
     if len(text) > most:
         raise InvalidInput(
             what,
@@ -176,3 +181,8 @@ def json_text(what: str, value: Any, most: int) -> str:
             f"keep it within {most:,}, or store it and keep its address",
         )
     return text
+
+
+def _too_deep(what: str, value: object) -> InvalidInput:
+    problem = f"has lists and dicts nested more than {MAX_DEPTH} levels deep"
+    return InvalidInput(what, value, problem, "flatten it, or store it and keep its address")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minutehand.apply.nodes import Node
+from minutehand.domain.formats.payload import MAX_DEPTH, is_too_deep
 from minutehand.errors import InvalidInput
 from minutehand.imports.manifest import Manifest
 from minutehand.imports.names import slug
@@ -96,8 +97,11 @@ def _payload(text: str | None, notes: list[str]) -> Any:
         return None
     if "<aws.scheduler.schedule-arn>" in text:
         notes.append("<aws.scheduler.schedule-arn> is not replaced: there is no such ARN any more")
+    if is_too_deep(text):
+        problem = f"is nested more than {MAX_DEPTH} levels deep"
+        raise InvalidInput("Input", text, problem, "flatten it, or store it and pass its address")
     try:
         value = json.loads(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return text
     return text if isinstance(value, str) or value is None else value

@@ -55,8 +55,8 @@ class Schedules(Base):
         ``expression`` is cron ("0 9 * * MON-FRI"), ``rate(5 minutes)``, ``at(2026-12-24T18:00:00)`` or a recurrence rule, read in
         ``timezone`` (default UTC); several are due at every instant of any. A ``Rule`` says more: exclusions, holidays, windows,
         what happens when the clocks change.
-        ``payload`` is anything that JSON can say, up to 256 KB. ``delivery``, ``start``, ``retry``, ``timeout`` and
-        ``deadline`` override the job's own. ``options`` are those of OptionWords: ``queue``, ``catch_up``, ``overlap`` …
+        ``payload`` is anything that JSON can say, up to 256 KB and 64 levels of lists and dicts. ``delivery``, ``start``, ``retry``,
+        ``timeout`` and ``deadline`` override the job's own. ``options`` are those of OptionWords: ``queue``, ``catch_up``, ``overlap`` …
         Raises InvalidInput (ExpressionError for expression and zone), AlreadyExists, Unavailable.
         """
         given = {"delivery": delivery, "start": start, "retry": retry, "timeout": timeout, "deadline": deadline}

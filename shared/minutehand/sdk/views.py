@@ -159,7 +159,7 @@ def schedule_view(
         job=head.job,
         expression=head.expression,
         timezone=head.timezone,
-        payload=json.loads(payload) if revision is not None and payload is not None else None,
+        payload=_value(payload) if revision is not None else None,
         description=head.description,
         tags=dict(head.tags),
         note=head.note,
@@ -254,4 +254,8 @@ def _attempt_view(attempt: FailedAttemptRow) -> FailedAttempt:
 
 
 def _value(text: str | None) -> Any:
-    return None if text is None else json.loads(text)
+    """The value of a stored text. Raises Unreadable."""
+    if text is None:
+        return None
+    with reading("payload", {}):
+        return json.loads(text)

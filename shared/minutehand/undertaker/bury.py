@@ -14,8 +14,10 @@ from dataclasses import dataclass, replace
 
 from minutehand.domain.formats.dead_letter import DeadLetter, decode_letter
 from minutehand.domain.formats.message import Message, decode
+from minutehand.domain.names import RunRef
 from minutehand.domain.run import Failure, RunRow, RunState
 from minutehand.errors import TooNew, Unavailable, Unreadable
+from minutehand.domain.formats.unreadable import named_run
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
@@ -26,6 +28,7 @@ log = logging.getLogger(__name__)
 
 RETURNS = 3  # times that a message which SQS moved here is sent back to work
 _RETURN_DELAY = 60  # seconds
+_REASON = 400  # characters of the reader's error that a dead run keeps
 _SHOWN = 2_000  # characters of an unreadable letter that are logged
 
 
@@ -34,7 +37,7 @@ class Burial:
     """What became of one letter."""
 
     action: str  # "recorded", "returned", "dropped", "unreadable"
-    message: Message | None = None
+    message: Message | None = None  # None if it could not be decoded
     reason: str = ""
     state: RunState = RunState.DEAD  # recorded: what the run ended as
     began: bool = False  # an incident of its schedule began
@@ -53,20 +56,30 @@ def bury_one(delivery: RawMessage, services: Services, clock: Clock) -> Burial:
     except TooNew:
         raise
     except Unreadable as problem:
-        log.error("letter.unreadable", extra={"error": str(problem), "body": body[:_SHOWN]})
-        return Burial(action="unreadable", reason=str(problem))
+        return _bury_unreadable(body, problem, services, clock)
     run = services.ledger.read(message.run)
     if run is None:
-        return _dropped(message, "unknown run")
+        return _dropped(message.run, message, "unknown run")
     if letter is not None:
-        return _record(message, letter, services, clock)
+        return _record(message.run, message, letter, services, clock)
     return _moved_by_sqs(message, run, services, clock)
 
 
-def _record(message: Message, letter: DeadLetter, services: Services, clock: Clock) -> Burial:
-    moved = services.ledger.move(message.run, _burial(letter, services, clock()))
+def _bury_unreadable(body: str, problem: Unreadable, services: Services, clock: Clock) -> Burial:
+    """A message that cannot be decoded can never start its run. If its text still names the run, the run is dead with that reason."""
+    log.error("letter.unreadable", extra={"error": str(problem), "body": body[:_SHOWN]})
+    named = named_run(body)
+    if named is None or services.ledger.read(named.run) is None:
+        return Burial(action="unreadable", reason=str(problem))
+    reason = f"its message cannot be read: {str(problem)[:_REASON]}"
+    letter = DeadLetter(body=body, reason=reason, fence=named.fence)
+    return _record(named.run, None, letter, services, clock)
+
+
+def _record(ref: RunRef, message: Message | None, letter: DeadLetter, services: Services, clock: Clock) -> Burial:
+    moved = services.ledger.move(ref, _burial(letter, services, clock()))
     if moved.run is None or moved.run.fence != letter.fence or moved.run.buried_at is None:
-        return _dropped(message, "verdict is moot")  # another attempt came after it, or its owner cancelled it
+        return _dropped(ref, message, "verdict is moot")  # another attempt came after it, or its owner cancelled it
     return _index(message, moved.run, services, clock, recorded=moved.applied)
 
 
@@ -77,11 +90,11 @@ def _burial(letter: DeadLetter, services: Services, now: int) -> Transition:
     return bury(fence=letter.fence, now=now, expires=now + services.retention, reason=letter.reason, failure=failure)
 
 
-def _index(message: Message, run: RunRow, services: Services, clock: Clock, *, recorded: bool) -> Burial:
+def _index(message: Message | None, run: RunRow, services: Services, clock: Clock, *, recorded: bool) -> Burial:
     """Put the line of a buried run; ``recorded``: by us, just now."""
     entered = record_dead_run(run, services, clock)
     if not (entered.put or recorded):
-        return _dropped(message, "recorded already")
+        return _dropped(run.ref, message, "recorded already")
     failure = run.failure or Failure(kind="", message="")
     extra = {"run_id": str(run.ref), "job": run.job, "tenant": run.ref.tenant, "reason": run.reason}
     log.error("run.dead", extra=extra | {"error_type": failure.kind, "error": failure.message, "state": str(run.state)})
@@ -100,7 +113,7 @@ def _moved_by_sqs(message: Message, run: RunRow, services: Services, clock: Cloc
     if run.buried_at is not None:
         return _index(message, run, services, clock, recorded=False)
     if run.is_terminal:
-        return _dropped(message, "ended")
+        return _dropped(run.ref, message, "ended")
     live = run.state is RunState.RUNNING and (run.lease_until or 0) >= clock() - SKEW
     attempts_left = run.attempt < (run.max_attempts or 1)
     if (live or attempts_left) and message.returned < RETURNS:
@@ -110,9 +123,10 @@ def _moved_by_sqs(message: Message, run: RunRow, services: Services, clock: Cloc
         log.warning("letter.returned", extra={"run_id": str(message.run), "returned": again.returned})
         return Burial(action="returned", message=message)
     reason = f"received too often by SQS and returned {message.returned} times"
-    return _record(message, DeadLetter(body="", reason=reason, fence=run.fence), services, clock)
+    letter = DeadLetter(body="", reason=reason, fence=run.fence)
+    return _record(message.run, message, letter, services, clock)
 
 
-def _dropped(message: Message, why: str) -> Burial:
-    log.info("letter.dropped", extra={"run_id": str(message.run), "reason": why})
+def _dropped(ref: RunRef, message: Message | None, why: str) -> Burial:
+    log.info("letter.dropped", extra={"run_id": str(ref), "reason": why})
     return Burial(action="dropped", message=message, reason=why)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from minutehand.apply import schema, words
 from minutehand.apply.document import Document, read, write
 from minutehand.apply.nodes import read_documents
+from minutehand.domain.formats.payload import MAX_DEPTH
 from minutehand.domain.options import OptionWords
 from minutehand.errors import ExpressionError, InvalidInput
 
@@ -165,6 +166,21 @@ def test_aliases_cannot_make_much_of_little() -> None:
         read_documents(laughs, "f.yaml")
     with pytest.raises(InvalidInput, match="is too large or too deep"):
         read_documents("a: &a [*a]\n", "f.yaml")
+
+
+@pytest.mark.parametrize("deep", ["[" * 100_000 + "]" * 100_000, "- " * 100_000 + "x", "[" * 100_000])
+def test_a_deep_file_is_refused_before_the_reader_of_yaml_recurses(deep: str) -> None:
+    """libyaml's reader recurses without a bound: 100,000 levels ended the process."""
+    with pytest.raises(InvalidInput, match="is too large or too deep"):
+        read_documents(deep, "f.yaml")
+
+
+def test_a_payload_as_deep_as_any_may_be_can_be_written_in_a_file() -> None:
+    text = "schedules:\n  s:\n    job: j\n    expression: '@daily'\n    payload: " + "[" * MAX_DEPTH + "]" * MAX_DEPTH
+    (document,) = read(text, "f.yaml")
+    assert document.declarations[0].payload == "[" * MAX_DEPTH + "]" * MAX_DEPTH
+    with pytest.raises(InvalidInput, match=r"f\.yaml:5.*payload.*more than 64 levels"):
+        read(text.replace("payload: ", "payload: [").rstrip() + "]", "f.yaml")
 
 
 def test_a_huge_file_is_refused_before_it_is_read() -> None:

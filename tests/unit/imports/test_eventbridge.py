@@ -194,6 +194,8 @@ def test_what_differs_is_named(given: dict[str, Any], note: str) -> None:
         ({"StartDate": "soon"}, "is no date"),
         ({"FlexibleTimeWindow": {"Mode": "FLEXIBLE", "MaximumWindowInMinutes": "x"}}, "is no number"),
         ({"Target": {**TARGET, "RetryPolicy": {"MaximumRetryAttempts": "many"}}}, "is no number"),
+        ({"Target": {**TARGET, "Input": "[" * 65 + "]" * 65}}, "nested more than 64 levels deep"),
+        ({"Target": {**TARGET, "Input": "[" * 5_000 + "]" * 5_000}}, "nested more than 64 levels deep"),
     ],
 )
 def test_what_cannot_be_is_named(given: dict[str, Any], why: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from minutehand.domain.formats.payload import is_too_deep
 from minutehand.domain.formats.schema import check_schema
 
 
@@ -29,9 +30,11 @@ def encode_letter(letter: DeadLetter) -> str:
 
 def decode_letter(text: str) -> DeadLetter | None:
     """The worker's letter behind a body; None for a message that SQS moved as it was. Raises TooNew."""
+    if is_too_deep(text):  # a letter has two levels; the message in it is a text
+        return None
     try:
         given = json.loads(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     if not isinstance(given, dict) or "letter" not in given:
         return None

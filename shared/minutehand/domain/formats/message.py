@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from minutehand.domain.formats.payload import json_text
+from minutehand.domain.formats.payload import MAX_DEPTH, is_too_deep, json_text
 from minutehand.domain.formats.schema import SCHEMA
 from minutehand.domain.names import RunRef, parse_run_id
 from minutehand.domain.policies import Overrides, Start
@@ -17,6 +17,7 @@ from minutehand.errors import TooNew, Unreadable, shorten
 INLINE_PAYLOAD = (
     64 * 1024
 )  # bytes of a payload that a message carries: 64 KB are billed as one request; more lies in the bucket
+_DEEPEST = 2 * MAX_DEPTH  # levels: those of a payload, with room for the fields of a later release
 _LARGEST = 10**15  # beyond every UTC ms, revision and fence
 _FIELDS = frozenset(
     (
@@ -88,6 +89,8 @@ class Message:
 def decode(text: str) -> Message:
     """The message behind a body; Unreadable (or TooNew) if there is none."""
     try:
+        if is_too_deep(text, _DEEPEST):  # by a number: whether Python's reader takes it depends on who calls
+            raise ValueError(f"nested more than {_DEEPEST} levels deep")
         body = json.loads(text)
         if body["v"] > SCHEMA:
             raise TooNew(

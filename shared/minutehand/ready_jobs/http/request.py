@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from minutehand.domain.formats.payload import json_text
+from minutehand.domain.formats.payload import MAX_DEPTH, is_too_deep, json_text
 from minutehand.errors import InvalidInput
 from minutehand.ready_jobs.http.guard import checked_url
 from minutehand.ready_jobs.http.secret import Secret
@@ -75,11 +75,16 @@ class Request:
         try:
             if isinstance(self.body, str):
                 return self.body.encode(), "text/plain; charset=utf-8"
-            return json_text(self.body).encode(), "application/json"
+            text = json_text(self.body)
         except (TypeError, ValueError, RecursionError) as problem:
             raise InvalidInput(
                 "body", self.body, f"is not JSON ({problem})", "use text, or what JSON can say"
             ) from None
+        if is_too_deep(text):
+            raise InvalidInput(
+                "body", self.body, f"is nested more than {MAX_DEPTH} levels deep", "flatten it, or pass it as text"
+            )
+        return text.encode(), "application/json"
 
     @property
     def secrets(self) -> list[str]:

@@ -1,0 +1,94 @@
+"""A message that cannot be decoded makes its run dead, with the reason, on every engine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+
+from minutehand import Registry, RunState, Scheduler
+from minutehand.domain.formats.message import Message, decode
+from minutehand.domain.names import parse_run_id
+from minutehand.ports.work_queue import OutgoingMessage, RawMessage
+from minutehand.testing.process import make_worker
+from minutehand.undertaker.bury import Burial, bury_one
+
+from tests.builders import a_one_off
+from tests.contract.conftest import Engine
+from tests.contract.steps import lease_of
+
+TOO_DEEP = "[" * 988 + "]" * 988
+
+
+def a_scheduler(engine: Engine) -> tuple[Scheduler, Registry]:
+    jobs = Registry()
+    jobs.job("note")(lambda ctx, payload: payload)
+    return Scheduler("acme", jobs=jobs, services=engine.services, clock=engine.clock), jobs
+
+
+def received(engine: Engine) -> list[Message]:
+    """What lies in the work queue, taken off it."""
+    found = []
+    for delivery in engine.receive():
+        engine.services.work.delete(delivery.receipt)
+        found.append(decode(delivery.body))
+    return found
+
+
+def sent_too_deep(engine: Engine, message: Message) -> None:
+    """As an older release sent it, whose door let the payload in."""
+    assert list(engine.services.work.send([OutgoingMessage(replace(message, payload=TOO_DEEP), 0)])) == [True]
+
+
+def worked_and_buried(engine: Engine, jobs: Registry) -> Sequence[Burial]:
+    worker = make_worker(engine.services, jobs, engine.clock, wait=threading.Event().wait)
+    outcomes = [worker.process(task) for task in worker.take(engine.receive())]
+    assert [outcome.action for outcome in outcomes] == ["unreadable"]
+    letters = engine.services.dead.receive(most=10, wait=3.0)
+    return [bury_one(letter, engine.services, engine.clock) for letter in letters]
+
+
+def test_a_run_whose_message_cannot_be_read_is_dead(engine: Engine) -> None:
+    scheduler, jobs = a_scheduler(engine)
+    run = scheduler.submit("note")
+    (message,) = received(engine)
+    assert str(message.run) == run.id
+    sent_too_deep(engine, message)
+    (burial,) = worked_and_buried(engine, jobs)
+    assert (burial.action, burial.message) == ("recorded", None)
+    now = scheduler.get_run(run.id)
+    assert now.state is RunState.DEAD
+    assert now.reason is not None
+    assert now.reason.startswith("its message cannot be read: ")
+    assert "nested more than" in now.reason
+    assert [(dead.id, dead.reason) for dead in scheduler.list_dead().items] == [(run.id, now.reason)]
+
+
+def test_what_sqs_moved_before_a_worker_read_it_is_dead_too(engine: Engine) -> None:
+    scheduler, _ = a_scheduler(engine)
+    run = scheduler.submit("note")
+    (message,) = received(engine)
+    cut = RawMessage(body=message.encode()[:-1], receipt="", receives=1)
+    assert bury_one(cut, engine.services, engine.clock).action == "recorded"
+    bury_one(cut, engine.services, engine.clock)  # the letter comes twice
+    assert [dead.id for dead in scheduler.list_dead().items] == [run.id]
+    assert scheduler.get_run(run.id).state is RunState.DEAD
+
+
+def test_an_old_message_that_cannot_be_read_stops_no_later_attempt(engine: Engine) -> None:
+    """The text names the fence at which it was sent: somebody has leased the run since."""
+    scheduler, _ = a_scheduler(engine)
+    run = scheduler.submit("note")
+    (message,) = received(engine)
+    ref = parse_run_id(run.id)
+    leased = lease_of(engine.services, replace(a_one_off(), ref=ref, revision=0), now=engine.clock())
+    assert leased.fence == 1
+    old = RawMessage(body=message.encode()[:-1], receipt="", receives=1)
+    assert bury_one(old, engine.services, engine.clock).action == "dropped"
+    assert scheduler.get_run(run.id).state is RunState.RUNNING
+
+
+def test_what_names_no_run_or_an_unknown_one_is_logged_and_dropped(engine: Engine) -> None:
+    for body in ("[" * 988, '{"v":1,"run":"acme/~nobody#once","job":'):
+        unknown = RawMessage(body=body, receipt="", receives=1)
+        assert bury_one(unknown, engine.services, engine.clock).action == "unreadable"
