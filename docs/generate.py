@@ -25,7 +25,7 @@ import minutehand
 import typer
 from minutehand import errors, settings, testing
 from minutehand.apply import schema
-from minutehand.cli.app import app
+from minutehand.cli.app import whole
 from minutehand.cli.exits import Exit
 from minutehand.domain.run import TERMINAL, RunState
 from minutehand.ready_jobs import http
@@ -101,7 +101,7 @@ def transitions_table() -> Iterator[str]:
 
 def commands() -> Iterator[str]:
     """The command line."""
-    for path, command in leaves(typer.main.get_command(app), ("minutehand",)):
+    for path, command in leaves(whole(), ("minutehand",)):
         context = command.make_context(path[-1], [], resilient_parsing=True)
         usage = command.collect_usage_pieces(context)
         yield f"### `{' '.join((*path, *usage))}`\n\n{inspect.cleandoc(command.help or '')}\n"

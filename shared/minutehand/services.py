@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from functools import cache
 from typing import TYPE_CHECKING
 
 from minutehand.aws import AwsSession, BatchBackoff, Client
+from minutehand.clock import system_clock
 from minutehand.concurrency.request_pool import RequestPool, RequestStats
 from minutehand.domain.queue import declared_name, striped
 from minutehand.domain.times import DAY, SECOND
@@ -26,6 +26,8 @@ from minutehand.ticker.fan_out import HandOver
 
 if TYPE_CHECKING:
     from minutehand.dynamodb.models import Models
+
+__all__ = ["connect", "hand_over_to", "system_clock"]
 
 
 def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: RequestStats | None = None) -> Services:
@@ -80,8 +82,3 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
 def hand_over_to(function: str, settings: Settings) -> HandOver:
     """How a ticker hands shards over to another invocation of its function, by its name or ARN."""
     return AsyncFunction(function, settings).send
-
-
-def system_clock() -> int:
-    """UTC milliseconds."""
-    return time.time_ns() // 1_000_000

@@ -17,10 +17,10 @@ HEAVY = {"boto3", "botocore", "croniter", "dateutil", "holidays", "pynamodb", "s
 EAGER = {"errors"}
 
 
-def loaded(code: str) -> set[str]:
-    """The top-level modules that a fresh interpreter has loaded after ``code``."""
+def loaded(code: str, *, whole: bool = False) -> set[str]:
+    """The top-level modules that a fresh interpreter has loaded after ``code``; all modules if ``whole``."""
     environ = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "shared"), str(ROOT)])}
-    program = f"{code}\nimport sys; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    program = f"{code}\nimport sys; print(*{{name if {whole} else name.partition('.')[0] for name in sys.modules}})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environ)
     return set(done.stdout.split())
 
@@ -58,14 +58,41 @@ def test_to_declare_jobs_loads_no_library(code: str) -> None:
 
 
 def test_what_is_asked_for_is_loaded_then() -> None:
-    assert {"ssl"} <= loaded("from minutehand import Scheduler")
-    assert {"ssl"} <= loaded("from minutehand import *")
+    assert not loaded("from minutehand import *") & HEAVY
+    assert not loaded("from minutehand import Scheduler") & (HEAVY | {"tempfile"})
     assert {"botocore"} <= loaded(
         "from minutehand import Scheduler, Settings; Scheduler(settings=Settings(region='x'))"
     )
 
 
-def test_the_command_line_loads_what_every_command_needs() -> None:
-    modules = loaded("import minutehand.cli.app")
+def run(*words: str) -> str:
+    """A program that runs one command line, as the console script does."""
+    return f"""
+import contextlib, io, sys
+from minutehand.cli import main
+sys.argv = ["minutehand", *{words!r}]
+with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "unneeded"),
+    [
+        (["--version"], {"rich", "pygments", "zoneinfo"}),
+        (["--help"], {"pydantic", "zoneinfo"}),
+        (["preview", "*/5 * * * *"], {"yaml", "pygments", "markdown_it", "rich.progress", "rich.markdown"}),
+        (["--json", "preview", "*/5 * * * *"], {"rich", "yaml", "pygments"}),
+    ],
+)
+def test_a_command_line_loads_what_its_command_needs(words: list[str], unneeded: set[str]) -> None:
+    modules = loaded(run(*words), whole=True)
     assert "typer" in modules
-    assert not modules & (HEAVY - {"ssl"})
+    assert not modules & (HEAVY | unneeded)
+    assert not modules & {
+        "minutehand.sdk.scheduler",
+        "minutehand.services",
+        "minutehand.local",
+        "minutehand.cli.schedules",
+    }
+    assert ("minutehand.schedule" in modules) is ("preview" in words)

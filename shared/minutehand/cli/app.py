@@ -1,37 +1,125 @@
-"""The commands, put together; one module a group."""
+"""The command line's root: its options, and the table of commands. A command's module is imported when the command is called.
+
+``COMMANDS`` names every command with its help, so that ``minutehand --help`` imports none of them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Annotated
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+import typer.core
+import typer.main
 
-from minutehand.cli import (
-    apply,
-    backfills,
-    dead,
-    doctor,
-    imports,
-    local,
-    preview,
-    processes,
-    runs,
-    schedules,
-    submit,
-    tenant,
-)
 from minutehand.cli.parameters import everywhere
 from minutehand.cli.shell import Shell
 from minutehand.domain.names import check_tenant
 from minutehand.settings import from_environment
 
+_MARKUP: Any = "rich"
+
+
+@dataclass(frozen=True)
+class CommandEntry:
+    """Where a command is implemented, and what the root's help says of it."""
+
+    help: str  # one line; of a command it is its docstring's first, of a group all that there is
+    home: str  # module under minutehand.cli
+    attribute: str  # a function is a command, a typer.Typer a group of commands
+
+
+COMMANDS: Mapping[str, CommandEntry] = {
+    "local": CommandEntry(
+        "Run everything on this machine: an embedded cloud, a ticker, workers, and examples to watch.", "local", "run"
+    ),
+    "schedules": CommandEntry("Create, change and look at schedules.", "schedules", "app"),
+    "backfills": CommandEntry("Backfills: how far they are; hold or end them.", "backfills", "app"),
+    "runs": CommandEntry("Look at what happened, cancel, repeat and follow.", "runs", "app"),
+    "dead": CommandEntry("Runs that failed for good.", "dead", "app"),
+    "submit": CommandEntry("Run a job once: now, at a time, or after a delay.", "submit", "run"),
+    "preview": CommandEntry("Show the next fires of an expression.", "preview", "run"),
+    "apply": CommandEntry(
+        "Create and update schedules as a package or a file declares them; show the difference first.", "apply", "apply"
+    ),
+    "export": CommandEntry(
+        "Write all schedules as YAML that apply takes back unchanged, one document for each owner.", "apply", "export"
+    ),
+    "schema": CommandEntry(
+        "Print the JSON Schema of the files that apply reads: editors complete and check by it.", "apply", "schema"
+    ),
+    "import": CommandEntry(
+        "Take over what runs elsewhere: a crontab, EventBridge, Kubernetes, Celery.", "imports", "app"
+    ),
+    "queues": CommandEntry("List the queues that exist.", "tenant", "queues"),
+    "freeze": CommandEntry(
+        "Let nothing of the tenant start until then. What runs goes on; what is due meanwhile starts afterwards.",
+        "tenant",
+        "freeze",
+    ),
+    "thaw": CommandEntry("End the freeze now: what it held back starts within five minutes.", "tenant", "thaw"),
+    "frozen": CommandEntry("Say whether the tenant is frozen, and until when.", "tenant", "frozen"),
+    "doctor": CommandEntry(
+        "Look the installation over from where you are: what is wrong, and what mends it. Writes nothing.",
+        "doctor",
+        "run",
+    ),
+    "worker": CommandEntry("Run jobs: take orders from a work queue by long polling.", "processes", "worker"),
+    "ticker": CommandEntry(
+        "Tick: send what is due within the look-ahead to the work queue. Several may run at once.",
+        "processes",
+        "ticker",
+    ),
+    "undertaker": CommandEntry("Record dead runs: read the dead-letter queue.", "processes", "undertaker"),
+    "audit": CommandEntry(
+        "Prove the invariants on the live data once, and repair what does not hold.", "processes", "audit"
+    ),
+}
+
+
+@cache
+def command(name: str) -> Any:
+    """The command of that name, imported. Cached: ``everywhere`` changes a group, and must do so once."""
+    entry = COMMANDS[name]
+    found = getattr(import_module(f"minutehand.cli.{entry.home}"), entry.attribute)
+    alone = typer.Typer(rich_markup_mode=_MARKUP, callback=lambda: None)  # with a callback it is a group, also of one
+    if isinstance(found, typer.Typer):
+        alone.add_typer(found, name=name, help=entry.help)
+    else:
+        alone.command(name)(found)
+    return typer.main.get_group(everywhere(alone)).commands[name]
+
+
+class LazyGroup(typer.core.TyperGroup):
+    """A group that lists its commands from ``COMMANDS`` and imports the one that is called."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        for name, entry in COMMANDS.items():
+            self.commands[name] = typer.core.TyperCommand(name, help=entry.help, rich_markup_mode=_MARKUP)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that the arguments name, imported, and the arguments left to it."""
+        name, listed, left = super().resolve_command(ctx, args)
+        return name, command(name) if name in COMMANDS else listed, left
+
+
 app = typer.Typer(
+    cls=LazyGroup,
     help="Run this job at that time, once, and tell me what happened.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=_MARKUP,
 )
+
+
+def _version(*, asked: bool) -> None:
+    if asked:
+        typer.echo(f"minutehand {import_module('importlib.metadata').version('minutehand')}")
+        raise typer.Exit
 
 
 @app.callback()
@@ -42,6 +130,12 @@ def options(
     endpoint: Annotated[str | None, typer.Option(help="Of a local cloud. Default: AWS_ENDPOINT_URL, or AWS.")] = None,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line instead of tables.")] = False,
+    version: Annotated[  # noqa: ARG001 (its callback has answered)
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=lambda asked: _version(asked=asked), help="Print the version."
+        ),
+    ] = False,
 ) -> None:
     found = from_environment()
     settings = replace(
@@ -52,24 +146,8 @@ def options(
     context.obj = Shell(settings, as_json)
 
 
-app.command("local")(local.run)
-app.add_typer(schedules.app, name="schedules")
-app.add_typer(backfills.app, name="backfills")
-app.add_typer(runs.app, name="runs")
-app.add_typer(dead.app, name="dead")
-app.command("submit")(submit.run)
-app.command("preview")(preview.run)
-app.command("apply")(apply.apply)
-app.command("export")(apply.export)
-app.command("schema")(apply.schema)
-app.add_typer(imports.app, name="import")
-app.command("queues")(tenant.queues)
-app.command("freeze")(tenant.freeze)
-app.command("thaw")(tenant.thaw)
-app.command("frozen")(tenant.frozen)
-app.command("doctor")(doctor.run)
-app.command("worker")(processes.worker)
-app.command("ticker")(processes.ticker)
-app.command("undertaker")(processes.undertaker)
-app.command("audit")(processes.audit)
-everywhere(app)
+def whole() -> Any:
+    """The root with every command imported: for the reference, and for tests that visit all of them."""
+    root: Any = typer.main.get_command(app)
+    root.commands |= {name: command(name) for name in COMMANDS}
+    return root

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import typer
-from typer import rich_utils
 
 from minutehand.cli.app import app
 from minutehand.cli.exits import Exit, NotConfirmed, code_of
@@ -69,4 +69,4 @@ def _explain(problem: Any, *, as_json: bool) -> None:
         described = {"error": "Usage", "message": problem.format_message(), "exit_code": int(Exit.USAGE)}
         sys.stderr.write(json.dumps(described, ensure_ascii=False) + "\n")
     else:
-        rich_utils.rich_format_error(problem)
+        import_module("typer.rich_utils").rich_format_error(problem)  # slow to import, and needed for nothing else here

@@ -40,7 +40,7 @@ def run(
     )
     with stop_on_signals() as stop:
         try:
-            session.run(options, console, stop)
+            session.run(options, console.console, stop)
         except session.UncleanSession as problem:
             console.print(f"[red]{problem}", soft_wrap=True)
             raise typer.Exit(1) from None

@@ -8,14 +8,14 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from typing import Any, TextIO
 
+import minutehand
 from minutehand.errors import InvalidInput
-from minutehand.sdk.views import FailedAttempt, Run
 
 
 def values(item: Any) -> dict[str, Any]:
     """The fields of what the SDK returned, and a run's lateness."""
     found = _fields(item)
-    return found | ({"lateness": item.lateness} if isinstance(item, Run) else {})
+    return found | ({"lateness": item.lateness} if isinstance(item, minutehand.Run) else {})
 
 
 def _fields(record: Any) -> dict[str, Any]:
@@ -44,13 +44,11 @@ def text_of(value: Any) -> str:
         case dict():
             return json.dumps(value, ensure_ascii=False, default=_plain)
         case _:
-            return _in_a_line(value) if _is_record(value) else str(value)
+            return _in_a_line(value) if _is_record(value) and "__str__" not in vars(type(value)) else str(value)
 
 
 def _in_a_line(record: Any) -> str:
     """The fields of a dataclass beside each other."""
-    if isinstance(record, FailedAttempt):
-        return f"{record.number}  {text_of(record.ended_at)}  {record.error_type}: {record.error}"
     return "  ".join(text for field in fields(record) if (text := text_of(getattr(record, field.name))))
 
 

@@ -6,17 +6,19 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+import minutehand
 from minutehand.cli.exits import NotConfirmed
 from minutehand.cli.output import print_json, read_moment, read_payload, text_of, values
-from minutehand.sdk.scheduler import Scheduler
-from minutehand.sdk.views import Page
+from minutehand.cli.terminal import aside, console
 from minutehand.settings import Settings
+
+if TYPE_CHECKING:
+    from minutehand import Page, Scheduler
 
 __all__ = [
     "Advance",
@@ -32,9 +34,6 @@ __all__ = [
     "read_moment",
     "read_payload",
 ]
-
-console = Console()  # what was asked for
-aside = Console(stderr=True)  # what is said about it: questions, progress, warnings
 
 Advance = Callable[[int], None]  # how much is done by now
 Name = Annotated[str, typer.Argument(help="Name of the schedule.")]
@@ -52,7 +51,7 @@ class Shell:
 
     def scheduler(self) -> Scheduler:
         """The SDK. Which jobs there are is the workers' business: the command line does not check their names."""
-        return Scheduler(settings=self.settings, check_jobs=False)
+        return minutehand.Scheduler(settings=self.settings, check_jobs=False)
 
     def show(self, item: Any) -> None:
         """One object: its fields below each other, or one JSON object."""
@@ -112,9 +111,15 @@ class Shell:
     @contextmanager
     def progress(self, title: str, total: int | None = None) -> Iterator[Advance]:
         """A bar while something long goes on, where somebody watches; call what it yields with how much is done."""
-        shown = aside.is_terminal and not self.as_json
-        look = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*look, console=aside, transient=True, disable=not shown) as bar:
+        rich = import_module("rich.progress")  # costs more than many a command that shows no bar
+        shown = aside.console.is_terminal and not self.as_json
+        look = (
+            rich.TextColumn("{task.description}"),
+            rich.BarColumn(),
+            rich.MofNCompleteColumn(),
+            rich.TimeRemainingColumn(),
+        )
+        with rich.Progress(*look, console=aside.console, transient=True, disable=not shown) as bar:
             task = bar.add_task(title, total=total)
             yield lambda done: bar.update(task, completed=done)
 

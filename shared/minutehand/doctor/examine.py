@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 
+from minutehand.clock import system_clock
 from minutehand.doctor import backlog, chains, installation, known_jobs, permissions, pressure, ticker, timing
 from minutehand.doctor.findings import Finding, Verdict
 from minutehand.doctor.patient import Patient
 from minutehand.doctor.probe import Probe
 from minutehand.ports.clock import Clock
-from minutehand.services import system_clock
 from minutehand.settings import Settings
 
 SAMPLE = 50  # schedules whose chains are looked at

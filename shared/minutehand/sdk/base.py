@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from minutehand.arguments import payload_text
+from minutehand.clock import system_clock
 from minutehand.domain.formats.message import INLINE_PAYLOAD
 from minutehand.domain.formats.payload import size
 from minutehand.domain.names import check_name, check_tenant, parse_run_id
@@ -23,7 +24,6 @@ from minutehand.jobs import Registry, default_registry, load
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.sdk.queues import check_declared
-from minutehand.services import connect, system_clock
 from minutehand.settings import Settings, from_environment
 from minutehand.timing import Rule
 
@@ -37,6 +37,12 @@ class Unset(Enum):
 
 
 UNSET = Unset.UNSET
+
+
+def _connect(settings: Settings) -> Services:
+    from minutehand.services import connect  # noqa: PLC0415 (adapters and clients: imported with the first call to AWS)
+
+    return connect(settings)
 
 
 class Base:
@@ -57,7 +63,7 @@ class Base:
         given = settings or from_environment()
         given = replace(given.at(endpoint), prefix=prefix or given.prefix)
         self.tenant = check_tenant(given.tenant if tenant is None else tenant)
-        self._services = services or connect(given)
+        self._services = services or _connect(given)
         self._clock = clock
         self._check_jobs = check_jobs
         self._jobs = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs

@@ -61,6 +61,9 @@ class FailedAttempt:
     permanent: bool  # whether it was classified as not worth another attempt
     next_attempt_at: datetime | None  # UTC; None if it was the last
 
+    def __str__(self) -> str:
+        return f"{self.number}  {self.ended_at:%Y-%m-%d %H:%M:%S}Z  {self.error_type}: {self.error}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Run:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from minutehand import errors
-from minutehand.cli.app import app
+from minutehand.cli.app import COMMANDS as LISTED
+from minutehand.cli.app import whole
 from minutehand.cli.exits import Exit, code_of, code_of_run
 from minutehand.cli.shell import Shell
 from minutehand.domain.run import TERMINAL, RunState
@@ -34,7 +34,7 @@ def all_commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tup
         yield from all_commands(child, (*path, name))
 
 
-COMMANDS = dict(all_commands(typer.main.get_command(app)))
+COMMANDS = dict(all_commands(whole()))
 
 
 class TestExitCodes:
@@ -183,3 +183,11 @@ def test_the_shell_completes_commands(shell: str) -> None:
         [sys.executable, "-m", "minutehand"], env=environ, capture_output=True, text=True, check=False
     )
     assert "schedules" in asked.stdout
+
+
+def test_the_root_says_of_each_command_what_the_command_says_of_itself() -> None:
+    """Its help stands in a table, so that listing the commands imports none of them."""
+    for name, command in whole().commands.items():
+        first = " ".join((command.help or "").split("\n\n")[0].split())
+        assert LISTED[name].help == first, name
+    assert list(whole().commands) == list(LISTED)

@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 import pytest
-import typer
-from minutehand.cli.app import app
+from minutehand.cli.app import whole
 
 from tests.unit.docs.pages import ROOT, all_pages
 
@@ -43,7 +42,7 @@ def check_make(words: list[str]) -> None:
 
 def check_minutehand(words: list[str]) -> None:
     """Click parses it, group by group, as it would; nothing is executed."""
-    command: Any = typer.main.get_command(app)
+    command: Any = whole()
     context = command.context_class(command, info_name="minutehand")
     while True:
         words = click.Command.parse_args(command, context, words)
