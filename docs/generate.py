@@ -26,7 +26,7 @@ import typer
 from minutehand import errors, settings, testing
 from minutehand.apply import schema
 from minutehand.cli.app import whole
-from minutehand.cli.exits import Exit
+from minutehand.cli.exits import ExitCode
 from minutehand.domain.run import TERMINAL, RunState
 from minutehand.ready_jobs import http
 from minutehand.state import transitions
@@ -116,7 +116,7 @@ def commands() -> Iterator[str]:
 def exits() -> Iterator[str]:
     """Exit codes of the command line."""
     yield "| code | |\n|---|---|"
-    yield from (f"| {Exit[name]} | {_cell(what)} |" for name, what in remarks(Exit).items())
+    yield from (f"| {ExitCode[name]} | {_cell(what)} |" for name, what in remarks(ExitCode).items())
 
 
 def decisions() -> Iterator[str]:

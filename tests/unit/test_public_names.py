@@ -93,6 +93,6 @@ def test_a_command_line_loads_what_its_command_needs(words: list[str], unneeded:
         "minutehand.sdk.scheduler",
         "minutehand.services",
         "minutehand.local",
-        "minutehand.cli.schedules",
+        "minutehand.cli.schedules.group",
     }
     assert ("minutehand.schedule" in modules) is ("preview" in words)

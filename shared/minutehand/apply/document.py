@@ -19,9 +19,9 @@ from typing import Any
 
 import yaml
 
-from minutehand.apply.nodes import Node, read_documents, scalar
+from minutehand.apply.fields import ALL, read_words
+from minutehand.apply.nodes import YamlNode, read_documents, scalar
 from minutehand.apply.schema import SCHEMA
-from minutehand.apply.words import ALL, read_words
 from minutehand.domain.declaration import Declaration
 from minutehand.domain.names import check_name
 from minutehand.errors import ExpressionError, InvalidInput
@@ -33,7 +33,7 @@ _STEPS = re.compile(r"[^.\[\]]+")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Document:
+class DeclarationFile:
     """One document of a file."""
 
     declarations: tuple[Declaration, ...]
@@ -41,7 +41,7 @@ class Document:
     words: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # the schedules' words by name, to write
 
 
-def read(text: str, source: str) -> list[Document]:
+def read(text: str, source: str) -> list[DeclarationFile]:
     """The documents of a file. Raises InvalidInput with file, line, field, value and remedy."""
     found = [_document(node) for node in read_documents(text, source)]
     if not found:
@@ -59,7 +59,7 @@ def read(text: str, source: str) -> list[Document]:
     return found
 
 
-def _document(top: Node) -> Document:
+def _document(top: YamlNode) -> DeclarationFile:
     if not isinstance(top.value, dict) or top.get("schedules") is None:
         raise InvalidInput(top.place, "", "declares no schedules", "write 'schedules:' and names below it")
     unknown = next((name for name in top.value if name not in KEYS), None)
@@ -69,13 +69,13 @@ def _document(top: Node) -> Document:
     if not isinstance(schedules.value, dict):
         raise InvalidInput(schedules.place, "", "is not a mapping of names", "write 'name:' and its words below it")
     owner = top.get("managed_by")
-    return Document(
+    return DeclarationFile(
         managed_by=None if owner is None else check_name(owner.plain(strict=False), f"{owner.place}: managed_by"),
         declarations=tuple(_declared(name, node) for name, node in schedules.value.items()),
     )
 
 
-def _declared(name: str, node: Node) -> Declaration:
+def _declared(name: str, node: YamlNode) -> Declaration:
     if not isinstance(node.value, dict):
         raise InvalidInput(f"{node.place}: {node.path}", "", "has no words", f"write some of {', '.join(ALL)} below it")
     try:
@@ -88,7 +88,7 @@ def _declared(name: str, node: Node) -> Declaration:
         raise InvalidInput(_where(node, error.field), error.value, error.problem, error.remedy) from None
 
 
-def _where(node: Node, said: str) -> str:
+def _where(node: YamlNode, said: str) -> str:
     """File, line and path of the word that an error is about, as far down as there is a node for it."""
     path = said.removeprefix(node.path).lstrip(".")
     found = node
@@ -111,23 +111,23 @@ class _Writer(_DUMPER):  # type: ignore[misc]
         return True
 
 
-class Quoted(str):
+class QuotedText(str):
     """A text that is better seen in quotes."""
 
     __slots__ = ()
 
 
 def _represent(writer: Any, text: str) -> Any:
-    plain_is_text = type(scalar(text)) is str and not isinstance(text, Quoted)
+    plain_is_text = type(scalar(text)) is str and not isinstance(text, QuotedText)
     style = "|" if "\n" in text else None if plain_is_text else '"'
     return writer.represent_scalar("tag:yaml.org,2002:str", str(text), style=style)
 
 
 _Writer.add_representer(str, _represent)
-_Writer.add_representer(Quoted, _represent)
+_Writer.add_representer(QuotedText, _represent)
 
 
-def write(documents: Iterable[Document], *, comment: str = "") -> str:
+def write(documents: Iterable[DeclarationFile], *, comment: str = "") -> str:
     """The text of some documents, by their ``words``; ``comment`` stands at the top."""
     top = "".join(f"# {line}".rstrip() + "\n" for line in comment.splitlines())
     bodies = [
@@ -148,7 +148,7 @@ def _shown(words: Mapping[str, Any]) -> dict[str, Any]:
     shown = {word: str(value) if isinstance(value, str) else value for word, value in words.items()}
     expression = words["expression"]
     several = isinstance(expression, list)
-    shown["expression"] = [Quoted(text) for text in expression] if several else Quoted(expression)
+    shown["expression"] = [QuotedText(text) for text in expression] if several else QuotedText(expression)
     if "retry" in shown:
         shown["retry"] = {name: str(v) if isinstance(v, str) else v for name, v in words["retry"].items()}
     return shown

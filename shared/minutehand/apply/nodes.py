@@ -36,14 +36,14 @@ _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # it takes every scalar
 _QUOTE = "put a text that begins with one of * & @ % ` ! or has ': ' or ' #' in it into quotes, e.g. '*/5 * * * *'"
 
 
-class Ambiguous(str):
+class AmbiguousScalar(str):
     """A plain scalar that readers of YAML disagree about."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
-class Node:
+class YamlNode:
     """A value and where it stands. Within lists and dicts are nodes again."""
 
     value: Any  # dict of text to Node, list of Node, text, int, float, bool or None
@@ -51,15 +51,15 @@ class Node:
     place: str  # "file.yaml:12"
     path: str = ""  # from the top of its document: "spec.jobTemplate", "items[0].name"
 
-    def get(self, *names: str) -> Node | None:
+    def get(self, *names: str) -> YamlNode | None:
         """The node below, name by name; None if it, or what leads there, is missing or null."""
-        found: Node | None = self
+        found: YamlNode | None = self
         for name in names:
             below = found.value.get(name) if found is not None and isinstance(found.value, dict) else None
             found = below if below is not None and below.value is not None else None
         return found
 
-    def leaves(self) -> Iterator[Node]:
+    def leaves(self) -> Iterator[YamlNode]:
         """Everything below that is neither a list nor a dict with something in it, in order."""
         below = self.value.values() if isinstance(self.value, dict) else self.value
         if not isinstance(self.value, (dict, list)) or not self.value:
@@ -74,7 +74,7 @@ class Node:
             return {name: node.plain(strict=strict) for name, node in self.value.items()}
         if isinstance(self.value, list):
             return [node.plain(strict=strict) for node in self.value]
-        if isinstance(self.value, Ambiguous):
+        if isinstance(self.value, AmbiguousScalar):
             if strict:
                 remedy = f"write '{self.value}' for the text, or the number, true, false or null that you mean"
                 raise InvalidInput(self.path, str(self.value), "is read differently by readers of YAML", remedy)
@@ -82,7 +82,7 @@ class Node:
         return self.value
 
 
-def read_documents(text: str, source: str) -> list[Node]:
+def read_documents(text: str, source: str) -> list[YamlNode]:
     """The documents of a YAML (or JSON) text; ``source`` is the file's name, for errors. Raises InvalidInput."""
     if len(text) > LARGEST:
         raise InvalidInput(source, f"{len(text):,} characters", "is too large", f"split it: {LARGEST:,} at the most")
@@ -123,7 +123,7 @@ class _Reader:
     def __init__(self, source: str) -> None:
         self._source, self._count = source, 0
 
-    def node(self, given: yaml.Node, path: str, depth: int) -> Node:
+    def node(self, given: yaml.Node, path: str, depth: int) -> YamlNode:
         line = given.start_mark.line + 1
         place = f"{self._source}:{line}"
         self._count += 1
@@ -131,7 +131,7 @@ class _Reader:
             raise _too_much(place, path)
         if given.tag.removeprefix("tag:yaml.org,2002:") not in _TAGS:
             raise InvalidInput(place, given.tag, "is a tag, which nothing here needs", "take it out")
-        return Node(self._value(given, path, depth + 1), line, place, path)
+        return YamlNode(self._value(given, path, depth + 1), line, place, path)
 
     def _value(self, given: yaml.Node, path: str, depth: int) -> Any:
         if isinstance(given, yaml.ScalarNode):
@@ -140,8 +140,8 @@ class _Reader:
             return [self.node(one, f"{path}[{number}]", depth) for number, one in enumerate(given.value)]
         return self._mapping(given, path, depth)
 
-    def _mapping(self, given: yaml.Node, path: str, depth: int) -> dict[str, Node]:
-        found: dict[str, Node] = {}
+    def _mapping(self, given: yaml.Node, path: str, depth: int) -> dict[str, YamlNode]:
+        found: dict[str, YamlNode] = {}
         for key, value in given.value:
             name = key.value
             place = f"{self._source}:{key.start_mark.line + 1}"
@@ -160,4 +160,4 @@ def scalar(text: str) -> Any:
         return _WORDS[text]
     if _NUMBER.fullmatch(text):
         return json.loads(text)
-    return Ambiguous(text) if _AMBIGUOUS.fullmatch(text) else text
+    return AmbiguousScalar(text) if _AMBIGUOUS.fullmatch(text) else text

@@ -14,7 +14,7 @@ from typing import Any
 from minutehand.domain.declaration import Declaration
 
 
-class Act(StrEnum):
+class ApplyAction(StrEnum):
     """What is to be done with a schedule."""
 
     CREATE = "create"  # it is declared and not there
@@ -26,7 +26,7 @@ class Act(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Present:
+class CurrentState:
     """A schedule as it is."""
 
     words: Mapping[str, Any]  # what it says
@@ -35,11 +35,11 @@ class Present:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class PlannedChange:
     """One schedule's line of the diff."""
 
     name: str  # of the schedule
-    act: Act  # what is to be done
+    act: ApplyAction  # what is to be done
     fields: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)  # word: (as it is, as it shall be)
     why: str = ""  # of FOREIGN and REFUSED
     revision: int | None = None  # that was looked at; None: there was none
@@ -49,23 +49,23 @@ class Change:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class ApplyPlan:
     """All of the diff."""
 
     managed_by: str | None  # in whose name
-    changes: Sequence[Change]  # by name
+    changes: Sequence[PlannedChange]  # by name
 
-    def of(self, *acts: Act) -> Iterator[Change]:
+    def of(self, *acts: ApplyAction) -> Iterator[PlannedChange]:
         """The changes of some kinds."""
         return (change for change in self.changes if change.act in acts)
 
-    def count(self, act: Act) -> int:
+    def count(self, act: ApplyAction) -> int:
         """How many of a kind."""
         return sum(1 for _ in self.of(act))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class DeclaredState:
     """A schedule as it shall be."""
 
     declaration: Declaration
@@ -73,19 +73,21 @@ class Wanted:
     job: str
 
 
-def judge(name: str, wanted: Wanted, present: Present | None, *, managed_by: str | None, adopt: bool) -> Change:
+def plan_change(
+    name: str, wanted: DeclaredState, present: CurrentState | None, *, managed_by: str | None, adopt: bool
+) -> PlannedChange:
     """What becomes of a declared schedule."""
     common: dict[str, Any] = {"name": name, "declaration": wanted.declaration, "job": wanted.job}
     if present is None:
         new = {word: (None, value) for word, value in wanted.words.items()}
-        return Change(act=Act.CREATE, fields=new, **common)
+        return PlannedChange(act=ApplyAction.CREATE, fields=new, **common)
     common["revision"] = present.revision
     adopts = present.managed_by is None and managed_by is not None
     if present.managed_by != managed_by and not (adopts and adopt):
-        return Change(act=Act.FOREIGN, why=_whose(present.managed_by, adopts=adopts), **common)
+        return PlannedChange(act=ApplyAction.FOREIGN, why=_whose(present.managed_by, adopts=adopts), **common)
     differs = _difference(present.words, wanted.words)
-    act = Act.UPDATE if differs or adopts else Act.UNCHANGED
-    return Change(act=act, fields=differs, adopts=adopts, **common)
+    act = ApplyAction.UPDATE if differs or adopts else ApplyAction.UNCHANGED
+    return PlannedChange(act=act, fields=differs, adopts=adopts, **common)
 
 
 def _difference(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from importlib.resources import files
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from minutehand.apply.words import DATES, OPTIONS, OVERRIDES, RETRY, RULE
+from minutehand.apply.fields import DATES, OPTIONS, OVERRIDES, RETRY, RULE
 from minutehand.arguments import MAX_DESCRIPTION, MAX_TAGS
 from minutehand.domain.options import Options
 from minutehand.domain.policies import Overrides, Policies, Retry

@@ -28,54 +28,66 @@ class CommandEntry:
     """Where a command is implemented, and what the root's help says of it."""
 
     help: str  # one line; of a command it is its docstring's first, of a group all that there is
-    home: str  # module under minutehand.cli
+    home: str  # module, below minutehand.cli
     attribute: str  # a function is a command, a typer.Typer a group of commands
 
 
 COMMANDS: Mapping[str, CommandEntry] = {
     "local": CommandEntry(
-        "Run everything on this machine: an embedded cloud, a ticker, workers, and examples to watch.", "local", "run"
-    ),
-    "schedules": CommandEntry("Create, change and look at schedules.", "schedules", "app"),
-    "backfills": CommandEntry("Backfills: how far they are; hold or end them.", "backfills", "app"),
-    "runs": CommandEntry("Look at what happened, cancel, repeat and follow.", "runs", "app"),
-    "dead": CommandEntry("Runs that failed for good.", "dead", "app"),
-    "submit": CommandEntry("Run a job once: now, at a time, or after a delay.", "submit", "run"),
-    "preview": CommandEntry("Show the next fires of an expression.", "preview", "run"),
-    "apply": CommandEntry(
-        "Create and update schedules as a package or a file declares them; show the difference first.", "apply", "apply"
-    ),
-    "export": CommandEntry(
-        "Write all schedules as YAML that apply takes back unchanged, one document for each owner.", "apply", "export"
-    ),
-    "schema": CommandEntry(
-        "Print the JSON Schema of the files that apply reads: editors complete and check by it.", "apply", "schema"
-    ),
-    "import": CommandEntry(
-        "Take over what runs elsewhere: a crontab, EventBridge, Kubernetes, Celery.", "imports", "app"
-    ),
-    "queues": CommandEntry("List the queues that exist.", "tenant", "queues"),
-    "freeze": CommandEntry(
-        "Let nothing of the tenant start until then. What runs goes on; what is due meanwhile starts afterwards.",
-        "tenant",
-        "freeze",
-    ),
-    "thaw": CommandEntry("End the freeze now: what it held back starts within five minutes.", "tenant", "thaw"),
-    "frozen": CommandEntry("Say whether the tenant is frozen, and until when.", "tenant", "frozen"),
-    "doctor": CommandEntry(
-        "Look the installation over from where you are: what is wrong, and what mends it. Writes nothing.",
-        "doctor",
+        "Run everything on this machine: an embedded cloud, a ticker, workers, and examples to watch.",
+        "installation.local",
         "run",
     ),
-    "worker": CommandEntry("Run jobs: take orders from a work queue by long polling.", "processes", "worker"),
+    "schedules": CommandEntry("Create, change and look at schedules.", "schedules.group", "app"),
+    "backfills": CommandEntry("Backfills: how far they are; hold or end them.", "schedules.backfills", "app"),
+    "runs": CommandEntry("Look at what happened, cancel, repeat and follow.", "runs.group", "app"),
+    "dead": CommandEntry("Runs that failed for good.", "runs.dead", "app"),
+    "submit": CommandEntry("Run a job once: now, at a time, or after a delay.", "runs.submit", "run"),
+    "preview": CommandEntry("Show the next fires of an expression.", "schedules.preview", "run"),
+    "apply": CommandEntry(
+        "Create and update schedules as a package or a file declares them; show the difference first.",
+        "schedules.apply",
+        "apply",
+    ),
+    "export": CommandEntry(
+        "Write all schedules as YAML that apply takes back unchanged, one document for each owner.",
+        "schedules.apply",
+        "export",
+    ),
+    "schema": CommandEntry(
+        "Print the JSON Schema of the files that apply reads: editors complete and check by it.",
+        "schedules.apply",
+        "schema",
+    ),
+    "import": CommandEntry(
+        "Take over what runs elsewhere: a crontab, EventBridge, Kubernetes, Celery.", "schedules.imports", "app"
+    ),
+    "queues": CommandEntry("List the queues that exist.", "installation.tenant", "queues"),
+    "freeze": CommandEntry(
+        "Let nothing of the tenant start until then. What runs goes on; what is due meanwhile starts afterwards.",
+        "installation.tenant",
+        "freeze",
+    ),
+    "thaw": CommandEntry(
+        "End the freeze now: what it held back starts within five minutes.", "installation.tenant", "thaw"
+    ),
+    "frozen": CommandEntry("Say whether the tenant is frozen, and until when.", "installation.tenant", "frozen"),
+    "doctor": CommandEntry(
+        "Look the installation over from where you are: what is wrong, and what mends it. Writes nothing.",
+        "installation.doctor",
+        "run",
+    ),
+    "worker": CommandEntry(
+        "Run jobs: take orders from a work queue by long polling.", "installation.processes", "worker"
+    ),
     "ticker": CommandEntry(
         "Tick: send what is due within the look-ahead to the work queue. Several may run at once.",
-        "processes",
+        "installation.processes",
         "ticker",
     ),
-    "undertaker": CommandEntry("Record dead runs: read the dead-letter queue.", "processes", "undertaker"),
+    "undertaker": CommandEntry("Record dead runs: read the dead-letter queue.", "installation.processes", "undertaker"),
     "audit": CommandEntry(
-        "Prove the invariants on the live data once, and repair what does not hold.", "processes", "audit"
+        "Prove the invariants on the live data once, and repair what does not hold.", "installation.processes", "audit"
     ),
 }
 

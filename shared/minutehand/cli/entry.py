@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from minutehand.cli.app import app
-from minutehand.cli.exits import Exit, NotConfirmed, code_of
+from minutehand.cli.exits import ExitCode, NotConfirmed, code_of
 from minutehand.errors import ExpressionError, InvalidInput, MinutehandError, shorten
 
 # click's root of what is wrong with a command line: some releases of typer bring a click of their own.
@@ -33,8 +33,8 @@ def run(words: Sequence[str]) -> int:
         if not isinstance(problem, _USAGE):
             raise
         _explain(problem, as_json=as_json)
-        return Exit.USAGE
-    return code if isinstance(code, int) else Exit.DONE
+        return ExitCode.USAGE
+    return code if isinstance(code, int) else ExitCode.DONE
 
 
 def _check_word(word: str) -> None:
@@ -45,7 +45,7 @@ def _check_word(word: str) -> None:
         raise InvalidInput("argument", word, "is no text in UTF-8", "check the encoding of your terminal") from None
 
 
-def _failed(problem: MinutehandError, *, as_json: bool) -> Exit:
+def _failed(problem: MinutehandError, *, as_json: bool) -> ExitCode:
     code = code_of(problem)
     sys.stderr.write(
         (json.dumps(_described(problem, code), ensure_ascii=False) if as_json else f"error: {problem}") + "\n"
@@ -53,7 +53,7 @@ def _failed(problem: MinutehandError, *, as_json: bool) -> Exit:
     return code
 
 
-def _described(problem: MinutehandError, code: Exit) -> dict[str, Any]:
+def _described(problem: MinutehandError, code: ExitCode) -> dict[str, Any]:
     """An error as JSON: what a program decides by, and the sentence for people."""
     described: dict[str, Any] = {"error": type(problem).__name__, "message": str(problem), "exit_code": int(code)}
     if isinstance(problem, InvalidInput):
@@ -66,7 +66,7 @@ def _described(problem: MinutehandError, code: Exit) -> dict[str, Any]:
 def _explain(problem: Any, *, as_json: bool) -> None:
     """What the parser of arguments has to say."""
     if as_json:
-        described = {"error": "Usage", "message": problem.format_message(), "exit_code": int(Exit.USAGE)}
+        described = {"error": "Usage", "message": problem.format_message(), "exit_code": int(ExitCode.USAGE)}
         sys.stderr.write(json.dumps(described, ensure_ascii=False) + "\n")
     else:
         import_module("typer.rich_utils").rich_format_error(problem)  # slow to import, and needed for nothing else here

@@ -16,7 +16,7 @@ from minutehand.errors import (
 )
 
 
-class Exit(IntEnum):
+class ExitCode(IntEnum):
     """How a command ended."""
 
     DONE = 0  # it did what was asked
@@ -42,22 +42,22 @@ class NotConfirmed(MinutehandError):
     """What a command would destroy, nobody confirmed; nothing was done."""
 
 
-_CODES: tuple[tuple[type[MinutehandError], Exit], ...] = (
-    (NotFound, Exit.NOT_FOUND),
-    (Conflict, Exit.CONFLICT),
-    (AlreadyExists, Exit.CONFLICT),
-    (Unavailable, Exit.UNAVAILABLE),
-    (Misconfigured, Exit.MISCONFIGURED),
-    (NotFinished, Exit.NOT_FINISHED),
-    (NotConfirmed, Exit.NOT_CONFIRMED),
+_CODES: tuple[tuple[type[MinutehandError], ExitCode], ...] = (
+    (NotFound, ExitCode.NOT_FOUND),
+    (Conflict, ExitCode.CONFLICT),
+    (AlreadyExists, ExitCode.CONFLICT),
+    (Unavailable, ExitCode.UNAVAILABLE),
+    (Misconfigured, ExitCode.MISCONFIGURED),
+    (NotFinished, ExitCode.NOT_FINISHED),
+    (NotConfirmed, ExitCode.NOT_CONFIRMED),
 )
 
 
-def code_of(problem: MinutehandError) -> Exit:
+def code_of(problem: MinutehandError) -> ExitCode:
     """The exit code of an error."""
-    return next((code for kind, code in _CODES if isinstance(problem, kind)), Exit.FAILED)
+    return next((code for kind, code in _CODES if isinstance(problem, kind)), ExitCode.FAILED)
 
 
-def code_of_run(state: RunState) -> Exit:
+def code_of_run(state: RunState) -> ExitCode:
     """The exit code for the way in which a run ended."""
-    return Exit.DONE if state is RunState.SUCCEEDED else Exit[f"RUN_{state}"]
+    return ExitCode.DONE if state is RunState.SUCCEEDED else ExitCode[f"RUN_{state}"]

@@ -5,7 +5,7 @@ Each check is a function that yields findings. What AWS refuses to show is a fin
 
 from __future__ import annotations
 
-from minutehand.doctor.examine import examine
-from minutehand.doctor.findings import Finding, Verdict
+from minutehand.doctor.checks import run_checks
+from minutehand.doctor.findings import Finding, Severity
 
-__all__ = ["Finding", "Verdict", "examine"]
+__all__ = ["Finding", "Severity", "run_checks"]

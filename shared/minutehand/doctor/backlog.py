@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
+from minutehand.doctor.context import DoctorContext
 from minutehand.doctor.findings import Finding, ok, warn
-from minutehand.doctor.patient import Patient
 
 _FULL = 100_000  # messages in flight: at about 120,000 SQS gives no more, without saying so
 _MANY = 1_000  # messages that wait for a worker
@@ -14,26 +14,26 @@ _OLD = 300.0  # seconds that the oldest waits
 _METRIC = timedelta(minutes=15)
 
 
-def backlog(patient: Patient) -> Iterator[Finding]:
+def backlog(context: DoctorContext) -> Iterator[Finding]:
     """One finding a queue."""
-    for suffix, attributes in patient.queues.items():
-        yield _dead(patient, suffix, attributes) if suffix == "dead" else _work(patient, suffix, attributes)
+    for suffix, attributes in context.queues.items():
+        yield _dead(context, suffix, attributes) if suffix == "dead" else _work(context, suffix, attributes)
 
 
-def _dead(patient: Patient, suffix: str, attributes: Mapping[str, str]) -> Finding:
-    name, waiting = patient.settings.queue(suffix), _count(attributes, "ApproximateNumberOfMessages")
+def _dead(context: DoctorContext, suffix: str, attributes: Mapping[str, str]) -> Finding:
+    name, waiting = context.settings.queue(suffix), _count(attributes, "ApproximateNumberOfMessages")
     if not waiting:
         return ok("backlog", f"{name} is empty")
-    remedy = f"look at the log of the function {patient.settings.prefix}-undertaker, or run `minutehand undertaker`"
-    return warn("backlog", f"{name} holds {waiting} dead letters that nobody records{_age(patient, name)}", remedy)
+    remedy = f"look at the log of the function {context.settings.prefix}-undertaker, or run `minutehand undertaker`"
+    return warn("backlog", f"{name} holds {waiting} dead letters that nobody records{_age(context, name)}", remedy)
 
 
-def _work(patient: Patient, suffix: str, attributes: Mapping[str, str]) -> Finding:
-    name = patient.settings.queue(suffix)
+def _work(context: DoctorContext, suffix: str, attributes: Mapping[str, str]) -> Finding:
+    name = context.settings.queue(suffix)
     waiting = _count(attributes, "ApproximateNumberOfMessages")
     in_flight = _count(attributes, "ApproximateNumberOfMessagesNotVisible")
     delayed = _count(attributes, "ApproximateNumberOfMessagesDelayed")
-    what = f"{name}: {waiting} wait{_age(patient, name)}, {in_flight} at hand, {delayed} until their time"
+    what = f"{name}: {waiting} wait{_age(context, name)}, {in_flight} at hand, {delayed} until their time"
     if in_flight > _FULL:
         return warn(
             "backlog",
@@ -53,9 +53,9 @@ def _work(patient: Patient, suffix: str, attributes: Mapping[str, str]) -> Findi
     return ok("backlog", what)
 
 
-def _age(patient: Patient, name: str) -> str:
+def _age(context: DoctorContext, name: str) -> str:
     """How long the oldest message waits, if CloudWatch knows."""
-    points = patient.probe.metric("AWS/SQS", "ApproximateAgeOfOldestMessage", ("QueueName", name), "Maximum", _METRIC)
+    points = context.probe.metric("AWS/SQS", "ApproximateAgeOfOldestMessage", ("QueueName", name), "Maximum", _METRIC)
     return f", the oldest for {points[-1]['Maximum']:.0f} s" if points and points[-1]["Maximum"] >= _OLD else ""
 
 

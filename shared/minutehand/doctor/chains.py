@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from minutehand.doctor.context import DoctorContext
 from minutehand.doctor.findings import Finding, fail, ok, warn
-from minutehand.doctor.patient import Patient
 from minutehand.domain.schedule import Head, ScheduleState
 from minutehand.errors import InvalidInput, MinutehandError
 from minutehand.owner.schedules.chain_health import ChainHealth, check_chain
@@ -14,60 +14,60 @@ _FIRST = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 _NAMED = 10  # schedules
 
 
-def chains(patient: Patient) -> Iterator[Finding]:
+def chains(context: DoctorContext) -> Iterator[Finding]:
     """One finding for the sample."""
-    check, tenant = "chains", patient.settings.tenant
-    if not {"schedules", "revisions", "agenda", "runs"} <= patient.tables:
+    check, tenant = "chains", context.settings.tenant
+    if not {"schedules", "revisions", "agenda", "runs"} <= context.tables:
         return
     try:
-        patient.active = [head for head in _sample(patient) if head.state is ScheduleState.ACTIVE]
-        missing = [head for head in patient.active if _is_missing(patient, head)]
-        missing = [head for head in missing if _is_unchanged(patient, head) and _is_missing(patient, head)]
+        context.active = [head for head in _sample(context) if head.state is ScheduleState.ACTIVE]
+        missing = [head for head in context.active if _is_missing(context, head)]
+        missing = [head for head in missing if _is_unchanged(context, head) and _is_missing(context, head)]
     except MinutehandError as problem:
         yield warn(check, f"not looked at: {problem}", "see tables and permissions")
         return
     if missing:
         names = ", ".join(head.name for head in missing[:_NAMED])
-        what = f"{len(missing)} of {len(patient.active)} active schedules have no entry in the agenda: {names}"
+        what = f"{len(missing)} of {len(context.active)} active schedules have no entry in the agenda: {names}"
         yield fail(check, what, "run `minutehand audit`: it arms them again and claims what was missed")
     else:
-        yield ok(check, f"{len(patient.active)} active schedules of {tenant} looked at: each has its entry")
+        yield ok(check, f"{len(context.active)} active schedules of {tenant} looked at: each has its entry")
 
 
-def incidents(patient: Patient) -> Iterator[Finding]:
+def incidents(context: DoctorContext) -> Iterator[Finding]:
     """One finding for the same sample: which of them fail. Their heads are read already."""
-    wrong = [head for head in patient.active if head.incident is not None]
+    wrong = [head for head in context.active if head.incident is not None]
     if wrong:
         names = ", ".join(head.name for head in wrong[:_NAMED])
-        what = f"{len(wrong)} of {len(patient.active)} active schedules fail, or had no success in time: {names}"
+        what = f"{len(wrong)} of {len(context.active)} active schedules fail, or had no success in time: {names}"
         remedy = "`minutehand schedules list --failing` shows all of them, `minutehand dead list` what failed"
         yield warn("incidents", what, remedy)
-    elif patient.active:
-        yield ok("incidents", f"{len(patient.active)} active schedules looked at: none fails")
+    elif context.active:
+        yield ok("incidents", f"{len(context.active)} active schedules looked at: none fails")
 
 
-def _sample(patient: Patient) -> Sequence[Head]:
+def _sample(context: DoctorContext) -> Sequence[Head]:
     """Heads from a place picked by chance on, and from the beginning if these are too few."""
-    page, tenant, most = patient.services.schedules.page, patient.settings.tenant, patient.sample
+    page, tenant, most = context.services.schedules.page, context.settings.tenant, context.sample
     first = page(tenant, prefix="", limit=most, cursor=None)
     if first.cursor is None:
         return list(first.items)
-    later = page(tenant, prefix="", limit=most, cursor=patient.chance.choice(_FIRST)).items
+    later = page(tenant, prefix="", limit=most, cursor=context.chance.choice(_FIRST)).items
     return list({head.name: head for head in (*later, *first.items)}.values())[:most]
 
 
-def _is_missing(patient: Patient, head: Head) -> bool:
+def _is_missing(context: DoctorContext, head: Head) -> bool:
     key = (head.owner, head.revision)
-    revision = patient.services.schedules.revisions([key]).found.get(key)
+    revision = context.services.schedules.revisions([key]).found.get(key)
     if revision is None or revision.active_until is not None:
         return False  # it moves on just now
     try:
-        return check_chain(head, revision, patient.services, patient.clock).health is ChainHealth.MISSING
+        return check_chain(head, revision, context.services, context.clock).health is ChainHealth.MISSING
     except InvalidInput:  # its fires cannot be worked out here, e.g. a calendar that is not installed
         return False
 
 
-def _is_unchanged(patient: Patient, head: Head) -> bool:
+def _is_unchanged(context: DoctorContext, head: Head) -> bool:
     """Whether it is as it was: it may have moved on while we looked."""
-    present = patient.services.schedules.head(head.tenant, head.name)
+    present = context.services.schedules.head(head.tenant, head.name)
     return present is not None and present.version == head.version

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Verdict(StrEnum):
+class Severity(StrEnum):
     """How bad it is."""
 
     OK = "ok"  # as it should be
@@ -19,18 +19,18 @@ class Finding:
     """One thing that was looked at."""
 
     check: str  # which one: configuration, tables, ticker …
-    verdict: Verdict  # how bad it is
+    verdict: Severity  # how bad it is
     what: str  # what was seen
     remedy: str | None = None  # what mends it; None if it is ok
 
 
 def ok(check: str, what: str) -> Finding:
-    return Finding(check=check, verdict=Verdict.OK, what=what)
+    return Finding(check=check, verdict=Severity.OK, what=what)
 
 
 def warn(check: str, what: str, remedy: str) -> Finding:
-    return Finding(check=check, verdict=Verdict.WARN, what=what, remedy=remedy)
+    return Finding(check=check, verdict=Severity.WARN, what=what, remedy=remedy)
 
 
 def fail(check: str, what: str, remedy: str) -> Finding:
-    return Finding(check=check, verdict=Verdict.FAIL, what=what, remedy=remedy)
+    return Finding(check=check, verdict=Severity.FAIL, what=what, remedy=remedy)

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from minutehand.doctor.context import DoctorContext
 from minutehand.doctor.findings import Finding, fail, ok, warn
-from minutehand.doctor.patient import Patient
-from minutehand.doctor.probe import NO_CREDENTIALS, NO_REGION, UNREACHABLE, Answer
+from minutehand.doctor.probe import NO_CREDENTIALS, NO_REGION, UNREACHABLE, ProbeAnswer
 from minutehand.domain.queue import striped, striped_text
 from minutehand.dynamodb.tables import SCHEDULES, TABLES, TableDefinition
 from minutehand.sqs.queue_definitions import RETENTION, stripe_called
@@ -17,9 +17,9 @@ _DEPLOYED = "deploy the stack to this account and region, or set MINUTEHAND_PREF
 _LOCAL = "start `minutehand local` and use the line that it prints, or correct --endpoint or AWS_ENDPOINT_URL"
 
 
-def configuration(patient: Patient) -> Iterator[Finding]:
+def configuration(context: DoctorContext) -> Iterator[Finding]:
     """What the settings come to."""
-    check, settings = "configuration", patient.settings
+    check, settings = "configuration", context.settings
     where = settings.endpoint or "AWS"
     said = f"prefix {settings.prefix}, tenant {settings.tenant}, at {where}"
     if settings.endpoint is not None and not settings.endpoint.startswith(("http://", "https://")):
@@ -28,7 +28,7 @@ def configuration(patient: Patient) -> Iterator[Finding]:
         )
         return
     try:
-        region = patient.probe.region
+        region = context.probe.region
     except Exception as problem:  # noqa: BLE001 (boto3 has several for a profile or region that it does not know)
         yield fail(
             check,
@@ -39,14 +39,14 @@ def configuration(patient: Patient) -> Iterator[Finding]:
     yield ok(check, f"{said}, region {region}")
 
 
-def access(patient: Patient) -> Iterator[Finding]:
+def access(context: DoctorContext) -> Iterator[Finding]:
     """Whether somebody answers, and as whom we are known."""
     check = "access"
-    answer = patient.probe.call(
-        "dynamodb", "get_item", TableName=patient.settings.table(SCHEDULES.suffix), Key=no_row(SCHEDULES)
+    answer = context.probe.call(
+        "dynamodb", "get_item", TableName=context.settings.table(SCHEDULES.suffix), Key=no_row(SCHEDULES)
     )
     if answer.code == UNREACHABLE:
-        remedy = _LOCAL if patient.settings.endpoint else "check the network, AWS_REGION, and proxies"
+        remedy = _LOCAL if context.settings.endpoint else "check the network, AWS_REGION, and proxies"
         yield fail(check, f"nobody answers: {answer.text}", remedy)
     elif answer.code in (NO_CREDENTIALS, NO_REGION):
         yield fail(
@@ -61,25 +61,25 @@ def access(patient: Patient) -> Iterator[Finding]:
             "renew the credentials (e.g. aws sso login), and set this machine's clock",
         )
     else:
-        yield _identity(patient)
+        yield _identity(context)
 
 
-def _identity(patient: Patient) -> Finding:
-    answer = patient.probe.call("sts", "get_caller_identity")
+def _identity(context: DoctorContext) -> Finding:
+    answer = context.probe.call("sts", "get_caller_identity")
     if answer.code is None:
         return ok("access", f"as {answer.data['Arn']}")
     return ok("access", f"somebody answers; as whom we are known is not told ({answer.code})")
 
 
-def tables(patient: Patient) -> Iterator[Finding]:
+def tables(context: DoctorContext) -> Iterator[Finding]:
     """Whether the tables are there, with their keys, ready, and with an expiry."""
     for table in TABLES:
-        yield _table(patient, table)
+        yield _table(context, table)
 
 
-def _table(patient: Patient, table: TableDefinition) -> Finding:
-    check, name = "tables", patient.settings.table(table.suffix)
-    answer = patient.probe.call("dynamodb", "get_item", TableName=name, Key=no_row(table))
+def _table(context: DoctorContext, table: TableDefinition) -> Finding:
+    check, name = "tables", context.settings.table(table.suffix)
+    answer = context.probe.call("dynamodb", "get_item", TableName=name, Key=no_row(table))
     if answer.missing:
         return fail(check, f"{name} is not there", _DEPLOYED)
     if answer.code == "ValidationException":
@@ -90,72 +90,72 @@ def _table(patient: Patient, table: TableDefinition) -> Finding:
         )
     if answer.code is not None:
         return warn(check, f"{name} cannot be read: {answer.code}", grant(answer))
-    patient.tables.add(table.suffix)
-    return _ready(patient, table, name) or ok(check, name)
+    context.tables.add(table.suffix)
+    return _ready(context, table, name) or ok(check, name)
 
 
-def _ready(patient: Patient, table: TableDefinition, name: str) -> Finding | None:
+def _ready(context: DoctorContext, table: TableDefinition, name: str) -> Finding | None:
     """What is the matter with a table that is there, as far as it may be described."""
-    described = patient.probe.call("dynamodb", "describe_table", TableName=name)
+    described = context.probe.call("dynamodb", "describe_table", TableName=name)
     status = described.data.get("Table", {}).get("TableStatus", "ACTIVE")
     if status != "ACTIVE":
         return warn("tables", f"{name} is {status}", "wait until it is ACTIVE")
     if table.ttl is None:
         return None
-    expiry = patient.probe.call("dynamodb", "describe_time_to_live", TableName=name)
+    expiry = context.probe.call("dynamodb", "describe_time_to_live", TableName=name)
     state = expiry.data.get("TimeToLiveDescription", {}).get("TimeToLiveStatus", "ENABLED")
     if state in ("ENABLED", "ENABLING"):
         return None
     return warn("tables", f"{name}: expired rows stay for ever", f"switch its TTL on, for the attribute {table.ttl}")
 
 
-def queues(patient: Patient) -> Iterator[Finding]:
+def queues(context: DoctorContext) -> Iterator[Finding]:
     """Whether the queues are there: those that every installation has, the declared ones, and the stripes of each."""
-    listed = [*_listed(patient, "work_"), *_listed(patient, "work-")]
+    listed = [*_listed(context, "work_"), *_listed(context, "work-")]
     for suffix in ("dead", "work", *listed):
-        yield _queue(patient, suffix)
-    yield from _stripes(patient, ["work", *listed])
+        yield _queue(context, suffix)
+    yield from _stripes(context, ["work", *listed])
 
 
-def _listed(patient: Patient, begin: str) -> list[str]:
+def _listed(context: DoctorContext, begin: str) -> list[str]:
     """Suffixes of the work queues that begin so, if they may be listed."""
-    answer = patient.probe.call("sqs", "list_queues", QueueNamePrefix=patient.settings.queue(begin))
+    answer = context.probe.call("sqs", "list_queues", QueueNamePrefix=context.settings.queue(begin))
     names = [url.rpartition("/")[2] for url in answer.data.get("QueueUrls", [])]
-    return sorted(name.removeprefix(patient.settings.queue("")) for name in names)
+    return sorted(name.removeprefix(context.settings.queue("")) for name in names)
 
 
-def _stripes(patient: Patient, suffixes: Sequence[str]) -> Iterator[Finding]:
+def _stripes(context: DoctorContext, suffixes: Sequence[str]) -> Iterator[Finding]:
     """Whether this process spreads what it sends over the stripes that there are."""
     there: dict[str | None, int] = {}
     for suffix in suffixes:
         queue = suffix.removeprefix("work").partition("_")[0].removeprefix("-") or None
         there[queue] = max(there.get(queue, 1), stripe_called(suffix) + 1)
-    known = striped(patient.settings.stripes)
+    known = striped(context.settings.stripes)
     if any(known.get(queue, 1) != number for queue, number in there.items()):
         told = striped_text(there)
         yield warn(
             "queues",
-            f"there are the stripes {told or 'of no queue'}, and MINUTEHAND_STRIPES says {patient.settings.stripes or 'nothing'}: "
+            f"there are the stripes {told or 'of no queue'}, and MINUTEHAND_STRIPES says {context.settings.stripes or 'nothing'}: "
             "what is sent from here goes to some of them only",
             f"set MINUTEHAND_STRIPES={told}" if told else "unset MINUTEHAND_STRIPES",
         )
 
 
-def _queue(patient: Patient, suffix: str) -> Finding:
-    check, name = "queues", patient.settings.queue(suffix)
-    found = patient.probe.call("sqs", "get_queue_url", QueueName=name)
+def _queue(context: DoctorContext, suffix: str) -> Finding:
+    check, name = "queues", context.settings.queue(suffix)
+    found = context.probe.call("sqs", "get_queue_url", QueueName=name)
     if found.missing:
         return fail(check, f"{name} is not there, or you may not see it", _DEPLOYED)
     if found.code is not None:
         return _closed(name, suffix, found)
-    answer = patient.probe.call("sqs", "get_queue_attributes", QueueUrl=found.data["QueueUrl"], AttributeNames=["All"])
+    answer = context.probe.call("sqs", "get_queue_attributes", QueueUrl=found.data["QueueUrl"], AttributeNames=["All"])
     if answer.code is not None:
         return _closed(name, suffix, answer)
-    patient.queues[suffix] = attributes = answer.data.get("Attributes", {})
-    return _well_made(name, suffix, attributes, dead=patient.settings.queue("dead"))
+    context.queues[suffix] = attributes = answer.data.get("Attributes", {})
+    return _well_made(name, suffix, attributes, dead=context.settings.queue("dead"))
 
 
-def _closed(name: str, suffix: str, answer: Answer) -> Finding:
+def _closed(name: str, suffix: str, answer: ProbeAnswer) -> Finding:
     """Only the functions need the dead-letter queue."""
     what = f"{name} cannot be looked at: {answer.code}"
     return (warn if suffix == "dead" else fail)("queues", what, grant(answer))
@@ -172,9 +172,9 @@ def _well_made(name: str, suffix: str, attributes: dict[str, Any], *, dead: str)
     return ok("queues", name)
 
 
-def bucket(patient: Patient) -> Iterator[Finding]:
+def bucket(context: DoctorContext) -> Iterator[Finding]:
     """Whether there is a place for what is too large for a message or a row."""
-    check, name = "bucket", patient.settings.bucket
+    check, name = "bucket", context.settings.bucket
     if name is None:
         yield warn(
             check,
@@ -182,7 +182,7 @@ def bucket(patient: Patient) -> Iterator[Finding]:
             "set MINUTEHAND_BUCKET to the stack's output BucketName",
         )
         return
-    answer = patient.probe.call("s3", "get_object", Bucket=name, Key="payloads/~doctor")
+    answer = context.probe.call("s3", "get_object", Bucket=name, Key="payloads/~doctor")
     if answer.missing:
         yield fail(check, f"{name} is not there", "set MINUTEHAND_BUCKET to the stack's output BucketName")
     elif answer.code in (None, "NoSuchKey"):
@@ -195,7 +195,7 @@ def bucket(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def grant(answer: Answer) -> str:
+def grant(answer: ProbeAnswer) -> str:
     """The remedy for an action that is refused."""
     if answer.denied:
         return f"allow {answer.action}: `grant_scheduling` of the construct gives all that the SDK needs"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from minutehand.doctor.context import DoctorContext
 from minutehand.doctor.findings import Finding, fail, ok, warn
-from minutehand.doctor.patient import Patient
 from minutehand.errors import MinutehandError
 from minutehand.isolation import modules_of, report_of
 from minutehand.jobs import default_registry, load
 
 
-def jobs(patient: Patient) -> Iterator[Finding]:
+def jobs(context: DoctorContext) -> Iterator[Finding]:
     """One finding a package, and one for the jobs that the sampled schedules name."""
     check, loaded = "jobs", 0
-    for package in patient.packages:
+    for package in context.packages:
         try:
             load(package, default_registry)
         except MinutehandError as problem:
@@ -26,10 +26,10 @@ def jobs(patient: Patient) -> Iterator[Finding]:
             yield fail(check, what, "mend the package: no worker can load it")
         else:
             loaded += 1
-    if not loaded or loaded < len(patient.packages):
+    if not loaded or loaded < len(context.packages):
         return
-    unknown = sorted({head.job for head in patient.active} - set(default_registry.names()))
-    packages = ", ".join(patient.packages)
+    unknown = sorted({head.job for head in context.active} - set(default_registry.names()))
+    packages = ", ".join(context.packages)
     if unknown:
         remedy = "declare them, deploy the worker that knows them, or change the schedules: their runs end DEAD"
         yield warn(

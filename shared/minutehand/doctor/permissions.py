@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from minutehand.doctor.context import DoctorContext
 from minutehand.doctor.findings import Finding, fail, ok
 from minutehand.doctor.installation import grant, no_row
-from minutehand.doctor.patient import Patient
-from minutehand.doctor.probe import Answer
+from minutehand.doctor.probe import ProbeAnswer
 from minutehand.dynamodb.tables import TABLES, TableDefinition
 
 _WANTED = {  # what ``grant_scheduling`` gives, by table; a test compares the two
@@ -28,15 +28,15 @@ _WANTED = {  # what ``grant_scheduling`` gives, by table; a test compares the tw
 }
 
 
-def permissions(patient: Patient) -> Iterator[Finding]:
+def permissions(context: DoctorContext) -> Iterator[Finding]:
     """One finding for each refusal, or one for all that is allowed."""
     tried = refused = 0
     for table in TABLES:
-        if table.suffix not in patient.tables:
+        if table.suffix not in context.tables:
             continue
-        name = patient.settings.table(table.suffix)
+        name = context.settings.table(table.suffix)
         for operation in _WANTED[table.suffix]:
-            answer = patient.probe.call("dynamodb", operation, **_ARGUMENTS[operation](name, table))
+            answer = context.probe.call("dynamodb", operation, **_ARGUMENTS[operation](name, table))
             tried += 1
             if (refusal := _refusal(answer)) is not None:
                 refused += 1
@@ -47,13 +47,13 @@ def permissions(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def _refusal(answer: Answer) -> Answer | None:
+def _refusal(answer: ProbeAnswer) -> ProbeAnswer | None:
     """The refusal that an answer is, or that stands in it: statements of a batch are answered one by one."""
     if answer.denied:
         return answer
     errors = [one.get("Error", {}) for one in answer.data.get("Responses", []) if isinstance(one, dict)]
     codes = {str(error.get("Code")) for error in errors}
-    return Answer(action="dynamodb:PartiQLUpdate", code="AccessDenied") if "AccessDenied" in codes else None
+    return ProbeAnswer(action="dynamodb:PartiQLUpdate", code="AccessDenied") if "AccessDenied" in codes else None
 
 
 def _never(table: TableDefinition) -> dict[str, Any]:

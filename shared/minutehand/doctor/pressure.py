@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from minutehand.doctor.context import DoctorContext
 from minutehand.doctor.findings import Finding, ok, warn
-from minutehand.doctor.patient import Patient
 from minutehand.domain.queue import DEFAULT_QUEUE
 from minutehand.domain.times import SECOND, from_ms
 from minutehand.errors import MinutehandError
@@ -13,12 +13,12 @@ from minutehand.fires.backpressure import read_hold_log
 from minutehand.state.backpressure import QueueHolds
 
 
-def backpressure(patient: Patient) -> Iterator[Finding]:
+def backpressure(context: DoctorContext) -> Iterator[Finding]:
     """One finding for each queue that is held back, or one for all that are not."""
-    if "runs" not in patient.tables:
+    if "runs" not in context.tables:
         return
     try:
-        noted = held_back(patient)
+        noted = held_back(context)
     except MinutehandError as problem:
         yield warn(
             "backpressure", f"the note of queues that are held back cannot be read: {problem}", "see permissions"
@@ -31,9 +31,9 @@ def backpressure(patient: Patient) -> Iterator[Finding]:
         yield ok("backpressure", "no queue is held back")
 
 
-def held_back(patient: Patient) -> Mapping[str | None, QueueHolds]:
+def held_back(context: DoctorContext) -> Mapping[str | None, QueueHolds]:
     """What is noted of queues that are or were held back. Raises MinutehandError."""
-    return read_hold_log(patient.services).queues
+    return read_hold_log(context.services).queues
 
 
 def _finding(queue: str, held: QueueHolds) -> Finding:

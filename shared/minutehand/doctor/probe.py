@@ -45,7 +45,7 @@ UNREACHABLE, NO_CREDENTIALS, NO_REGION = "Unreachable", "NoCredentials", "NoRegi
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class ProbeAnswer:
     """What came back."""
 
     action: str  # as IAM calls it: dynamodb:GetItem
@@ -70,7 +70,7 @@ class Answer:
 
 
 @dataclass(kw_only=True)
-class Probe:
+class AwsProbe:
     """Calls with the credentials and the endpoint that everything else uses."""
 
     settings: Settings
@@ -80,7 +80,7 @@ class Probe:
     )  # ms: by how much the clock here is ahead, at least and at most
     _clients: dict[str, Any] = field(default_factory=dict)
 
-    def call(self, service: str, operation: str, /, **arguments: Any) -> Answer:
+    def call(self, service: str, operation: str, /, **arguments: Any) -> ProbeAnswer:
         """One call; never raises for what AWS or the way to it has against it."""
         action = f"{service}:{operation}"
         before = self.clock()
@@ -94,15 +94,15 @@ class Probe:
             error = response.get("Error", {})
             code, text = str(error.get("Code", "")), str(error.get("Message", ""))
             named = _ACTION.search(text)
-            return Answer(action=named[1] if named else action, code=code, text=text)
+            return ProbeAnswer(action=named[1] if named else action, code=code, text=text)
         except NoCredentialsError as problem:
-            return Answer(action=action, code=NO_CREDENTIALS, text=str(problem))
+            return ProbeAnswer(action=action, code=NO_CREDENTIALS, text=str(problem))
         except (NoRegionError, ValueError) as problem:
-            return Answer(action=action, code=NO_REGION, text=str(problem))
+            return ProbeAnswer(action=action, code=NO_REGION, text=str(problem))
         except BotoCoreError as problem:
-            return Answer(action=action, code=UNREACHABLE, text=str(problem))
+            return ProbeAnswer(action=action, code=UNREACHABLE, text=str(problem))
         self._note_date(before, data)
-        return Answer(action=action, data=data)
+        return ProbeAnswer(action=action, data=data)
 
     def metric(
         self, namespace: str, name: str, dimension: tuple[str, str], statistic: str, window: timedelta

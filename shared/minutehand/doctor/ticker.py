@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from minutehand.doctor.context import DoctorContext
 from minutehand.doctor.findings import Finding, fail, ok, warn
-from minutehand.doctor.patient import Patient
 from minutehand.doctor.pressure import held_back
 from minutehand.domain.agenda_entry import AgendaEntry, EntryKind, parse_entry_key
 from minutehand.domain.schedule import ScheduleState
@@ -38,80 +38,80 @@ class _Agenda:
     locked: int = 0  # shards that a ticker works on
 
 
-def ticker(patient: Patient) -> Iterator[Finding]:
+def ticker(context: DoctorContext) -> Iterator[Finding]:
     """Whether ticks come, and whether they get on."""
-    if "agenda" not in patient.tables:
+    if "agenda" not in context.tables:
         return
-    table = patient.settings.table("agenda")
-    config = patient.probe.call("dynamodb", "get_item", TableName=table, Key=CONFIG).data.get("Item")
+    table = context.settings.table("agenda")
+    config = context.probe.call("dynamodb", "get_item", TableName=table, Key=CONFIG).data.get("Item")
     if config is None:
         yield warn(
-            "ticker", "the agenda was never used: neither a schedule nor a ticker has been here", _remedy(patient)
+            "ticker", "the agenda was never used: neither a schedule nor a ticker has been here", _remedy(context)
         )
         return
-    patient.shards = int(config["shards"]["N"])
+    context.shards = int(config["shards"]["N"])
     try:
-        seen = _look(patient)
+        seen = _look(context)
     except MinutehandError as problem:
         yield warn("ticker", f"the agenda cannot be read: {problem}", "see permissions")
         return
-    yield _verdict(patient, seen)
+    yield _verdict(context, seen)
     if seen.failing:
         names = ", ".join(sorted({entry.id for entry in seen.failing})[:5])
         what = f"{len(seen.failing)} entries of the agenda fail and are tried again: {names}"
         yield warn("ticker", what, "see `entry.failed` in the ticker's log; after ten failures they are put aside")
 
 
-def _remedy(patient: Patient) -> str:
+def _remedy(context: DoctorContext) -> str:
     return (
-        f"look at the log and the schedule of the function {patient.settings.prefix}-ticker, or run `minutehand ticker`"
+        f"look at the log and the schedule of the function {context.settings.prefix}-ticker, or run `minutehand ticker`"
     )
 
 
-def _look(patient: Patient) -> _Agenda:
-    held = {queue for queue, spell in held_back(patient).items() if spell.now is not None}
-    seen, table, now = _Agenda(), patient.settings.table("agenda"), patient.clock()
-    for shard in range(patient.shards):
-        page = patient.services.agenda.due(shard, upto=now + LOOKAHEAD, after=None, limit=_READ)
+def _look(context: DoctorContext) -> _Agenda:
+    held = {queue for queue, spell in held_back(context).items() if spell.now is not None}
+    seen, table, now = _Agenda(), context.settings.table("agenda"), context.clock()
+    for shard in range(context.shards):
+        page = context.services.agenda.due(shard, upto=now + LOOKAHEAD, after=None, limit=_READ)
         seen.failing += [entry for entry in page.entries if entry.failures]
         chains = [e for e in page.entries if e.kind is EntryKind.CHAIN and not e.failures]
         seen.waiting += [e for e in chains if e.queue not in held]
         key = {"shard": {"S": shard_key(shard)}, "entry": {"S": LOCK}}
-        lock = patient.probe.call("dynamodb", "get_item", TableName=table, Key=key).data.get("Item")
+        lock = context.probe.call("dynamodb", "get_item", TableName=table, Key=key).data.get("Item")
         seen.locked += lock is not None and int(lock["until"]["N"]) > now
     return seen
 
 
-def _verdict(patient: Patient, seen: _Agenda) -> Finding:
-    now = patient.clock()
+def _verdict(context: DoctorContext, seen: _Agenda) -> Finding:
+    now = context.clock()
     oldest = min(seen.waiting, key=lambda entry: entry.due, default=None)
     if oldest is None:
-        return ok("ticker", f"nothing is late, nothing waits{_signs(patient, seen)}")
+        return ok("ticker", f"nothing is late, nothing waits{_signs(context, seen)}")
     behind, silent = now - oldest.due, now + LOOKAHEAD - oldest.due
     what = f"{oldest.id} was due at {from_ms(oldest.due):%Y-%m-%d %H:%M:%SZ} and nobody has come for it"
     if behind > _LATE:
-        return fail("ticker", f"it is {behind // SECOND} s behind: {what}", _remedy(patient))
+        return fail("ticker", f"it is {behind // SECOND} s behind: {what}", _remedy(context))
     if silent > _SILENT:
-        return warn("ticker", f"no tick for {silent // SECOND} s at least: {what}", _remedy(patient))
-    return ok("ticker", f"nothing is late{_signs(patient, seen)}")
+        return warn("ticker", f"no tick for {silent // SECOND} s at least: {what}", _remedy(context))
+    return ok("ticker", f"nothing is late{_signs(context, seen)}")
 
 
-def _signs(patient: Patient, seen: _Agenda) -> str:
+def _signs(context: DoctorContext, seen: _Agenda) -> str:
     """What else shows that it lives: a lock that is held, the metric of the function."""
     if seen.locked:
-        return f"; a ticker is at work on {seen.locked} of {patient.shards} shards"
-    ticker = ("service", f"{patient.settings.prefix}-ticker")
-    points = patient.probe.metric("Minutehand", "Ticks", ticker, "Sum", _METRIC)
+        return f"; a ticker is at work on {seen.locked} of {context.shards} shards"
+    ticker = ("service", f"{context.settings.prefix}-ticker")
+    points = context.probe.metric("Minutehand", "Ticks", ticker, "Sum", _METRIC)
     return f"; the function's last tick was in the minute of {points[-1]['Timestamp']:%H:%M}Z" if points else ""
 
 
-def quarantined(patient: Patient) -> Iterator[Finding]:
+def quarantined(context: DoctorContext) -> Iterator[Finding]:
     """Entries that were put aside after ten failures: their schedules stand still."""
-    if not patient.shards:
+    if not context.shards:
         return
     try:
-        keys = [key for shard in range(patient.shards) for key in patient.services.agenda.quarantined(shard)]
-        live = [key for key in keys if _stands_still(patient, key)]
+        keys = [key for shard in range(context.shards) for key in context.services.agenda.quarantined(shard)]
+        live = [key for key in keys if _stands_still(context, key)]
     except MinutehandError as problem:
         yield warn("quarantined", f"the agenda cannot be read: {problem}", "see permissions")
         return
@@ -126,12 +126,12 @@ def quarantined(patient: Patient) -> Iterator[Finding]:
     yield fail("quarantined", f"{len(live)} entries failed ten times and were put aside: {names}", remedy)
 
 
-def _stands_still(patient: Patient, key: str) -> bool:
+def _stands_still(context: DoctorContext, key: str) -> bool:
     """Whether something still waits for an entry; a chain's is moot once its schedule has another revision, or has ended."""
     _, kind, identity = parse_entry_key(key)
     if kind is not EntryKind.CHAIN:
         return True
     owner, _, number = identity.rpartition("#")
     tenant, _, name = owner.partition("/")
-    head = patient.services.schedules.head(tenant, name)
+    head = context.services.schedules.head(tenant, name)
     return head is not None and head.state is ScheduleState.ACTIVE and head.revision == int(number)

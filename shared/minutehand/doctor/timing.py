@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from minutehand.doctor.context import DoctorContext
 from minutehand.doctor.findings import Finding, fail, ok, warn
-from minutehand.doctor.patient import Patient
 from minutehand.domain.times import SECOND
 from minutehand.state.transitions import SKEW
 
@@ -14,9 +14,9 @@ NOTICEABLE = 2 * SECOND  # what starts are early or late by is seen
 _REMEDY = "synchronise this machine's clock (NTP, chrony); beyond 10 s workers here may start runs early, late or twice"
 
 
-def clock(patient: Patient) -> Iterator[Finding]:
+def clock(context: DoctorContext) -> Iterator[Finding]:
     """How far the clock here is from AWS's: all answers together bound it on both sides."""
-    skews = patient.probe.skews
+    skews = context.probe.skews
     if not skews:
         yield warn("clock", "nothing that answered said what time it is", "compare the clock with another one")
         return

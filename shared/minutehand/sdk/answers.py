@@ -20,7 +20,7 @@ class Upserted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Definition:
+class DefinitionView:
     """What the current revision says."""
 
     job: str  # name of its job
@@ -31,7 +31,7 @@ class Definition:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RevisionOf:
+class RevisionView:
     """One revision of a schedule's history."""
 
     number: int  # 1, 2, 3 …
@@ -46,7 +46,7 @@ class RevisionOf:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChainOf:
+class ChainView:
     """Whether a schedule goes on by itself."""
 
     state: str  # "ok", "missing", "quarantined", "unknown" or "not needed"
@@ -55,15 +55,15 @@ class ChainOf:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Description:
+class ScheduleDescription:
     """All that is known of a schedule."""
 
     schedule: Schedule  # as get_schedule shows it
-    definition: Definition  # of its current revision
-    revisions: Sequence[RevisionOf]  # the newest first, twenty at the most
+    definition: DefinitionView  # of its current revision
+    revisions: Sequence[RevisionView]  # the newest first, twenty at the most
     next_fires: Sequence[datetime]  # the next ten, in the schedule's zone; empty unless ACTIVE
     last_runs: Sequence[Run]  # the last ten that were due, newest first, each with its state and lateness
-    chain: ChainOf  # whether its agenda entry is there
+    chain: ChainView  # whether its agenda entry is there
 
 
 @dataclass(frozen=True, kw_only=True)

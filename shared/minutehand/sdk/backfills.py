@@ -19,9 +19,9 @@ from minutehand.flow.backfill_records import backfills_of, lanes_of
 from minutehand.owner.runs import trigger as triggering
 from minutehand.ports.services import Services
 from minutehand.sdk import views
-from minutehand.sdk.base import UNSET, Base
+from minutehand.sdk.base import UNSET, SchedulerBase
+from minutehand.sdk.requests import token_of
 from minutehand.sdk.views import Page, Run
-from minutehand.sdk.wishes import token_of
 from minutehand.state.backfill import MOST_LANES, ROW_PAYLOAD, BackfillOrder, BackfillState, Lane, backfill_id
 from minutehand.state.backfill import Backfill as Kept
 
@@ -58,7 +58,7 @@ class Backfill:
         return (self.done + self.skipped) / self.total if self.total else 1.0
 
 
-class Backfills(Base):
+class BackfillMethods(SchedulerBase):
     """What a tenant's schedules do out of turn."""
 
     def trigger(

@@ -45,7 +45,7 @@ def _connect(settings: Settings) -> Services:
     return connect(settings)
 
 
-class Base:
+class SchedulerBase:
     """The state of a Scheduler."""
 
     def __init__(

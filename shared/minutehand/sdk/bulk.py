@@ -22,14 +22,14 @@ from minutehand.errors import InvalidInput, MinutehandError, Unavailable
 from minutehand.owner.schedules.head_cache import foreseen
 from minutehand.owner.schedules.tags import Tags, retag, retagged
 from minutehand.sdk.answers import BulkProgress, BulkResult
-from minutehand.sdk.backfills import Backfills
+from minutehand.sdk.backfills import BackfillMethods
 from minutehand.sdk.base import UNSET, Unset
 from minutehand.sdk.filters import CHUNK, Filter, TagWish, checked_cursor, checked_filter, walk
-from minutehand.sdk.schedules import Schedules
+from minutehand.sdk.schedules import ScheduleMethods
 
 AT_ONCE = 8  # acts under way at the same time: each waits for the tables most of its time
 _WINDOW = 4 * AT_ONCE  # acts handed out before the first of them is waited for
-Act = Callable[["Bulk", Head], object]
+Act = Callable[["BulkMethods", Head], object]
 OnProgress = Callable[[BulkProgress], object]
 
 # Which arguments an action takes.
@@ -48,7 +48,7 @@ CHANGES: Mapping[str, tuple[ScheduleState, ...]] = {
 }
 
 
-class Bulk(Schedules, Backfills):
+class BulkMethods(ScheduleMethods, BackfillMethods):
     """Many schedules of one tenant at once."""
 
     def bulk(
@@ -119,7 +119,7 @@ class Bulk(Schedules, Backfills):
         work.settle_all()
         return None
 
-    def _who_has_read(self, heads: Sequence[Head], work: _Work) -> Bulk:
+    def _who_has_read(self, heads: Sequence[Head], work: _Work) -> BulkMethods:
         """This SDK, which need not read again the schedules that the action is going to change."""
         changing = () if work.dry_run else CHANGES.get(work.action, ())
         to_change = [head for head in heads if head.state in changing]
@@ -157,7 +157,7 @@ class Bulk(Schedules, Backfills):
             raise InvalidInput("tags", tags, "says no tag", 'use {"key": "value"}, or {"key": None} to remove one')
         checked_tags({key: "" if value is None else value for key, value in tags.items()})
 
-        def act(owner: Bulk, head: Head) -> object:
+        def act(owner: BulkMethods, head: Head) -> object:
             if len(retagged(head.tags, tags)) > MAX_TAGS:
                 raise InvalidInput("tags", dict(tags), "are too many beside those it has", f"a schedule has {MAX_TAGS}")
             return retag(head, tags, owner._services, owner._clock)
@@ -171,7 +171,7 @@ class Bulk(Schedules, Backfills):
         return lambda owner, head: owner.trigger(head.name, payload=payload, idempotency_key=key)
 
 
-def _look(owner: Bulk, head: Head) -> None:
+def _look(owner: BulkMethods, head: Head) -> None:
     """A dry run does nothing to a schedule."""
 
 
@@ -188,7 +188,7 @@ class _Work:
     reached: str | None = None  # the last name up to which every act has ended
     pending: deque[tuple[str, Future[object]]] = field(default_factory=deque)
 
-    def begin(self, owner: Bulk, head: Head, pool: ThreadPoolExecutor) -> None:
+    def begin(self, owner: BulkMethods, head: Head, pool: ThreadPoolExecutor) -> None:
         self.pending.append((head.name, pool.submit(self.act, owner, head)))
         if len(self.pending) >= _WINDOW:
             self._settle()

@@ -20,13 +20,13 @@ from minutehand.owner.runs.dead import DeadRunFilter
 from minutehand.owner.runs.redrive import Redriving
 from minutehand.owner.runs.replay import Stored, replay
 from minutehand.sdk import views
-from minutehand.sdk.base import UNSET, Base
+from minutehand.sdk.base import UNSET, SchedulerBase
 from minutehand.sdk.views import Page, Redriven, Run
 
 LATELY = DAY  # how far back is looked where nothing else is said
 
 
-class DeadLetters(Base):
+class DeadRunMethods(SchedulerBase):
     """Dead runs of one tenant."""
 
     def list_dead(

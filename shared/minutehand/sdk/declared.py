@@ -13,23 +13,23 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from minutehand.apply.plan import Act, Change, Plan, Present, Wanted, judge
-from minutehand.apply.words import words_of
+from minutehand.apply.fields import words_of
+from minutehand.apply.plan import ApplyAction, ApplyPlan, CurrentState, DeclaredState, PlannedChange, plan_change
 from minutehand.declare import job_of
 from minutehand.domain.declaration import Declaration
 from minutehand.domain.names import check_name
 from minutehand.domain.schedule import Definition, Head, Revision, ScheduleState, settled
 from minutehand.errors import InvalidInput, JobError, MinutehandError, Unavailable
 from minutehand.owner.schedules import arm as creating
-from minutehand.sdk.schedules import Schedules, wish_of
-from minutehand.sdk.wishes import Asked, Payload, Stored
+from minutehand.sdk.requests import PendingPayload, ScheduleRequest, Stored
+from minutehand.sdk.schedules import ScheduleMethods, wish_of
 
 _BATCH = 100  # revisions that are read at once
 _PAGE = 1_000  # heads of one query
 
 
 @dataclass(frozen=True, kw_only=True)
-class CarriedOut:
+class ApplyResult:
     """What was done of a plan."""
 
     done: int = 0  # schedules created, updated or deleted
@@ -48,7 +48,7 @@ class _There:
         return self.head.state is ScheduleState.PAUSED
 
 
-class _Compared(Payload):
+class _Compared(PendingPayload):
     """A payload that is only compared, and stored nowhere."""
 
     def beside(self, present: Definition | None) -> Stored:
@@ -58,12 +58,12 @@ class _Compared(Payload):
         return self.text, None
 
 
-class Declared(Schedules):
+class DeclarationMethods(ScheduleMethods):
     """What packages and files declare."""
 
     def compare_declared(
         self, declarations: Iterable[Declaration], *, managed_by: str | None = None, adopt: bool = False
-    ) -> Plan:
+    ) -> ApplyPlan:
         """What would change if these were brought about in the name of ``managed_by``. Reads all schedules, writes nothing.
 
         What is there and managed by somebody else is left alone; what nobody manages too, unless ``adopt``. A declaration that
@@ -72,37 +72,37 @@ class Declared(Schedules):
         """
         owner = None if managed_by is None else check_name(managed_by, "managed_by")
         there = {one.head.name: one for one in self._all()}
-        changes: dict[str, Change] = {}
+        changes: dict[str, PlannedChange] = {}
         for declared in declarations:
             change = self._compared(declared, there, owner, adopt=adopt)
             if change.name in changes:
                 why = (
                     f"{declared.place} declares it, and {_place(changes[change.name])} too; give each a name of its own"
                 )
-                change = Change(name=change.name, act=Act.REFUSED, why=why, declaration=declared)
+                change = PlannedChange(name=change.name, act=ApplyAction.REFUSED, why=why, declaration=declared)
             changes[change.name] = change
         for name, one in there.items():
             if owner is not None and one.head.managed_by == owner and name not in changes:
                 job, revision = one.definition.job, one.head.revision
-                changes[name] = Change(name=name, act=Act.PRUNE, job=job, revision=revision)
-        return Plan(managed_by=owner, changes=[changes[name] for name in sorted(changes)])
+                changes[name] = PlannedChange(name=name, act=ApplyAction.PRUNE, job=job, revision=revision)
+        return ApplyPlan(managed_by=owner, changes=[changes[name] for name in sorted(changes)])
 
     def carry_out(
-        self, plan: Plan, *, prune: bool = False, on_change: Callable[[Change], None] = lambda change: None
-    ) -> CarriedOut:
+        self, plan: ApplyPlan, *, prune: bool = False, on_change: Callable[[PlannedChange], None] = lambda change: None
+    ) -> ApplyResult:
         """Create and update what a plan says, and delete what is no longer declared with ``prune``.
 
         ``on_change`` is called before each. One that fails does not stop the others; the same again goes on.
         """
         done, failed = 0, dict[str, str]()
-        for change in plan.of(Act.CREATE, Act.UPDATE, *([Act.PRUNE] if prune else [])):
+        for change in plan.of(ApplyAction.CREATE, ApplyAction.UPDATE, *([ApplyAction.PRUNE] if prune else [])):
             on_change(change)
             try:
                 self._carry_out(change, plan.managed_by)
                 done += 1
             except MinutehandError as problem:
                 failed[change.name] = str(problem)
-        return CarriedOut(done=done, failed=failed)
+        return ApplyResult(done=done, failed=failed)
 
     def export_declared(self, *, prefix: str = "") -> Mapping[str | None, Mapping[str, Mapping[str, Any]]]:
         """What there is as words of declarations, by owner (None: nobody) and name, for ``minutehand.apply.document``.
@@ -124,7 +124,7 @@ class Declared(Schedules):
 
     def _compared(
         self, declared: Declaration, there: Mapping[str, _There], owner: str | None, *, adopt: bool
-    ) -> Change:
+    ) -> PlannedChange:
         name = declared.name or declared.place
         try:
             job = job_of(declared, self._jobs)
@@ -132,7 +132,7 @@ class Declared(Schedules):
             payload = _Compared(json.loads(declared.payload), self.tenant, self._services.payloads)
             asked = replace(self._whole(name, job, declared, owner), payload=payload)
         except (InvalidInput, JobError) as problem:
-            return Change(name=name, act=Act.REFUSED, why=str(problem), declaration=declared)
+            return PlannedChange(name=name, act=ApplyAction.REFUSED, why=str(problem), declaration=declared)
         one = there.get(name)
         present = None if one is None else one.definition
         wanted = settled(asked.define(present), present)
@@ -143,19 +143,19 @@ class Declared(Schedules):
             tags=declared.tags,
             paused=declared.paused,
         )
-        return judge(
+        return plan_change(
             name,
-            Wanted(declaration=declared, words=words, job=job),
+            DeclaredState(declaration=declared, words=words, job=job),
             None if one is None else self._present(one, wanted, declared),
             managed_by=owner,
             adopt=adopt,
         )
 
-    def _present(self, one: _There, wanted: Definition, declared: Declaration) -> Present:
+    def _present(self, one: _There, wanted: Definition, declared: Declaration) -> CurrentState:
         """A schedule beside what it shall be: a payload that is the same need not be fetched to be known."""
         same = (one.definition.payload, one.definition.payload_ref) == (wanted.payload, wanted.payload_ref)
         payload = json.loads(declared.payload) if same else self._payload(one.definition)
-        return Present(words=self._words(one, payload), managed_by=one.head.managed_by, revision=one.head.revision)
+        return CurrentState(words=self._words(one, payload), managed_by=one.head.managed_by, revision=one.head.revision)
 
     def _words(self, one: _There, payload: Any) -> dict[str, Any]:
         head = one.head
@@ -166,7 +166,7 @@ class Declared(Schedules):
         ref = definition.payload_ref
         return json.loads((definition.payload if ref is None else self._services.payloads.get(ref)) or "null")
 
-    def _whole(self, name: str, job: str, declared: Declaration, owner: str | None) -> Asked:
+    def _whole(self, name: str, job: str, declared: Declaration, owner: str | None) -> ScheduleRequest:
         return self._asked(
             name,
             job,
@@ -211,7 +211,7 @@ class Declared(Schedules):
 
     # Writing.
 
-    def _carry_out(self, change: Change, owner: str | None) -> None:
+    def _carry_out(self, change: PlannedChange, owner: str | None) -> None:
         if change.declaration is None:
             self.delete_schedule(change.name, expected_revision=change.revision)
             return
@@ -226,10 +226,10 @@ class Declared(Schedules):
         if rests == (True, False):
             self.resume_schedule(change.name, expected_revision=done.head.revision)
 
-    def _wish(self, change: Change, declared: Declaration, owner: str | None) -> creating.ScheduleSpec:
+    def _wish(self, change: PlannedChange, declared: Declaration, owner: str | None) -> creating.ScheduleSpec:
         asked = self._whole(change.name, change.job, declared, owner)
         return replace(wish_of(asked), paused=declared.paused is True)
 
 
-def _place(change: Change) -> str:
+def _place(change: PlannedChange) -> str:
     return "it" if change.declaration is None else change.declaration.place

@@ -87,18 +87,18 @@ def checked_cursor(cursor: object, wanted: Filter) -> str | None:
     return name
 
 
-def walk(tenant: str, wanted: Filter, services: Services, *, cursor: str | None, chunk: int) -> Iterator[Walked]:
+def walk(tenant: str, wanted: Filter, services: Services, *, cursor: str | None, chunk: int) -> Iterator[FilteredPage]:
     """Heads in order of name, a query at a time: those that the filter takes, and how far it looked. Raises Unavailable."""
     while True:
         page = services.schedules.page(tenant, prefix=wanted.prefix, limit=chunk, cursor=cursor)
         cursor = page.cursor
-        yield Walked([head for head in page.items if wanted.takes(head)], cursor)
+        yield FilteredPage([head for head in page.items if wanted.takes(head)], cursor)
         if cursor is None:
             return
 
 
 @dataclass(frozen=True)
-class Walked:
+class FilteredPage:
     """One query's answer."""
 
     heads: list[Head]  # that the filter takes

@@ -9,12 +9,12 @@ from minutehand.domain.freeze import Freeze
 from minutehand.domain.times import DAY, from_ms, to_ms
 from minutehand.errors import InvalidInput
 from minutehand.flow.freeze import freeze_of
-from minutehand.sdk.base import Base
+from minutehand.sdk.base import SchedulerBase
 
 LONGEST_FREEZE = 400  # days: whoever wants longer pauses or deletes
 
 
-class Freezes(Base):
+class FreezeMethods(SchedulerBase):
     """The freeze of one tenant."""
 
     def freeze(self, until: datetime, *, note: str | None = None) -> None:

@@ -9,15 +9,14 @@ from typing import Any
 
 from minutehand.arguments import checked_limit
 from minutehand.domain.names import check_name
-from minutehand.domain.schedule import Definition as Stored
-from minutehand.domain.schedule import Head, Revision, ScheduleState
+from minutehand.domain.schedule import Definition, Head, Revision, ScheduleState
 from minutehand.domain.times import from_ms
 from minutehand.fires.current import revision_of
 from minutehand.owner.schedules import chain_health as chain
 from minutehand.owner.schedules.chain_health import ChainHealth
 from minutehand.sdk import views
-from minutehand.sdk.answers import ChainOf, Definition, Description, RevisionOf
-from minutehand.sdk.base import Base
+from minutehand.sdk.answers import ChainView, DefinitionView, RevisionView, ScheduleDescription
+from minutehand.sdk.base import SchedulerBase
 from minutehand.sdk.filters import CHUNK, TagWish, checked_cursor, checked_filter, walk
 from minutehand.sdk.views import Page, Schedule
 from minutehand.timing import fires, timetable, zone
@@ -36,7 +35,7 @@ _REMEDIES = {
 }
 
 
-class Reading(Base):
+class ReadMethods(SchedulerBase):
     """Schedules of one tenant, looked at."""
 
     def get_schedule(self, name: str) -> Schedule:
@@ -53,7 +52,7 @@ class Reading(Base):
             upcoming=self._upcoming(head, revision, _UPCOMING),
         )
 
-    def _payload_of(self, definition: Stored) -> str | None:
+    def _payload_of(self, definition: Definition) -> str | None:
         ref = definition.payload_ref
         return definition.payload if ref is None else self._services.payloads.get(ref)
 
@@ -112,7 +111,7 @@ class Reading(Base):
                 return _page(heads, part.cursor)
         return _page(heads, None)
 
-    def describe_schedule(self, name: str) -> Description:
+    def describe_schedule(self, name: str) -> ScheduleDescription:
         """All that is known of a schedule: definition, history, next fires, last runs, and whether its chain is there.
 
         Who made a change is not known, what and when is. Costs a handful of reads. Raises InvalidInput, NotFound, Unavailable.
@@ -124,9 +123,9 @@ class Reading(Base):
         definition = revision.definition
         history = list(islice(self._services.schedules.history(head.owner), _REVISIONS + 1))
         found = chain.check_chain(head, revision, self._services, self._clock)
-        return Description(
+        return ScheduleDescription(
             schedule=shown,
-            definition=Definition(
+            definition=DefinitionView(
                 job=definition.job,
                 rule=definition.rule,
                 payload=shown.payload,
@@ -138,7 +137,7 @@ class Reading(Base):
             last_runs=[
                 views.run_view(run) for run in islice(self._services.ledger.latest(head.owner, upto=now), _DESCRIBED)
             ],
-            chain=ChainOf(
+            chain=ChainView(
                 state=str(found.health),
                 due=None if found.due is None else from_ms(found.due),
                 remedy=_REMEDIES.get(found.health),
@@ -150,11 +149,11 @@ def _page(heads: Sequence[Head], cursor: str | None) -> Page:
     return Page(items=[views.schedule_view(head) for head in heads], cursor=cursor)
 
 
-def _revisions(history: Sequence[Revision]) -> list[RevisionOf]:
+def _revisions(history: Sequence[Revision]) -> list[RevisionView]:
     """The newest first; each with what differs from the one before, which may be beyond the last that is shown."""
     pairs = [*pairwise(history), *((one, None) for one in history[-1:])]
     return [
-        RevisionOf(
+        RevisionView(
             number=one.number,
             active_from=from_ms(one.active_from),
             active_until=None if one.active_until is None else from_ms(one.active_until),
@@ -165,13 +164,13 @@ def _revisions(history: Sequence[Revision]) -> list[RevisionOf]:
     ]
 
 
-def _changed(before: Stored, after: Stored) -> list[str]:
+def _changed(before: Definition, after: Definition) -> list[str]:
     """Names of the fields that differ, as create_schedule and Rule call them."""
     old, new = _flat(before), _flat(after)
     return [name for name in dict.fromkeys((*new, *old)) if old.get(name) != new.get(name)]
 
 
-def _flat(definition: Stored) -> dict[str, Any]:
+def _flat(definition: Definition) -> dict[str, Any]:
     worked_out = ("seed", "last")
     rule = {name: value for name, value in definition.rule.as_dict().items() if name not in worked_out}
     text = definition.payload_ref or definition.payload

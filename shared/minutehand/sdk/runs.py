@@ -20,11 +20,11 @@ from minutehand.fires.held_leases import held_leases, wait_for_held
 from minutehand.owner.runs import cancel as cancelling
 from minutehand.owner.runs import submit as submitting
 from minutehand.sdk import views
-from minutehand.sdk.base import Base
+from minutehand.sdk.base import SchedulerBase
 from minutehand.sdk.views import Page, Run
 
 
-class Runs(Base):
+class RunMethods(SchedulerBase):
     """Runs of one tenant."""
 
     def submit(

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from minutehand.sdk.backfills import Backfills
-from minutehand.sdk.bulk import Bulk
-from minutehand.sdk.dead import DeadLetters
-from minutehand.sdk.declared import Declared
-from minutehand.sdk.freeze import Freezes
-from minutehand.sdk.reading import Reading
-from minutehand.sdk.runs import Runs
-from minutehand.sdk.skips import Skips
+from minutehand.sdk.backfills import BackfillMethods
+from minutehand.sdk.bulk import BulkMethods
+from minutehand.sdk.dead import DeadRunMethods
+from minutehand.sdk.declared import DeclarationMethods
+from minutehand.sdk.freeze import FreezeMethods
+from minutehand.sdk.reading import ReadMethods
+from minutehand.sdk.runs import RunMethods
+from minutehand.sdk.skips import SkipMethods
 
 
-class Scheduler(Declared, Bulk, Reading, Runs, Backfills, DeadLetters, Freezes, Skips):
+class Scheduler(
+    DeclarationMethods,
+    BulkMethods,
+    ReadMethods,
+    RunMethods,
+    BackfillMethods,
+    DeadRunMethods,
+    FreezeMethods,
+    SkipMethods,
+):
     """One tenant's schedules and runs.
 
     ``settings`` (default: from the environment) say where the tables and queues are; ``endpoint`` and ``prefix`` override two

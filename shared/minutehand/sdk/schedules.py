@@ -18,13 +18,13 @@ from minutehand.owner.schedules import stop as closing
 from minutehand.owner.schedules.client_tokens import ClientToken
 from minutehand.sdk import views
 from minutehand.sdk.answers import Upserted
-from minutehand.sdk.base import UNSET, Base
+from minutehand.sdk.base import UNSET, SchedulerBase
+from minutehand.sdk.requests import PendingPayload, ScheduleRequest, SpecPatch, either, token_of
 from minutehand.sdk.views import Schedule
-from minutehand.sdk.wishes import Amended, Asked, Payload, either, token_of
 from minutehand.timing import Rule
 
 
-class Schedules(Base):
+class ScheduleMethods(SchedulerBase):
     """Schedules of one tenant.
 
     Every change takes ``expected_revision``, the revision that you saw: another one being current is a Conflict that names both.
@@ -112,7 +112,7 @@ class Schedules(Base):
         given: Mapping[str, Any],
         options: OptionWords,
         managed_by: str | None = None,
-    ) -> Asked:
+    ) -> ScheduleRequest:
         """A whole definition, checked."""
         check_name(name)
         known = self._job_name(job)
@@ -120,7 +120,7 @@ class Schedules(Base):
         rule = rule_of(expression, timezone)
         policies = self._resolved(known, overrides(**given))
         asked = self._options(known, options)
-        return Asked(
+        return ScheduleRequest(
             job=known,
             rule=self._spread(rule, asked),
             overrides=policies,
@@ -128,7 +128,7 @@ class Schedules(Base):
             description=checked_text("description", description, MAX_DESCRIPTION),
             tags=checked_tags(tags or {}),
             managed_by=None if managed_by is None else check_name(managed_by, "managed_by"),
-            payload=Payload(payload, self.tenant, self._services.payloads),
+            payload=PendingPayload(payload, self.tenant, self._services.payloads),
         )
 
     def update_schedule(
@@ -161,13 +161,13 @@ class Schedules(Base):
             self._job_name(job)
         given = overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline)
         self._refuse_options(options)
-        amended = Amended(
+        amended = SpecPatch(
             job=job,
             expression=expression,
             timezone=timezone,
             overrides=given,
             options=lambda present, wanted: self._options_after(present, wanted, options),
-            payload=None if payload is UNSET else Payload(payload, self.tenant, self._services.payloads),
+            payload=None if payload is UNSET else PendingPayload(payload, self.tenant, self._services.payloads),
         )
         labels = (
             None if description is None else checked_text("description", description, MAX_DESCRIPTION),
@@ -267,7 +267,7 @@ class Schedules(Base):
         return token_of(client_token, self.tenant, act, name, said=said)
 
 
-def wish_of(asked: Asked) -> creating.ScheduleSpec:
+def wish_of(asked: ScheduleRequest) -> creating.ScheduleSpec:
     """What creating and updating take: a whole definition."""
     return creating.ScheduleSpec(
         definition=asked.define,

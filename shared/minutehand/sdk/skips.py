@@ -9,12 +9,12 @@ from minutehand.arguments import checked_revision
 from minutehand.domain.names import check_name
 from minutehand.owner.schedules import skip as skipping
 from minutehand.sdk import views
-from minutehand.sdk.base import Base
+from minutehand.sdk.base import SchedulerBase
+from minutehand.sdk.requests import token_of
 from minutehand.sdk.views import Run
-from minutehand.sdk.wishes import token_of
 
 
-class Skips(Base):
+class SkipMethods(SchedulerBase):
     """What an owner lets a schedule leave out."""
 
     def skip_next(self, name: str, *, expected_revision: int | None = None, client_token: str | None = None) -> Run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from minutehand.cli.exits import Exit
+from minutehand.cli.exits import ExitCode
 from minutehand.settings import Settings
 
 from tests.unit.cli.scene import Say, speaker
@@ -81,9 +81,9 @@ def check(say: Say, data: st.DataObject) -> None:
         words[place] = data.draw(st.sampled_from(WORDS) | st.text(max_size=10))
     words += data.draw(st.sampled_from([[], ["--json"]]))
     said = say(*words)
-    assert said.code in set(Exit), words
+    assert said.code in set(ExitCode), words
     assert "Traceback" not in said.out + said.err
-    assert said.code == Exit.DONE or said.err, "it says why"
+    assert said.code == ExitCode.DONE or said.err, "it says why"
 
 
 @ASKED

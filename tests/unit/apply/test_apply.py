@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from minutehand import Registry, Rule, Scheduler, ScheduleState
-from minutehand.apply.document import Document, read, write
-from minutehand.apply.plan import Act, Plan
-from minutehand.apply.words import read_words
+from minutehand.apply.document import DeclarationFile, read, write
+from minutehand.apply.fields import read_words
+from minutehand.apply.plan import ApplyAction, ApplyPlan
 from minutehand.declare import declaration, schedule
 from minutehand.domain.declaration import Declaration
 from minutehand.errors import ExpressionError, InvalidInput
@@ -27,7 +27,7 @@ def declared(name: str, expression: str = "0 18 * * *", **words: Any) -> Declara
     return declaration(place=f"here:{name}", name=name, job=words.pop("job", "note"), expression=expression, **words)
 
 
-def compared(scheduler: Scheduler, *found: Declaration, **options: Any) -> Plan:
+def compared(scheduler: Scheduler, *found: Declaration, **options: Any) -> ApplyPlan:
     return scheduler.compare_declared(found, **{"managed_by": MINE, **options})
 
 
@@ -37,7 +37,7 @@ def applied(world: World, *found: Declaration, prune: bool = False, **options: A
     return dict(world.scheduler.carry_out(plan, prune=prune).failed)
 
 
-def acts(plan: Plan) -> dict[str, str]:
+def acts(plan: ApplyPlan) -> dict[str, str]:
     return {change.name: str(change.act) for change in plan.changes}
 
 
@@ -50,7 +50,7 @@ def test_it_creates_updates_and_then_has_nothing_to_do() -> None:
     applied(world, declared("a"), declared("b", tags={"team": "x"}))
     plan = compared(world.scheduler, declared("a", "0 19 * * *", payload=[1]), declared("b", tags={"team": "x"}))
     assert acts(plan) == {"a": "update", "b": "unchanged"}
-    (change,) = plan.of(Act.UPDATE)
+    (change,) = plan.of(ApplyAction.UPDATE)
     assert change.fields == {"expression": ("0 18 * * *", "0 19 * * *"), "payload": (None, [1])}
     world.scheduler.carry_out(plan)
     found = world.scheduler.get_schedule("a")
@@ -117,7 +117,7 @@ def test_comparing_and_what_is_unchanged_write_nothing() -> None:
     applied(world, *found)
     world.tick()
     plan = compared(world.owner(faults), *found)
-    assert plan.count(Act.UNCHANGED) == 250
+    assert plan.count(ApplyAction.UNCHANGED) == 250
     world.owner(faults).carry_out(plan, prune=True)
     assert faults.count(*WRITES) == 0
     assert len(faults.calls) <= 5, "heads in one query, revisions a hundred at a time"
@@ -198,7 +198,7 @@ def test_a_job_that_is_not_registered_is_named_is_not_pruned_and_stops_nobody() 
 
     found = [declared("gone", job="no.such.job"), *jobs.declared(), declared("fine"), declared("q", queue="no-queue")]
     plan = compared(world.scheduler, *found)
-    refused = {change.name: change.why for change in plan.of(Act.REFUSED)}
+    refused = {change.name: change.why for change in plan.of(ApplyAction.REFUSED)}
     assert set(refused) == {"gone", jobs.declared()[0].place, "q"}
     assert "job='no.such.job': is not registered" in refused["gone"]
     assert "is not registered as a job" in refused[jobs.declared()[0].place]
@@ -336,7 +336,7 @@ def test_what_is_exported_is_applied_without_a_change() -> None:
     world.live(120)
     assert world.scheduler.get_schedule("soon").state is ScheduleState.COMPLETED
     text = write(
-        Document(declarations=(), managed_by=owner, words=words)
+        DeclarationFile(declarations=(), managed_by=owner, words=words)
         for owner, words in world.scheduler.export_declared().items()
     )
     documents = read(text, "export.yaml")

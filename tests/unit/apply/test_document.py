@@ -9,8 +9,9 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.apply import schema, words
-from minutehand.apply.document import Document, read, write
+from minutehand.apply import fields as words
+from minutehand.apply import schema
+from minutehand.apply.document import DeclarationFile, read, write
 from minutehand.apply.nodes import read_documents
 from minutehand.domain.formats.payload import MAX_DEPTH
 from minutehand.domain.options import OptionWords
@@ -88,7 +89,7 @@ def test_any_payload_survives_a_file_here_and_in_other_readers(payload: Any) -> 
     except UnicodeEncodeError:
         return
     text = write(
-        [Document(declarations=(), words={"a": {"job": "j", "expression": "*/5 * * * *", "payload": payload}})]
+        [DeclarationFile(declarations=(), words={"a": {"job": "j", "expression": "*/5 * * * *", "payload": payload}})]
     )
     (document,) = read(text, "f.yaml")
     (found,) = document.declarations

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from minutehand import ScheduleState
-from minutehand.apply.document import Document, read, write
-from minutehand.apply.words import read_words
+from minutehand.apply.document import DeclarationFile, read, write
+from minutehand.apply.fields import read_words
 from minutehand.errors import InvalidInput
 
 from tests.unit.flow.world import World
@@ -97,7 +97,7 @@ def test_what_is_exported_is_taken_back_unchanged(wanted: Mapping[str, Mapping[s
     assert all("nothing is due" in why for why in failed.values()), failed
     there = [one for one in declared if one.name not in failed]
     found = world.scheduler.export_declared()
-    text = write(Document(declarations=(), managed_by=who, words=words) for who, words in found.items())
+    text = write(DeclarationFile(declarations=(), managed_by=who, words=words) for who, words in found.items())
     if not there:
         return
     (document,) = read(text, "export.yaml")

@@ -15,7 +15,7 @@ import pytest
 from minutehand import errors
 from minutehand.cli.app import COMMANDS as LISTED
 from minutehand.cli.app import whole
-from minutehand.cli.exits import Exit, code_of, code_of_run
+from minutehand.cli.exits import ExitCode, code_of, code_of_run
 from minutehand.cli.shell import Shell
 from minutehand.domain.run import TERMINAL, RunState
 from minutehand.errors import AlreadyExists, Conflict, LeaseLost, Misconfigured, NotFinished, NotFound, Unavailable
@@ -110,7 +110,7 @@ class TestConfirmation:
     def test_without_a_terminal_it_takes_a_yes(self, said: Say) -> None:
         said(*CREATE)
         refused = said("schedules", "delete", "s")
-        assert refused.code == Exit.NOT_CONFIRMED
+        assert refused.code == ExitCode.NOT_CONFIRMED
         assert "--yes" in refused.err
         assert said("schedules", "get", "s").code == 0
         assert said("--json", "schedules", "delete", "s").problem["error"] == "NotConfirmed"

@@ -17,9 +17,9 @@ from typing import Any
 import boto3
 import pytest
 from minutehand import Context, Registry, Retry, Run, Scheduler, Settings
-from minutehand.cli import tail
+from minutehand.cli.runs import tail
+from minutehand.cli.runs.tail import RunFollower
 from minutehand.cli.shell import Shell
-from minutehand.cli.tail import Follower
 from minutehand.services import connect, system_clock
 from minutehand.testing.process import Hand, make_worker
 
@@ -204,7 +204,7 @@ class TestTail:
     def test_what_counts_as_a_change(self, owner: Scheduler) -> None:
         from dataclasses import replace
 
-        run, follower = owner.submit("good", delay=60), Follower()
+        run, follower = owner.submit("good", delay=60), RunFollower()
         running = replace(run, state=type(run.state)("RUNNING"), attempt=1)
         steps = [run, run, running, replace(running, progress=0.5), replace(running, progress=0.5, fence=3)]
         assert [bool(follower.changed([step])) for step in steps] == [True, False, True, True, False]

@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 from minutehand import Scheduler, Settings
-from minutehand.cli.words import WORDS, given
+from minutehand.cli.schedules.options import WORDS, given
 from minutehand.domain.options import OptionWords
 from minutehand.errors import InvalidInput
 from minutehand.timing import Rule

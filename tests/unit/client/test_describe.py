@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from minutehand import Retry, Rule, RunState
 from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
-from minutehand.sdk.answers import Description
+from minutehand.sdk.answers import ScheduleDescription
 
 from tests.unit.flow.world import OWNER, START, Faults, World, at
 
@@ -19,7 +19,7 @@ def scheduled(expression: Any = "* * * * *", **options: Any) -> World:
     return world
 
 
-def described(world: World, hook: Faults | None = None) -> Description:
+def described(world: World, hook: Faults | None = None) -> ScheduleDescription:
     return world.owner(hook).describe_schedule("s")
 
 

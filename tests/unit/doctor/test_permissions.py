@@ -9,7 +9,7 @@ from typing import Any
 import boto3
 import pytest
 from minutehand import Settings
-from minutehand.doctor import Verdict, examine
+from minutehand.doctor import Severity, run_checks
 from minutehand.local.cloud import LocalCloud, reached_by_this_process
 from minutehand.local.process import changed_environ
 from minutehand.testing.cloud import fresh_settings
@@ -36,7 +36,7 @@ def user_with(cloud: LocalCloud, *actions: str) -> dict[str, str]:
 
 def examined(settings: Settings, credentials: dict[str, str]) -> list[Any]:
     with changed_environ(credentials):
-        return [finding for finding in examine(settings) if finding.verdict is not Verdict.OK]
+        return [finding for finding in run_checks(settings) if finding.verdict is not Severity.OK]
 
 
 def test_every_refused_action_is_named(strict: LocalCloud) -> None:
@@ -47,9 +47,9 @@ def test_every_refused_action_is_named(strict: LocalCloud) -> None:
     for action in ("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem"):
         assert f"you may not dynamodb:{action} on {settings.table('agenda')}" in refused
     assert not any("Query" in what or "GetItem" in what for what in refused)
-    (work,) = (f for f in found if f.check == "queues" and f.verdict is Verdict.FAIL)
+    (work,) = (f for f in found if f.check == "queues" and f.verdict is Severity.FAIL)
     assert "sqs:GetQueueAttributes" in str(work.remedy)
-    assert [f.verdict for f in found if f.check == "queues" and "-dead" in f.what] == [Verdict.WARN]
+    assert [f.verdict for f in found if f.check == "queues" and "-dead" in f.what] == [Severity.WARN]
 
 
 def test_who_may_not_even_read_is_told_so_for_each_table(strict: LocalCloud) -> None:
@@ -62,5 +62,5 @@ def test_who_may_not_even_read_is_told_so_for_each_table(strict: LocalCloud) -> 
 def test_whoever_aws_does_not_know_gets_no_further(strict: LocalCloud) -> None:
     stranger = {"AWS_ACCESS_KEY_ID": "AKIANOTTHERE0000AAAA", "AWS_SECRET_ACCESS_KEY": "x"}
     (finding,) = examined(fresh_settings(strict), stranger)
-    assert (finding.check, finding.verdict) == ("access", Verdict.FAIL)
+    assert (finding.check, finding.verdict) == ("access", Severity.FAIL)
     assert "credentials" in str(finding.remedy)

@@ -136,7 +136,7 @@ def _connect(target: Target, watchdog: Watchdog) -> tuple[HTTPConnection, socket
     raise ConnectionError(f"{target.origin} cannot be reached: {problem}") from problem
 
 
-def _connection(target: Target, address: str, timeout: float) -> HTTPConnection:
+def _connection(target: CheckedAddress, address: str, timeout: float) -> HTTPConnection:
     if target.scheme == "http":
         return HTTPConnection(address, target.port, timeout=timeout)
     return HTTPSConnection(address, target.port, timeout=timeout, ssl_context=_trust(), server_hostname=target.host)

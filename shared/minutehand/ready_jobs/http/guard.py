@@ -50,7 +50,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Guard:
+class AddressGuard:
     """The hosts and addresses that a job may reach."""
 
     hosts: tuple[str, ...] = ()  # names, "*.example.com" for all below one; none: any
@@ -64,7 +64,9 @@ class Guard:
         for address in addresses:
             self._check_address(host, address)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        return Target(scheme=parts.scheme, host=host, port=port, path=path, addresses=tuple(map(str, addresses)))
+        return CheckedAddress(
+            scheme=parts.scheme, host=host, port=port, path=path, addresses=tuple(map(str, addresses))
+        )
 
     def look(self, url: str) -> SplitResult:
         """The parts of a URL, checked as far as possible without resolving its name. Raises Permanent."""
@@ -89,7 +91,7 @@ class Guard:
             )
 
 
-def guard_of(hosts: Sequence[str], networks: Sequence[str]) -> Guard:
+def guard_of(hosts: Sequence[str], networks: Sequence[str]) -> AddressGuard:
     """A guard from what a user declares. Raises InvalidInput."""
     for name, given in (("hosts", hosts), ("networks", networks)):
         if isinstance(given, str) or not all(isinstance(one, str) and one for one in given):
@@ -98,7 +100,7 @@ def guard_of(hosts: Sequence[str], networks: Sequence[str]) -> Guard:
         allowed = tuple(ip_network(network) for network in networks)
     except ValueError as problem:
         raise InvalidInput("networks", networks, str(problem), 'use e.g. "10.0.0.0/8" or "127.0.0.1"') from None
-    return Guard(tuple(host.lower() for host in hosts), allowed)
+    return AddressGuard(tuple(host.lower() for host in hosts), allowed)
 
 
 def checked_url(url: object) -> SplitResult:

@@ -76,7 +76,7 @@ class _Call(ABC):
     """The function of an HTTP job."""
 
     given: dict[str, Any]
-    guard: Guard
+    guard: AddressGuard
 
     def __call__(self, ctx: Context, payload: Any) -> dict[str, Any]:
         try:

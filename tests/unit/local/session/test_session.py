@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from minutehand.cli.exits import Exit
-from minutehand.cli.signals import stop_on_signals
+from minutehand.cli.exits import ExitCode
+from minutehand.cli.installation.signals import stop_on_signals
 from minutehand.errors import Unavailable
 from minutehand.local.process_group import ProcessGroup, ProcessRole, roles, variables
 from minutehand.local.session.session import LocalOptions, UncleanSession, run
@@ -93,9 +93,9 @@ class TestProcessGroup:
         group = ProcessGroup([ProcessRole("broken", ("worker",))], Settings(), {}, tmp_path)
         with group:
             for _ in range(2):
-                assert group["broken"].wait(20) == Exit.MISCONFIGURED
+                assert group["broken"].wait(20) == ExitCode.MISCONFIGURED
                 assert group.replace_ended() == ["broken"]
-            assert group["broken"].wait(20) == Exit.MISCONFIGURED
+            assert group["broken"].wait(20) == ExitCode.MISCONFIGURED
             with pytest.raises(Unavailable, match=r"(?s)broken ended 3 times in 60 s.*no jobs; name the package"):
                 group.replace_ended()
 

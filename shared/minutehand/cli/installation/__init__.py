@@ -1,0 +1,1 @@
+"""The commands about an installation: run its roles, check it, freeze a tenant."""

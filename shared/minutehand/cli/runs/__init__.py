@@ -1,0 +1,1 @@
+"""The commands about runs: submit, look, cancel, repeat and follow."""

@@ -1,0 +1,130 @@
+"""``minutehand runs tail``: follow a run, or the runs of a schedule, as they go on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from minutehand.cli.exits import code_of_run
+from minutehand.cli.installation.signals import stop_on_signals
+from minutehand.cli.output import print_json, values
+from minutehand.cli.shell import Shell, of
+from minutehand.domain.run import TERMINAL, RunState
+from minutehand.sdk.scheduler import Scheduler
+from minutehand.sdk.views import Run
+
+_SOONEST, _SELDOM = 0.25, 5.0  # seconds between looks: seldomer while nothing changes
+_SLOWER = 1.5
+_NEWEST = 200  # runs of a schedule that are looked at each time
+
+
+class RunFollower:
+    """What has changed since the last look. Only what a reader would notice counts."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[object, ...]] = {}
+        self._open: set[str] = set()
+
+    @property
+    def open(self) -> frozenset[str]:
+        """Ids of the runs that had not ended when they were seen last."""
+        return frozenset(self._open)
+
+    def changed(self, runs: Iterable[Run]) -> list[Run]:
+        """Those that are new or not as they were, in the order given."""
+        return [run for run in runs if self._note(run)]
+
+    def _note(self, run: Run) -> bool:
+        marks = (run.state, run.attempt, run.slices, run.progress, run.stage, run.reason, run.cancel_requested)
+        is_new = self._seen.get(run.id) != marks
+        self._seen[run.id] = marks
+        (self._open.discard if run.state in TERMINAL else self._open.add)(run.id)
+        return is_new
+
+
+def run(
+    context: typer.Context,
+    target: Annotated[str, typer.Argument(help="The id of a run, or the name of a schedule.")],
+    last: Annotated[int, typer.Option(min=0, max=_NEWEST, help="So many past runs of a schedule first.")] = 5,
+    seconds: Annotated[float | None, typer.Option("--for", min=0, help="End by itself after so many seconds.")] = None,
+) -> None:
+    """Follow a run until it has ended, or a schedule's runs until Ctrl-C; prints what changes.
+
+    After a run has ended the exit code says how, as with `runs wait`.
+    """
+    shell = of(context)
+    scheduler, follower = shell.scheduler(), RunFollower()
+    until = None if seconds is None else time.monotonic() + seconds
+    with stop_on_signals() as stop:
+        if "#" in target:
+            for _ in _looks(stop, until, changes := StateChanges()):
+                found = scheduler.get_run(target)
+                changes.noted = _print(shell, follower.changed([found]))
+                if found.state in TERMINAL:
+                    raise typer.Exit(code_of_run(found.state))
+            return
+        scheduler.get_schedule(target)
+        follower.changed(_past(scheduler, target)[: -last or None])  # known, and not shown
+        for _ in _looks(stop, until, changes := StateChanges()):
+            changes.noted = _print(shell, follower.changed(_now(scheduler, target, follower)))
+
+
+class StateChanges:
+    """Whether the last look found any."""
+
+    noted = True
+
+
+def _looks(stop: threading.Event, until: float | None, changes: StateChanges) -> Iterator[None]:
+    """Look, wait, look: soon after a change, ever more seldom without."""
+    pause = _SOONEST
+    while not stop.is_set():
+        yield
+        pause = _SOONEST if changes.noted else min(pause * _SLOWER, _SELDOM)
+        left = _SELDOM if until is None else until - time.monotonic()
+        if left <= 0:
+            return
+        stop.wait(min(pause, left))
+
+
+def _past(scheduler: Scheduler, name: str) -> list[Run]:
+    """The newest runs of a schedule that are due, oldest first."""
+    page = scheduler.list_runs(name, before=datetime.now(UTC), limit=_NEWEST, newest_first=True)
+    return list(reversed(page.items))
+
+
+def _now(scheduler: Scheduler, name: str, follower: RunFollower) -> list[Run]:
+    """The newest runs, and those that still go on although they are older."""
+    newest = _past(scheduler, name)
+    older = follower.open - {found.id for found in newest}
+    return [*(scheduler.get_run(run_id) for run_id in sorted(older)), *newest]
+
+
+def _print(shell: Shell, runs: list[Run]) -> bool:
+    for found in runs:
+        if shell.as_json:
+            print_json(values(found))
+        else:
+            shell.say(_line(found))
+    return bool(runs)
+
+
+def _line(found: Run) -> str:
+    """What there is to say about a run now."""
+    late = "" if found.lateness is None else f"{found.lateness.total_seconds():.3f} s late"
+    parts = (
+        f"attempt {found.attempt}" if found.attempt > 1 else "",
+        f"slice {found.slices + 1}" if found.slices else "",
+        "" if found.progress is None or found.state in TERMINAL else f"{found.progress:.0%}",
+        "" if found.state in TERMINAL else found.stage or "",
+        "cancellation asked for" if found.cancel_requested and found.state not in TERMINAL else "",
+        found.reason or "",
+        f"{found.error_type}: {found.error}" if found.error_type and found.state is not RunState.SUCCEEDED else "",
+    )
+    about = ", ".join(part for part in parts if part)
+    return f"{datetime.now().astimezone():%H:%M:%S}  {found.state:<10}  {late:<14}  {found.id}  {about}".rstrip()

@@ -1,0 +1,202 @@
+"""``minutehand apply``, ``export`` and ``schema``: schedules as a package or a file declares them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from minutehand.apply import schema as schemas
+from minutehand.apply.document import DeclarationFile, read, write
+from minutehand.apply.plan import ApplyAction, ApplyPlan, PlannedChange
+from minutehand.cli.installation.packages import find_here, load_jobs
+from minutehand.cli.shell import DryRun, Shell, Yes, of, print_json
+from minutehand.domain.declaration import Declaration
+from minutehand.errors import InvalidInput
+from minutehand.sdk.scheduler import Scheduler
+
+Jobs = Annotated[
+    list[str] | None,
+    typer.Option("--jobs", help="A package whose jobs are known: names of jobs are checked; repeatable."),
+]
+
+_FILES = (".yaml", ".yml", ".json")
+_SIGNS = {
+    ApplyAction.CREATE: ("+", "green"),
+    ApplyAction.UPDATE: ("~", "yellow"),
+    ApplyAction.PRUNE: ("-", "red"),
+    ApplyAction.FOREIGN: ("!", "yellow"),
+    ApplyAction.REFUSED: ("!", "red"),
+}
+_SHOWN = 120  # characters of a value in the diff
+
+
+def apply(
+    context: typer.Context,
+    source: Annotated[
+        str, typer.Argument(help="A package (acme.jobs) or a file (schedules.yaml; - for standard input).")
+    ],
+    jobs: Jobs = None,
+    *,
+    prune: Annotated[bool, typer.Option("--prune", help="Delete what it owns and no longer declares.")] = False,
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Take over schedules of these names that nobody manages.")
+    ] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Create and update schedules as a package or a file declares them; show the difference first.
+
+    It touches only what it owns: what was created by applying this package, or a file with this managed_by.
+    """
+    shell = of(context)
+    scheduler, documents = _declared(shell, source, jobs or [])
+    plans = [scheduler.compare_declared(found, managed_by=owner, adopt=adopt) for owner, found in documents.items()]
+    for plan in plans:
+        _show(shell, plan, prune=prune)
+    failed = sum(plan.count(ApplyAction.REFUSED) + plan.count(ApplyAction.FOREIGN) for plan in plans)
+    if not dry_run:
+        doomed = sum(plan.count(ApplyAction.PRUNE) for plan in plans) if prune else 0
+        if doomed:
+            shell.confirm(f"Delete {doomed} schedule{'s' if doomed > 1 else ''}", yes=yes)
+        failed += sum(_carry_out(shell, scheduler, plan, prune=prune) for plan in plans)
+    if failed:
+        raise typer.Exit(1)
+
+
+def export(
+    context: typer.Context,
+    prefix: Annotated[str, typer.Option(help="Only names that begin so.")] = "",
+    output: Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")] = None,
+    jobs: Jobs = None,
+) -> None:
+    """Write all schedules as YAML that apply takes back unchanged, one document for each owner."""
+    shell = of(context)
+    if jobs:
+        load_jobs(jobs)
+    found = shell.scheduler().export_declared(prefix=prefix)
+    documents = [DeclarationFile(declarations=(), managed_by=owner, words=words) for owner, words in found.items()]
+    if shell.as_json:
+        for document in documents:
+            print_json({"managed_by": document.managed_by, "schedules": document.words})
+        return
+    text = write(documents)
+    if output is None:
+        sys.stdout.write(text)
+        return
+    output.write_text(text, encoding="utf-8")
+    shell.remark(f"{sum(len(words) for words in found.values())} schedules in {output}")
+
+
+def schema(context: typer.Context) -> None:
+    """Print the JSON Schema of the files that apply reads: editors complete and check by it."""
+    if of(context).as_json:
+        print_json(json.loads(schemas.published()))
+    else:
+        sys.stdout.write(schemas.published())
+
+
+# Reading.
+
+
+def _declared(
+    shell: Shell, source: str, jobs: Sequence[str]
+) -> tuple[Scheduler, Mapping[str | None, Sequence[Declaration]]]:
+    """A scheduler that knows the jobs, and what is declared, by owner."""
+    if source == "-" or source.endswith(_FILES) or Path(source).is_file():
+        known = load_jobs(jobs) if jobs else None
+        scheduler = Scheduler(settings=shell.settings, jobs=known, check_jobs=known is not None)
+        documents = read(_text(source), "standard input" if source == "-" else source)
+        return scheduler, {document.managed_by: document.declarations for document in documents}
+    registry = load_jobs([source, *jobs])
+    find_here([source])
+    found = [one for one in registry.declared() if _is_in(one, source)]
+    if not found:
+        raise InvalidInput(
+            "source", source, "declares no schedule", "decorate its jobs with @schedule(...), or give a .yaml file"
+        )
+    return Scheduler(settings=shell.settings, jobs=registry), {source: found}
+
+
+def _is_in(declared: Declaration, package: str) -> bool:
+    module = getattr(declared.function, "__module__", "")
+    return module == package or module.startswith(f"{package}.")
+
+
+def _text(source: str) -> str:
+    try:
+        return sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
+    except (OSError, ValueError) as problem:  # ValueError: not UTF-8, or a name that no file has
+        raise InvalidInput("source", source, f"cannot be read ({problem})", "check the path and the encoding") from None
+
+
+# Showing.
+
+
+def _show(shell: Shell, plan: ApplyPlan, *, prune: bool) -> None:
+    if shell.as_json:
+        for change in plan.changes:
+            print_json(_described(change, plan))
+        return
+    for change in plan.changes:
+        if change.act is not ApplyAction.UNCHANGED:
+            _show_change(shell, change, prune=prune)
+    counts = ", ".join(f"{plan.count(act)} {act}" for act in ApplyAction if plan.count(act))
+    shell.remark(f"{plan.managed_by or 'managed by nobody'}: {counts or 'nothing declared'}")
+
+
+def _show_change(shell: Shell, change: PlannedChange, *, prune: bool) -> None:
+    sign, style = _SIGNS[change.act]
+    what = f"{change.act} (with --prune)" if change.act is ApplyAction.PRUNE and not prune else str(change.act)
+    if change.act is ApplyAction.CREATE:
+        _, expression = change.fields["expression"]
+        zone = change.fields["timezone"][1]
+        why = f"{change.job}  {' ; '.join(expression) if isinstance(expression, list) else expression}  {zone}"
+    else:
+        why = change.why or change.job
+    shell.say(f"{sign} {what}  {change.name}  {why}", style=style)
+    if change.adopts:
+        shell.say("    managed by: nobody → this")
+    for word, (before, after) in change.fields.items() if change.act is ApplyAction.UPDATE else ():
+        shell.say(f"    {word}: {_short(before)} → {_short(after)}")
+
+
+def _short(value: Any) -> str:
+    text = "-" if value is None else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text):,} characters)"
+
+
+def _described(change: PlannedChange, plan: ApplyPlan) -> dict[str, Any]:
+    """One line of the diff, for programs."""
+    shown = asdict(replace(change, declaration=None))
+    shown.pop("declaration")
+    shown["fields"] = {word: list(pair) for word, pair in change.fields.items()}
+    return {"managed_by": plan.managed_by, **shown}
+
+
+def _carry_out(shell: Shell, scheduler: Scheduler, plan: ApplyPlan, *, prune: bool) -> int:
+    """How many could not be done."""
+    total = (
+        plan.count(ApplyAction.CREATE)
+        + plan.count(ApplyAction.UPDATE)
+        + (plan.count(ApplyAction.PRUNE) if prune else 0)
+    )
+    begun = 0
+    with shell.progress("Applying", total) as advance:
+
+        def on_change(_: PlannedChange) -> None:
+            nonlocal begun
+            advance(begun)
+            begun += 1
+
+        done = scheduler.carry_out(plan, prune=prune, on_change=on_change)
+    for name, why in done.failed.items():
+        shell.warn(f"{name}: {why}")
+    if total:
+        shell.remark(f"{done.done} done, {len(done.failed)} failed")
+    return len(done.failed)

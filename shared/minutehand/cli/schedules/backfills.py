@@ -1,0 +1,123 @@
+"""``minutehand schedules backfill`` and ``minutehand backfills …``: run what was not run, and see how far it is."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from minutehand.cli.installation.signals import stop_on_signals
+from minutehand.cli.output import read_instant, read_payload
+from minutehand.cli.schedules.lifecycle import ClientToken, ExpectedRevision, Payload
+from minutehand.cli.shell import DryRun, Name, Shell, Yes, of
+from minutehand.sdk.backfills import Backfill
+from minutehand.sdk.scheduler import Scheduler
+from minutehand.state.backfill import ENDED, BackfillState
+
+app = typer.Typer(help="Backfills: how far they are; hold or end them.", no_args_is_help=True)
+
+Id = Annotated[str, typer.Argument(help="Of the backfill, as `schedules backfill` and `backfills list` print it.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Show its progress until it ends; Ctrl-C leaves it going.")]
+
+_LISTED = ("id", "state", "total", "done", "skipped", "failed", "start", "end")
+_RUNS = ("due", "state", "lateness", "reason", "id")
+_LOOK = 1.0  # seconds between looks at its progress
+
+
+def start(
+    context: typer.Context,
+    name: Name,
+    begin: Annotated[str, typer.Argument(metavar="START", help="From then on, e.g. 2026-12-01T00:00:00Z.")],
+    end: Annotated[str, typer.Argument(metavar="END", help="Up to then, exclusive.")],
+    order: Annotated[str, typer.Option(help="Which fires come first: oldest or newest.")] = "oldest",
+    concurrency: Annotated[int, typer.Option(help="Runs at the same time, 1 to 100.")] = 10,
+    payload: Payload = None,
+    expected_revision: ExpectedRevision = None,
+    client_token: ClientToken = None,
+    *,
+    current: Annotated[
+        bool, typer.Option("--current", help="The present definition for all of it, not each time's own.")
+    ] = False,
+    allow_repeat: Annotated[
+        bool, typer.Option("--allow-repeat", help="Also what is older than the ledger remembers, and may have run.")
+    ] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    watch: Watch = False,
+) -> None:
+    """Run the fires of a span that have no run yet. Says how many there are and asks first; it goes on by itself."""
+    shell, scheduler = of(context), of(context).scheduler()
+    span = (read_instant(begin, "start"), read_instant(end, "end"))
+    how: dict[str, Any] = {"order": order, "concurrency": concurrency, "current": current, "allow_repeat": allow_repeat}
+    how |= {"expected_revision": expected_revision, "client_token": client_token}
+    if payload is not None:
+        how["payload"] = read_payload(payload)
+    planned = scheduler.backfill(name, *span, **how, dry_run=True)
+    missing = planned.total - (planned.there or 0)
+    if dry_run or not (missing or client_token):  # with a token it may be one that was started before
+        shell.show(planned)
+        return
+    shell.confirm(f"Run {missing} fires of {name} ({planned.there} of {planned.total} have run already)", yes=yes)
+    started = scheduler.backfill(name, *span, **how, dry_run=False)
+    shell.show(_watched(shell, scheduler, started) if watch else started)
+
+
+@app.command("list")
+def list_(context: typer.Context, name: Name) -> None:
+    """List the backfills of a schedule, the oldest first."""
+    of(context).list(of(context).scheduler().list_backfills(name), _LISTED)
+
+
+@app.command()
+def get(context: typer.Context, name: Name, backfill: Id, *, watch: Watch = False) -> None:
+    """Show a backfill and how far it is."""
+    shell, scheduler = of(context), of(context).scheduler()
+    found = scheduler.get_backfill(name, backfill)
+    shell.show(_watched(shell, scheduler, found) if watch else found)
+
+
+@app.command()
+def pause(context: typer.Context, name: Name, backfill: Id) -> None:
+    """Hold a backfill: when this returns, no run of it starts."""
+    of(context).show(of(context).scheduler().pause_backfill(name, backfill))
+
+
+@app.command()
+def resume(context: typer.Context, name: Name, backfill: Id) -> None:
+    """Let a backfill go on."""
+    of(context).show(of(context).scheduler().resume_backfill(name, backfill))
+
+
+@app.command()
+def cancel(context: typer.Context, name: Name, backfill: Id, *, yes: Yes = False) -> None:
+    """End a backfill: when this returns, nothing of it starts any more."""
+    of(context).confirm(f"Cancel backfill {backfill} of {name}", yes=yes)
+    of(context).show(of(context).scheduler().cancel_backfill(name, backfill))
+
+
+@app.command()
+def runs(
+    context: typer.Context,
+    name: Name,
+    backfill: Id,
+    limit: Annotated[int, typer.Option(help="At most so many.")] = 100,
+    cursor: Annotated[str | None, typer.Option(help="Go on after an earlier list.")] = None,
+) -> None:
+    """List the runs that a backfill made."""
+    shell = of(context)
+    page = shell.scheduler().backfill_runs(name, backfill, limit=limit, cursor=cursor)
+    shell.list(page.items, _RUNS)
+    shell.more(page)
+
+
+def _watched(shell: Shell, scheduler: Scheduler, backfill: Backfill) -> Backfill:
+    """A bar until it ends or is held, or until Ctrl-C."""
+    assert backfill.id is not None
+    with stop_on_signals() as stop, shell.progress(f"backfill of {backfill.schedule}", backfill.total) as advance:
+        while not stop.is_set():
+            advance(backfill.done + backfill.skipped)
+            if backfill.state in ENDED or backfill.state is BackfillState.PAUSED:
+                break
+            stop.wait(_LOOK)
+            backfill = scheduler.get_backfill(backfill.schedule, backfill.id)
+    return backfill

@@ -1,0 +1,64 @@
+"""The order in which things are looked at: what everything else needs comes first, and nothing is asked of what is not there."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+from minutehand.clock import system_clock
+from minutehand.doctor import backlog, chains, installation, known_jobs, permissions, pressure, ticker, timing
+from minutehand.doctor.context import DoctorContext
+from minutehand.doctor.findings import Finding, Severity
+from minutehand.doctor.probe import AwsProbe
+from minutehand.ports.clock import Clock
+from minutehand.settings import Settings
+
+SAMPLE = 50  # schedules whose chains are looked at
+
+Check = Callable[[DoctorContext], Iterator[Finding]]
+_FIRST: tuple[Check, ...] = (installation.configuration, installation.access)
+_THEN: tuple[Check, ...] = (
+    installation.tables,
+    installation.queues,
+    installation.bucket,
+    permissions.permissions,
+    timing.clock,
+    ticker.ticker,
+    ticker.quarantined,
+    pressure.backpressure,
+    chains.chains,
+    chains.incidents,
+    backlog.backlog,
+    known_jobs.jobs,
+    known_jobs.isolated,
+)
+
+
+def run_checks(
+    settings: Settings,
+    *,
+    jobs: Sequence[str] = (),
+    sample: int = SAMPLE,
+    clock: Clock = system_clock,
+    chance: random.Random | None = None,
+) -> Iterator[Finding]:
+    """Look an installation over; findings as they are made.
+
+    ``jobs`` are packages whose jobs should be importable. Chains are looked at for ``sample`` schedules of the tenant, picked by
+    ``chance``. Nothing is written: permissions to write are tried with conditions that no row can meet.
+    """
+    context = DoctorContext(
+        settings=settings,
+        probe=AwsProbe(settings=settings, clock=clock),
+        clock=clock,
+        packages=tuple(jobs),
+        sample=sample,
+        chance=random.Random() if chance is None else chance,
+    )
+    for check in _FIRST:
+        found = list(check(context))
+        yield from found
+        if any(finding.verdict is Severity.FAIL for finding in found):
+            return  # the rest would say the same ten times
+    for check in _THEN:
+        yield from check(context)

@@ -1,0 +1,36 @@
+"""What the checks share: the installation that is looked at, and what earlier checks learned of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from minutehand.doctor.probe import AwsProbe
+from minutehand.domain.schedule import Head
+from minutehand.ports.clock import Clock
+from minutehand.ports.services import Services
+from minutehand.services import connect
+from minutehand.settings import Settings
+
+
+@dataclass(kw_only=True)
+class DoctorContext:
+    """An installation under examination."""
+
+    settings: Settings
+    probe: AwsProbe
+    clock: Clock  # UTC ms
+    packages: tuple[str, ...] = ()  # whose jobs should be importable
+    sample: int = 50  # schedules to look at
+    chance: random.Random = field(default_factory=random.Random)
+    tables: set[str] = field(default_factory=set)  # suffixes of those that are there and readable
+    queues: dict[str, Mapping[str, str]] = field(default_factory=dict)  # attributes of those that are there, by suffix
+    shards: int = 0  # of the agenda; 0: not known
+    active: list[Head] = field(default_factory=list)  # the sampled schedules that are ACTIVE
+
+    @cached_property
+    def services(self) -> Services:
+        """The installation as everything else sees it."""
+        return connect(self.settings)

@@ -1,0 +1,160 @@
+"""Celery's beat schedule as schedules of jobs that call the same tasks.
+
+The objects of a module are told by what they have, so that Celery is needed only where the user's module needs it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import ModuleType
+from typing import Any
+
+from minutehand.errors import InvalidInput
+from minutehand.importers import jobs_file
+from minutehand.importers.beat import NotMapped, times_of
+from minutehand.importers.names import slug
+from minutehand.importers.report import Collector, ImportReport
+
+_SCHEDULES = ("beat_schedule", "BEAT_SCHEDULE", "CELERY_BEAT_SCHEDULE", "CELERYBEAT_SCHEDULE")
+_ZONES = ("timezone", "CELERY_TIMEZONE")
+_KEYS = ("task", "schedule", "args", "kwargs", "options", "relative", "name")
+_REMARKS = (
+    "a job calls its task directly, in Minutehand's worker: say retry=Retry(…) in the jobs' file, autoretry_for has no effect",
+    "what beat missed while it was down runs once, late, if that is within 30 minutes",
+    "a rate counts from when its schedule is applied, and beat's from its last run",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeatConfig:
+    """What a module says of beat."""
+
+    entries: Mapping[str, Any]
+    zone: str | None = None  # of its crontabs; None: UTC
+    app: str | None = None  # what the module calls Celery's app; None: it has none
+
+
+@dataclass(frozen=True, kw_only=True)
+class CeleryOptions:
+    """What the user says that the module does not."""
+
+    timezone: str | None = None  # None: the app's, else UTC
+
+
+@dataclass
+class _Jobs:
+    tasks: dict[str, str] = field(default_factory=dict)  # names of tasks by jobs'
+    queues: set[str] = field(default_factory=set)
+
+
+def beat_of(module: ModuleType) -> BeatConfig:
+    """The beat schedule of a module: of its app, or a dict with one of the usual names. Raises InvalidInput if it has none, and whatever
+    the module's own code raises.
+    """
+    for name, value in vars(module).items():
+        conf = _conf(value)
+        if conf is not None:
+            return BeatConfig(entries=conf.beat_schedule, zone=_zone(getattr(conf, "timezone", None)), app=name)
+    for name in _SCHEDULES:
+        found = getattr(module, name, None)
+        if isinstance(found, Mapping):
+            zone = next((getattr(module, word) for word in _ZONES if hasattr(module, word)), None)
+            return BeatConfig(entries=found, zone=_zone(zone))
+    remedy = f"name the module of your Celery app, or one with {' or '.join(_SCHEDULES[:3])}"
+    raise InvalidInput("module", module.__name__, "has no beat schedule", remedy)
+
+
+def _conf(value: object) -> Any:
+    """The configuration of what looks like Celery's app and has a beat schedule, complete as beat itself makes it."""
+    if not hasattr(type(value), "conf") or not hasattr(type(value), "tasks"):
+        return None
+    app: Any = value
+    for step in (getattr(getattr(app, "loader", None), "import_default_modules", None), getattr(app, "finalize", None)):
+        if callable(step):
+            step()  # tasks add themselves to the schedule here
+    conf = app.conf
+    return conf if isinstance(getattr(conf, "beat_schedule", None), Mapping) else None
+
+
+def _zone(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def read_beat(beat: BeatConfig, module: str, text: str, asked: CeleryOptions) -> ImportReport:
+    """What a beat schedule becomes; ``text`` is the module's source, for the lines. Raises InvalidInput if it is empty."""
+    found, jobs, lines = Collector(module), _Jobs(), _lines(text)
+    zone = asked.timezone or beat.zone or "UTC"
+    for name, entry in beat.entries.items():
+        _entry(str(name), entry, lines.get(str(name), 0), zone, found, jobs)
+    if not found.lines:
+        raise InvalidInput("module", module, "has an empty beat schedule", "there is nothing to import")
+    return ImportReport(
+        source=module,
+        read_as=f"a beat schedule of Celery, in {zone}",
+        managed_by=slug(f"celery/{module}"),
+        lines=found.lines,
+        schedules=found.schedules,
+        remarks=_REMARKS,
+        jobs=jobs_file.for_tasks(module, beat.app, jobs.tasks, jobs.queues) if found.schedules else None,
+    )
+
+
+def _lines(text: str) -> dict[str, int]:
+    """Where texts stand in a module: the key of an entry stands where the entry begins."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return {}
+    texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return {str(node.value): node.lineno for node in sorted(texts, key=lambda node: -node.lineno)}
+
+
+def _entry(name: str, entry: Any, line: int, zone: str, found: Collector, jobs: _Jobs) -> None:
+    task = entry.get("task") if isinstance(entry, Mapping) else None
+    if not isinstance(task, str) or "schedule" not in entry:
+        found.left(line, name, "it has no task and schedule")
+        return
+    notes: list[str] = []
+    job = slug(task)
+    try:
+        times = times_of(entry["schedule"], notes)
+        words = {
+            "job": job,
+            **times,
+            "timezone": zone,
+            "payload": _payload(entry),
+            **_options(entry.get("options") or {}, notes),
+            "catch_up": "latest",
+        }
+    except NotMapped as problem:
+        found.left(line, f"{name}: {task}", str(problem))
+        return
+    if entry.get("relative"):
+        notes.append("relative: it is not rounded to the unit; say from when: rate(…, from=2026-01-01T00:00:00Z)")
+    notes += [f"{key} is left out: nothing here corresponds to it" for key in entry if key not in _KEYS]
+    if found.entry(line, f"{name}: {task}", name, words, notes) is not None:
+        jobs.tasks[job] = task
+        jobs.queues |= {words["queue"]} if "queue" in words else set()
+
+
+def _payload(entry: Mapping[str, Any]) -> dict[str, Any] | None:
+    args, kwargs = list(entry.get("args") or ()), dict(entry.get("kwargs") or {})
+    return {**({"args": args} if args else {}), **({"kwargs": kwargs} if kwargs else {})} or None
+
+
+def _options(options: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    words: dict[str, Any] = {}
+    for name, value in options.items():
+        if name == "queue" and value is not None:
+            words["queue"] = str(getattr(value, "name", value))
+            notes.append(
+                f"the queue {words['queue']} is one of Minutehand's: the jobs' file declares it; size it there"
+            )
+        elif name == "expires" and isinstance(value, (int, float, timedelta)):
+            words["deadline"] = value.total_seconds() if isinstance(value, timedelta) else value
+        elif value is not None:
+            notes.append(f"options.{name} is left out: nothing here corresponds to it")
+    return words

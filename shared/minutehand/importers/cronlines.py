@@ -1,0 +1,208 @@
+"""A crontab as text: which lines are settings, comments and entries, and what a command line says. As cron reads it, not as one would.
+
+cron knows no continuation of lines and no comments behind a command. A ``%`` ends the command: what follows is its standard input.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from minutehand.errors import InvalidInput
+
+LONGEST = 100_000  # characters of a line: cron itself takes a thousand
+_BLANKS = re.compile(r"[ \t]+")
+_SETTING = re.compile(
+    r"""[ \t]*(?:"(?P<double>[^"]+)"|'(?P<single>[^']+)'|(?P<plain>[A-Za-z_]\w*))[ \t]*=(?P<value>.*)"""
+)
+_QUOTED = re.compile(r"""(["'])(.*)\1""")
+_FIELD = re.compile(r"-?[0-9*~?H][0-9A-Za-z*,/~?()#-]*|[A-Za-z]{3}([,-][A-Za-z]{3})*")
+_NAMED = re.compile(r"@[A-Za-z0-9_]+")
+_USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}\$?")
+_HEADING = re.compile(r"m\s+h\s+dom\s|user(-?name)?\s+command", re.IGNORECASE)
+_SYSTEM_PLACES = re.compile(r"(^|/)(etc/crontab|cron\.d/[^/]+)$")
+_PLACE_OF_ANACRON = re.compile(r"(^|/)anacrontab$")
+_USERS_HEADING = re.compile(r"dow\s+user\s+command")
+# Accounts of which no command bears the name.
+_ACCOUNTS = frozenset({"root", "www-data", "nobody", "daemon", "postgres", "mysql", "apache", "nginx", "ubuntu", "git"})
+
+
+class CrontabForm(Enum):
+    """What stands before the command of an entry."""
+
+    USER = "a user's crontab, without users in it"
+    SYSTEM = "a system's crontab, with users"
+    ANACRON = "an anacrontab"
+
+    @property
+    def words(self) -> str:
+        """Behind the times."""
+        return {
+            CrontabForm.USER: "command",
+            CrontabForm.SYSTEM: "user and command",
+            CrontabForm.ANACRON: "delay, name and command",
+        }[self]
+
+    def count(self, line: str) -> int:
+        """Words before the command."""
+        if self is CrontabForm.ANACRON:
+            return 3
+        return (1 if line.startswith("@") else 5) + (self is CrontabForm.SYSTEM)
+
+
+@dataclass(frozen=True)
+class CrontabSetting:
+    """``NAME = value``: it holds for the lines that follow."""
+
+    number: int
+    text: str
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class CrontabEntry:
+    """A line that runs something."""
+
+    number: int
+    text: str
+    when: str  # five fields, or a word with @
+    user: str | None  # of a system's crontab
+    command: str  # for the shell, % resolved
+    stdin: str
+    description: str = ""  # the comment right above it
+
+
+@dataclass(frozen=True)
+class UnreadableLine:
+    """A line that cron would not take either."""
+
+    number: int
+    text: str
+    why: str
+
+
+@dataclass(frozen=True)
+class CommentLine:
+    """A line that asks for nothing."""
+
+    number: int
+
+
+Read = CrontabSetting | CrontabEntry | UnreadableLine | CommentLine
+
+
+def form_of(text: str, source: str) -> CrontabForm:
+    """The form of a crontab: by where it lies, else by what stands there."""
+    if _SYSTEM_PLACES.search(source):
+        return CrontabForm.SYSTEM
+    if _PLACE_OF_ANACRON.search(source):
+        return CrontabForm.ANACRON
+    sixth = []
+    for raw in text.split("\n"):
+        line = raw.strip(" \t\r")
+        if line.startswith("#"):
+            if _USERS_HEADING.search(line):
+                return CrontabForm.SYSTEM
+        elif line and not _SETTING.fullmatch(line):
+            words, count = _words(line, CrontabForm.SYSTEM.count(line)), CrontabForm.SYSTEM.count(line)
+            sixth.append(words[-2] if len(words) > count else "")
+    accounts = any(name in _ACCOUNTS for name in sixth) and all(_USER.fullmatch(name) for name in sixth)
+    return CrontabForm.SYSTEM if accounts else CrontabForm.USER
+
+
+def lines_of(text: str, source: str, *, form: CrontabForm) -> Iterator[Read]:
+    """The lines, without empty ones. Raises InvalidInput for one that no crontab has."""
+    said: list[str] = []
+    for number, raw in enumerate(text.split("\n"), start=1):
+        line = raw.removesuffix("\r")
+        if len(line) > LONGEST:
+            remedy = "put the command into a script and call that"
+            raise InvalidInput(f"{source}:{number}", line, f"has {len(line):,} characters", remedy)
+        stripped = line.strip(" \t")
+        if not stripped or stripped.startswith("#"):
+            said = _remembered(said, stripped)
+            if stripped:
+                yield CommentLine(number)
+            continue
+        yield _read(number, line, " ".join(said), form)
+        said = []
+
+
+def _remembered(said: list[str], comment: str) -> list[str]:
+    """The lines of the comment that may belong to the next entry: an empty one, or an entry commented out, ends it."""
+    words = comment.lstrip("#").strip()
+    if not words or _HEADING.search(words) or _looks_like_an_entry(words):
+        return []
+    return [*said, words] if re.search(r"[^\W\d_]{2}", words) else said
+
+
+def _looks_like_an_entry(text: str) -> bool:
+    words = _words(text, 5)
+    if len(words) == 6 and all(_FIELD.fullmatch(word) for word in words[:5]):
+        return any(not word.isalpha() for word in words[:5])
+    return len(words) > 1 and _NAMED.fullmatch(words[0]) is not None
+
+
+def _read(number: int, text: str, description: str, form: CrontabForm) -> Read:
+    setting = _SETTING.fullmatch(text)
+    if setting:
+        value = setting["value"].strip(" \t")
+        quoted = _QUOTED.fullmatch(value)
+        name = setting["plain"] or setting["double"] or setting["single"]
+        return CrontabSetting(number, text, name, quoted[2] if quoted else value)
+    line = text.lstrip(" \t")
+    count = form.count(line)
+    words = _words(line, count)
+    if len(words) <= count or not words[-1]:
+        when = "an @ word" if line.startswith("@") else "a period" if form is CrontabForm.ANACRON else "five fields"
+        return UnreadableLine(number, text, f"is neither NAME=value nor {when} and {form.words}")
+    *before, rest = words
+    command, stdin = percent(rest) if form is not CrontabForm.ANACRON else (rest, "")
+    if form is CrontabForm.USER:
+        return CrontabEntry(number, text, " ".join(before), None, command, stdin, description)
+    if form is CrontabForm.ANACRON:
+        return CrontabEntry(number, text, before[0], None, command, stdin, description or before[2])
+    times, user = before[:-1], before[-1]
+    if not _USER.fullmatch(user):
+        return UnreadableLine(number, text, f"names {user!r} as the user; --user if this crontab has no users in it")
+    return CrontabEntry(number, text, " ".join(times), user, command, stdin, description)
+
+
+def percent(text: str) -> tuple[str, str]:
+    r"""A command and its standard input, as cron makes them of a line: ``%`` ends a line, ``\%`` is one.
+
+    >>> percent("date +\\%F%one%two")
+    ('date +%F', 'one\ntwo\n')
+    """
+    command, rest = _until_percent(text)
+    if rest is None:
+        return command, ""
+    found, escaped = "", False
+    for letter in rest:
+        if escaped:
+            found += letter if letter == "%" else "\\" + ("" if letter == "\\" else letter)
+        elif letter != "\\":
+            found += "\n" if letter == "%" else letter
+        escaped = letter == "\\"
+    found += "\\" if escaped else ""
+    return command, found if found.endswith("\n") else found + "\n"
+
+
+def _until_percent(text: str) -> tuple[str, str | None]:
+    """The command, and what follows its first ``%`` that is not escaped."""
+    found, escaped = "", False
+    for position, letter in enumerate(text):
+        if escaped and letter == "%":
+            found = found[:-1]
+        elif letter == "%":
+            return found, text[position + 1 :]
+        found += letter
+        escaped = letter == "\\" and not escaped
+    return found, None
+
+
+def _words(line: str, count: int) -> list[str]:
+    return _BLANKS.split(line.lstrip(" \t"), maxsplit=count)

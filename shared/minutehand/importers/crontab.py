@@ -1,0 +1,260 @@
+"""A crontab as schedules of a job that runs commands.
+
+The times are read as cron reads them: two restricted day fields widen each other, a set time that the clocks skip runs once. The
+environment that a crontab sets goes into each payload; what cron does around a command (mail, users, its bare environment) is told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from minutehand.arguments import MAX_DESCRIPTION
+from minutehand.errors import InvalidInput
+from minutehand.importers import jobs_file
+from minutehand.importers.cronlines import (
+    CommentLine,
+    CrontabEntry,
+    CrontabForm,
+    CrontabSetting,
+    UnreadableLine,
+    form_of,
+    lines_of,
+)
+from minutehand.importers.names import program_of, stem_of
+from minutehand.importers.report import Collector, Conversion, ImportReport
+from minutehand.timing.spread import LONGEST as LONGEST_WINDOW
+
+_WORDS = {"@every_minute": "* * * * *", "@every_second": "rate(1 second)"}  # FreeBSD's
+_PERIODS = {"1": "@daily", "7": "@weekly", "30": "@monthly"}  # anacron's, in days
+_NEVER = {"@reboot": "runs when cron starts, which is at no time; start it with the worker or the machine (systemd)"}
+_RANDOM = re.compile(r"([0-9]*)~([0-9]*)")  # cronie: one value of a range, drawn when cron starts
+_OPEN_STEP = re.compile(r"(^|,)[0-9]+/[0-9]+")
+_SECRET = re.compile(r"PASS|SECRET|TOKEN|CREDENTIAL|API_?KEY", re.IGNORECASE)
+_UTC = ("UTC", "Etc/UTC")
+_DAY = 86_400  # seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrontabOptions:
+    """What the user says of a crontab that it does not say itself."""
+
+    timezone: str | None = None  # that its times are read in; None: UTC, and a remark
+    form: CrontabForm | None = None  # whether entries name a user; None: as it looks
+    job: str = "command"  # name of the job that runs the commands
+
+
+@dataclass
+class _State:
+    """What the settings up to a line say."""
+
+    zone: str
+    environment: dict[str, str] = field(default_factory=dict)
+    shell: str | None = None
+    delay: int = 0  # minutes
+    users: set[str] = field(default_factory=set)
+    mails: bool = False
+    zoned: bool = False
+
+
+def read_crontab(text: str, source: str, asked: CrontabOptions) -> ImportReport:
+    """What a crontab becomes; ``source`` is its name or path. Raises InvalidInput with line and remedy for what is no crontab."""
+    form = asked.form or form_of(text, source)
+    stem = stem_of(source, "crontab")
+    state, found, comments = _State(asked.timezone or "UTC"), Collector(source), 0
+    for line in lines_of(text, source, form=form):
+        if isinstance(line, CommentLine):
+            comments += 1
+        elif isinstance(line, CrontabSetting):
+            _setting(line, state, found)
+        elif isinstance(line, UnreadableLine):
+            found.left(line.number, line.text, line.why)
+        else:
+            _entry(line, f"{stem}/{program_of(line.command)}", asked.job, form, state, found)
+    if not found.lines:
+        raise InvalidInput(source, text[:40], "has no line that asks for anything", "give a crontab: crontab -l > FILE")
+    return ImportReport(
+        source=source,
+        read_as=form.value,
+        managed_by=f"crontab/{stem}",
+        lines=found.lines,
+        schedules=found.schedules,
+        remarks=_remarks(state, asked, form),
+        jobs=jobs_file.for_commands(source, asked.job) if found.schedules else None,
+        comments=comments,
+    )
+
+
+# Settings.
+
+
+def _setting(line: CrontabSetting, state: _State, found: Collector) -> None:
+    special = _SPECIAL.get(line.name)
+    fit, *notes = special(line.value, state) if special else _variable(line.name, line.value, state)
+    found.setting(line.number, line.text, Conversion(fit), *notes)
+
+
+def _variable(name: str, value: str, state: _State) -> tuple[str, ...]:
+    state.environment[name] = value
+    if _SECRET.search(name):
+        return Conversion.DIFFERS, "it is kept in each payload as it is: let the job fetch secrets by name instead"
+    return (Conversion.EXACT,)
+
+
+def _zone(value: str, state: _State) -> tuple[str, ...]:
+    state.zone, state.zoned = value, True
+    return (Conversion.EXACT,)
+
+
+def _tz(value: str, state: _State) -> tuple[str, ...]:
+    state.environment["TZ"] = value
+    note = f"it is the commands' zone, as in Linux' cron; if it is to be that of the times too: --timezone {value}"
+    return Conversion.DIFFERS, note
+
+
+def _shell(value: str, state: _State) -> tuple[str, ...]:
+    state.shell = None if value == "/bin/sh" else value
+    return (Conversion.EXACT,)
+
+
+def _mail(value: str, state: _State) -> tuple[str, ...]:
+    if not value:
+        return (Conversion.EXACT,)
+    state.mails = True
+    return (
+        Conversion.DIFFERS,
+        f"nothing is mailed to {value}: to be told of failures give the schedules on_failure: (an SNS topic)",
+    )
+
+
+def _letter(value: str, state: _State) -> tuple[str, ...]:  # noqa: ARG001 (the signature of the others)
+    return Conversion.LEFT, "it is about mail, and none is sent"
+
+
+def _login(value: str, state: _State) -> tuple[str, ...]:  # noqa: ARG001
+    return Conversion.LEFT, "cron does not let a crontab set it either: it is the user that the command runs as"
+
+
+def _delay(value: str, state: _State) -> tuple[str, ...]:
+    if not value.isdigit() or int(value) * 60 > LONGEST_WINDOW:
+        return Conversion.LEFT, f"it is no number of minutes up to {LONGEST_WINDOW // 60}"
+    state.delay = int(value)
+    return (
+        Conversion.DIFFERS,
+        "each fire has a delay of its own below it, the same at each computation; cron draws one for all",
+    )
+
+
+_SPECIAL = {
+    "CRON_TZ": _zone,
+    "TZ": _tz,
+    "SHELL": _shell,
+    "MAILTO": _mail,
+    "MAILFROM": _letter,
+    "CONTENT_TYPE": _letter,
+    "CONTENT_TRANSFER_ENCODING": _letter,
+    "LOGNAME": _login,
+    "USER": _login,
+    "RANDOM_DELAY": _delay,
+}
+
+
+# Entries.
+
+
+def _entry(line: CrontabEntry, name: str, job: str, form: CrontabForm, state: _State, found: Collector) -> None:
+    notes: list[str] = []
+    never = _NEVER.get(line.when.lower())
+    if never:
+        found.left(line.number, line.text, never)
+        return
+    if line.user:
+        state.users.add(line.user)
+    anacron = form is CrontabForm.ANACRON
+    expression = _period(line.when, notes) if anacron else _expression(line.when, notes)
+    rule = {**_clocks(expression, state.zone), **({"window": state.delay * 60} if state.delay else {})}
+    payload: dict[str, Any] = {
+        "command": line.command,
+        "shell": state.shell,
+        "environment": dict(state.environment),
+        "stdin": line.stdin,
+        "user": line.user,
+    }
+    if len(line.description) > MAX_DESCRIPTION:
+        notes.append(f"its comment has {len(line.description):,} characters, {MAX_DESCRIPTION:,} are kept")
+    words: Mapping[str, Any] = {
+        "job": job,
+        "expression": expression,
+        "timezone": state.zone,
+        "rule": rule,
+        "payload": {key: value for key, value in payload.items() if value},
+        "description": line.description[:MAX_DESCRIPTION],
+        **({"catch_up": "latest", "catch_up_window": _DAY} if anacron else {}),
+    }
+    found.entry(line.number, line.text, name, words, notes)
+
+
+def _expression(when: str, notes: list[str]) -> str:
+    """Cron's fields in our words."""
+    if when.startswith("@"):
+        return _WORDS.get(when.lower(), when)
+    fields = when.split(" ")
+    fields[0] = fields[0].removeprefix("-")  # cronie: do not log
+    for position, text in enumerate(fields):
+        if _RANDOM.fullmatch(text):
+            fields[position] = _hashed(text, position)
+            notes.append(f"{text} is one value that stays, chosen by the schedule's name; cron draws it when it starts")
+        if _OPEN_STEP.search(text):
+            notes.append(f"{text} is read as from there to the end of the field; not every cron does")
+    return " ".join(fields)
+
+
+def _period(period: str, notes: list[str]) -> str:
+    """Anacron's days in our words."""
+    notes.append("anacron waits for the machine to be up; here it is due by the clock, and late by a day at the most")
+    return _PERIODS.get(period, period if period.startswith("@") else f"rate({period} days)")
+
+
+def _hashed(text: str, position: int) -> str:
+    low, high = text.split("~")
+    if not low and not high:
+        return "H"
+    least, most = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))[position]
+    return f"H({low or least}-{high or most})"
+
+
+def _clocks(expression: str, zone: str) -> dict[str, str]:
+    """What must be said so that a change of the clocks does what it does in Debian's cron.
+
+    There only a star at the beginning of minute or hour makes a wildcard; here a ``/`` anywhere in them does too.
+    """
+    fields = expression.split(" ")
+    if zone in _UTC or len(fields) != 5:
+        return {}
+    wild_here = re.search(r"[*/]", fields[0] + fields[1])
+    wild_there = fields[0][:1] == "*" or fields[1][:1] == "*"
+    return {"gap": "next_valid", "repeated": "first"} if wild_here and not wild_there else {}
+
+
+# What holds for all of it.
+
+
+def _remarks(state: _State, asked: CrontabOptions, form: CrontabForm) -> list[str]:
+    found = []
+    if asked.timezone is None and not state.zoned:
+        found.append(
+            "no time zone is known: the times are read in UTC; cron reads them in its machine's: --timezone ZONE"
+        )
+    if state.users:
+        found.append(f"commands run as {', '.join(sorted(state.users))}: start the worker as root, or take user: out")
+    if not state.mails:
+        found.append("cron mails what a command prints; here the end of it is kept with the run, and logged")
+    if form is not CrontabForm.ANACRON:
+        found.append("a fire that was missed runs late, if that is within 30 minutes; cron forgets it (catch_up: none)")
+    return [
+        *found,
+        "a command gets the worker's environment beside what the crontab sets; cron's is bare",
+        "commands run where a worker process runs: start it where cron ran; for Lambda see what the job's file says",
+    ]

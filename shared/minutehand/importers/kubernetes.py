@@ -1,0 +1,258 @@
+"""CronJob manifests as schedules of a job that runs commands.
+
+What a manifest says is taken word by word, and each word that was not taken is named with its line: nothing is passed over. Times
+are read as Kubernetes' parser reads them, also where that differs from cron: a step does not make a day field a wildcard, and a time
+that the clocks skip is skipped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from minutehand.apply.nodes import YamlNode, read_documents
+from minutehand.arguments import MAX_DESCRIPTION
+from minutehand.errors import InvalidInput
+from minutehand.importers import jobs_file
+from minutehand.importers.manifest import FieldRules, Manifest
+from minutehand.importers.names import stem_of
+from minutehand.importers.report import Collector, Conversion, ImportReport
+
+_OVERLAP = {"Allow": None, "Forbid": "skip", "Replace": "terminate_other"}
+_RETRIES = 6  # Kubernetes' backoffLimit where none is said
+_MOST_ATTEMPTS = 1_000
+_PREFIX = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.*)")
+_EVERY = re.compile(r"@every\s+(\S+)")
+_DURATION = re.compile(r"(\d+)(h|m|s)")
+_REFERENCE = re.compile(r"\$(\$?)\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")
+_JOB = ("spec", "jobTemplate", "spec")
+_POD = (*_JOB, "template", "spec")
+
+# What says nothing about what is due and what it does, or what Kubernetes writes itself.
+_IDLE = re.compile(
+    r"(apiVersion|kind|status"
+    r"|metadata\.(name|namespace|uid|resourceVersion|generation|creationTimestamp|managedFields|selfLink)"
+    r"|metadata\.annotations\.kubectl\.kubernetes\.io/last-applied-configuration"
+    r"|spec\.jobTemplate\.metadata|spec\.jobTemplate\.spec\.template\.metadata"
+    r"|.*\.spec\.(restartPolicy|dnsPolicy|schedulerName|terminationGracePeriodSeconds)"
+    r"|.*\.containers\[0\]\.(name|imagePullPolicy|terminationMessagePath|terminationMessagePolicy)"
+    r"|.*\.(completionMode|podReplacementPolicy|manualSelector))([.\[].*)?",
+)
+_REASONS = {
+    "successfulJobsHistoryLimit": "runs are kept for the retention instead",
+    "failedJobsHistoryLimit": "runs are kept for the retention instead",
+    "ttlSecondsAfterFinished": "runs are kept for the retention instead",
+    "resources": "size the worker, or give its queue memory and a concurrency",
+    "envFrom": "give these variables to the worker",
+    "volumes": "the worker must have these files",
+    "volumeMounts": "the worker must have these files",
+    "serviceAccountName": "give the worker the permissions",
+    "serviceAccount": "give the worker the permissions",
+    "imagePullSecrets": "nothing is pulled",
+    "podFailurePolicy": "say it with retry_on and never_on of the job's Retry",
+    "annotations": "use tags for what you want to filter by",
+}
+_POD_PATH = r"spec\.jobTemplate\.spec\.template\.spec"
+_GROUP = re.compile(  # each word below one of these is a note of its own
+    rf"(?:(?:{_POD_PATH}\.(?:initContainers|containers)\[\d+\]|{_POD_PATH}|spec\.jobTemplate\.spec\.template"
+    r"|spec\.jobTemplate\.spec|spec\.jobTemplate|spec|metadata)\.)?(?P<word>[^.\[]+)"
+)
+_WORDS = FieldRules(idle=_IDLE, reasons=_REASONS, group=_GROUP, idle_if={"completions": 1, "parallelism": 1})
+
+
+@dataclass(frozen=True, kw_only=True)
+class KubernetesOptions:
+    """What the user says that manifests do not."""
+
+    timezone: str | None = None  # of those without timeZone; None: UTC
+    job: str = "command"  # name of the job that runs the commands
+
+
+class _Left(Exception):
+    """Nothing can become of this manifest; why."""
+
+
+def read_kubernetes(text: str, source: str, asked: KubernetesOptions) -> ImportReport:
+    """What manifests become: YAML or JSON, several documents, lists. Raises InvalidInput with line and remedy."""
+    found, zoned = Collector(source), True
+    for document in read_documents(text, source):
+        for node in _items(document):
+            if _word(node, "kind") == "CronJob":
+                _cron_job(node, asked, found)
+                zoned = zoned and node.get("spec", "timeZone") is not None
+            else:
+                found.setting(
+                    node.line, _title(node), Conversion.LEFT, "it is no CronJob: nothing of it is due at a time"
+                )
+    if not found.lines:
+        raise InvalidInput(source, "", "has no manifest", "give the output of: kubectl get cronjobs -o yaml")
+    return ImportReport(
+        source=source,
+        read_as="manifests of Kubernetes",
+        managed_by=f"kubernetes/{stem_of(source, 'cronjobs')}",
+        lines=found.lines,
+        schedules=found.schedules,
+        remarks=_remarks(zoned=zoned or asked.timezone is not None),
+        jobs=jobs_file.for_commands(source, asked.job) if found.schedules else None,
+    )
+
+
+def _items(node: YamlNode) -> list[YamlNode]:
+    """The manifests of a document: itself, or what a list holds."""
+    items = node.get("items")
+    if str(_word(node, "kind")).endswith("List") and items is not None and isinstance(items.value, list):
+        return [one for item in items.value for one in _items(item)]
+    return [node]
+
+
+def _word(node: YamlNode, *names: str) -> Any:
+    below = node.get(*names)
+    return None if below is None or isinstance(below.value, (dict, list)) else below.value
+
+
+def _title(node: YamlNode) -> str:
+    name = "/".join(
+        str(word) for word in (_word(node, "metadata", "namespace"), _word(node, "metadata", "name")) if word
+    )
+    return f"{_word(node, 'kind') or 'a document without kind'} {name}".strip()
+
+
+# One CronJob.
+
+
+def _cron_job(node: YamlNode, asked: KubernetesOptions, found: Collector) -> None:
+    manifest = Manifest(node, _WORDS)
+    title = _title(node).partition(" ")[2] or f"cronjob-{node.line}"
+    try:
+        notes: list[str] = []
+        words = {"job": asked.job, **_times(manifest, asked), **_policies(manifest, notes)}
+        words |= {"payload": _payload(manifest, notes), **_about(manifest)}
+        found.entry(node.line, f"CronJob {title}", title, words, [*notes, *manifest.rest()])
+    except (_Left, InvalidInput) as problem:
+        found.left(node.line, f"CronJob {title}", str(problem))
+
+
+def _times(manifest: Manifest, asked: KubernetesOptions) -> dict[str, Any]:
+    text = manifest.text("spec", "schedule")
+    if not text:
+        raise _Left("it has no spec.schedule")
+    inline = _PREFIX.fullmatch(text.strip())
+    zone, schedule = (inline[1], inline[2]) if inline else (None, text.strip())
+    zone = manifest.text("spec", "timeZone") or zone or asked.timezone or "UTC"
+    clocks = {} if zone in ("UTC", "Etc/UTC") else {"gap": "skip", "repeated": "both"}
+    every = _EVERY.fullmatch(schedule)
+    if every:
+        return {"expression": _rate(every[1]), "timezone": zone}
+    return {"expression": _as_cron(schedule), "timezone": zone, "rule": clocks}
+
+
+def _rate(duration: str) -> str:
+    parts = _DURATION.findall(duration)
+    if "".join("".join(part) for part in parts) != duration:
+        raise _Left(f"@every {duration} is no length of time in whole seconds")
+    return f"rate({sum(int(count) * {'h': 3600, 'm': 60, 's': 1}[unit] for count, unit in parts)} seconds)"
+
+
+def _as_cron(schedule: str) -> str:
+    """To Kubernetes ``*/2`` restricts a day field like any other: with two restricted ones, either is enough."""
+    fields = schedule.split()
+    if len(fields) == 5:
+        day, weekday = fields[2], fields[4]
+        if day not in ("*", "?", "*/1") and weekday not in ("*", "?", "*/1"):
+            fields[2] = re.sub(r"(^|,)[*?](?=/)", r"\g<1>1-31", day)
+            fields[4] = re.sub(r"(^|,)[*?](?=/)", r"\g<1>0-6", weekday)
+    return " ".join(fields)
+
+
+def _policies(manifest: Manifest, notes: list[str]) -> dict[str, Any]:
+    policy = manifest.text("spec", "concurrencyPolicy") or "Allow"
+    if policy not in _OVERLAP:
+        raise _Left(f"concurrencyPolicy {policy!r} is not Allow, Forbid or Replace")
+    if policy == "Forbid":
+        notes.append("Forbid: a fire during a run is skipped for good; Kubernetes starts it after, within its deadline")
+    deadline = manifest.number("spec", "startingDeadlineSeconds")
+    if deadline is None:
+        notes.append(
+            "without startingDeadlineSeconds Kubernetes starts a missed run however late; here within 30 minutes"
+        )
+    limit = manifest.number(*_JOB, "activeDeadlineSeconds")
+    attempts = (manifest.number(*_JOB, "backoffLimit") if manifest.has(*_JOB, "backoffLimit") else _RETRIES) or 0
+    if limit is not None and attempts:
+        notes.append(
+            "activeDeadlineSeconds: each attempt has it, and none starts later; there all attempts have it together"
+        )
+    if attempts >= _MOST_ATTEMPTS:
+        notes.append(f"backoffLimit {attempts}: {_MOST_ATTEMPTS} attempts are the most")
+    retry: dict[str, Any] = {"max_attempts": min(attempts + 1, _MOST_ATTEMPTS)}
+    if attempts:
+        retry |= {"base": 10, "cap": 360, "jitter": 0, "within": limit}
+    return {
+        "overlap": _OVERLAP[policy],
+        "catch_up": "latest",
+        "catch_up_window": deadline,
+        "paused": manifest.flag("spec", "suspend") or None,
+        "retry": {name: value for name, value in retry.items() if value is not None},
+    }
+
+
+def _payload(manifest: Manifest, notes: list[str]) -> dict[str, Any]:
+    containers = manifest.all(*_POD, "containers")
+    if len(containers) != 1 or manifest.all(*_POD, "initContainers"):
+        raise _Left("its pod has several containers: make one command of them, or a pipeline of jobs, by hand")
+    (container,) = containers
+    if not manifest.texts(container, "command"):
+        raise _Left("its container has no command, so what it runs is in its image: write that as command: [...]")
+    environment = _environment(manifest, container, notes)
+    image = manifest.text_of(container, "image")
+    if image:
+        notes.append(f"the worker must have what the image {image} has")
+    words = manifest.texts(container, "command") + manifest.texts(container, "args")
+    limits = (manifest.number(*_JOB, "activeDeadlineSeconds"), manifest.number(*_POD, "activeDeadlineSeconds"))
+    payload = {
+        "argv": [_expanded(word, environment) for word in words],
+        "environment": environment,
+        "directory": manifest.text_of(container, "workingDir"),
+        "timeout": min((limit for limit in limits if limit is not None), default=None),
+    }
+    return {name: value for name, value in payload.items() if value}
+
+
+def _environment(manifest: Manifest, container: YamlNode, notes: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for variable in manifest.below(container, "env"):
+        name = manifest.text_of(variable, "name") or ""
+        if variable.get("valueFrom") is not None:
+            manifest.take(variable)
+            notes.append(f"line {variable.line}: {name} comes from elsewhere in the cluster: give it to the worker")
+        else:
+            found[name] = _expanded(manifest.text_of(variable, "value") or "", found)
+    return found
+
+
+def _expanded(text: str, environment: Mapping[str, str]) -> str:
+    """``$(NAME)`` as Kubernetes replaces it; ``$$(NAME)`` is ``$(NAME)``."""
+
+    def value(found: re.Match[str]) -> str:
+        return found[0][1:] if found[1] else environment.get(found[2], found[0])
+
+    return _REFERENCE.sub(value, text)
+
+
+def _about(manifest: Manifest) -> dict[str, Any]:
+    labels = manifest.mapping("metadata", "labels")
+    said = manifest.mapping("metadata", "annotations", only="kubernetes.io/description")
+    return {"tags": labels, "description": said.get("kubernetes.io/description", "")[:MAX_DESCRIPTION]}
+
+
+def _remarks(*, zoned: bool) -> list[str]:
+    zone = (
+        "no time zone is known: times without timeZone are read in UTC, which is what most clusters do: --timezone ZONE"
+    )
+    return [
+        *([] if zoned else [zone]),
+        "a command runs in a worker process, not in a container: one machine, its user, its disk",
+        "every run stays in the ledger for its retention, by default 90 days, whatever the history limits say",
+        "commands run where a worker process runs; for Lambda see what the job's file says",
+    ]

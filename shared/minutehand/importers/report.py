@@ -1,0 +1,118 @@
+"""What an import makes of its source, and what it says of each line: the one answer of every importer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from minutehand.apply.document import DeclarationFile, write
+from minutehand.apply.fields import read_words, words_of
+from minutehand.domain.schedule import Definition
+from minutehand.errors import InvalidInput
+from minutehand.importers.names import UniqueNames, slug
+
+
+class Conversion(StrEnum):
+    """How much of a line is in the schedule that it became."""
+
+    EXACT = "exact"  # all of it
+    DIFFERS = "differs"  # it does something else in a way that the notes tell
+    LEFT = "not mapped"  # none: the notes tell what to do
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedLine:
+    """What became of one line of a source: of a cron line, a manifest, an entry of a list, a setting."""
+
+    line: int  # in the source, the first is 1; 0: it has no lines
+    text: str  # what stands there
+    fit: Conversion
+    name: str | None = None  # of the schedule that it became
+    notes: tuple[str, ...] = ()  # what is different, or why nothing became of it
+    is_entry: bool = True  # whether it asks for work; False: a setting, or something else that is not due at any time
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportReport:
+    """A source, mapped."""
+
+    source: str  # name of the file, module or region
+    read_as: str  # what it was taken for
+    managed_by: str  # who owns the schedules
+    lines: Sequence[ImportedLine]  # in the order of the source
+    schedules: Mapping[str, Mapping[str, Any]]  # words by name
+    remarks: Sequence[str] = ()  # what holds for all of it
+    jobs: str | None = None  # Python source of the jobs that the schedules name; None: there is none to write
+    comments: int = 0  # lines that ask for nothing
+    not_taken: int = field(init=False)  # lines that ask for work and became nothing
+
+    def __post_init__(self) -> None:
+        left = sum(1 for line in self.lines if line.is_entry and line.fit is Conversion.LEFT)
+        object.__setattr__(self, "not_taken", left)
+
+    def count(self, fit: Conversion) -> int:
+        """How many lines are of a kind."""
+        return sum(1 for line in self.lines if line.fit is fit)
+
+    def in_shadow(self) -> ImportReport:
+        """The same, with schedules that start nothing."""
+        schedules = {name: {**words, "shadow": True} for name, words in self.schedules.items()}
+        return replace(self, schedules=schedules)
+
+    def yaml(self) -> str:
+        """The file that ``minutehand apply`` takes."""
+        comment = (
+            f"Imported from {self.source} ({self.read_as}).\nminutehand apply FILE shows what it would change first."
+        )
+        return write(
+            [DeclarationFile(declarations=(), managed_by=self.managed_by, words=self.schedules)], comment=comment
+        )
+
+
+class Collector:
+    """Gathers lines and schedules while a source is gone through."""
+
+    def __init__(self, source: str) -> None:
+        self.lines: list[ImportedLine] = []
+        self.schedules: dict[str, Mapping[str, Any]] = {}
+        self._source, self._names = source, UniqueNames()
+
+    def setting(self, line: int, text: str, fit: Conversion, *notes: str) -> None:
+        """A line that is not due at any time."""
+        self.lines.append(ImportedLine(line=line, text=text, fit=fit, notes=notes, is_entry=False))
+
+    def left(self, line: int, text: str, *notes: str) -> None:
+        """A line of which nothing becomes."""
+        self.lines.append(ImportedLine(line=line, text=text, fit=Conversion.LEFT, notes=notes))
+
+    def entry(self, line: int, text: str, name: str, words: Mapping[str, Any], notes: Sequence[str] = ()) -> str | None:
+        """A line that becomes a schedule, if its words are good: by what name it is known here."""
+        said = list(notes)
+        wanted = slug(name)
+        if wanted != name:
+            said.append(f"{name!r} is no name here: it becomes {wanted}")
+        chosen = self._names.unique(wanted)
+        if chosen != wanted:
+            said.append(f"{wanted} is there already: it becomes {chosen}")
+        try:
+            given = {word: value for word, value in words.items() if value not in (None, {}, "")}
+            self.schedules[chosen] = _normal(chosen, given, f"{self._source}:{line}")
+        except InvalidInput as problem:
+            self.left(line, text, str(problem))
+            return None
+        fit = Conversion.DIFFERS if said else Conversion.EXACT
+        self.lines.append(ImportedLine(line=line, text=text, fit=fit, name=chosen, notes=tuple(said)))
+        return chosen
+
+
+def _normal(name: str, given: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """The words as ``export`` would write them. Raises InvalidInput for those that ``apply`` would refuse."""
+    found = read_words(name, given, place)
+    definition = Definition(
+        job=str(found.job), rule=found.rule, overrides=found.overrides, options=found.options, payload=None
+    )
+    payload = json.loads(json.dumps(given.get("payload")))  # tuples as lists, keys as texts
+    return words_of(definition, payload, description=found.description, tags=found.tags, paused=found.paused)

@@ -1,0 +1,145 @@
+"""What a call asks of a schedule: arguments, checked, as a definition beside the present one. A payload is stored when it is needed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from datetime import datetime
+from enum import Enum
+from typing import Any, TypeVar
+
+from minutehand.arguments import payload_text, rule_of
+from minutehand.domain.formats.message import INLINE_PAYLOAD
+from minutehand.domain.formats.payload import is_object_of, size
+from minutehand.domain.names import check_name
+from minutehand.domain.options import Options
+from minutehand.domain.policies import Overrides, Retry
+from minutehand.domain.schedule import Definition
+from minutehand.domain.times import to_ms
+from minutehand.owner.schedules.client_tokens import ClientToken
+from minutehand.ports.payloads import Payloads
+from minutehand.timing import Rule
+
+_T = TypeVar("_T")
+Stored = tuple[str | None, str | None]  # its text, or its key in the bucket
+
+
+class PendingPayload:
+    """A payload on its way into a definition. It is stored at most once, and not at all where it is there already."""
+
+    def __init__(self, payload: Any, tenant: str, payloads: Payloads) -> None:
+        self.text = payload_text(payload)
+        self._tenant, self._payloads = tenant, payloads
+        self._stored: Stored | None = None
+
+    def beside(self, present: Definition | None) -> Stored:
+        """As the present definition has it, if it has it; else stored."""
+        if present is not None and self._is_that_of(present):
+            return present.payload, present.payload_ref
+        if self._stored is None:
+            small = size(self.text) <= INLINE_PAYLOAD
+            self._stored = (self.text, None) if small else (None, self._payloads.put(self._tenant, self.text))
+        return self._stored
+
+    def _is_that_of(self, present: Definition) -> bool:
+        if present.payload is None:
+            return present.payload_ref is not None and is_object_of(present.payload_ref, self._tenant, self.text)
+        return present.payload == self.text or payload_text(json.loads(present.payload)) == self.text
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleRequest:
+    """A whole definition, as create and upsert are given it."""
+
+    job: str
+    rule: Rule
+    payload: PendingPayload
+    overrides: Overrides
+    options: Options
+    description: str
+    tags: Mapping[str, str]
+    managed_by: str | None = None
+
+    def define(self, present: Definition | None) -> Definition:
+        text, ref = self.payload.beside(present)
+        return Definition(
+            job=self.job,
+            rule=self.rule,
+            payload=text,
+            payload_ref=ref,
+            overrides=self.overrides,
+            options=self.options,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpecPatch:
+    """What update is given; None leaves what there is."""
+
+    job: str | None
+    expression: str | Sequence[str] | Rule | None
+    timezone: str | None
+    payload: PendingPayload | None
+    overrides: Overrides
+    options: Callable[[Definition, str], Options]  # from the present definition and the job that it shall have
+
+    def define(self, present: Definition) -> Definition:
+        text, ref = (present.payload, present.payload_ref) if self.payload is None else self.payload.beside(present)
+        job = either(self.job, present.job)
+        given = vars(self.overrides).items()
+        return Definition(
+            job=job,
+            rule=changed_rule(present.rule, self.expression, self.timezone),
+            payload=text,
+            payload_ref=ref,
+            overrides=Overrides(**{name: either(value, getattr(present.overrides, name)) for name, value in given}),
+            options=self.options(present, job),
+        )
+
+
+# Rules.
+
+
+def changed_rule(present: Rule, expression: str | Sequence[str] | Rule | None, timezone: str | None) -> Rule:
+    """The present rule with another expression or zone; what was counted for the old one (``last``) is counted anew."""
+    if isinstance(expression, Rule):
+        return rule_of(expression, timezone)
+    if expression is None and timezone is None:
+        return present
+    texts = (present.expression, *present.also) if expression is None else Rule.of(expression)
+    first, also = (texts.expression, texts.also) if isinstance(texts, Rule) else (texts[0], texts[1:])
+    return replace(present, expression=first, also=also, timezone=either(timezone, present.timezone), last=None)
+
+
+def either(given: _T | None, present: _T) -> _T:
+    return present if given is None else given
+
+
+# Client tokens.
+
+
+def token_of(client_token: str | None, tenant: str, act: str, name: str, **said: Any) -> ClientToken | None:
+    """A client token with a digest of the call; None if the caller gave none."""
+    if client_token is None:
+        return None
+    check_name(client_token, "client_token")
+    text = json.dumps([act, name, said], sort_keys=True, default=_plain)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return ClientToken(tenant=tenant, text=client_token, act=f"{act}({name!r})", said=digest)
+
+
+def _plain(value: object) -> object:
+    """What JSON cannot say by itself, the same for equal arguments."""
+    if isinstance(value, (Rule, Overrides, Options, Retry)):
+        return value.as_dict()
+    if isinstance(value, datetime):
+        return to_ms(value, "client_token")
+    if isinstance(value, PendingPayload):
+        return value.text
+    if isinstance(value, Enum):
+        return value.value
+    if is_dataclass(value):
+        return {f.name: getattr(value, f.name) for f in fields(value)}
+    return repr(value)

@@ -1,0 +1,300 @@
+"""The doctor on broken installations: each finding names what is wrong, and its remedy; none of it writes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from minutehand import Scheduler, Settings
+from minutehand.doctor import Finding, Severity, run_checks
+from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.domain.times import MINUTE, SECOND, to_ms
+from minutehand.fires.backpressure import KEY, OWNER
+from minutehand.local.provision import create_queues
+from minutehand.ports.records import Record
+from minutehand.ports.schedules import IncidentChange
+from minutehand.services import connect, system_clock
+from minutehand.state.backpressure import HoldLog, QueueHolds
+from minutehand.ticker.tick import tick
+
+pytestmark = pytest.mark.cloud
+
+OK, WARN, FAIL = Severity.OK, Severity.WARN, Severity.FAIL
+
+
+def seen(settings: Settings, **how: Any) -> dict[str, list[Finding]]:
+    """The findings by check."""
+    found: dict[str, list[Finding]] = {}
+    for finding in run_checks(settings, chance=random.Random(1), **how):
+        assert (finding.remedy is None) == (finding.verdict is OK)
+        found.setdefault(finding.check, []).append(finding)
+    return found
+
+
+def bad(found: dict[str, list[Finding]]) -> dict[str, list[str]]:
+    """What is not ok, by check."""
+    wrong = {check: [f.what for f in findings if f.verdict is not OK] for check, findings in found.items()}
+    return {check: whats for check, whats in wrong.items() if whats}
+
+
+def the(found: dict[str, list[Finding]], check: str, verdict: Severity) -> Finding:
+    """The one finding of a check with this verdict."""
+    (one,) = (finding for finding in found[check] if finding.verdict is verdict)
+    return one
+
+
+def client(settings: Settings, service: str) -> Any:
+    return boto3.client(service, endpoint_url=settings.endpoint, region_name=settings.region)
+
+
+def rows(settings: Settings) -> list[Any]:
+    """Everything in all tables."""
+    dynamodb = client(settings, "dynamodb")
+    suffixes = ("schedules", "revisions", "agenda", "runs")
+    return [sorted(map(repr, dynamodb.scan(TableName=settings.table(s))["Items"])) for s in suffixes]
+
+
+def owner(settings: Settings) -> Scheduler:
+    return Scheduler(settings=settings, check_jobs=False)
+
+
+@pytest.fixture
+def used(local_settings: Settings) -> Settings:
+    """An installation with a dense and a sparse schedule."""
+    owner(local_settings).create_schedule("dense", "j", "rate(10 seconds)")
+    owner(local_settings).create_schedule("sparse", "j", "0 0 1 1 *")
+    return local_settings
+
+
+def test_a_sound_one_and_nothing_is_written(used: Settings) -> None:
+    before = rows(used)
+    found = seen(used)
+    assert bad(found) == {}
+    wanted = {"configuration", "access", "tables", "queues", "bucket", "permissions", "clock", "ticker", "quarantined"}
+    assert set(found) == wanted | {"backpressure", "chains", "incidents", "backlog"}
+    assert "2 active schedules" in found["chains"][0].what
+    assert rows(used) == before
+
+
+def test_a_new_one_has_no_ticker_to_speak_of(local_settings: Settings) -> None:
+    assert list(bad(seen(local_settings))) == ["ticker"]
+
+
+# What is not there.
+
+
+def test_a_missing_table_is_named_and_the_rest_is_still_looked_at(used: Settings) -> None:
+    client(used, "dynamodb").delete_table(TableName=used.table("revisions"))
+    found = seen(used)
+    assert bad(found) == {"tables": [f"{used.table('revisions')} is not there"]}
+    assert "MINUTEHAND_PREFIX" in str(the(found, "tables", FAIL).remedy)
+    assert "ticker" in found
+
+
+def test_somebody_elses_table_is_told_apart(local_settings: Settings) -> None:
+    dynamodb, name = client(local_settings, "dynamodb"), local_settings.table("agenda")
+    dynamodb.delete_table(TableName=name)
+    dynamodb.create_table(
+        TableName=name,
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+    )
+    assert "has other keys" in the(seen(local_settings), "tables", FAIL).what
+
+
+def test_an_expiry_that_is_off_fills_the_ledger(used: Settings) -> None:
+    client(used, "dynamodb").update_time_to_live(
+        TableName=used.table("runs"), TimeToLiveSpecification={"Enabled": False, "AttributeName": "ttl"}
+    )
+    assert "expired rows stay for ever" in the(seen(used), "tables", WARN).what
+
+
+def test_a_missing_queue_and_one_that_forgets_its_dead(used: Settings) -> None:
+    sqs = client(used, "sqs")
+    work = sqs.get_queue_url(QueueName=used.queue("work"))["QueueUrl"]
+    sqs.set_queue_attributes(QueueUrl=work, Attributes={"RedrivePolicy": ""})
+    sqs.delete_queue(QueueUrl=sqs.get_queue_url(QueueName=used.queue("dead"))["QueueUrl"])
+    found = seen(used)
+    assert used.queue("dead") in the(found, "queues", FAIL).what
+    assert f"not to {used.queue('dead')}" in the(found, "queues", WARN).what
+
+
+@pytest.mark.parametrize(
+    ("bucket", "verdict", "what"), [(None, WARN, "over 64 KB"), ("no-such-bucket", FAIL, "is not there")]
+)
+def test_the_bucket(used: Settings, bucket: str | None, verdict: Severity, what: str) -> None:
+    finding = the(seen(replace(used, bucket=bucket)), "bucket", verdict)
+    assert what in finding.what
+    assert "BucketName" in str(finding.remedy)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "check", "what"),
+    [("http://127.0.0.1:1", "access", "nobody answers"), ("127.0.0.1:4566", "configuration", "is no URL")],
+)
+def test_a_wrong_endpoint_is_the_last_thing_said(
+    local_settings: Settings, endpoint: str, check: str, what: str
+) -> None:
+    found = seen(replace(local_settings, endpoint=endpoint))
+    assert list(found)[-1] == check
+    assert what in the(found, check, FAIL).what
+
+
+def test_a_profile_that_does_not_exist(local_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    assert "nobody" in the(seen(local_settings), "configuration", FAIL).what
+
+
+# What moves.
+
+
+@pytest.mark.parametrize(("ahead", "verdict"), [(30 * SECOND, FAIL), (-30 * SECOND, FAIL), (5 * SECOND, WARN), (0, OK)])
+def test_a_skewed_clock(local_settings: Settings, ahead: int, verdict: Severity) -> None:
+    found = seen(local_settings, clock=lambda: system_clock() + ahead)
+    what = the(found, "clock", verdict).what
+    assert ("ahead of" in what, "behind" in what) == (ahead > 0, ahead < 0)
+
+
+@pytest.mark.parametrize(("later", "verdict"), [(14 * MINUTE + 10 * SECOND, WARN), (20 * MINUTE, FAIL)])
+def test_a_ticker_that_stands_still(local_settings: Settings, later: int, verdict: Severity) -> None:
+    """A chain is claimed up to 14 minutes ahead at its creation: then somebody has to come."""
+    begin = datetime.now(UTC).replace(microsecond=0) + timedelta(minutes=14)
+    owner(local_settings).create_schedule("s", "j", f"rate(1 hour, from={begin:%Y-%m-%dT%H:%M:%SZ})")
+    now = to_ms(begin, "begin") - 14 * MINUTE
+    finding = the(seen(local_settings, clock=lambda: now + later), "ticker", verdict)
+    assert "default/s#1" in finding.what
+    assert "minutehand ticker" in str(finding.remedy)
+
+
+def test_a_ticker_that_comes_leaves_nothing_late(used: Settings) -> None:
+    later = system_clock() + 20 * MINUTE
+    tick(connect(used), clock=lambda: later, holder="t")
+    assert "ticker" not in bad(seen(used, clock=lambda: later))
+
+
+def test_a_queue_that_is_held_back_is_not_the_tickers_fault(used: Settings) -> None:
+    services, later = connect(used), system_clock() + 30 * MINUTE
+    full = QueueHolds().begun(later - 25 * MINUTE, "depth", 51_000, None)
+    services.records.write(Record(owner=OWNER, key=KEY, version=1, body=HoldLog(queues={None: full}).body()))
+    found = seen(used, clock=lambda: later)
+    assert "backpressure" in bad(found)
+    finding = the(found, "backpressure", WARN)
+    assert "queue default is held back since" in finding.what
+    assert "51,000 messages" in finding.what
+    assert "ticker" not in bad(found)
+    over = full.ended(later)
+    services.records.write(Record(owner=OWNER, key=KEY, version=2, body=HoldLog(queues={None: over}).body()))
+    assert the(seen(used, clock=lambda: later), "backpressure", OK).what == "no queue is held back"
+
+
+def test_stripes_that_this_process_does_not_know_of(used: Settings) -> None:
+    create_queues(client(used, "sqs"), replace(used, stripes="default=3"), [])
+    finding = the(seen(used), "queues", WARN)
+    assert "default=3" in finding.what
+    assert finding.remedy == "set MINUTEHAND_STRIPES=default=3"
+    assert "queues" not in bad(seen(replace(used, stripes="default=3")))
+
+
+def test_an_entry_that_fails_is_not_the_tickers_fault(used: Settings) -> None:
+    agenda = connect(used).agenda
+    entry = AgendaEntry(shard=0, due=system_clock() - MINUTE, kind=EntryKind.RUN, id="default/~x#once")
+    agenda.put([entry])
+    agenda.fail(entry)
+    found = seen(used)
+    assert "default/~x#once" in the(found, "ticker", WARN).what
+    assert len(found["ticker"]) == 2, "and the ticker is ok"
+
+
+def chain_entry(settings: Settings, name: str) -> AgendaEntry:
+    agenda = connect(settings).agenda
+    shards = range(agenda.shards())
+    (entry,) = (
+        entry
+        for shard in shards
+        for entry in agenda.due(shard, upto=10**14, after=None, limit=100).entries
+        if entry.id.startswith(f"default/{name}#")
+    )
+    return entry
+
+
+@pytest.mark.parametrize("name", ["dense", "sparse"])
+def test_a_lost_chain_is_found_near_and_far(used: Settings, name: str) -> None:
+    connect(used).agenda.remove([chain_entry(used, name)])
+    finding = the(seen(used), "chains", FAIL)
+    assert finding.what == f"1 of 2 active schedules have no entry in the agenda: {name}"
+    assert "minutehand audit" in str(finding.remedy)
+
+
+def test_a_schedule_that_fails_is_named(used: Settings) -> None:
+    services = connect(used)
+    head = services.schedules.head("default", "sparse")
+    assert head is not None
+    failing = replace(head, version=head.version + 1, failing=2, incident="failure-1")
+    assert services.schedules.note(IncidentChange(head=failing, expected=head.version))
+    finding = the(seen(used), "incidents", WARN)
+    assert finding.what == "1 of 2 active schedules fail, or had no success in time: sparse"
+    assert "--failing" in str(finding.remedy)
+
+
+def test_what_was_put_aside_counts_until_its_schedule_is_armed_anew(used: Settings) -> None:
+    connect(used).agenda.quarantine(chain_entry(used, "sparse"), reason="r", now=system_clock())
+    found = seen(used)
+    assert "default/sparse#1" in the(found, "quarantined", FAIL).what
+    assert "chains" not in bad(found), "it is not lost"
+    owner(used).pause_schedule("sparse")
+    owner(used).resume_schedule("sparse")
+    assert "1 of former revisions" in the(seen(used), "quarantined", OK).what
+
+
+def test_a_sample_of_many_is_bounded(local_settings: Settings) -> None:
+    for number in range(5):
+        owner(local_settings).create_schedule(f"s{number}", "j", "0 0 1 1 *")
+    for seed in range(4):
+        findings = {f.check: f for f in run_checks(local_settings, sample=3, chance=random.Random(seed))}
+        assert findings["chains"].what.startswith("3 active schedules of default looked at")
+
+
+def test_messages_that_nobody_takes(used: Settings) -> None:
+    owner(used).submit("j")
+    client(used, "sqs").send_message(
+        QueueUrl=client(used, "sqs").get_queue_url(QueueName=used.queue("dead"))["QueueUrl"], MessageBody="{}"
+    )
+    wrong = bad(seen(used))["backlog"]
+    assert [part in text for part, text in zip(("1 dead letters", "no worker has any"), wrong, strict=True)] == [
+        True
+    ] * 2
+    connect(used).work.receive(most=1, wait=1, visibility=60)
+    assert len(bad(seen(used))["backlog"]) == 1, "a worker has it now"
+
+
+# Jobs.
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], str]:
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(name: str, text: str) -> str:
+        (tmp_path / f"{name}.py").write_text(text)
+        return name
+
+    return write
+
+
+def test_jobs_that_cannot_be_imported(used: Settings, package: Callable[[str, str], str]) -> None:
+    broken = package("doctor_broken", "raise RuntimeError('half a deployment')")
+    wrong = bad(seen(used, jobs=(broken, "doctor_nowhere")))["jobs"]
+    assert "half a deployment" in wrong[0]
+    assert "doctor_nowhere" in wrong[1]
+
+
+def test_jobs_that_schedules_name_and_no_package_declares(used: Settings, package: Callable[[str, str], str]) -> None:
+    known = package("doctor_jobs", "from minutehand import job\n@job('doctor.known')\ndef f(ctx, payload): ...\n")
+    assert bad(seen(used, jobs=(known,)))["jobs"][0].endswith("not declared there: j")

@@ -1,0 +1,449 @@
+"""Crontabs: every line of what Debian's packages install, and what cron's manual says of the odd ones."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from cronsim import CronSim
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from minutehand import Registry
+from minutehand.apply.document import read
+from minutehand.errors import InvalidInput
+from minutehand.importers.cronlines import CrontabForm, form_of, percent
+from minutehand.importers.crontab import CrontabOptions, read_crontab
+from minutehand.importers.names import program_of
+from minutehand.importers.report import Conversion, ImportedLine, ImportReport
+from minutehand.importers.text import text_of
+from minutehand.ready_jobs.command import command_job
+from minutehand.testing import Harness
+from minutehand.timing import next_fires
+
+from tests.unit.schedule.oracle import Cron, crons
+
+DATA = Path(__file__).parents[2] / "data" / "crontabs"
+SAMPLES = sorted(path for path in (DATA / "etc").rglob("*") if path.is_file())
+NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
+BERLIN = "Europe/Berlin"
+WORDS = {"@daily": "0 0 * * *", "@weekly": "0 0 * * 0", "@monthly": "0 0 1 * *"}
+BEFORE = [
+    datetime(2026, 1, 31, 23, tzinfo=UTC),
+    datetime(2026, 3, 28, 12, tzinfo=UTC),
+    datetime(2026, 10, 24, 12, tzinfo=UTC),
+]
+
+
+def imported(path: Path, zone: str = BERLIN) -> ImportReport:
+    return read_crontab(
+        text_of(path.read_bytes(), path.name), str(path.relative_to(DATA)), CrontabOptions(timezone=zone)
+    )
+
+
+def crontab(text: str, source: str = "jobs", **asked: Any) -> ImportReport:
+    return read_crontab(text, source, CrontabOptions(**asked))
+
+
+def only(text: str, **asked: Any) -> tuple[Mapping[str, Any], ImportedLine]:
+    """The one schedule of a crontab, and the last line of the report."""
+    found = crontab(text, **asked)
+    (words,) = found.schedules.values()
+    return words, found.lines[-1]
+
+
+def fires(words: Mapping[str, Any], after: datetime, count: int) -> list[datetime]:
+    policies = words.get("rule", {})
+    found = next_fires(words["expression"], timezone=words["timezone"], after=after, count=count, key="t/x", **policies)
+    return [fire.astimezone(UTC) for fire in found]
+
+
+def by_cron(expression: str, after: datetime, count: int) -> list[datetime]:
+    """What cronsim says, which reads expressions as Debian's cron does, changes of the clocks included."""
+    peer = CronSim(WORDS.get(expression, expression), after.astimezone(ZoneInfo(BERLIN)))
+    return [fire.astimezone(UTC) for fire in islice(peer, count)]
+
+
+def applied(found: ImportReport) -> Harness:
+    """An installation in memory to which the file was applied, as ``minutehand apply`` does."""
+    registry = Registry()
+    command_job(registry=registry)
+    harness = Harness(registry, at=NOON)
+    (document,) = read(found.yaml(), "schedules.yaml")
+    plan = harness.scheduler.compare_declared(document.declarations, managed_by=document.managed_by)
+    done = harness.scheduler.carry_out(plan)
+    assert (done.done, done.failed) == (len(found.schedules), {})
+    again = harness.scheduler.compare_declared(document.declarations, managed_by=document.managed_by)
+    assert {change.act for change in again.changes} == {"unchanged"}
+    return harness
+
+
+# What Debian's packages install.
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_every_line_of_a_package_is_created_or_named_and_applies(path: Path) -> None:
+    found = imported(path)
+    text = path.read_text(encoding="utf-8").splitlines()
+    said = [number for number, line in enumerate(text, start=1) if line.strip() and not line.strip().startswith("#")]
+    assert [line.line for line in found.lines] == said
+    assert {line.name for line in found.lines if line.name} == set(found.schedules)
+    assert all(line.notes for line in found.lines if line.fit is not Conversion.EXACT)
+    assert all(line.name or line.notes for line in found.lines if line.is_entry)
+    harness = applied(found)
+    for name in found.schedules:
+        assert harness.scheduler.get_schedule(name).managed_by == found.managed_by
+
+
+def test_the_figures_of_the_samples() -> None:
+    found = [imported(path) for path in SAMPLES]
+    lines = [line for one in found for line in one.lines]
+    entries = [line for line in lines if line.is_entry]
+    assert len(SAMPLES) == 24
+    assert (len(lines), len(entries), sum(len(one.schedules) for one in found)) == (66, 41, 40)
+    (left,) = [line for line in entries if line.fit is Conversion.LEFT]
+    assert left.text.startswith("@reboot")
+    assert sum(one.comments for one in found) == 126
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_what_is_created_is_due_when_cron_says(path: Path) -> None:
+    found = imported(path)
+    entries = {line.name: line for line in found.lines if line.name}
+    for name, words in found.schedules.items():
+        text = words["expression"]
+        if entries[name].fit is Conversion.EXACT:
+            assert text in " ".join(entries[name].text.split())
+        for after in BEFORE:
+            assert fires(words, after, 60) == by_cron(text, after, 60), (name, after)
+
+
+def test_names_are_readable_and_the_same_at_every_import() -> None:
+    found = imported(DATA / "etc" / "cron.d" / "sysstat")
+    assert list(found.schedules) == ["sysstat/debian-sa1", "sysstat/debian-sa1-2"]
+    assert found.managed_by == "crontab/sysstat"
+    assert imported(DATA / "etc" / "cron.d" / "sysstat") == found
+    assert list(imported(DATA / "etc" / "crontab").schedules) == [
+        f"crontab/cron.{word}" for word in ("hourly", "daily", "weekly", "monthly")
+    ]
+
+
+def test_comments_become_descriptions_but_not_those_of_settings_or_what_is_commented_out() -> None:
+    described = {
+        name: words.get("description") for name, words in imported(DATA / "etc/cron.d/cron-apt").schedules.items()
+    }
+    assert described == {"cron-apt/cron-apt": "Every night at 4 o'clock."}
+    assert "description" not in imported(DATA / "etc" / "crontab").schedules["crontab/cron.hourly"]
+    found = crontab("# about PATH\nPATH=/bin\n0 5 * * * one\n\n# two:\n#0 6 * * * old\n# the new one\n0 6 * * * two\n")
+    assert [words.get("description") for words in found.schedules.values()] == [None, "the new one"]
+
+
+# The odd ones.
+
+
+@pytest.mark.parametrize(
+    ("line", "command", "stdin"),
+    [
+        ("mail -s %Hello%you", "mail -s ", "Hello\nyou\n"),
+        (r"date +\%F", "date +%F", ""),
+        (r"a\\%b", r"a\\", "b\n"),
+        (r"a \b", r"a \b", ""),
+        ("a%", "a", "\n"),
+        (r"a%b\%c\d", "a", "b%c\\d\n"),
+        ("a%b\\", "a", "b\\\n"),
+    ],
+)
+def test_percent_is_the_end_of_the_command(line: str, command: str, stdin: str) -> None:
+    assert percent(line) == (command, stdin)
+
+
+@given(st.text(alphabet="a\\% \t$", max_size=12))
+def test_percent_reads_any_line_as_crons_own_loop_does(line: str) -> None:
+    assert percent(line) == _do_command(line)
+
+
+def _do_command(line: str) -> tuple[str, str]:
+    """The two loops of cron's do_command.c, letter by letter."""
+    command: list[str] = []
+    escaped, rest = False, None
+    for place, letter in enumerate(line):
+        command.append(letter)
+        if escaped:
+            if letter == "%":
+                command[-2:] = ["%"]
+            escaped = False
+            continue
+        if letter == "\\":
+            escaped = True
+        elif letter == "%":
+            rest = line[place + 1 :]
+            command.pop()
+            break
+    if rest is None:
+        return "".join(command), ""
+    found, escaped = "", False
+    for given_letter in rest:
+        letter = given_letter
+        if escaped:
+            found += "" if letter == "%" else "\\"
+        elif letter == "%":
+            letter = "\n"
+        escaped = letter == "\\"
+        found += "" if escaped else letter
+    found += "\\" if escaped else ""
+    return "".join(command), found if found.endswith("\n") else found + "\n"
+
+
+def test_commands_run_with_what_the_crontab_says(tmp_path: Path) -> None:
+    settings = f"SHELL=/bin/bash\nHOME={tmp_path}\nGREETING = ' hello '\n"
+    found = crontab(settings + '* * * * * cat > out; echo "$GREETING" $0 $PWD $((7\\%4)) >> out%one%two\n')
+    harness = applied(found)
+    (run,) = harness.advance(minutes=1)
+    assert (run.state, run.result["exit_code"]) == ("SUCCEEDED", 0)
+    assert (tmp_path / "out").read_text() == f"one\ntwo\n hello  /bin/bash {tmp_path} 3\n"
+
+
+def test_settings_hold_for_the_lines_that_follow() -> None:
+    found = crontab("A=1\n0 5 * * * one\nCRON_TZ=Asia/Tokyo\nA=2\n'B c'=\"x y\"\n0 6 * * * two\n", timezone=BERLIN)
+    one, two = found.schedules.values()
+    assert (one["timezone"], one["payload"]["environment"]) == (BERLIN, {"A": "1"})
+    assert (two["timezone"], two["payload"]["environment"]) == ("Asia/Tokyo", {"A": "2", "B c": "x y"})
+    assert not any("no time zone" in remark for remark in found.remarks)
+
+
+@pytest.mark.parametrize(
+    ("setting", "fit", "note"),
+    [
+        ("MAILTO=ops@example.com", Conversion.DIFFERS, "on_failure"),
+        ('MAILTO=""', Conversion.EXACT, None),
+        ("MAILFROM=x", Conversion.LEFT, "none is sent"),
+        ("TZ=Asia/Tokyo", Conversion.DIFFERS, "--timezone Asia/Tokyo"),
+        ("LOGNAME=me", Conversion.LEFT, "cron does not let"),
+        ("DB_PASSWORD=x", Conversion.DIFFERS, "fetch secrets by name"),
+        ("RANDOM_DELAY=5", Conversion.DIFFERS, "a delay of its own"),
+        ("RANDOM_DELAY=soon", Conversion.LEFT, "no number of minutes"),
+        ("SHELL=/bin/bash", Conversion.EXACT, None),
+    ],
+)
+def test_what_a_setting_means_is_told(setting: str, fit: Conversion, note: str | None) -> None:
+    found = crontab(f"{setting}\n0 5 * * * x\n")
+    line = found.lines[0]
+    assert (line.fit, line.is_entry, line.name) == (fit, False, None)
+    assert note is None or note in line.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("when", "expression", "fit"),
+    [
+        ("@daily", "@daily", Conversion.EXACT),
+        ("@Hourly", "@Hourly", Conversion.EXACT),
+        ("@every_minute", "* * * * *", Conversion.EXACT),
+        ("-*/5 * * * *", "*/5 * * * *", Conversion.EXACT),
+        ("0~29 * * * *", "H(0-29) * * * *", Conversion.DIFFERS),
+        ("~ 3 * * *", "H 3 * * *", Conversion.DIFFERS),
+        ("5/10 * * * *", "5/10 * * * *", Conversion.DIFFERS),
+        ("0 0 * jan,JUN sun-tue", "0 0 * jan,JUN sun-tue", Conversion.EXACT),
+    ],
+)
+def test_what_crons_write(when: str, expression: str, fit: Conversion) -> None:
+    words, line = only(f"{when} x\n")
+    assert (words["expression"], line.fit) == (expression, fit)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("@reboot x", "runs when cron starts"),
+        ("@fortnightly x", "not a known name"),
+        ("61 * * * * x", "minute 61 is outside 0-59"),
+        ("*/90 * * * * x", "rate(90 minutes)"),
+        ("0 0 30 2 * x", "never occurs"),
+        ("0 5 * * *", "is neither NAME=value nor five fields and command"),
+        ("@daily", "nor an @ word and command"),
+        ("what is this", "is neither"),
+    ],
+)
+def test_what_cannot_be_is_named_and_stops_nobody(line: str, why: str) -> None:
+    found = crontab(f"{line}\n0 5 * * * good\n")
+    assert list(found.schedules) == ["jobs/good"]
+    assert found.lines[0].fit is Conversion.LEFT
+    assert why in found.lines[0].notes[0]
+    assert found.not_taken == 1
+
+
+def test_a_huge_line_is_refused_with_its_number() -> None:
+    with pytest.raises(InvalidInput, match=r"^jobs:2=.* has 300,010 characters; put the command into a script"):
+        crontab("# big\n0 5 * * * " + "x" * 300_000)
+
+
+def test_an_unknown_zone_is_named_at_each_line_that_it_is_about() -> None:
+    found = crontab("0 5 * * * a\nCRON_TZ=Mars/Olympus\n0 5 * * * b\n")
+    assert [line.fit for line in found.lines] == [Conversion.EXACT, Conversion.EXACT, Conversion.LEFT]
+    assert "Mars/Olympus" in found.lines[2].notes[0]
+
+
+def test_both_days_restricted_is_either_as_in_cron() -> None:
+    words, _ = only("0 9 13 * 5 x\n")
+    found = fires(words, datetime(2026, 2, 1, tzinfo=UTC), 5)
+    assert [f"{fire:%m-%d}" for fire in found] == ["02-06", "02-13", "02-20", "02-27", "03-06"]
+
+
+def test_only_a_leading_star_is_a_wildcard_when_the_clocks_change_as_in_debian() -> None:
+    """2026-10-25 in Berlin: 02:00 to 03:00 comes twice; 0-6/2 is a set time to cron."""
+    words, line = only("30 0-6/2 * * * x\n", timezone=BERLIN)
+    assert line.fit is Conversion.EXACT
+    assert words["rule"] == {"gap": "next_valid", "repeated": "first"}
+    night = fires(words, datetime(2026, 10, 24, 21, tzinfo=UTC), 3)
+    assert [f"{fire:%H:%M}" for fire in night] == ["22:30", "00:30", "03:30"], "in UTC"
+    assert "rule" not in only("30 */2 * * * x\n", timezone=BERLIN)[0]
+    assert "rule" not in only("30 0-6/2 * * * x\n")[0]
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(crons, st.sampled_from(BEFORE))
+def test_any_line_is_due_when_debians_cron_says(cron: Cron, after: datetime) -> None:
+    """Also what is a wildcard here and a set time there."""
+    assume(not re.search(r"\b(\d+)-\1\b", cron.text))  # cronsim reads 3-3 as a longer range
+    found = crontab(f"{cron.text} x\n", timezone=BERLIN)
+    if not found.schedules:
+        assert "never occurs" in found.lines[0].notes[0]
+        return
+    (words,) = found.schedules.values()
+    assert fires(words, after, 8) == by_cron(cron.text, after, 8)
+
+
+# Which form it has.
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "form"),
+    [
+        ("0 5 * * * root /bin/x", "copy.txt", CrontabForm.SYSTEM),
+        ("# m h dom mon dow user\tcommand\n0 5 * * * alice x", "copy.txt", CrontabForm.SYSTEM),
+        ("0 5 * * * alice x", "/etc/cron.d/x", CrontabForm.SYSTEM),
+        ("0 5 * * * alice x", "backup/etc/crontab", CrontabForm.SYSTEM),
+        ("0 5 * * * tar -cf x", "crontab.txt", CrontabForm.USER),
+        ("# m h  dom mon dow   command\n0 5 * * * tar x y", "crontab.txt", CrontabForm.USER),
+        ("@daily root /bin/x\n0 5 * * * www-data /bin/x", "x", CrontabForm.SYSTEM),
+        ("0 5 * * * root /bin/x\n0 5 * * * /bin/y z", "x", CrontabForm.USER),
+        ("0 5 * * * date", "x", CrontabForm.USER),
+        ("1 5 daily x", "etc/anacrontab", CrontabForm.ANACRON),
+    ],
+)
+def test_the_form_is_seen_by_place_and_content(text: str, source: str, form: CrontabForm) -> None:
+    assert form_of(text, source) is form
+
+
+def test_the_form_may_be_said() -> None:
+    (name,) = crontab("0 5 * * * alice x y\n", form=CrontabForm.SYSTEM).schedules
+    assert name == "jobs/x"
+    found = crontab("0 5 * * * /bin/x y\n", form=CrontabForm.SYSTEM)
+    assert "--user if this crontab has no users" in found.lines[0].notes[0]
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("/usr/bin/certbot -q renew", "certbot"),
+        ("cd /srv && /opt/app/manage.py clearsessions >/dev/null 2>&1", "manage"),
+        ("python3 -m reports.daily --all", "reports.daily"),
+        ("FOO=1 nice -n 10 bash /opt/backup.sh", "backup"),
+        ("root=$(cat /x | tail -1); /bin/sweep $root", "sweep"),
+        ("perl -e 'sleep 5' && later", "later"),
+        ("[ -x /a ]", "command"),
+        ("curl https://example.com/ping", "curl"),
+    ],
+)
+def test_a_name_is_what_the_command_is_about(command: str, name: str) -> None:
+    assert program_of(command) == name
+
+
+# Hostile files.
+
+
+@pytest.mark.parametrize(
+    ("data", "where", "what"),
+    [
+        (b"0 5 * * * x\n\x00\x01", "f:2", "is no text"),
+        (b"\x7fELF\x02\x01\x01\x00" + b"\x00" * 100 + b"\xff", "f:1", "is not UTF-8; give a text file"),
+        ("0 5 * * * x\n# caf\xe9\n".encode("latin1"), "f:2", "iconv -f latin1 -t utf-8 f"),
+        ("0 5 * * * x\n".encode("utf-16"), "f:1", "is not UTF-8; give a text file"),
+        (b"0 5 * * * x\n# \x1b[2J\n", "f:2", "take this character out"),
+        (b"0 5 * * * x\n" * 1_500_000, "f", "is too large"),
+    ],
+)
+def test_what_is_no_text_is_refused_with_its_line(data: bytes, where: str, what: str) -> None:
+    with pytest.raises(InvalidInput, match=rf"{where}=.*{what}"):
+        text_of(data, "f")
+
+
+def test_windows_ends_of_lines_and_a_byte_order_mark_are_no_part_of_a_command() -> None:
+    text = text_of("﻿0 5 * * * x\r\n".encode(), "f")
+    assert only(text)[0]["payload"] == {"command": "x"}
+
+
+def test_an_empty_crontab_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="has no line that asks for anything"):
+        crontab("# nothing\n\n")
+
+
+@given(st.text(max_size=80), st.sampled_from(list(CrontabForm)))
+def test_any_text_is_read_line_by_line_or_refused_cleanly(text: str, form: CrontabForm) -> None:
+    try:
+        found = crontab(f"0 5 * * * x y z\n{text}\n", form=form)
+    except InvalidInput:
+        return
+    assert all(line.line > 0 for line in found.lines)
+    if found.schedules:
+        (document,) = read(found.yaml(), "f")
+        assert {one.name for one in document.declarations} == set(found.schedules)
+
+
+def test_the_jobs_file_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    from minutehand import jobs as jobs_module
+
+    monkeypatch.setattr(jobs_module.default_registry, "_jobs", {})
+    found = crontab("0 5 * * * x\n", source='od"d\\', job="shell")
+    assert found.jobs is not None
+    exec(compile(found.jobs, "jobs.py", "exec"), {"__name__": "jobs"})
+    assert jobs_module.default_registry.names() == ["shell"]
+    assert [words["job"] for words in found.schedules.values()] == ["shell"]
+
+
+def test_lines_are_due_within_their_random_delay() -> None:
+    words, _ = only("RANDOM_DELAY=10\n0 5 * * * x\n")
+    (fire,) = fires(words, NOON, 1)
+    assert timedelta(0) <= fire - datetime(2026, 5, 5, 5, tzinfo=UTC) < timedelta(minutes=10)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "A=x" + " " * 90_000 + "y",
+        "# " + "m h " * 22_000,
+        "# " + "* " * 45_000,
+        "0 5 * * * " + "if " * 30_000,
+        "0 5 * * * " + "$(" * 45_000,
+        "0 5 * * * " + "`" * 90_001,
+        "0 5 * * * " + "\\%" * 45_000,
+        " " * 90_000,
+        "*" + "/" * 90_000 + " * * * * x",
+        "1," * 45_000 + "1 * * * * x",
+    ],
+)
+def test_long_lines_take_no_more_than_their_length(line: str) -> None:
+    """Ten times the length takes some ten times as long; if all were read again for each character, a hundred times."""
+
+    def seconds(text: str) -> float:
+        began = time.process_time()
+        assert "jobs/good" in crontab(f"{text}\n0 5 * * * good\n").schedules
+        return time.process_time() - began
+
+    brief = line[: len(line) // 10]
+    assert min(seconds(line) for _ in range(3)) < 40 * min(seconds(brief) for _ in range(3))
