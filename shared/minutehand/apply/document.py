@@ -89,7 +89,7 @@ def _declared(name: str, node: YamlNode) -> Declaration:
 
 
 def _where(node: YamlNode, said: str) -> str:
-    """File, line and path of the word that an error is about, as far down as there is a node for it."""
+    """File, line and path of the field that an error names, down to the deepest node that exists."""
     path = said.removeprefix(node.path).lstrip(".")
     found = node
     for step in _STEPS.findall(path):
@@ -105,14 +105,14 @@ def _where(node: YamlNode, said: str) -> str:
 
 
 class _Writer(_DUMPER):  # type: ignore[misc]
-    """YAML that this and every other reader takes for the same."""
+    """Writes YAML that every reader of YAML understands alike."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (the base's)
         return True
 
 
 class QuotedText(str):
-    """A text that is better seen in quotes."""
+    """A text that is written in quotes."""
 
     __slots__ = ()
 

@@ -37,14 +37,14 @@ _QUOTE = "put a text that begins with one of * & @ % ` ! or has ': ' or ' #' in 
 
 
 class AmbiguousScalar(str):
-    """A plain scalar that readers of YAML disagree about."""
+    """A plain scalar that YAML readers parse differently."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
 class YamlNode:
-    """A value and where it stands. Within lists and dicts are nodes again."""
+    """A value with its line. Items of lists and values of dicts are nodes too."""
 
     value: Any  # dict of text to Node, list of Node, text, int, float, bool or None
     line: int  # the first is 1
@@ -155,7 +155,7 @@ class _Reader:
 
 
 def scalar(text: str) -> Any:
-    """What a plain scalar is."""
+    """The value of a plain scalar."""
     if text in _WORDS:
         return _WORDS[text]
     if _NUMBER.fullmatch(text):

@@ -1,4 +1,4 @@
-"""What applying declarations would change: one decision for each schedule, made before anything is written.
+"""The plan of applying declarations: one decision for each schedule, made before anything is written.
 
 A schedule is owned by the package or file that ``managed_by`` of its head names. Nothing else is ever touched: what bears a declared
 name and belongs to somebody else is reported as FOREIGN.
@@ -15,7 +15,7 @@ from minutehand.domain.declaration import Declaration
 
 
 class ApplyAction(StrEnum):
-    """What is to be done with a schedule."""
+    """The action planned for a schedule."""
 
     CREATE = "create"  # it is declared and not there
     UPDATE = "update"  # it differs from what is declared
@@ -27,7 +27,7 @@ class ApplyAction(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class CurrentState:
-    """A schedule as it is."""
+    """The stored state of a schedule."""
 
     words: Mapping[str, Any]  # what it says
     managed_by: str | None  # whose it is
@@ -36,7 +36,7 @@ class CurrentState:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedChange:
-    """One schedule's line of the diff."""
+    """The planned change of one schedule."""
 
     name: str  # of the schedule
     act: ApplyAction  # what is to be done
@@ -50,23 +50,23 @@ class PlannedChange:
 
 @dataclass(frozen=True, kw_only=True)
 class ApplyPlan:
-    """All of the diff."""
+    """The planned changes of all schedules."""
 
     managed_by: str | None  # in whose name
     changes: Sequence[PlannedChange]  # by name
 
     def of(self, *acts: ApplyAction) -> Iterator[PlannedChange]:
-        """The changes of some kinds."""
+        """The changes with one of these actions."""
         return (change for change in self.changes if change.act in acts)
 
     def count(self, act: ApplyAction) -> int:
-        """How many of a kind."""
+        """Number of changes with this action."""
         return sum(1 for _ in self.of(act))
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredState:
-    """A schedule as it shall be."""
+    """The declared state of a schedule."""
 
     declaration: Declaration
     words: Mapping[str, Any]  # what it shall say
@@ -76,7 +76,7 @@ class DeclaredState:
 def plan_change(
     name: str, wanted: DeclaredState, present: CurrentState | None, *, managed_by: str | None, adopt: bool
 ) -> PlannedChange:
-    """What becomes of a declared schedule."""
+    """Decide the action for a declared schedule."""
     common: dict[str, Any] = {"name": name, "declaration": wanted.declaration, "job": wanted.job}
     if present is None:
         new = {word: (None, value) for word, value in wanted.words.items()}

@@ -33,7 +33,7 @@ _TEXTS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
 
 
 def published() -> str:
-    """The schema as it is shipped."""
+    """The schema that the package contains."""
     return files(__package__ or "minutehand.apply").joinpath(SCHEMA).read_text(encoding="utf-8")
 
 

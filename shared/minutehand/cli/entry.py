@@ -1,4 +1,4 @@
-"""Run one command line: what it prints when something goes wrong, and the code that it exits with."""
+"""Run one command line: its error messages and its exit code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _USAGE: type[BaseException] = typer.BadParameter.__mro__[2]
 
 
 def run(words: Sequence[str]) -> int:
-    """Execute a command line; its exit code. An error is one line on standard error, as JSON if ``--json`` is given."""
+    """Execute a command line. Returns its exit code. An error is one line on standard error, as JSON if ``--json`` is given."""
     as_json = "--json" in words
     try:
         for word in words:
@@ -54,7 +54,7 @@ def _failed(problem: MinutehandError, *, as_json: bool) -> ExitCode:
 
 
 def _described(problem: MinutehandError, code: ExitCode) -> dict[str, Any]:
-    """An error as JSON: what a program decides by, and the sentence for people."""
+    """An error as JSON: fields for programs, and the message."""
     described: dict[str, Any] = {"error": type(problem).__name__, "message": str(problem), "exit_code": int(code)}
     if isinstance(problem, InvalidInput):
         described |= {"field": problem.field, "value": shorten(problem.value), "remedy": problem.remedy}
@@ -64,7 +64,7 @@ def _described(problem: MinutehandError, code: ExitCode) -> dict[str, Any]:
 
 
 def _explain(problem: Any, *, as_json: bool) -> None:
-    """What the parser of arguments has to say."""
+    """Print an error of the argument parser."""
     if as_json:
         described = {"error": "Usage", "message": problem.format_message(), "exit_code": int(ExitCode.USAGE)}
         sys.stderr.write(json.dumps(described, ensure_ascii=False) + "\n")

@@ -1,4 +1,4 @@
-"""Exit codes: what a script learns of a command without reading what it printed."""
+"""Exit codes of the command line."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ExitCode(IntEnum):
 
 
 class NotConfirmed(MinutehandError):
-    """What a command would destroy, nobody confirmed; nothing was done."""
+    """A destructive command was not confirmed; nothing was done."""
 
 
 _CODES: tuple[tuple[type[MinutehandError], ExitCode], ...] = (

@@ -1,4 +1,4 @@
-"""Values as a command prints them: text for people, JSON for programs; and arguments read back."""
+"""Formats values as text or JSON, and parses arguments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def values(item: Any) -> dict[str, Any]:
 
 
 def _fields(record: Any) -> dict[str, Any]:
-    """The fields of a dataclass that somebody gave it: what is worked out of them says nothing more."""
+    """The fields that a dataclass's constructor takes, without derived ones."""
     return {field.name: getattr(record, field.name) for field in fields(record) if field.init}
 
 
@@ -48,7 +48,7 @@ def text_of(value: Any) -> str:
 
 
 def _in_a_line(record: Any) -> str:
-    """The fields of a dataclass beside each other."""
+    """The fields of a dataclass in one line."""
     return "  ".join(text for field in fields(record) if (text := text_of(getattr(record, field.name))))
 
 

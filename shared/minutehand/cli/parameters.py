@@ -1,4 +1,4 @@
-"""Parameters that several commands have in common, added to their functions: typer reads a function's signature."""
+"""Adds shared parameters to commands by changing the signature that typer reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every command shares: settings from options and environment, output for people or for programs, a question before harm."""
+"""State that commands share: settings, output as text or JSON, confirmation."""
 
 from __future__ import annotations
 
@@ -88,12 +88,12 @@ class Shell:
         console.print(text, soft_wrap=True, markup=False, highlight=False, style=style)
 
     def remark(self, text: str) -> None:
-        """What is worth knowing beside the answer; a program does not want it."""
+        """A remark on standard error; not with --json."""
         if not self.as_json:
             aside.print(text, soft_wrap=True, markup=False, highlight=False, style="dim")
 
     def warn(self, text: str) -> None:
-        """What the user should look at; it goes beside the answer, for programs too."""
+        """A warning on standard error, with --json as JSON."""
         if self.as_json:
             print_json({"warning": text}, to=sys.stderr)
         else:
@@ -110,7 +110,7 @@ class Shell:
 
     @contextmanager
     def progress(self, title: str, total: int | None = None) -> Iterator[Advance]:
-        """A bar while something long goes on, where somebody watches; call what it yields with how much is done."""
+        """A progress bar on a terminal. Yields a function that takes the number done so far."""
         rich = import_module("rich.progress")  # costs more than many a command that shows no bar
         shown = aside.console.is_terminal and not self.as_json
         look = (

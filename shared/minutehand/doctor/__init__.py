@@ -1,4 +1,4 @@
-"""The doctor: looks an installation over from where you are, writes nothing, and says what is wrong and what mends it.
+"""The doctor checks an installation from this machine. It writes nothing, and names each problem with its remedy.
 
 Each check is a function that yields findings. What AWS refuses to show is a finding too, with the name of the action.
 """

@@ -1,4 +1,4 @@
-"""Whether messages wait: what the queues say of themselves."""
+"""Checks whether messages wait, from the queues' own attributes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _work(context: DoctorContext, suffix: str, attributes: Mapping[str, str]) ->
 
 
 def _age(context: DoctorContext, name: str) -> str:
-    """How long the oldest message waits, if CloudWatch knows."""
+    """Age of the oldest message, if CloudWatch has the metric."""
     points = context.probe.metric("AWS/SQS", "ApproximateAgeOfOldestMessage", ("QueueName", name), "Maximum", _METRIC)
     return f", the oldest for {points[-1]['Maximum']:.0f} s" if points and points[-1]["Maximum"] >= _OLD else ""
 

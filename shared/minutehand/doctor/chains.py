@@ -1,4 +1,4 @@
-"""Whether every active schedule has its next entry in the agenda, and whether it fails: a sample, with a handful of reads each."""
+"""Checks of a sample of active schedules: whether the next fire is in the agenda, and whether runs fail. A few reads each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def chains(context: DoctorContext) -> Iterator[Finding]:
 
 
 def incidents(context: DoctorContext) -> Iterator[Finding]:
-    """One finding for the same sample: which of them fail. Their heads are read already."""
+    """One finding for the same sample: the schedules that fail. Reads nothing more."""
     wrong = [head for head in context.active if head.incident is not None]
     if wrong:
         names = ", ".join(head.name for head in wrong[:_NAMED])
@@ -47,7 +47,7 @@ def incidents(context: DoctorContext) -> Iterator[Finding]:
 
 
 def _sample(context: DoctorContext) -> Sequence[Head]:
-    """Heads from a place picked by chance on, and from the beginning if these are too few."""
+    """Heads from a random name on, continued from the first name if there are too few."""
     page, tenant, most = context.services.schedules.page, context.settings.tenant, context.sample
     first = page(tenant, prefix="", limit=most, cursor=None)
     if first.cursor is None:
@@ -68,6 +68,6 @@ def _is_missing(context: DoctorContext, head: Head) -> bool:
 
 
 def _is_unchanged(context: DoctorContext, head: Head) -> bool:
-    """Whether it is as it was: it may have moved on while we looked."""
+    """Whether the head is unchanged: the schedule may have advanced during the check."""
     present = context.services.schedules.head(head.tenant, head.name)
     return present is not None and present.version == head.version

@@ -1,4 +1,4 @@
-"""The order in which things are looked at: what everything else needs comes first, and nothing is asked of what is not there."""
+"""The order of the checks: prerequisites first; a check of a missing resource is left out."""
 
 from __future__ import annotations
 

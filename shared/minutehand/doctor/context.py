@@ -1,4 +1,4 @@
-"""What the checks share: the installation that is looked at, and what earlier checks learned of it."""
+"""State that the checks share: the installation, and the results of earlier checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from minutehand.settings import Settings
 
 @dataclass(kw_only=True)
 class DoctorContext:
-    """An installation under examination."""
+    """The installation that is checked."""
 
     settings: Settings
     probe: AwsProbe
@@ -32,5 +32,5 @@ class DoctorContext:
 
     @cached_property
     def services(self) -> Services:
-        """The installation as everything else sees it."""
+        """The services, connected as everywhere else."""
         return connect(self.settings)

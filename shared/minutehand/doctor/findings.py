@@ -1,4 +1,4 @@
-"""Findings: what one check saw."""
+"""Findings: the results of checks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How bad it is."""
+    """Severity of a finding."""
 
     OK = "ok"  # as it should be
     WARN = "warn"  # it works, but look at it; or it could not be looked at
@@ -16,7 +16,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that was looked at."""
+    """Result of one check of one thing."""
 
     check: str  # which one: configuration, tables, ticker …
     verdict: Severity  # how bad it is

@@ -1,4 +1,4 @@
-"""What has to be there: configuration, access, tables, queues, bucket."""
+"""Checks of the resources: configuration, access, tables, queues, bucket."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOCAL = "start `minutehand local` and use the line that it prints, or correct -
 
 
 def configuration(context: DoctorContext) -> Iterator[Finding]:
-    """What the settings come to."""
+    """The effective settings."""
     check, settings = "configuration", context.settings
     where = settings.endpoint or "AWS"
     said = f"prefix {settings.prefix}, tenant {settings.tenant}, at {where}"
@@ -40,7 +40,7 @@ def configuration(context: DoctorContext) -> Iterator[Finding]:
 
 
 def access(context: DoctorContext) -> Iterator[Finding]:
-    """Whether somebody answers, and as whom we are known."""
+    """Whether AWS answers, and which identity the credentials have."""
     check = "access"
     answer = context.probe.call(
         "dynamodb", "get_item", TableName=context.settings.table(SCHEDULES.suffix), Key=no_row(SCHEDULES)
@@ -95,7 +95,7 @@ def _table(context: DoctorContext, table: TableDefinition) -> Finding:
 
 
 def _ready(context: DoctorContext, table: TableDefinition, name: str) -> Finding | None:
-    """What is the matter with a table that is there, as far as it may be described."""
+    """The problem of an existing table, if it may be described and has one."""
     described = context.probe.call("dynamodb", "describe_table", TableName=name)
     status = described.data.get("Table", {}).get("TableStatus", "ACTIVE")
     if status != "ACTIVE":
@@ -118,14 +118,14 @@ def queues(context: DoctorContext) -> Iterator[Finding]:
 
 
 def _listed(context: DoctorContext, begin: str) -> list[str]:
-    """Suffixes of the work queues that begin so, if they may be listed."""
+    """Suffixes of the work queues with this prefix; empty if they may not be listed."""
     answer = context.probe.call("sqs", "list_queues", QueueNamePrefix=context.settings.queue(begin))
     names = [url.rpartition("/")[2] for url in answer.data.get("QueueUrls", [])]
     return sorted(name.removeprefix(context.settings.queue("")) for name in names)
 
 
 def _stripes(context: DoctorContext, suffixes: Sequence[str]) -> Iterator[Finding]:
-    """Whether this process spreads what it sends over the stripes that there are."""
+    """Whether this process's number of stripes is the deployed one."""
     there: dict[str | None, int] = {}
     for suffix in suffixes:
         queue = suffix.removeprefix("work").partition("_")[0].removeprefix("-") or None
@@ -162,7 +162,7 @@ def _closed(name: str, suffix: str, answer: ProbeAnswer) -> Finding:
 
 
 def _well_made(name: str, suffix: str, attributes: dict[str, Any], *, dead: str) -> Finding:
-    """What a queue that somebody else made may lack."""
+    """Whether the queue has the attributes that the construct sets."""
     again = "create it as the stack does: `cdk deploy`"
     if int(attributes.get("MessageRetentionPeriod", RETENTION)) < RETENTION:
         return warn("queues", f"{name} forgets messages before 14 days are over", again)
@@ -173,7 +173,7 @@ def _well_made(name: str, suffix: str, attributes: dict[str, Any], *, dead: str)
 
 
 def bucket(context: DoctorContext) -> Iterator[Finding]:
-    """Whether there is a place for what is too large for a message or a row."""
+    """Whether the bucket for large payloads exists."""
     check, name = "bucket", context.settings.bucket
     if name is None:
         yield warn(
@@ -196,13 +196,13 @@ def bucket(context: DoctorContext) -> Iterator[Finding]:
 
 
 def grant(answer: ProbeAnswer) -> str:
-    """The remedy for an action that is refused."""
+    """The remedy for an action that IAM denies."""
     if answer.denied:
         return f"allow {answer.action}: `grant_scheduling` of the construct gives all that the SDK needs"
     return f"{answer.text or answer.code}: try again"
 
 
 def no_row(table: TableDefinition) -> dict[str, dict[str, str]]:
-    """A key under which no row can be: ``~`` begins no tenant, and nothing is older than the epoch."""
+    """A key that no row has: no tenant begins with ``~``, and no time precedes the epoch."""
     last = {"N": "-1"} if table.range_type == "N" else {"S": "~doctor"}
     return {table.hash_key: {"S": "~doctor"}, table.range_key: last}

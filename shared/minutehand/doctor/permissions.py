@@ -1,4 +1,4 @@
-"""What we may do. Every action that the SDK needs is tried, on rows that are not and conditions that none meets.
+"""Checks of permissions. Every action that the SDK needs is tried, on missing rows and with conditions that no row meets.
 
 A tried write costs a write unit and changes nothing. ``sqs:SendMessage`` and ``s3:PutObject`` cannot be tried without an effect.
 """
@@ -48,7 +48,7 @@ def permissions(context: DoctorContext) -> Iterator[Finding]:
 
 
 def _refusal(answer: ProbeAnswer) -> ProbeAnswer | None:
-    """The refusal that an answer is, or that stands in it: statements of a batch are answered one by one."""
+    """The first denial in an answer: a batch answers each statement."""
     if answer.denied:
         return answer
     errors = [one.get("Error", {}) for one in answer.data.get("Responses", []) if isinstance(one, dict)]
@@ -57,7 +57,7 @@ def _refusal(answer: ProbeAnswer) -> ProbeAnswer | None:
 
 
 def _never(table: TableDefinition) -> dict[str, Any]:
-    """A condition that no row meets, nor its absence."""
+    """A condition that fails for an existing and for a missing row."""
     names = {"#key": table.hash_key}
     return {
         "ConditionExpression": "attribute_exists(#key) AND attribute_not_exists(#key)",

@@ -1,4 +1,4 @@
-"""Whether the ticker holds queues back because their workers do not get on."""
+"""Check whether the ticker holds queues back because their workers are too slow (backpressure)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def backpressure(context: DoctorContext) -> Iterator[Finding]:
 
 
 def held_back(context: DoctorContext) -> Mapping[str | None, QueueHolds]:
-    """What is noted of queues that are or were held back. Raises MinutehandError."""
+    """The stored hold state of each queue. Raises MinutehandError."""
     return read_hold_log(context.services).queues
 
 

@@ -1,4 +1,4 @@
-"""Raw calls to AWS, each of them harmless, whose errors are answers; and what their ``Date`` headers say of the clock here."""
+"""Raw, harmless calls to AWS whose errors are results, and the local clock's offset from their ``Date`` headers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ UNREACHABLE, NO_CREDENTIALS, NO_REGION = "Unreachable", "NoCredentials", "NoRegi
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeAnswer:
-    """What came back."""
+    """Result of one call: a response or an error."""
 
     action: str  # as IAM calls it: dynamodb:GetItem
     data: dict[str, Any] = field(default_factory=dict)  # of a success
@@ -65,7 +65,7 @@ class ProbeAnswer:
 
     @property
     def is_nobodys(self) -> bool:
-        """Whether nobody answered, or nobody whom AWS knows asked."""
+        """Whether AWS did not answer, or does not know the credentials."""
         return self.code in (UNREACHABLE, NO_CREDENTIALS, NO_REGION) or self.code in _STRANGER
 
 
@@ -81,7 +81,7 @@ class AwsProbe:
     _clients: dict[str, Any] = field(default_factory=dict)
 
     def call(self, service: str, operation: str, /, **arguments: Any) -> ProbeAnswer:
-        """One call; never raises for what AWS or the way to it has against it."""
+        """Make one call. Errors of AWS and of the network are returned, not raised."""
         action = f"{service}:{operation}"
         before = self.clock()
         try:
@@ -124,7 +124,7 @@ class AwsProbe:
 
     @property
     def region(self) -> str:
-        """The region that is asked, from wherever boto3 has it."""
+        """The region that boto3 resolves."""
         return str(self._client("dynamodb").meta.region_name)
 
     def _client(self, service: str) -> Any:
@@ -134,7 +134,7 @@ class AwsProbe:
         return self._clients[service]
 
     def _note_date(self, before: int, response: dict[str, Any]) -> None:
-        """The answer was written between the two looks at the clock here, within the second that its ``Date`` names."""
+        """Narrow the bounds of the offset: AWS wrote the answer between two local readings, within the second of its ``Date``."""
         date = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
         if date is None:
             return

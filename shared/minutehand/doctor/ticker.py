@@ -1,4 +1,4 @@
-"""Whether it ticks. What is due is the evidence: a tick leaves nothing behind that is due within the next minute.
+"""Check whether ticks run. Evidence is the agenda: after a tick nothing in it is due within the next minute.
 
 A tick handles every chain that is due within the look-ahead of 180 s, and ticks are 119 s apart at the most. So a chain's entry that is
 still there at its time has seen no tick for 180 s, however often ticks write nothing; no tick has to leave a trace of its own.
@@ -29,7 +29,7 @@ _METRIC = timedelta(minutes=10)  # of the metric that the function writes
 
 @dataclass(kw_only=True)
 class _Agenda:
-    """What is due in all shards."""
+    """Due entries of all shards."""
 
     waiting: list[AgendaEntry] = field(
         default_factory=list
@@ -39,7 +39,7 @@ class _Agenda:
 
 
 def ticker(context: DoctorContext) -> Iterator[Finding]:
-    """Whether ticks come, and whether they get on."""
+    """Whether ticks run, and whether they keep up."""
     if "agenda" not in context.tables:
         return
     table = context.settings.table("agenda")
@@ -97,7 +97,7 @@ def _verdict(context: DoctorContext, seen: _Agenda) -> Finding:
 
 
 def _signs(context: DoctorContext, seen: _Agenda) -> str:
-    """What else shows that it lives: a lock that is held, the metric of the function."""
+    """Other signs of a running ticker: a held lock, the function's metric."""
     if seen.locked:
         return f"; a ticker is at work on {seen.locked} of {context.shards} shards"
     ticker = ("service", f"{context.settings.prefix}-ticker")
@@ -106,7 +106,7 @@ def _signs(context: DoctorContext, seen: _Agenda) -> str:
 
 
 def quarantined(context: DoctorContext) -> Iterator[Finding]:
-    """Entries that were put aside after ten failures: their schedules stand still."""
+    """Entries in quarantine after ten failures. Their schedules do not fire."""
     if not context.shards:
         return
     try:

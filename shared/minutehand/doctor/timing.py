@@ -1,4 +1,4 @@
-"""Whether the clock here is right: every answer of AWS carries the time at which it was written."""
+"""Check of the local clock against the ``Date`` header of every AWS answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REMEDY = "synchronise this machine's clock (NTP, chrony); beyond 10 s workers h
 
 
 def clock(context: DoctorContext) -> Iterator[Finding]:
-    """How far the clock here is from AWS's: all answers together bound it on both sides."""
+    """The local clock's offset from AWS's. The answers together bound it on both sides."""
     skews = context.probe.skews
     if not skews:
         yield warn("clock", "nothing that answered said what time it is", "compare the clock with another one")

@@ -1,4 +1,4 @@
-"""Celery's schedules in our words, told by what they have: Celery need not be installed here.
+"""Converts Celery's schedule objects. They are recognised by their attributes, so Celery need not be installed.
 
 To Celery both day fields must match, where cron takes either; ranges may run backwards, and weekdays have long names. So the sets that
 Celery made of the fields are what counts, and the text is kept where it means the same here.
@@ -25,7 +25,7 @@ _RUN = 3  # values in a row that are shorter as a range
 
 
 class NotMapped(Exception):
-    """There are no words here for a schedule; why."""
+    """A schedule cannot be expressed here; the text says why."""
 
 
 def times_of(schedule: Any, notes: list[str]) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _crontab(schedule: Any, notes: list[str]) -> dict[str, Any]:
 
 
 def _field(schedule: Any, name: str, spec: FieldSpec) -> str:
-    """A field: as it was written if that means the same here, else the values."""
+    """A field: the original text if it has the same meaning here, else the list of values."""
     wanted, text = set(getattr(schedule, name)), str(getattr(schedule, f"_orig_{name}"))
     if text.split() != [text] or wanted == set(range(spec.low, spec.high + 1)):
         return _listed(wanted, spec)

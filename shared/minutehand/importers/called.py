@@ -1,4 +1,4 @@
-"""What a schedule or rule of EventBridge calls, as a job: a ready one, or one that is still to be written."""
+"""Converts the target of an EventBridge schedule or rule into a job: a ready-made one, or a stub for the user to write."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TargetJobs:
 
 
 def retry_of(manifest: Manifest, target: YamlNode | None, notes: list[str]) -> dict[str, Any]:
-    """The words of a target's RetryPolicy. Raises InvalidInput."""
+    """The fields of a target's RetryPolicy. Raises InvalidInput."""
     policy = None if target is None else target.get("RetryPolicy")
     if policy is None:
         return {}
@@ -57,7 +57,7 @@ def _number(manifest: Manifest, node: YamlNode, name: str, default: int) -> int:
 def call_of(
     manifest: Manifest, target: YamlNode | None, schedule: str, jobs: TargetJobs, notes: list[str]
 ) -> dict[str, Any]:
-    """Job and payload of a target; what has no ready call waits, paused, for its job to be written."""
+    """Job and payload of a target. A target without a ready-made job becomes a paused schedule and a stub."""
     arn = None if target is None else manifest.text_of(target, "Arn")
     if target is None or arn is None:
         notes.append("nothing says what it calls: write its job, or add Targets of aws events list-targets-by-rule")
@@ -93,7 +93,7 @@ def _resource(arn: str) -> tuple[str, str]:
 
 
 def _payload(text: str | None, notes: list[str]) -> Any:
-    """EventBridge's Input: JSON as such, anything else as the text that it is."""
+    """EventBridge's Input: parsed if it is JSON, else the text itself."""
     if text is None:
         notes.append("without Input EventBridge sends an event of its own; here the target gets {}")
         return None

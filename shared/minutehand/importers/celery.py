@@ -30,7 +30,7 @@ _REMARKS = (
 
 @dataclass(frozen=True, kw_only=True)
 class BeatConfig:
-    """What a module says of beat."""
+    """The beat configuration of a module."""
 
     entries: Mapping[str, Any]
     zone: str | None = None  # of its crontabs; None: UTC
@@ -39,7 +39,7 @@ class BeatConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class CeleryOptions:
-    """What the user says that the module does not."""
+    """Options of the import that the module does not contain."""
 
     timezone: str | None = None  # None: the app's, else UTC
 
@@ -68,7 +68,7 @@ def beat_of(module: ModuleType) -> BeatConfig:
 
 
 def _conf(value: object) -> Any:
-    """The configuration of what looks like Celery's app and has a beat schedule, complete as beat itself makes it."""
+    """The complete configuration of an object that looks like a Celery app with a beat schedule."""
     if not hasattr(type(value), "conf") or not hasattr(type(value), "tasks"):
         return None
     app: Any = value
@@ -84,7 +84,7 @@ def _zone(value: object) -> str | None:
 
 
 def read_beat(beat: BeatConfig, module: str, text: str, asked: CeleryOptions) -> ImportReport:
-    """What a beat schedule becomes; ``text`` is the module's source, for the lines. Raises InvalidInput if it is empty."""
+    """Convert a beat schedule; ``text`` is the module's source, for the lines. Raises InvalidInput if it is empty."""
     found, jobs, lines = Collector(module), _Jobs(), _lines(text)
     zone = asked.timezone or beat.zone or "UTC"
     for name, entry in beat.entries.items():
@@ -103,7 +103,7 @@ def read_beat(beat: BeatConfig, module: str, text: str, asked: CeleryOptions) ->
 
 
 def _lines(text: str) -> dict[str, int]:
-    """Where texts stand in a module: the key of an entry stands where the entry begins."""
+    """Lines of the string literals of a module: an entry begins at the line of its key."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):

@@ -1,4 +1,4 @@
-"""A crontab as text: which lines are settings, comments and entries, and what a command line says. As cron reads it, not as one would.
+"""Parser of crontab text: settings, comments and entries, exactly as cron reads them.
 
 cron knows no continuation of lines and no comments behind a command. A ``%`` ends the command: what follows is its standard input.
 """
@@ -30,7 +30,7 @@ _ACCOUNTS = frozenset({"root", "www-data", "nobody", "daemon", "postgres", "mysq
 
 
 class CrontabForm(Enum):
-    """What stands before the command of an entry."""
+    """The fields before the command of an entry."""
 
     USER = "a user's crontab, without users in it"
     SYSTEM = "a system's crontab, with users"
@@ -38,7 +38,7 @@ class CrontabForm(Enum):
 
     @property
     def words(self) -> str:
-        """Behind the times."""
+        """The words after the time fields."""
         return {
             CrontabForm.USER: "command",
             CrontabForm.SYSTEM: "user and command",
@@ -46,7 +46,7 @@ class CrontabForm(Enum):
         }[self]
 
     def count(self, line: str) -> int:
-        """Words before the command."""
+        """Number of words before the command."""
         if self is CrontabForm.ANACRON:
             return 3
         return (1 if line.startswith("@") else 5) + (self is CrontabForm.SYSTEM)
@@ -54,7 +54,7 @@ class CrontabForm(Enum):
 
 @dataclass(frozen=True)
 class CrontabSetting:
-    """``NAME = value``: it holds for the lines that follow."""
+    """``NAME = value``, valid for the following lines."""
 
     number: int
     text: str
@@ -64,7 +64,7 @@ class CrontabSetting:
 
 @dataclass(frozen=True)
 class CrontabEntry:
-    """A line that runs something."""
+    """A line that runs a command."""
 
     number: int
     text: str
@@ -77,7 +77,7 @@ class CrontabEntry:
 
 @dataclass(frozen=True)
 class UnreadableLine:
-    """A line that cron would not take either."""
+    """A line that cron refuses as well."""
 
     number: int
     text: str
@@ -86,7 +86,7 @@ class UnreadableLine:
 
 @dataclass(frozen=True)
 class CommentLine:
-    """A line that asks for nothing."""
+    """A comment."""
 
     number: int
 
@@ -95,7 +95,7 @@ Read = CrontabSetting | CrontabEntry | UnreadableLine | CommentLine
 
 
 def form_of(text: str, source: str) -> CrontabForm:
-    """The form of a crontab: by where it lies, else by what stands there."""
+    """The form of a crontab, by its path, else by its content."""
     if _SYSTEM_PLACES.search(source):
         return CrontabForm.SYSTEM
     if _PLACE_OF_ANACRON.search(source):

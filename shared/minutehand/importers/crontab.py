@@ -39,7 +39,7 @@ _DAY = 86_400  # seconds
 
 @dataclass(frozen=True, kw_only=True)
 class CrontabOptions:
-    """What the user says of a crontab that it does not say itself."""
+    """Options of the import that the crontab does not contain."""
 
     timezone: str | None = None  # that its times are read in; None: UTC, and a remark
     form: CrontabForm | None = None  # whether entries name a user; None: as it looks
@@ -48,7 +48,7 @@ class CrontabOptions:
 
 @dataclass
 class _State:
-    """What the settings up to a line say."""
+    """The settings in force at a line."""
 
     zone: str
     environment: dict[str, str] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class _State:
 
 
 def read_crontab(text: str, source: str, asked: CrontabOptions) -> ImportReport:
-    """What a crontab becomes; ``source`` is its name or path. Raises InvalidInput with line and remedy for what is no crontab."""
+    """Convert a crontab; ``source`` is its name or path. Raises InvalidInput with line and remedy for what is no crontab."""
     form = asked.form or form_of(text, source)
     stem = stem_of(source, "crontab")
     state, found, comments = _State(asked.timezone or "UTC"), Collector(source), 0
@@ -197,7 +197,7 @@ def _entry(line: CrontabEntry, name: str, job: str, form: CrontabForm, state: _S
 
 
 def _expression(when: str, notes: list[str]) -> str:
-    """Cron's fields in our words."""
+    """The expression for cron's fields."""
     if when.startswith("@"):
         return _WORDS.get(when.lower(), when)
     fields = when.split(" ")
@@ -212,7 +212,7 @@ def _expression(when: str, notes: list[str]) -> str:
 
 
 def _period(period: str, notes: list[str]) -> str:
-    """Anacron's days in our words."""
+    """The expression for anacron's period in days."""
     notes.append("anacron waits for the machine to be up; here it is due by the clock, and late by a day at the most")
     return _PERIODS.get(period, period if period.startswith("@") else f"rate({period} days)")
 
@@ -226,7 +226,7 @@ def _hashed(text: str, position: int) -> str:
 
 
 def _clocks(expression: str, zone: str) -> dict[str, str]:
-    """What must be said so that a change of the clocks does what it does in Debian's cron.
+    """The rule fields for the behaviour of Debian's cron when the clocks change.
 
     There only a star at the beginning of minute or hour makes a wildcard; here a ``/`` anywhere in them does too.
     """

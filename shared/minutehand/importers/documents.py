@@ -1,4 +1,4 @@
-"""JSON values one after the other, as a shell's loop leaves them, made documents of YAML: what reads those knows their lines."""
+"""Converts concatenated JSON values, as a shell loop prints them, to YAML documents, whose reader knows line numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PAIR = re.compile(r"(\\\\)|\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a
 
 
 def as_documents(text: str, source: str) -> str:
-    """The text with a mark before each value, its lines where they were; what does not begin as JSON is left as it is.
+    """The text with a document marker before each JSON value, line numbers kept. Other text is returned unchanged.
 
     Raises InvalidInput with the line of what is no JSON.
     """
@@ -40,7 +40,7 @@ def _after_blanks(text: str, place: int) -> int:
 
 
 def _joined(pair: re.Match[str]) -> str:
-    """The character of two escapes; YAML wants them as one."""
+    """The character of a surrogate pair: YAML has no surrogates."""
     if pair[1]:
         return pair[1]
     return chr(0x10000 + (int(pair[2], 16) - 0xD800 << 10) + int(pair[3], 16) - 0xDC00)

@@ -42,13 +42,13 @@ _RATE = re.compile(r"rate\(([^,()]+)\)", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True)
 class EventBridgeOptions:
-    """What the user says, and when it is."""
+    """Options of the import, and the present time."""
 
     now: datetime  # what is over by then is not taken over
 
 
 def read_eventbridge(text: str, source: str, asked: EventBridgeOptions) -> ImportReport:
-    """What a listing becomes. Raises InvalidInput with line and remedy for what is none."""
+    """Convert a listing. Raises InvalidInput with line and remedy for what is none."""
     found, jobs = Collector(source), TargetJobs()
     for document in read_documents(as_documents(text, source), source):
         for node in _items(document):
@@ -191,7 +191,7 @@ def _window(manifest: Manifest) -> int:
 
 
 def _is_still_due(words: Mapping[str, Any], now: datetime) -> bool:
-    """Whether it could be created: what will never be due is refused there. Raises InvalidInput for what is no expression."""
+    """Whether the schedule has a future fire: ``create_schedule`` refuses one that has none. Raises InvalidInput."""
     rule = {key: value for key, value in words["rule"].items() if key != "window"}
     bounds: dict[str, Any] = {key: datetime.fromisoformat(value) for key, value in rule.items()}
     return bool(next_fires(words["expression"], timezone=words["timezone"], after=now, count=1, **bounds))

@@ -1,4 +1,4 @@
-"""The Python file beside imported schedules: the jobs that they name, ready for a worker."""
+"""Writes the Python file with the jobs that imported schedules name."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _parameters(given: Mapping[str, str]) -> str:
 
 
 def _function(name: str, taken: set[str]) -> str:
-    """A name of Python for a job."""
+    """A Python identifier for a job."""
     found = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").lower() or "job"
     if not found.isidentifier() or keyword.iskeyword(found):
         found = f"job_{found}"
@@ -142,5 +142,5 @@ def _quoted(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text that may stand in a docstring."""
+    """A text that is safe in a docstring."""
     return text.replace("\\", "/").replace('"', "'")

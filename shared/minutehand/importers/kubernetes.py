@@ -64,18 +64,18 @@ _WORDS = FieldRules(idle=_IDLE, reasons=_REASONS, group=_GROUP, idle_if={"comple
 
 @dataclass(frozen=True, kw_only=True)
 class KubernetesOptions:
-    """What the user says that manifests do not."""
+    """Options of the import that manifests do not contain."""
 
     timezone: str | None = None  # of those without timeZone; None: UTC
     job: str = "command"  # name of the job that runs the commands
 
 
 class _Left(Exception):
-    """Nothing can become of this manifest; why."""
+    """This manifest cannot be converted; the text says why."""
 
 
 def read_kubernetes(text: str, source: str, asked: KubernetesOptions) -> ImportReport:
-    """What manifests become: YAML or JSON, several documents, lists. Raises InvalidInput with line and remedy."""
+    """Convert manifests: YAML or JSON, several documents, lists. Raises InvalidInput with line and remedy."""
     found, zoned = Collector(source), True
     for document in read_documents(text, source):
         for node in _items(document):
@@ -100,7 +100,7 @@ def read_kubernetes(text: str, source: str, asked: KubernetesOptions) -> ImportR
 
 
 def _items(node: YamlNode) -> list[YamlNode]:
-    """The manifests of a document: itself, or what a list holds."""
+    """The manifests of a document: itself, or the items of a list."""
     items = node.get("items")
     if str(_word(node, "kind")).endswith("List") and items is not None and isinstance(items.value, list):
         return [one for item in items.value for one in _items(item)]

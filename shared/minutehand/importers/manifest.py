@@ -1,4 +1,4 @@
-"""A document that is read word by word, and knows which of its words were not."""
+"""A document that records which of its fields were read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minutehand.errors import InvalidInput
 
 @dataclass(frozen=True, kw_only=True)
 class FieldRules:
-    """What is known of the words of a kind of document."""
+    """Rules for the fields of one kind of document."""
 
     idle: re.Pattern[str]  # paths of what says nothing about what is due and what it does
     reasons: Mapping[str, str]  # why a word is left out, by its name
@@ -21,32 +21,32 @@ class FieldRules:
 
 
 class Manifest:
-    """A document, and what was taken of it."""
+    """A document, and the fields that were read."""
 
     def __init__(self, node: YamlNode, words: FieldRules) -> None:
         self._node, self._words, self._taken = node, words, set[str]()
 
     def take(self, node: YamlNode) -> YamlNode:
-        """Note that a node is dealt with, and all below it."""
+        """Mark a node, and everything below it, as read."""
         self._taken.add(node.path)
         return node
 
     def has(self, *names: str) -> bool:
-        """Whether there is such a word."""
+        """Whether there is such a field."""
         return self._node.get(*names) is not None
 
     def text(self, *names: str) -> str | None:
-        """A text, taken."""
+        """Read a text."""
         found = self._node.get(*names)
         return None if found is None else self._text(self.take(found))
 
     def text_of(self, node: YamlNode, *names: str) -> str | None:
-        """A text below a node, taken."""
+        """Read a text below a node."""
         found = node.get(*names)
         return None if found is None else self._text(self.take(found))
 
     def number(self, *names: str) -> int | None:
-        """A whole number, taken. Raises InvalidInput."""
+        """Read a whole number. Raises InvalidInput."""
         found = self._node.get(*names)
         if found is None:
             return None
@@ -56,7 +56,7 @@ class Manifest:
         return found.value
 
     def flag(self, *names: str) -> bool:
-        """A truth, taken. Raises InvalidInput."""
+        """Read a boolean. Raises InvalidInput."""
         found = self._node.get(*names)
         if found is None:
             return False
@@ -68,27 +68,27 @@ class Manifest:
         return found.value
 
     def all(self, *names: str) -> list[YamlNode]:
-        """The items of a list, none of them taken."""
+        """The items of a list; does not mark them as read."""
         found = self._node.get(*names)
         return found.value if found is not None and isinstance(found.value, list) else []
 
     def below(self, node: YamlNode, name: str) -> list[YamlNode]:
-        """The items of a list below a node, none of them taken."""
+        """The items of a list below a node; does not mark them as read."""
         found = node.get(name)
         return found.value if found is not None and isinstance(found.value, list) else []
 
     def texts(self, node: YamlNode, name: str) -> list[str]:
-        """A list of texts below a node, taken. Raises InvalidInput."""
+        """Read a list of texts below a node. Raises InvalidInput."""
         return [self._text(self.take(item)) for item in self.below(node, name)]
 
     def mapping(self, *names: str, only: str | None = None) -> dict[str, str]:
-        """Texts by name, taken: all, or one of them."""
+        """Read texts by name: all, or one of them."""
         found = self._node.get(*names)
         items = found.value.items() if found is not None and isinstance(found.value, dict) else ()
         return {name: self._text(self.take(node)) for name, node in items if only in (None, name)}
 
     def rest(self) -> list[str]:
-        """A note for each word that was not taken and matters."""
+        """A note for each relevant field that was not read."""
         notes: dict[str, str] = {}
         for leaf in self._node.leaves():
             path = leaf.path.removeprefix(self._node.path).lstrip(".")

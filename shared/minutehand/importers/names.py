@@ -1,4 +1,4 @@
-"""Names for what has none, or one that is no name here: readable, unique, and the same at every import."""
+"""Names for imported schedules without a valid name: readable, unique, and equal at every import."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def stem_of(source: str, default: str) -> str:
 
 
 def slug(text: str) -> str:
-    """A text as a name: what no name may hold becomes a hyphen."""
+    """A text as a name: characters that a name may not contain become hyphens."""
     return _OTHERS.sub("-", text).strip("-/")[:_LONGEST].strip("-/") or "schedule"
 
 
 class UniqueNames:
-    """Names that were given already."""
+    """The names that are in use."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -57,7 +57,7 @@ class UniqueNames:
 
 
 def program_of(command: str) -> str:
-    """What a line of shell is about: the first program that it runs which does not only look whether to run another.
+    """The main program of a shell line: the first one that is not a test or a wrapper.
 
     >>> program_of("test -x /usr/bin/certbot && /usr/bin/certbot -q renew")
     'certbot'

@@ -1,4 +1,4 @@
-"""What an import makes of its source, and what it says of each line: the one answer of every importer."""
+"""The result of every importer: schedules, and a report of each source line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from minutehand.importers.names import UniqueNames, slug
 
 
 class Conversion(StrEnum):
-    """How much of a line is in the schedule that it became."""
+    """How completely a line was converted."""
 
     EXACT = "exact"  # all of it
     DIFFERS = "differs"  # it does something else in a way that the notes tell
@@ -25,7 +25,7 @@ class Conversion(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedLine:
-    """What became of one line of a source: of a cron line, a manifest, an entry of a list, a setting."""
+    """Result of one source line: a cron line, a manifest, an entry of a list, or a setting."""
 
     line: int  # in the source, the first is 1; 0: it has no lines
     text: str  # what stands there
@@ -37,7 +37,7 @@ class ImportedLine:
 
 @dataclass(frozen=True, kw_only=True)
 class ImportReport:
-    """A source, mapped."""
+    """Result of importing one source."""
 
     source: str  # name of the file, module or region
     read_as: str  # what it was taken for
@@ -54,7 +54,7 @@ class ImportReport:
         object.__setattr__(self, "not_taken", left)
 
     def count(self, fit: Conversion) -> int:
-        """How many lines are of a kind."""
+        """Number of lines with this result."""
         return sum(1 for line in self.lines if line.fit is fit)
 
     def in_shadow(self) -> ImportReport:
@@ -73,7 +73,7 @@ class ImportReport:
 
 
 class Collector:
-    """Gathers lines and schedules while a source is gone through."""
+    """Collects lines and schedules while a source is read."""
 
     def __init__(self, source: str) -> None:
         self.lines: list[ImportedLine] = []
@@ -81,15 +81,15 @@ class Collector:
         self._source, self._names = source, UniqueNames()
 
     def setting(self, line: int, text: str, fit: Conversion, *notes: str) -> None:
-        """A line that is not due at any time."""
+        """Record a line that is no schedule."""
         self.lines.append(ImportedLine(line=line, text=text, fit=fit, notes=notes, is_entry=False))
 
     def left(self, line: int, text: str, *notes: str) -> None:
-        """A line of which nothing becomes."""
+        """Record a line that is not converted."""
         self.lines.append(ImportedLine(line=line, text=text, fit=Conversion.LEFT, notes=notes))
 
     def entry(self, line: int, text: str, name: str, words: Mapping[str, Any], notes: Sequence[str] = ()) -> str | None:
-        """A line that becomes a schedule, if its words are good: by what name it is known here."""
+        """Record a line that becomes a schedule if its fields are valid. Returns the schedule's name, None if they are not."""
         said = list(notes)
         wanted = slug(name)
         if wanted != name:
@@ -109,7 +109,7 @@ class Collector:
 
 
 def _normal(name: str, given: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """The words as ``export`` would write them. Raises InvalidInput for those that ``apply`` would refuse."""
+    """The fields as ``export`` writes them. Raises InvalidInput for fields that ``apply`` refuses."""
     found = read_words(name, given, place)
     definition = Definition(
         job=str(found.job), rule=found.rule, overrides=found.overrides, options=found.options, payload=None

@@ -1,4 +1,4 @@
-"""Bytes as text that may be read, shown and written: what is no text is refused with its line."""
+"""Decodes files. Raises InvalidInput with the line for bytes that are no text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What calls about many schedules, or about all of one, return."""
+"""Return values of the calls that read or change whole schedules or many of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from minutehand.timing import Rule
 
 @dataclass(frozen=True, kw_only=True)
 class Upserted:
-    """What ``upsert_schedule`` came to."""
+    """Result of ``upsert_schedule``."""
 
     schedule: Schedule  # as it is now
     change: str  # "created", "updated" or "unchanged"
@@ -21,7 +21,7 @@ class Upserted:
 
 @dataclass(frozen=True, kw_only=True)
 class DefinitionView:
-    """What the current revision says."""
+    """Content of the current revision."""
 
     job: str  # name of its job
     rule: Rule  # when it is due, complete
@@ -47,7 +47,7 @@ class RevisionView:
 
 @dataclass(frozen=True, kw_only=True)
 class ChainView:
-    """Whether a schedule goes on by itself."""
+    """Health of a schedule's chain: whether its next fire is in the agenda."""
 
     state: str  # "ok", "missing", "quarantined", "unknown" or "not needed"
     due: datetime | None = None  # UTC: when its agenda entry is due
@@ -56,7 +56,7 @@ class ChainView:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleDescription:
-    """All that is known of a schedule."""
+    """Everything that is stored about a schedule."""
 
     schedule: Schedule  # as get_schedule shows it
     definition: DefinitionView  # of its current revision
@@ -68,7 +68,7 @@ class ScheduleDescription:
 
 @dataclass(frozen=True, kw_only=True)
 class BulkResult:
-    """What ``bulk`` did."""
+    """Result of ``bulk``."""
 
     action: str  # as asked
     done: Sequence[str] = ()  # names of the schedules that it was done to, or would be (dry run), in order
@@ -78,13 +78,13 @@ class BulkResult:
 
     @property
     def count(self) -> int:
-        """How many schedules it was done to."""
+        """Number of schedules that were changed."""
         return len(self.done)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BulkProgress:
-    """How far ``bulk`` is."""
+    """Progress of ``bulk``."""
 
     done: int  # schedules
     failed: int  # schedules

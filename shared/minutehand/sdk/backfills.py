@@ -1,4 +1,4 @@
-"""The SDK's runs out of turn: trigger now, and backfill."""
+"""SDK methods that run a schedule outside its expression: trigger and backfill."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _READS = 20  # queries that one page of a backfill's runs takes at the most; it 
 
 @dataclass(frozen=True, kw_only=True)
 class Backfill:
-    """A backfill as its owner sees it, with its progress."""
+    """A backfill and its progress."""
 
     id: str | None  # pass it to get_backfill, pause_backfill …; None for a dry run
     tenant: str  # whose
@@ -54,12 +54,12 @@ class Backfill:
 
     @property
     def progress(self) -> float:
-        """How much of it is dealt with, 0 to 1."""
+        """Share of its fires that are handled, 0 to 1."""
         return (self.done + self.skipped) / self.total if self.total else 1.0
 
 
 class BackfillMethods(SchedulerBase):
-    """What a tenant's schedules do out of turn."""
+    """Trigger and backfill methods of one tenant."""
 
     def trigger(
         self,
@@ -204,7 +204,7 @@ def _owner(tenant: str, name: str) -> str:
 
 
 def _shown(backfill: Kept, services: Services) -> Backfill:
-    """As it is now."""
+    """The stored backfill with its current progress."""
     fresh = filling.find(backfill.owner, backfill.id, services).backfill
     return _view(fresh, lanes_of(fresh, services))
 

@@ -1,4 +1,4 @@
-"""What every part of the SDK needs: the tenant, the services, the clock, the jobs."""
+"""State and checks that all SDK methods share: tenant, services, clock, jobs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NEIGHBOURS = 200  # names that one that is not there is compared with
 
 
 class Unset(Enum):
-    """An argument that was not given, where None means something."""
+    """Type of the default of an argument for which None is a value."""
 
     UNSET = "unset"
 
@@ -69,14 +69,14 @@ class SchedulerBase:
         self._jobs = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs
 
     def _stored(self, payload: Any) -> tuple[str | None, str | None]:
-        """A payload as it is kept: its text, or its key in the bucket if it is too large for a message."""
+        """Store a payload. Returns its text, or its key in the bucket if it is too large for a message."""
         text = payload_text(payload)
         if size(text) <= INLINE_PAYLOAD:
             return text, None
         return None, self._services.payloads.put(self.tenant, text)
 
     def _stored_for(self, name: str, payload: Any) -> tuple[str | None, str | None]:
-        """A payload for a schedule that is there: for one that is not, nothing is left in the bucket. Raises NotFound."""
+        """Store a payload for an existing schedule. Raises NotFound before it writes to the bucket."""
         if size(payload_text(payload)) > INLINE_PAYLOAD:
             head = self._services.schedules.head(self.tenant, name)
             if head is None or head.state is ScheduleState.DELETED:
@@ -91,7 +91,7 @@ class SchedulerBase:
         return run
 
     def _no_schedule(self, name: str) -> NotFound:
-        """The error for a schedule that is not there, with its neighbours."""
+        """The error for a missing schedule, with similar names."""
         page = self._services.schedules.page(self.tenant, prefix=name[:1], limit=_NEIGHBOURS, cursor=None)
         names = [head.name for head in page.items if head.state is not ScheduleState.DELETED]
         near = [repr(other) for other in get_close_matches(name, names)]
@@ -103,7 +103,7 @@ class SchedulerBase:
         return self._jobs.require(job).name if self._check_jobs else job
 
     def _check_payload(self, job: str, payload: Any) -> None:
-        """Refuse a payload that the job says it could not work with."""
+        """Run the job's own check of the payload. Raises InvalidInput."""
         known = self._jobs.get(job)
         if known is None or known.check is None:
             return
@@ -141,7 +141,7 @@ class SchedulerBase:
         return name
 
     def _options(self, job: str, given: Mapping[str, Any]) -> Options:
-        """The options of a new schedule, with what its job and its queue say where it says nothing."""
+        """The options of a new schedule. Missing ones come from its job, then from its queue."""
         asked = changed(Options(), given)
         queue = self._queue(job, asked.queue)
         declared = self._jobs.find_queue(queue)
@@ -153,14 +153,14 @@ class SchedulerBase:
         return options
 
     def _refuse_options(self, given: Mapping[str, Any]) -> None:
-        """Refuse options that cannot be, before anything is stored for them."""
+        """Raises InvalidInput for options that contradict each other, before anything is stored."""
         options = changed(Options(), given)
         self._refuse_deaf(options)
         if options.queue is not None:
             self._queue("", options.queue)
 
     def _refuse_deaf(self, options: Options) -> None:
-        """Refuse to tell a job that does not exist: nobody would notice before it is needed."""
+        """Raises InvalidInput if a job to be notified does not exist: otherwise the first incident would reveal it."""
         for field in ("on_failure", "on_recovery"):
             said = getattr(options, field)
             if said is None or not said.startswith(JOB) or not self._check_jobs:
@@ -185,7 +185,7 @@ class SchedulerBase:
         return None if known is None else known.queue
 
     def _spread(self, rule: Rule, options: Options) -> Rule:
-        """A rule that says nothing of it is spread as its queue is."""
+        """A rule without a window takes its queue's."""
         declared = self._jobs.find_queue(options.queue)
         if declared is None or rule.window or rule.jitter:
             return rule

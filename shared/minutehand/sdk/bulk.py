@@ -98,7 +98,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
     def _hand_out(
         self, wanted: Filter, position: str | None, work: _Work, pace: TokenBucket, pool: ThreadPoolExecutor
     ) -> str | None:
-        """All of them, or until told to stop, but one at least; where it ended, None at the end."""
+        """Start an action for each schedule until all are done or ``stop`` is set, at least one. Returns the cursor, None at the end."""
         begun = False
         try:
             for part in walk(self.tenant, wanted, self._services, cursor=position, chunk=CHUNK):
@@ -120,7 +120,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         return None
 
     def _who_has_read(self, heads: Sequence[Head], work: _Work) -> BulkMethods:
-        """This SDK, which need not read again the schedules that the action is going to change."""
+        """A copy of this SDK that takes the heads already read, so that an action reads none of them again."""
         changing = () if work.dry_run else CHANGES.get(work.action, ())
         to_change = [head for head in heads if head.state in changing]
         if not to_change:
@@ -130,7 +130,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         return other
 
     def _act(self, action: str, given: Mapping[str, Any]) -> Act:
-        """What is done to each. Raises InvalidInput, also for an argument of another action."""
+        """The function to call for each schedule. Raises InvalidInput, also for an argument of another action."""
         if action not in ACTIONS:
             raise InvalidInput("action", action, "is not known", f"use one of {', '.join(ACTIONS)}")
         for name, value in given.items():
@@ -172,12 +172,12 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
 
 
 def _look(owner: BulkMethods, head: Head) -> None:
-    """A dry run does nothing to a schedule."""
+    """The action of a dry run: none."""
 
 
 @dataclass(kw_only=True)
 class _Work:
-    """Acts under way, and what has come of the others."""
+    """Actions in progress, and the results of those that ended."""
 
     action: str
     act: Act
@@ -194,13 +194,13 @@ class _Work:
             self._settle()
 
     def settle_all(self) -> str | None:
-        """Wait for all that is under way; the last name that was begun."""
+        """Wait for all actions in progress. Returns the name of the last schedule that was started."""
         while self.pending:
             self._settle()
         return self.reached
 
     def _settle(self) -> None:
-        """The oldest: what has come of it."""
+        """Wait for the oldest action and record its result."""
         name, future = self.pending.popleft()
         try:
             future.result()

@@ -1,4 +1,4 @@
-"""The SDK's dead letters: what failed for good; repeat it, or take it off the list."""
+"""SDK methods for dead runs: list, replay, redrive, purge."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class DeadRunMethods(SchedulerBase):
         redriven: bool = False,
         ever: bool = False,
     ) -> DeadRunFilter:
-        """The filter; bounds are cut to what can be in the index at all. ``ever``: from its beginning."""
+        """The filter, its bounds limited to the index's retention. ``ever``: from the index's beginning."""
         now = self._clock()
         oldest, newest = listing.oldest(now, self._services), now + listing.AHEAD
         upto = newest if until is None else to_ms(until, "until")
@@ -170,7 +170,7 @@ class DeadRunMethods(SchedulerBase):
 
 
 def _must_say_which(field: str, given: tuple[object, ...]) -> None:
-    """What touches many runs needs at least one condition."""
+    """A call that changes many runs needs at least one condition. Raises InvalidInput."""
     if all(value is None for value in given):
         remedy = f"say which runs: {field}, job, schedule or error_type"
         raise InvalidInput(field, None, "is missing, and so is every other condition", remedy)

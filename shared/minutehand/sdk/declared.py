@@ -30,7 +30,7 @@ _PAGE = 1_000  # heads of one query
 
 @dataclass(frozen=True, kw_only=True)
 class ApplyResult:
-    """What was done of a plan."""
+    """Result of carrying out a plan."""
 
     done: int = 0  # schedules created, updated or deleted
     failed: Mapping[str, str] = field(default_factory=dict)  # schedules by name that could not be, and why
@@ -49,22 +49,22 @@ class _There:
 
 
 class _Compared(PendingPayload):
-    """A payload that is only compared, and stored nowhere."""
+    """A payload that is compared and never stored."""
 
     def beside(self, present: Definition | None) -> Stored:
-        """As the present definition has it, if it has it; else itself."""
+        """The stored payload if it is equal, else the new one."""
         if present is not None and self._is_that_of(present):
             return present.payload, present.payload_ref
         return self.text, None
 
 
 class DeclarationMethods(ScheduleMethods):
-    """What packages and files declare."""
+    """Methods that compare and apply declared schedules."""
 
     def compare_declared(
         self, declarations: Iterable[Declaration], *, managed_by: str | None = None, adopt: bool = False
     ) -> ApplyPlan:
-        """What would change if these were brought about in the name of ``managed_by``. Reads all schedules, writes nothing.
+        """The changes that applying these declarations in the name of ``managed_by`` would make. Reads all schedules, writes nothing.
 
         What is there and managed by somebody else is left alone; what nobody manages too, unless ``adopt``. A declaration that
         cannot be (its job is not registered, its queue not there) is REFUSED and does not stop the others.
@@ -152,7 +152,7 @@ class DeclarationMethods(ScheduleMethods):
         )
 
     def _present(self, one: _There, wanted: Definition, declared: Declaration) -> CurrentState:
-        """A schedule beside what it shall be: a payload that is the same need not be fetched to be known."""
+        """The present state of a schedule. A payload equal to the declared one is not fetched from the bucket."""
         same = (one.definition.payload, one.definition.payload_ref) == (wanted.payload, wanted.payload_ref)
         payload = json.loads(declared.payload) if same else self._payload(one.definition)
         return CurrentState(words=self._words(one, payload), managed_by=one.head.managed_by, revision=one.head.revision)

@@ -18,7 +18,7 @@ CHUNK = 250  # heads of one query of a listing that passes some over
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """All of these must hold; None asks for nothing."""
+    """Conditions on a schedule, all of which must hold. None is no condition."""
 
     prefix: str = ""  # the name begins so
     state: ScheduleState | None = None  # None: any but DELETED
@@ -33,11 +33,11 @@ class Filter:
 
     @property
     def is_rare(self) -> bool:
-        """Whether it passes over more than deleted ones."""
+        """Whether the filter may reject most schedules."""
         return any(value is not None for value in (self.state, self.job, self.tag, self.failing, self.managed_by))
 
     def takes(self, head: Head) -> bool:
-        """Whether a head meets it; the prefix is the query's part."""
+        """Whether a head meets the filter. The query checks the prefix."""
         return (
             (head.state is self.state if self.state else head.state is not ScheduleState.DELETED)
             and self.job in (None, head.job)

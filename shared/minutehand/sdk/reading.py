@@ -36,7 +36,7 @@ _REMEDIES = {
 
 
 class ReadMethods(SchedulerBase):
-    """Schedules of one tenant, looked at."""
+    """Read methods for the schedules of one tenant."""
 
     def get_schedule(self, name: str) -> Schedule:
         """A schedule with its payload, last fire and next fires. Raises NotFound."""
@@ -150,7 +150,7 @@ def _page(heads: Sequence[Head], cursor: str | None) -> Page:
 
 
 def _revisions(history: Sequence[Revision]) -> list[RevisionView]:
-    """The newest first; each with what differs from the one before, which may be beyond the last that is shown."""
+    """Revisions, newest first, each with the fields that differ from its predecessor."""
     pairs = [*pairwise(history), *((one, None) for one in history[-1:])]
     return [
         RevisionView(

@@ -1,4 +1,4 @@
-"""What a call asks of a schedule: arguments, checked, as a definition beside the present one. A payload is stored when it is needed."""
+"""Checked arguments of create, upsert and update, and the definition that they result in. A payload is stored when it is needed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Stored = tuple[str | None, str | None]  # its text, or its key in the bucket
 
 
 class PendingPayload:
-    """A payload on its way into a definition. It is stored at most once, and not at all where it is there already."""
+    """A payload that is not stored yet. It is stored at most once, and not at all if the present definition has it."""
 
     def __init__(self, payload: Any, tenant: str, payloads: Payloads) -> None:
         self.text = payload_text(payload)
@@ -35,7 +35,7 @@ class PendingPayload:
         self._stored: Stored | None = None
 
     def beside(self, present: Definition | None) -> Stored:
-        """As the present definition has it, if it has it; else stored."""
+        """The present definition's payload if it is equal, else the newly stored one."""
         if present is not None and self._is_that_of(present):
             return present.payload, present.payload_ref
         if self._stored is None:
@@ -51,7 +51,7 @@ class PendingPayload:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleRequest:
-    """A whole definition, as create and upsert are given it."""
+    """Arguments of create and upsert: a complete definition."""
 
     job: str
     rule: Rule
@@ -76,7 +76,7 @@ class ScheduleRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class SpecPatch:
-    """What update is given; None leaves what there is."""
+    """Arguments of update. None keeps the present value."""
 
     job: str | None
     expression: str | Sequence[str] | Rule | None
@@ -103,7 +103,7 @@ class SpecPatch:
 
 
 def changed_rule(present: Rule, expression: str | Sequence[str] | Rule | None, timezone: str | None) -> Rule:
-    """The present rule with another expression or zone; what was counted for the old one (``last``) is counted anew."""
+    """The present rule with another expression or zone. Its count of fires (``last``) starts again."""
     if isinstance(expression, Rule):
         return rule_of(expression, timezone)
     if expression is None and timezone is None:
@@ -131,7 +131,7 @@ def token_of(client_token: str | None, tenant: str, act: str, name: str, **said:
 
 
 def _plain(value: object) -> object:
-    """What JSON cannot say by itself, the same for equal arguments."""
+    """Default of the JSON encoder: equal arguments give equal text."""
     if isinstance(value, (Rule, Overrides, Options, Retry)):
         return value.as_dict()
     if isinstance(value, datetime):

@@ -113,7 +113,7 @@ class ScheduleMethods(SchedulerBase):
         options: OptionWords,
         managed_by: str | None = None,
     ) -> ScheduleRequest:
-        """A whole definition, checked."""
+        """The checked arguments of create and upsert."""
         check_name(name)
         known = self._job_name(job)
         self._check_payload(known, payload)
@@ -268,7 +268,7 @@ class ScheduleMethods(SchedulerBase):
 
 
 def wish_of(asked: ScheduleRequest) -> creating.ScheduleSpec:
-    """What creating and updating take: a whole definition."""
+    """The complete specification that create and upsert take."""
     return creating.ScheduleSpec(
         definition=asked.define,
         description=asked.description,

@@ -15,7 +15,7 @@ from minutehand.sdk.views import Run
 
 
 class SkipMethods(SchedulerBase):
-    """What an owner lets a schedule leave out."""
+    """Skip methods of one tenant."""
 
     def skip_next(self, name: str, *, expected_revision: int | None = None, client_token: str | None = None) -> Run:
         """Pass over the next fire that has not started; its run, SKIPPED. Called twice it passes over two.

@@ -1,4 +1,4 @@
-"""``minutehand doctor``: what is wrong, and what mends it."""
+"""``minutehand doctor``: problems of an installation, with their remedies."""
 
 from __future__ import annotations
 

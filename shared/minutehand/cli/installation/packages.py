@@ -1,4 +1,4 @@
-"""The user's packages: they may lie in the working directory, as with ``python -m``."""
+"""Imports the user's packages, also from the working directory, as ``python -m`` does."""
 
 from __future__ import annotations
 

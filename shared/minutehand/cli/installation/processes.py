@@ -73,6 +73,6 @@ def audit(context: typer.Context) -> None:
 
 
 def end_process() -> None:
-    """End at once: threads that still execute what was released must not go on beside the worker that has it now."""
+    """End the process at once: threads with released runs must stop before other workers take these runs."""
     logging.shutdown()
     os._exit(0)

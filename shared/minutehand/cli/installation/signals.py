@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def stop_on_signals() -> Iterator[threading.Event]:
-    """An event that the first SIGINT or SIGTERM sets; the second of them acts as it would without us."""
+    """An event that the first SIGINT or SIGTERM sets; the second one has its default effect."""
     stop = threading.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 

@@ -1,4 +1,4 @@
-"""What concerns a whole tenant: ``freeze``, ``thaw``, ``frozen``; and ``queues``."""
+"""Commands for a whole tenant: ``freeze``, ``thaw``, ``frozen``, ``queues``."""
 
 from __future__ import annotations
 

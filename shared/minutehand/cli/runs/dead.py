@@ -1,4 +1,4 @@
-"""``minutehand dead …``: what failed for good; repeat it, or take it off the list."""
+"""``minutehand dead …``: list, repeat and purge dead runs."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def run(
 
 
 def _span(found: Run) -> tuple[datetime, datetime]:
-    """When there can be lines about a run."""
+    """The time span in which a run can have log lines."""
     begin = min(found.due, found.started_at or found.due)
     end = found.ended_at if found.state in TERMINAL and found.ended_at is not None else datetime.now(UTC)
     return begin - timedelta(minutes=15), max(end, begin) + _MARGIN

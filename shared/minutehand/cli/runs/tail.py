@@ -24,7 +24,7 @@ _NEWEST = 200  # runs of a schedule that are looked at each time
 
 
 class RunFollower:
-    """What has changed since the last look. Only what a reader would notice counts."""
+    """Detects changes of runs between two reads. Only fields that are printed count."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[object, ...]] = {}
@@ -36,7 +36,7 @@ class RunFollower:
         return frozenset(self._open)
 
     def changed(self, runs: Iterable[Run]) -> list[Run]:
-        """Those that are new or not as they were, in the order given."""
+        """The runs that are new or changed, in the given order."""
         return [run for run in runs if self._note(run)]
 
     def _note(self, run: Run) -> bool:
@@ -75,13 +75,13 @@ def run(
 
 
 class StateChanges:
-    """Whether the last look found any."""
+    """Whether the last read found a change."""
 
     noted = True
 
 
 def _looks(stop: threading.Event, until: float | None, changes: StateChanges) -> Iterator[None]:
-    """Look, wait, look: soon after a change, ever more seldom without."""
+    """Poll: soon after a change, less often without one."""
     pause = _SOONEST
     while not stop.is_set():
         yield
@@ -99,7 +99,7 @@ def _past(scheduler: Scheduler, name: str) -> list[Run]:
 
 
 def _now(scheduler: Scheduler, name: str, follower: RunFollower) -> list[Run]:
-    """The newest runs, and those that still go on although they are older."""
+    """The newest runs, and older ones that have not ended."""
     newest = _past(scheduler, name)
     older = follower.open - {found.id for found in newest}
     return [*(scheduler.get_run(run_id) for run_id in sorted(older)), *newest]
@@ -115,7 +115,7 @@ def _print(shell: Shell, runs: list[Run]) -> bool:
 
 
 def _line(found: Run) -> str:
-    """What there is to say about a run now."""
+    """The printed line of a run."""
     late = "" if found.lateness is None else f"{found.lateness.total_seconds():.3f} s late"
     parts = (
         f"attempt {found.attempt}" if found.attempt > 1 else "",

@@ -107,7 +107,7 @@ def schema(context: typer.Context) -> None:
 def _declared(
     shell: Shell, source: str, jobs: Sequence[str]
 ) -> tuple[Scheduler, Mapping[str | None, Sequence[Declaration]]]:
-    """A scheduler that knows the jobs, and what is declared, by owner."""
+    """A scheduler with the loaded jobs, and the declarations by owner."""
     if source == "-" or source.endswith(_FILES) or Path(source).is_file():
         known = load_jobs(jobs) if jobs else None
         scheduler = Scheduler(settings=shell.settings, jobs=known, check_jobs=known is not None)
@@ -180,7 +180,7 @@ def _described(change: PlannedChange, plan: ApplyPlan) -> dict[str, Any]:
 
 
 def _carry_out(shell: Shell, scheduler: Scheduler, plan: ApplyPlan, *, prune: bool) -> int:
-    """How many could not be done."""
+    """Carry out a plan. Returns the number of failed changes."""
     total = (
         plan.count(ApplyAction.CREATE)
         + plan.count(ApplyAction.UPDATE)

@@ -1,4 +1,4 @@
-"""``minutehand schedules backfill`` and ``minutehand backfills …``: run what was not run, and see how far it is."""
+"""``minutehand schedules backfill`` and ``minutehand backfills …``: run past fires, and show the progress."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def runs(
 
 
 def _watched(shell: Shell, scheduler: Scheduler, backfill: Backfill) -> Backfill:
-    """A bar until it ends or is held, or until Ctrl-C."""
+    """Show a progress bar until the backfill ends or is paused, or until Ctrl-C."""
     assert backfill.id is not None
     with stop_on_signals() as stop, shell.progress(f"backfill of {backfill.schedule}", backfill.total) as advance:
         while not stop.is_set():

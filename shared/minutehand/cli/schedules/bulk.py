@@ -1,4 +1,4 @@
-"""``minutehand schedules bulk``: one act on every schedule that a filter finds."""
+"""``minutehand schedules bulk``: one action on every schedule that a filter finds."""
 
 from __future__ import annotations
 

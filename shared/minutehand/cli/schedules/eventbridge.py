@@ -1,4 +1,4 @@
-"""What EventBridge has, asked of its API, as the AWS command line would print it: one JSON object a line."""
+"""Reads schedules and rules from EventBridge's API, formatted as the AWS command line prints them: one JSON object a line."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def _whole(said: ParsedOptions, expression: str) -> dict[str, Any]:
 def _rule_after(
     scheduler: Scheduler, name: str, said: ParsedOptions, expression: str | None, expected: int | None
 ) -> tuple[Any, int]:
-    """The changed rule, and the revision that it is a change of: nobody may have come between."""
+    """The changed rule, and the revision that it was derived from, to detect a concurrent change."""
     present = scheduler.describe_schedule(name)
     rule = said.rule_after(present.definition.rule, expression)
     return rule, present.schedule.revision if expected is None else expected

@@ -239,18 +239,18 @@ def _show_line(shell: Shell, line: ImportedLine, width: int) -> None:
 
 
 def _printable(text: str) -> str:
-    """A text of whoever wrote the source, without what a terminal would obey."""
+    """A text of the source without terminal control characters."""
     return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def _files(found: ImportReport, output: Path, jobs_file: Path | None) -> dict[Path, str]:
-    """What is to be written where; the schedules last, since they name the jobs."""
+    """The files to write, schedules last because they name the jobs."""
     jobs = {} if found.jobs is None else {jobs_file or output.parent / "jobs.py": found.jobs}
     return {**jobs, output: found.yaml()}
 
 
 def _spare(source: str, files: Iterable[Path]) -> None:
-    """Whatever is forced: what was imported is not overwritten."""
+    """Raises InvalidInput if an output is an input file, even with --force."""
     for path in files:
         if path.exists() and Path(source).exists() and path.samefile(source):
             raise InvalidInput("output", str(path), "is what was imported", "give another --output or --jobs-file")

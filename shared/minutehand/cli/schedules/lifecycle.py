@@ -1,4 +1,4 @@
-"""What is done to a schedule as a whole: pause, resume, delete, trigger, backfill; and the options that say which ones."""
+"""Commands for a whole schedule: pause, resume, delete, trigger, skip; and the filter options of bulk calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one may say of a schedule on the command line: one table, from which the options of create, update and upsert are made."""
+"""Table of the schedule options, from which the parameters of create, update and upsert are made."""
 
 from __future__ import annotations
 
@@ -111,23 +111,23 @@ OPTIONAL = tuple(name for name, kind in get_type_hints(OptionWords).items() if k
 
 @dataclass(frozen=True)
 class ParsedOptions:
-    """What was said, as the SDK takes it; the rule's words apart, because they change a rule as a whole."""
+    """Parsed options as SDK arguments. Those of the rule are separate, because they replace a rule as a whole."""
 
     words: Mapping[str, Any]
     rule: Mapping[str, Any]
 
     def expression(self, text: str) -> str | Rule:
-        """A new schedule's expression, or its rule if more was said of it."""
+        """A new schedule's expression, or a rule if there are rule options."""
         return text if set(self.rule) <= {"timezone"} else Rule.of(text, **self.rule)
 
     def rule_after(self, present: Rule, expression: str | None) -> Rule:
-        """The rule of a schedule that is there, with what was said of it."""
+        """The rule of an existing schedule with the given options."""
         said = dict(self.rule) if expression is None else {"expression": expression, **self.rule}
         return replace(present, **said, last=None)
 
 
 def with_words(function: Command) -> Command:
-    """A command that takes all words; it gets them as keywords, None for what was not given."""
+    """A command with all options of the table. It gets them as keywords, None for a missing one."""
 
     def call(**given: Any) -> Any:
         return function(**given)
@@ -136,7 +136,7 @@ def with_words(function: Command) -> Command:
 
 
 def given(words: Mapping[str, Any], *, unset: list[str] | None = None) -> ParsedOptions:
-    """What was said. Raises InvalidInput."""
+    """Parse the options. Raises InvalidInput."""
     said = {name: value for name, value in words.items() if value not in (None, [])}
     rule = {_RULE[name]: value for name, value in said.items() if name in _RULE}
     for bound, flag in (("start", "from"), ("end", "until")):
@@ -162,7 +162,7 @@ def read_tags(pairs: list[str]) -> dict[str, str]:
 
 
 def _nothing(names: list[str]) -> dict[str, None]:
-    """Options that shall have no value any more."""
+    """Options to be unset."""
     for name in names:
         if name.replace("-", "_") not in OPTIONAL:
             raise InvalidInput("unset", name, "always has a value", f"use one of {', '.join(OPTIONAL)}")

@@ -1,4 +1,4 @@
-"""``minutehand preview``: when would this fire? Needs no cloud."""
+"""``minutehand preview``: the next fires of an expression. Needs no cloud."""
 
 from __future__ import annotations
 
