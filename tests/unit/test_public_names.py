@@ -81,7 +81,7 @@ with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
     [
         (["--version"], {"rich", "pygments", "zoneinfo"}),
         (["--help"], {"pydantic", "zoneinfo"}),
-        (["preview", "*/5 * * * *"], {"yaml", "pygments", "markdown_it", "rich.progress", "rich.markdown"}),
+        (["preview", "*/5 * * * *"], {"rich", "yaml", "pygments"}),
         (["--json", "preview", "*/5 * * * *"], {"rich", "yaml", "pygments"}),
     ],
 )

@@ -40,6 +40,8 @@ def run(
         if shell.as_json:
             print_json(fire.isoformat())
         else:
-            console.print(f"{fire:%a} {fire.isoformat(sep=' ', timespec='seconds')}  [dim]{fire.tzname()}")
+            typer.echo(
+                f"{fire:%a} {fire.isoformat(sep=' ', timespec='seconds')}  {fire.tzname()}"
+            )  # without loading rich
     if not fires and not shell.as_json:
         console.print("[dim]never again")
