@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import minutehand
-import typer
 from minutehand import errors, settings, testing
 from minutehand.apply import schema
 from minutehand.cli.app import whole

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 
 from minutehand.domain.formats.dead_letter import DeadLetter, decode_letter
 from minutehand.domain.formats.message import Message, decode
+from minutehand.domain.formats.unreadable import named_run
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import Failure, RunRow, RunState
 from minutehand.errors import TooNew, Unavailable, Unreadable
-from minutehand.domain.formats.unreadable import named_run
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
