@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import requires
+from importlib.metadata import PackageNotFoundError, distribution, requires
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
@@ -44,6 +44,7 @@ class BundleTarget:
 
     name: str
     arguments: tuple[str, ...]  # of `pip install`
+    complete: bool = True  # with our own dependencies; False: the functions' interpreter has them
     python: str | None = (
         None  # an interpreter of its version, which compiles the bundle; None: the bundle is source only
     )
@@ -65,7 +66,9 @@ AWS = BundleTarget(
         *("--only-binary", ":all:"),
     ),
 )
-HERE = BundleTarget(name="here", arguments=())  # the interpreter that runs this: for a local cloud
+# The interpreter that runs this, with its packages, for a local cloud: that extracts a bundle for each process of a function, and
+# 50 MB of dependencies take it most of a minute in all.
+HERE = BundleTarget(name="here", arguments=(), complete=False)
 
 
 def bundle(target: BundleTarget, jobs: JobPackage | None = None) -> lambda_.Code:
@@ -83,8 +86,11 @@ def bundle(target: BundleTarget, jobs: JobPackage | None = None) -> lambda_.Code
 
 def build(directory: Path, target: BundleTarget, jobs: JobPackage | None = None) -> None:
     """Fill ``directory`` with all imports of the functions: dependencies, this package, the handlers, the jobs."""
-    dependencies = _dependencies(target, jobs.requirements if jobs else None, directory.parent)
-    shutil.copytree(dependencies, directory, dirs_exist_ok=True)
+    requirements = jobs.requirements if jobs else None
+    if target.complete or requirements is not None:
+        shutil.copytree(_dependencies(target, requirements, directory.parent), directory, dirs_exist_ok=True)
+    else:
+        _check_installed()
     _copy(_package(), directory / "minutehand", also=_NOT_IN_LAMBDA)
     _copy(HANDLERS, directory / "functions")
     if jobs is not None:
@@ -133,15 +139,28 @@ def _dependencies(target: BundleTarget, requirements: Path | None, beside: Path)
 def _install(directory: Path, target: BundleTarget, requirements: Path | None) -> None:
     listed = () if requirements is None else ("--requirement", str(requirements))
     pins = ("--constraint", str(_PINS)) if _PINS.exists() else ()
+    own = _own_requirements() if target.complete else ()
     command = (
         *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"),
-        *("--target", str(directory), *target.arguments, *pins, *_own_requirements(), *listed),
+        *("--target", str(directory), *target.arguments, *pins, *own, *listed),
     )
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise Misconfigured(
             f"pip could not install what the functions need for {target.name} (requirements={str(requirements)!r}):\n{done.stderr.strip()}"
         )
+
+
+def _check_installed() -> None:
+    """Raise Misconfigured if this interpreter lacks what the functions import."""
+    for requirement in map(Requirement, _own_requirements()):
+        try:
+            distribution(requirement.name)
+        except PackageNotFoundError:
+            remedy = "run: pip install 'minutehand[functions]'"
+            raise Misconfigured(
+                f"target=HERE: {requirement.name} is not installed in this interpreter; {remedy}"
+            ) from None
 
 
 def _own_requirements() -> tuple[str, ...]:
@@ -186,7 +205,8 @@ def _inputs(target: BundleTarget, requirements: Path | None) -> tuple[bytes, ...
     files = [place for place in (_PINS, requirements) if place is not None and place.exists()]
     texts = (target.name, *target.arguments, *_own_requirements(), sys.version if target is HERE else "")
     compiled = ("compiled",) if target.python is not None else ()
-    return (*(text.encode() for text in (*texts, *compiled)), *(place.read_bytes() for place in files))
+    complete = ("complete",) if target.complete else ()
+    return (*(text.encode() for text in (*texts, *compiled, *complete)), *(place.read_bytes() for place in files))
 
 
 def _contents(root: Path, also: Iterable[str] = ()) -> Iterator[bytes]:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from minutehand.errors import InvalidInput, Misconfigured
 
+from infra import bundling
 from infra.bundling import AWS, HANDLERS, HERE, RUNTIME, build, fingerprint
 from infra.jobs import JobPackage, find_jobs
 
@@ -24,6 +25,7 @@ JOBS = Path(__file__).parent / "acme" / "jobs"
 LIMIT = 250 * 1024 * 1024  # bytes, unzipped: Lambda's
 FOR_ANYTHING = re.compile(r"(py2\.)?py3-none-any")
 FOR_LAMBDA = re.compile(rf"cp{RUNTIME.name.removeprefix('python').replace('.', '')}-(cp\d+|abi3)-manylinux\w+_aarch64")
+COMPLETE = replace(HERE, complete=True)  # as for AWS, and yet importable here
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +42,7 @@ def core_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bundle of the other three functions, for this interpreter."""
     directory = tmp_path_factory.mktemp("core") / "bundle"
     directory.mkdir()
-    build(directory, HERE)
+    build(directory, COMPLETE)
     return directory
 
 
@@ -51,7 +53,7 @@ def worker_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     requirements = place / "requirements.txt"
     requirements.write_text(f"{_wheel(place, 'acme_tools')}\n")
     (place / "bundle").mkdir()
-    build(place / "bundle", HERE, find_jobs(JOBS, requirements))
+    build(place / "bundle", COMPLETE, find_jobs(JOBS, requirements))
     return place / "bundle"
 
 
@@ -113,6 +115,20 @@ def test_the_users_package_and_requirements_are_in_the_workers_bundle_only(
     for name in ("acme", "acme_tools"):
         assert (worker_bundle / name).is_dir()
         assert not (core_bundle / name).exists()
+
+
+def test_a_bundle_for_this_interpreter_leaves_out_what_is_installed_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bundle").mkdir()
+    build(tmp_path / "bundle", HERE, find_jobs(JOBS))
+    assert {place.name for place in (tmp_path / "bundle").iterdir()} == {"acme", "functions", "minutehand"}
+    monkeypatch.setattr(bundling, "_own_requirements", lambda: ("a-missing-library>=1",))
+    with pytest.raises(
+        Misconfigured, match=r"a-missing-library is not installed.*pip install 'minutehand\[functions\]'"
+    ):
+        build(tmp_path / "bundle", HERE, find_jobs(JOBS))
+    assert fingerprint(HERE, None) != fingerprint(COMPLETE, None)
 
 
 def test_a_requirement_without_a_wheel_for_lambda_is_refused_and_named(tmp_path: Path) -> None:
