@@ -23,9 +23,9 @@ from minutehand.domain.names import RunRef, fire_ref, schedule_owner
 from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.schedule import ClosedBy, Revision, ScheduleState
 from minutehand.domain.times import SECOND
-from minutehand.flow.backfill_records import backfills_of
+from minutehand.owner.backfill.records import backfills_of
 from minutehand.ports.services import Services
-from minutehand.state.backfill import Backfill, BackfillState, Stretch, backfill_id, is_free
+from minutehand.state.backfill import BackfillState, DefinitionSpan, StoredBackfill, is_free
 from minutehand.timing import fires, timetable
 
 from tests.acceptance.operations import Told
@@ -79,7 +79,7 @@ class _Books:
     owner: str
     revisions: Sequence[Revision]  # oldest first
     runs: dict[str, RunRow]  # by id
-    backfills: dict[str, Backfill]  # by id
+    backfills: dict[str, StoredBackfill]  # by id
     began: dict[str, list[Began]]  # by run's id
     told: Sequence[Told]  # by the time of the call
 
@@ -121,7 +121,7 @@ def is_over(told: Sequence[Told], services: Services, tenant: str, upto: int, *,
             return False
         head = services.schedules.head(tenant, name)
         if backfills and head is not None and head.state is ScheduleState.ACTIVE:
-            going = (backfill.state for backfill, _ in backfills_of(owner, services))
+            going = (backfill.state for backfill in backfills_of(owner, services))
             if BackfillState.RUNNING in going:
                 return False
     return True
@@ -134,7 +134,7 @@ def _books(name: str, tenant: str, told: Sequence[Told], began: dict[str, list[B
         owner=owner,
         revisions=list(services.schedules.history(owner))[::-1],
         runs={str(run.ref): run for run in services.ledger.window(owner, after=0, upto=2**42)},
-        backfills={backfill.id: backfill for backfill, _ in backfills_of(owner, services)},
+        backfills={backfill.id: backfill for backfill in backfills_of(owner, services)},
         began={run: lines for run, lines in began.items() if run.startswith(f"{owner}#")},
         told=sorted(told, key=lambda one: one.called),
     )
@@ -304,9 +304,9 @@ def _filled(books: _Books, result: Reckoning) -> None:
     """A backfill that is done has left no fire of its interval; what it ran is of its interval, by the definition of that time."""
     for backfill in books.backfills.values():
         result.counts[f"backfills {backfill.state}"] += 1
-        due = {str(fire_ref(books.owner, f)): part.revision for part in backfill.stretches for f in _of(part, books)}
+        due = {str(fire_ref(books.owner, f)): part.revision for part in backfill.spans for f in _of(part, books)}
         for ref, run in books.runs.items():
-            if backfill_id(run.backfill) == backfill.id and due.get(ref) != run.defined_by:
+            if run.backfill == backfill.id and due.get(ref) != run.defined_by:
                 result.wrong("astray", f"{ref} was filled in by {backfill.id} under revision {run.defined_by}")
         if backfill.state is not BackfillState.DONE:
             continue
@@ -314,11 +314,11 @@ def _filled(books: _Books, result: Reckoning) -> None:
             there = books.runs.get(ref)
             if there is None:
                 result.wrong("lost", f"{ref} was passed over by {backfill.id}, which is DONE")
-            elif backfill_id(there.backfill) == backfill.id and not is_free(there):
+            elif there.backfill == backfill.id and not is_free(there):
                 result.counts["filled in"] += 1
 
 
-def _of(part: Stretch, books: _Books) -> Iterator[int]:
+def _of(part: DefinitionSpan, books: _Books) -> Iterator[int]:
     revision = next(one for one in books.revisions if one.number == part.revision)
     table = timetable(revision.definition.rule, anchor=part.anchor, key=books.owner)
     return iter(fires(table, part.after, part.upto))

@@ -46,6 +46,7 @@ CONTRACT = (
 )  # what the drivers make of AWS's answers
 INCIDENTS = ("tests/unit/incidents", "tests/unit/dead/test_lost_and_expired.py")
 AHEAD = ("tests/unit/flow/test_ahead.py",)
+BACKFILL = tuple(f"tests/unit/owner/backfill/test_{name}.py" for name in ("window", "backfill", "crashes"))
 PATIENCE = 600  # seconds for one mutant
 
 
@@ -561,6 +562,168 @@ MUTANTS = (
         ".max_attempts > 1",
         ".max_attempts > 0",
         AHEAD,
+    ),
+    Mutant(
+        "a window without a bound",
+        "state/backfill.py",
+        "return self.concurrency - len(self.window) if advances else 0",
+        "return self.concurrency if advances else 0",
+        BACKFILL,
+    ),
+    Mutant(
+        "a cursor that stands still",
+        "owner/backfill/advance.py",
+        "        cursor = fire\n",
+        "        cursor = backfill.cursor\n",
+        BACKFILL,
+    ),
+    Mutant(
+        "fires enter the window of a stopped backfill",
+        "state/backfill.py",
+        "advances = self.state is BackfillState.RUNNING and not self.exhausted",
+        "advances = not self.exhausted",
+        BACKFILL,
+    ),
+    Mutant(
+        "claims before the window names them",
+        "owner/backfill/advance.py",
+        "        written = write_backfill(after, mover.services)\n",
+        "        _claimed(mover, after, [fire for fire in after.window if fire not in before.window])\n"
+        "        written = write_backfill(after, mover.services)\n",
+        BACKFILL,
+    ),
+    Mutant(
+        "a mover that loses a race leaves the rest to the ticker",
+        "owner/backfill/advance.py",
+        "if again is None or mine.isdisjoint(again.window):",
+        "if again or mine:",
+        BACKFILL,
+    ),
+    Mutant(
+        "a mover that loses a race counts its own run only",
+        "owner/backfill/advance.py",
+        "            backfill, fires = again, again.window\n",
+        "            backfill = again\n",
+        BACKFILL,
+    ),
+    Mutant(
+        "a fire in the window without a run stays so",
+        "owner/backfill/advance.py",
+        "            missing.append(fire)\n",
+        "            pass\n",
+        BACKFILL,
+    ),
+    Mutant(
+        "a lost message of a backfill is not sent again",
+        "owner/backfill/advance.py",
+        "            _send_again(mover, run, looked)\n",
+        "            pass\n",
+        BACKFILL,
+    ),
+    Mutant(
+        "a fire that another has claimed is awaited",
+        "state/backfill.py",
+        "    if run.backfill != backfill:\n        return FireAction.SKIP\n",
+        "",
+        BACKFILL,
+    ),
+    Mutant(
+        "free fires are skipped with the taken ones",
+        "owner/backfill/advance.py",
+        "if run.ref.is_fire and not is_free(run))",
+        "if run.ref.is_fire)",
+        BACKFILL,
+    ),
+    Mutant(
+        "what the ledger may have forgotten runs again",
+        "state/backfill.py",
+        "return FireAction.SKIP if too_old else FireAction.CLAIM",
+        "return FireAction.CLAIM",
+        BACKFILL,
+    ),
+    Mutant(
+        "done with runs under way",
+        "state/backfill.py",
+        "self.exhausted and not self.window",
+        "self.exhausted",
+        BACKFILL,
+    ),
+    Mutant(
+        "a revived run is not sent",
+        "owner/backfill/advance.py",
+        "if run.ref in answer.created or revived.get(run.ref):",
+        "if run.ref in answer.created:",
+        BACKFILL,
+    ),
+    Mutant(
+        "a refused run counts as one that ended",
+        "owner/backfill/advance.py",
+        "if outcome.state in _STARTED:",
+        "if outcome.state is not None:",
+        BACKFILL,
+    ),
+    Mutant(
+        "a pause of a backfill takes nothing back",
+        "owner/backfill/control.py",
+        "BackfillState.PAUSED, services, clock)\n    take_back(backfill, services, clock)\n",
+        "BackfillState.PAUSED, services, clock)\n",
+        BACKFILL,
+    ),
+    Mutant(
+        "a cancelled backfill's retries go on",
+        "owner/backfill/stop.py",
+        "waiting = WAITING if backfill.state is BackfillState.CANCELLED else {RunState.QUEUED}",
+        "waiting = {RunState.QUEUED}",
+        BACKFILL,
+    ),
+    Mutant(
+        "a worker does not look whether its backfill was stopped",
+        "owner/backfill/stop.py",
+        "if backfill is None or backfill.state not in _REASONS:",
+        "if backfill or True:",
+        BACKFILL,
+    ),
+    Mutant(
+        "a stop takes another backfill's run",
+        "owner/backfill/stop.py",
+        "yield replace(refusal, guard=every(own, refusal.guard))",
+        "yield refusal",
+        BACKFILL,
+    ),
+    Mutant(
+        "the ticker leaves a stop unfinished",
+        "owner/backfill/timer.py",
+        "    if backfill.state in (BackfillState.PAUSED, BackfillState.CANCELLED):\n        take_back",
+        "    if backfill.state is None:\n        take_back",
+        BACKFILL,
+    ),
+    Mutant(
+        "a backfill without an entry",
+        "owner/backfill/timer.py",
+        "return over or _put_next(entry, services, clock)",
+        "return True",
+        BACKFILL,
+    ),
+    Mutant(
+        "an end after a cancellation is not counted",
+        "owner/backfill/timer.py",
+        "over = backfill.state in ENDED and not backfill.window",
+        "over = backfill.state in ENDED",
+        BACKFILL,
+    ),
+    Mutant(
+        "a backfill that takes more than its part of a tick",
+        "owner/backfill/advance.py",
+        "if until is not None and mover.clock() >= until:",
+        "if until is None and mover.clock() < 0:",
+        BACKFILL,
+    ),
+    Mutant(
+        "a backfill outlives its schedule",
+        "owner/backfill/timer.py",
+        "if ready is Readiness.ORPHANED and",
+        "if ready is None and",
+        BACKFILL,
     ),
 )
 

@@ -27,12 +27,12 @@ from tests.proof.pressed import Pressed
 from tests.proof.rich import Brief, Rich
 from tests.proof.shrink import about, shrink
 from tests.proof.stage import CALM, HOSTILE, ROUGH, WILD, Faults
-from tests.unit.backfill.test_interleaving import Filling
 from tests.unit.flow.test_overlap_histories import Exclusive
+from tests.unit.owner.backfill.test_interleaving import Filling
 
 
 class Patient(Filling):
-    """Backfills under hostile faults: each message that comes twenty minutes late holds its lane up."""
+    """Backfills under hostile faults: each message that comes twenty minutes late takes its place in the window."""
 
     quiet = 2 * HOUR
 

@@ -18,7 +18,7 @@ class EntryKind(StrEnum):
     RUN = "run"  # send the run's message if it still waits
     WATCH = "watch"  # declare an at-most-once run LOST if its lease has ended
     RESUME = "resume"  # end a pause that has an end
-    BACKFILL = "backfill"  # see to a backfill: what its workers left, and its end
+    BACKFILL = "backfill"  # look after a backfill: what crashed workers left, and its end
     NOTICE = "notice"  # tell an owner of an incident, or of its end
     SLOT = "slot"  # let runs that wait for others of their schedule move up
     EXPECT = "expect"  # look whether a schedule had a success in time

@@ -90,7 +90,7 @@ class RunRow:
     act: str | None = None  # skipped by hand only: token of the call that did it
     skipped: int | None = None  # a gap only: how many fires it stands for
     skipped_until: int | None = None  # a gap only: UTC ms of the last of them; ``due`` is the first
-    backfill: str | None = None  # id and lane of the backfill that it belongs to, see runs/backfill
+    backfill: str | None = None  # id of the backfill that it belongs to
     defined_by: int | None = None  # number of the revision whose definition it has, where that may not be ``revision``
 
     @property

@@ -6,7 +6,7 @@ Each queue is looked at once a tick, when something is due for it. The note come
 against the note before anything is passed over (``excuses``): so a fire that was held back is never taken for one that was missed, by
 whichever ticker. What cannot be looked at or noted is not held: sending is always right. Held entries stay as they are, so whoever
 dies here changes nothing but lateness; two tickers that decide at once write one note, the other reads it.
-Chains and single runs are held. What a backfill sends is bounded by its lanes, and timers that send nothing to a queue go on.
+Chains and single runs are held. What a backfill sends is bounded by its concurrency, and timers that send nothing to a queue go on.
 """
 
 from __future__ import annotations

@@ -11,11 +11,11 @@ from minutehand.domain.run import Failure, RunState
 from minutehand.domain.schedule import ClosedBy, Revision, ScheduleState
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import Unavailable
-from minutehand.flow.backfill_stop import stopped
 from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.report import report
+from minutehand.owner.backfill.stop import refuse_stopped
 from minutehand.ports.schedules import RevisionBatch
 from minutehand.state.decisions import HEAD_START, HOLD, Refusal, is_past_deadline, refused_by
 from minutehand.state.transitions import SKEW, expire, give_up, refuse, take_back
@@ -75,8 +75,16 @@ def taken_back(desk: Desk, ticket: Ticket, message: Message, revisions: Revision
         return desk.kept(ticket, "revision_unread", message, after=_LATER)
     refusal = refused_by(revision, message.due) or _refused_later(desk, revision, message.due)
     if refusal is None and message.backfill is not None:
-        return stopped(desk, ticket, message)
+        return _stopped(desk, ticket, message)
     return None if refusal is None else _refuse(desk, ticket, message, refusal)
+
+
+def _stopped(desk: Desk, ticket: Ticket, message: Message) -> Outcome | None:
+    stopped = refuse_stopped(message, desk.services, desk.clock)
+    if stopped is None:
+        return None
+    desk.delete(ticket)
+    return Outcome(gone=True, action="refused", why=stopped.reason, state=stopped.state, message=message)
 
 
 def _deleted(desk: Desk, ticket: Ticket, message: Message) -> Outcome | None:

@@ -14,7 +14,6 @@ from minutehand.domain.times import from_ms
 from minutehand.flow.assignment import Assignment, Ended, Failed
 from minutehand.flow.effects import Effects
 from minutehand.flow.outcome import Outcome
-from minutehand.state.backfill import backfill_id
 from minutehand.timing import zone
 
 log = logging.getLogger(__name__)
@@ -42,7 +41,7 @@ def context_of(assignment: Assignment, remaining: Callable[[], float | None]) ->
         remaining=remaining,
         effects=Effects(assignment, remaining),
         missed=message.missed,
-        backfill=backfill_id(message.backfill),
+        backfill=message.backfill,
     )
 
 

@@ -21,7 +21,6 @@ from minutehand.domain.times import SECOND
 from minutehand.errors import MinutehandError, TooNew, Unavailable, Unreadable
 from minutehand.flow.admit import expired, hold, taken_back, unknown_job
 from minutehand.flow.assignment import Assignment, Ended
-from minutehand.flow.backfill_lanes import move_on
 from minutehand.flow.begin import context_of, log_end, log_start
 from minutehand.flow.desk import Desk
 from minutehand.flow.freeze import frozen
@@ -36,6 +35,7 @@ from minutehand.flow.shadow import shadowed
 from minutehand.flow.side_by_side import Crew, InThreads
 from minutehand.flow.task import Admitted, Task
 from minutehand.flow.turns import Turns
+from minutehand.owner.backfill.advance import move_on
 from minutehand.ports.schedules import RevisionBatch
 from minutehand.ports.work_queue import RawMessage
 from minutehand.state.backfill import unhurried

@@ -14,16 +14,15 @@ from minutehand.domain.names import check_name, schedule_owner
 from minutehand.domain.policies import word
 from minutehand.domain.times import from_ms, stamp, to_ms
 from minutehand.errors import InvalidInput
-from minutehand.flow import backfill as filling
-from minutehand.flow.backfill_records import backfills_of, lanes_of
+from minutehand.owner.backfill import control
+from minutehand.owner.backfill.plan import BackfillSpec, count_existing, plan
+from minutehand.owner.backfill.records import backfills_of
 from minutehand.owner.runs import trigger as triggering
-from minutehand.ports.services import Services
 from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, SchedulerBase
 from minutehand.sdk.requests import token_of
 from minutehand.sdk.views import Page, Run
-from minutehand.state.backfill import MOST_LANES, ROW_PAYLOAD, BackfillOrder, BackfillState, Lane, backfill_id
-from minutehand.state.backfill import Backfill as Kept
+from minutehand.state.backfill import MAX_CONCURRENCY, ROW_PAYLOAD, BackfillOrder, BackfillState, StoredBackfill
 
 _READS = 20  # queries that one page of a backfill's runs takes at the most; it may be short for that
 
@@ -109,79 +108,71 @@ class BackfillMethods(SchedulerBase):
         With a ``client_token`` a second call within 24 hours returns what the first one started.
         Raises InvalidInput, NotFound, Conflict (another revision than ``expected_revision`` is current), AlreadyExists, Unavailable.
         """
-        wish = filling.Wish(
+        spec = BackfillSpec(
             start=_instant(start, "start"),
             end=_instant(end, "end"),
             order=word(BackfillOrder, "order", order),
-            concurrency=_lanes(concurrency),
-            payload=(None, None) if payload is UNSET else (payload_text(payload), None),
+            concurrency=_concurrency(concurrency),
+            payload=None if payload is UNSET else payload_text(payload),
             current=_flag("current", current),
             allow_repeat=_flag("allow_repeat", allow_repeat),
         )
-        self._check_interval(wish, start, end)
+        self._check_interval(spec, start, end)
         expected, identity = checked_revision(expected_revision), f"{stamp(self._clock())}-{uuid.uuid4().hex[:8]}"
-        token = None if _flag("dry_run", dry_run) else token_of(client_token, self.tenant, "backfill", name, wish=wish)
-        first = filling.started_before(_owner(self.tenant, name), token, self._services, self._clock)
+        token = None if _flag("dry_run", dry_run) else token_of(client_token, self.tenant, "backfill", name, wish=spec)
+        services, clock = self._services, self._clock
+        first = control.started_before(_owner(self.tenant, name), token, services, clock)
         if first is not None:
-            return _shown(first, self._services)
-        planned = filling.plan(self.tenant, name, wish, identity, self._services, self._clock, expected=expected)
+            return _view(first)
+        planned, definitions = plan(self.tenant, name, spec, identity, services, clock, expected=expected)
         if dry_run:
-            return _view(planned.backfill, [], there=filling.count_there(planned))
-        if payload is not UNSET:
-            text, ref = self._row_payload(payload)
-            planned.backfill = replace(planned.backfill, payload=text, payload_ref=ref)
-        return _shown(filling.start(planned, token), self._services)
+            return _view(planned, there=count_existing(planned, definitions))
+        text, ref = (None, None) if spec.payload is None else self._row_payload(spec.payload)
+        return _view(control.start(replace(planned, payload=text, payload_ref=ref), services, clock, token))
 
-    def _check_interval(self, wish: filling.Wish, start: datetime, end: datetime) -> None:
-        if wish.start >= wish.end:
+    def _check_interval(self, spec: BackfillSpec, start: datetime, end: datetime) -> None:
+        if spec.start >= spec.end:
             raise InvalidInput("end", str(end), f"is not later than start={start}", "give an end after the start")
-        if wish.end > self._clock():
+        if spec.end > self._clock():
             raise InvalidInput(
                 "end", str(end), "is still to come", "give now or earlier: from then on the schedule fires by itself"
             )
 
-    def _row_payload(self, payload: Any) -> tuple[str | None, str | None]:
+    def _row_payload(self, text: str) -> tuple[str | None, str | None]:
         """A payload as every run's row has it: its text if that is small, or its key in the bucket."""
-        text = payload_text(payload)
         if size(text) <= ROW_PAYLOAD:
             return text, None
         return None, self._services.payloads.put(self.tenant, text)
 
     def get_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002 (the word that it has everywhere else)
         """A backfill and how far it is. Raises NotFound; it is forgotten when the retention has passed since its end."""
-        return _shown(filling.find(_owner(self.tenant, name), _identity(id), self._services).backfill, self._services)
+        return _view(control.find(_owner(self.tenant, name), _identity(id), self._services))
 
     def list_backfills(self, name: str) -> Sequence[Backfill]:
-        """The backfills of a schedule, oldest first; those of a deleted one too. Reads all of them and their lanes, in one query."""
-        return [_view(backfill, lanes) for backfill, lanes in backfills_of(_owner(self.tenant, name), self._services)]
+        """The backfills of a schedule, oldest first; those of a deleted one too. Reads all of them in one query."""
+        return [_view(backfill) for backfill in backfills_of(_owner(self.tenant, name), self._services)]
 
     def pause_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002
         """Hold a backfill. When this returns, no run of it starts; those that had started go on, with their retries.
 
         Raises NotFound, Conflict (it has ended), Unavailable (then call again to finish).
         """
-        return _shown(
-            filling.pause(_owner(self.tenant, name), _identity(id), self._services, self._clock), self._services
-        )
+        return _view(control.pause(_owner(self.tenant, name), _identity(id), self._services, self._clock))
 
     def resume_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002
         """Let a paused backfill go on. Raises NotFound, Conflict (it has ended), Unavailable."""
-        return _shown(
-            filling.resume(_owner(self.tenant, name), _identity(id), self._services, self._clock), self._services
-        )
+        return _view(control.resume(_owner(self.tenant, name), _identity(id), self._services, self._clock))
 
     def cancel_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002
         """End a backfill. When this returns, nothing of it starts any more: neither a run nor the next attempt of one.
 
         Attempts that are running go on; one that has ended stays as it is. Raises NotFound, Unavailable (then call again to finish).
         """
-        return _shown(
-            filling.cancel(_owner(self.tenant, name), _identity(id), self._services, self._clock), self._services
-        )
+        return _view(control.cancel(_owner(self.tenant, name), _identity(id), self._services, self._clock))
 
     def backfill_runs(self, name: str, id: str, *, limit: int = 100, cursor: str | None = None) -> Page:  # noqa: A002
         """The runs that a backfill made, in order of time. Reads all runs of the interval: a page may be short, and not the last."""
-        backfill = filling.find(_owner(self.tenant, name), _identity(id), self._services).backfill
+        backfill = control.find(_owner(self.tenant, name), _identity(id), self._services)
         found: list[Run] = []
         for _ in range(_READS):
             page = self._services.ledger.page(
@@ -192,7 +183,7 @@ class BackfillMethods(SchedulerBase):
                 cursor=cursor,
                 newest_first=False,
             )
-            found += [views.run_view(run) for run in page.items if backfill_id(run.backfill) == backfill.id]
+            found += [views.run_view(run) for run in page.items if run.backfill == backfill.id]
             cursor = page.cursor
             if cursor is None or len(found) == limit:
                 break
@@ -203,13 +194,7 @@ def _owner(tenant: str, name: str) -> str:
     return schedule_owner(tenant, check_name(name))
 
 
-def _shown(backfill: Kept, services: Services) -> Backfill:
-    """The stored backfill with its current progress."""
-    fresh = filling.find(backfill.owner, backfill.id, services).backfill
-    return _view(fresh, lanes_of(fresh, services))
-
-
-def _view(backfill: Kept, lanes: Sequence[Lane], *, there: int | None = None) -> Backfill:
+def _view(backfill: StoredBackfill, *, there: int | None = None) -> Backfill:
     """The public form of a backfill; ``there``: of a dry run."""
     planned = there is not None
     return Backfill(
@@ -224,10 +209,10 @@ def _view(backfill: Kept, lanes: Sequence[Lane], *, there: int | None = None) ->
         concurrency=backfill.concurrency,
         total=backfill.total,
         there=there,
-        under_way=sum(lane.is_open for lane in lanes),
-        done=sum(lane.done for lane in lanes),
-        failed=sum(lane.failed for lane in lanes),
-        skipped=sum(lane.skipped for lane in lanes),
+        under_way=len(backfill.window),
+        done=backfill.done,
+        failed=backfill.failed,
+        skipped=backfill.skipped,
         first=None if backfill.first is None else from_ms(backfill.first),
         last=None if backfill.last is None else from_ms(backfill.last),
         created_at=from_ms(backfill.created_at),
@@ -240,9 +225,11 @@ def _instant(moment: datetime, field: str) -> int:
     return to_ms(moment, field) + (moment.microsecond % 1_000 > 0)
 
 
-def _lanes(concurrency: object) -> int:
-    if type(concurrency) is not int or not 1 <= concurrency <= MOST_LANES:
-        raise InvalidInput("concurrency", concurrency, "is out of range", f"use a whole number from 1 to {MOST_LANES}")
+def _concurrency(concurrency: object) -> int:
+    if type(concurrency) is not int or not 1 <= concurrency <= MAX_CONCURRENCY:
+        raise InvalidInput(
+            "concurrency", concurrency, "is out of range", f"use a whole number from 1 to {MAX_CONCURRENCY}"
+        )
     return concurrency
 
 

@@ -14,7 +14,6 @@ from minutehand.domain.run import FailedAttemptRow, RunState, SiblingRows
 from minutehand.domain.run import RunRow as LedgerRun
 from minutehand.domain.schedule import Head, Revision, ScheduleState
 from minutehand.domain.times import from_ms
-from minutehand.state.backfill import backfill_id
 from minutehand.timing import zone
 
 
@@ -215,7 +214,7 @@ def _run_view(run: LedgerRun, payload: str | None, result: str | None, beside: S
         cancel_requested=run.cancel_requested,
         replay_of=run.replay_of,
         missed=run.missed,
-        backfill=backfill_id(run.backfill),
+        backfill=run.backfill,
         skipped=run.skipped,
         skipped_until=None if run.skipped_until is None else from_ms(run.skipped_until),
         steps={name: json.loads(text) for name, text in beside.steps.items()},

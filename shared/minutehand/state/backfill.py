@@ -1,12 +1,15 @@
-"""Backfill: what one is, where its lanes stand, and what to do at a position. Pure.
+"""Backfill: its record, and the decisions about its fires. Pure.
 
-A backfill hands the fires of an interval to ``concurrency`` lanes in turn: the n-th fire belongs to lane n modulo concurrency. A
-lane is at one fire at a time, so a backfill never has more than ``concurrency`` runs that have not ended.
+    fires in order     ■ ■ ■ ■ □ ■ ■ □ □ · · · · · · · · ·
+                       counted ┴───┴─┴─┴─ window  ▲ cursor: the last fire that entered the window
+
+The window holds the fires that were claimed, or are about to be, and whose runs have not ended: at most ``concurrency`` of them. Runs
+end in any order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from typing import Any, Self
@@ -17,7 +20,9 @@ from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.schedule import Head, ScheduleState
 from minutehand.domain.times import MINUTE
 
-MOST_LANES = 100  # runs of one backfill at the same time
+MAX_CONCURRENCY = (
+    100  # runs of one backfill at the same time: the window lies in the record, which each change writes as a whole
+)
 ROW_PAYLOAD = 400  # bytes of its payload in every run's row; more lies in the bucket, as updates bill the whole row
 MARGIN = MINUTE  # ms by which a fire must be younger than the retention: clocks differ from that of the table's expiry
 
@@ -26,10 +31,10 @@ class BackfillState(StrEnum):
     """Where a backfill stands."""
 
     PLANNED = "PLANNED"  # a dry run: nothing was written
-    RUNNING = "RUNNING"  # its lanes go on; while its schedule is paused they wait
+    RUNNING = "RUNNING"  # it advances; while its schedule is paused it waits
     PAUSED = "PAUSED"  # its owner holds it; runs that had started go on to their end
     CANCELLED = "CANCELLED"  # ended by its owner, or because its schedule was deleted
-    DONE = "DONE"  # every fire is dealt with
+    DONE = "DONE"  # every fire is counted
 
 
 ENDED = frozenset({BackfillState.CANCELLED, BackfillState.DONE})
@@ -43,7 +48,7 @@ class BackfillOrder(StrEnum):
 
 
 @dataclass(frozen=True)
-class Stretch:
+class DefinitionSpan:
     """A part of the interval with one definition: the fires in ``(after, upto]``."""
 
     revision: int  # number of the revision that defines it
@@ -53,8 +58,8 @@ class Stretch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Backfill:
-    """One backfill; all but its state is fixed when it is created."""
+class StoredBackfill:
+    """One backfill as its record holds it. The first part is fixed when it is created; every change is a write under ``version``."""
 
     id: str  # sorts by the time of its creation
     tenant: str  # whose
@@ -63,177 +68,157 @@ class Backfill:
     start: int  # UTC ms, inclusive
     end: int  # UTC ms, exclusive
     order: BackfillOrder  # which fires come first
-    concurrency: int  # lanes
-    stretches: tuple[Stretch, ...]  # those with fires, oldest first
+    concurrency: int  # fires in the window, at the most
+    spans: tuple[DefinitionSpan, ...]  # those with fires, oldest first
     total: int  # fires in all
     first: int | None  # UTC ms of the first fire in time; None if there is none
     last: int | None  # UTC ms of the last
     created_at: int  # UTC ms
-    state: BackfillState = BackfillState.RUNNING
-    ended_at: int | None = None  # UTC ms
-    reason: str | None = None  # why it is in this state
     payload: str | None = None  # JSON text for every run, instead of its definition's; or
     payload_ref: str | None = None  # its key in the bucket
     allow_repeat: bool = False  # whether fires are claimed that are older than the ledger remembers
+
+    state: BackfillState = BackfillState.RUNNING
+    reason: str | None = None  # why it is in this state
+    ended_at: int | None = None  # UTC ms
+    cursor: int | None = None  # UTC ms of the fire that entered the window, or was skipped, last; None before the first
+    exhausted: bool = False  # whether no fire is left beyond the cursor
+    window: tuple[int, ...] = ()  # UTC ms of the fires whose runs have not ended, in the order in which they entered
+    done: int = 0  # runs that ended
+    failed: int = 0  # of these, without success
+    skipped: int = 0  # fires that it did not run: a run was there, or could have been and left the ledger
+    version: int = 0  # of the record; 0 before it is stored
 
     @property
     def owner(self) -> str:
         return f"{self.tenant}/{self.name}"
 
+    @property
+    def room(self) -> int:
+        """How many fires may enter the window now, if its schedule lets it advance."""
+        advances = self.state is BackfillState.RUNNING and not self.exhausted
+        return self.concurrency - len(self.window) if advances else 0
+
     def floor(self, now: int, retention: int) -> int | None:
-        """Fires before this instant (UTC ms) are passed over: their rows may have left the ledger. None: no such bound."""
+        """Fires before this instant (UTC ms) are skipped: their rows may have left the ledger. None: no such bound."""
         return None if self.allow_repeat else now - retention + MARGIN
 
+    def in_state(self, state: BackfillState, *, now: int, reason: str | None) -> Self:
+        """The backfill in another state."""
+        return replace(self, state=state, reason=reason, ended_at=now if state in ENDED else None)
+
+    def counted(self, fire: int, state: RunState | None) -> Self:
+        """After the run of a fire in the window has ended in a state; None: the fire was skipped."""
+        left = replace(self, window=tuple(other for other in self.window if other != fire))
+        if state is None or state is RunState.SKIPPED:
+            return replace(left, skipped=left.skipped + 1)
+        failed = state not in (RunState.SUCCEEDED, RunState.SHADOWED)
+        return replace(left, done=left.done + 1, failed=left.failed + failed)
+
+    def without(self, fire: int) -> Self:
+        """After a cancellation has kept a fire in the window from running: another backfill may run it."""
+        return replace(self, window=tuple(other for other in self.window if other != fire))
+
+    def entered(self, new: Sequence[int], *, cursor: int | None, skipped: int, exhausted: bool) -> Self:
+        """With further fires in the window, and the cursor behind them and those that were skipped before them."""
+        return replace(
+            self,
+            window=(*self.window, *new),
+            cursor=cursor,
+            skipped=self.skipped + skipped,
+            exhausted=exhausted,
+        )
+
+    def done_if_over(self, now: int) -> Self:
+        """DONE, if it is RUNNING and no fire is left."""
+        over = self.state is BackfillState.RUNNING and self.exhausted and not self.window
+        return self.in_state(BackfillState.DONE, now=now, reason=None) if over else self
+
     def as_body(self) -> dict[str, Any]:
-        """JSON-able; what says nothing is left out."""
-        given = asdict(self) | {"stretches": [[s.revision, s.after, s.upto, s.anchor] for s in self.stretches]}
+        """JSON-able, without the version, which is the record's; fields without a value are left out."""
+        given = asdict(self) | {"spans": [[s.revision, s.after, s.upto, s.anchor] for s in self.spans]}
+        del given["version"]
         return {name: value for name, value in given.items() if value is not None}
 
     @classmethod
-    def of_body(cls, body: Mapping[str, Any]) -> Self:
-        """The reverse of ``as_body``; keys of a later release are passed over."""
-        known = {"first": None, "last": None} | {f.name: body[f.name] for f in fields(cls) if f.name in body}
-        return cls(
-            **known
-            | {
-                "stretches": tuple(Stretch(*part) for part in body["stretches"]),
-                "order": BackfillOrder(body["order"]),
-                "state": BackfillState(body["state"]),
-            }
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Lane:
-    """Where a lane stands. ``version`` is that of its record: 0 before it has one."""
-
-    number: int  # 0 to concurrency - 1
-    index: int = -1  # of the fire that it is at, in the backfill's order; -1 before the first
-    fire: int = 0  # UTC ms of that fire
-    is_open: bool = False  # whether that fire still has to be dealt with
-    over: bool = False  # whether no fire is left
-    done: int = 0  # runs that ended
-    failed: int = 0  # of these, without success
-    skipped: int = 0  # fires passed over: a run was there, or could have been and left the ledger
-    moved_at: int = 0  # UTC ms at which it came here
-    version: int = 0
-
-    def at(self, index: int, fire: int, *, passed: int, now: int) -> Lane:
-        """The lane at its next fire, after ``passed`` fires that it did not stop at."""
-        return self._moved(passed, now, index=index, fire=fire, is_open=True)
-
-    def beyond(self, index: int, fire: int, *, passed: int, now: int) -> Lane:
-        """The lane behind fires that it did not stop at: to go on from there."""
-        return self._moved(passed, now, index=index, fire=fire, is_open=False)
-
-    def ended(self, *, passed: int, now: int) -> Lane:
-        """The lane without a further fire."""
-        return self._moved(passed, now, is_open=False, over=True)
-
-    def _moved(self, passed: int, now: int, **place: Any) -> Lane:
-        return replace(self, skipped=self.skipped + passed, moved_at=now, version=self.version + 1, **place)
-
-    def counted(self, run: RunRow | None) -> Lane:
-        """The lane after the run at its fire has ended; None: the fire was passed over."""
-        if run is None or run.state is RunState.SKIPPED:
-            return replace(self, is_open=False, skipped=self.skipped + 1)
-        failed = run.state not in (RunState.SUCCEEDED, RunState.SHADOWED)
-        return replace(self, is_open=False, done=self.done + 1, failed=self.failed + failed)
-
-    def as_body(self) -> dict[str, Any]:
-        """JSON-able; the version is the record's."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "version"}
-
-    @classmethod
     def of_body(cls, body: Mapping[str, Any], version: int) -> Self:
-        """The reverse of ``as_body``."""
-        return cls(**{f.name: body[f.name] for f in fields(cls) if f.name in body} | {"version": version})
-
-
-# What a run says of its backfill.
-
-
-def tag_of(backfill: str, lane: int) -> str:
-    """What the run's row and message carry."""
-    return f"{backfill}~{lane}"
-
-
-def parse_tag(tag: str) -> tuple[str, int]:
-    """The id of the backfill and the number of the lane. Raises ValueError."""
-    backfill, _, lane = tag.partition("~")
-    return backfill, int(lane)
-
-
-def backfill_id(tag: str | None) -> str | None:
-    """The id of the backfill alone."""
-    return None if tag is None else tag.partition("~")[0]
+        """The reverse of ``as_body``; keys of a later release are ignored."""
+        known = {"first": None, "last": None} | {f.name: body[f.name] for f in fields(cls) if f.name in body}
+        parsed = {
+            "spans": tuple(DefinitionSpan(*part) for part in body["spans"]),
+            "window": tuple(body["window"]),
+            "order": BackfillOrder(body["order"]),
+            "state": BackfillState(body["state"]),
+            "version": version,
+        }
+        return cls(**known | parsed)
 
 
 # Decisions.
 
 
-class Standing(StrEnum):
-    """Whether runs of a backfill may start."""
+class Readiness(StrEnum):
+    """Whether a backfill may claim fires."""
 
-    GOES = "goes"
-    WAITS = "waits"  # it or its schedule is paused, or it has ended
-    ORPHANED = "orphaned"  # its schedule is gone
+    READY = "ready"
+    WAITING = "waiting"  # it or its schedule is paused, or it has ended
+    ORPHANED = "orphaned"  # its schedule is deleted
 
 
-def standing(backfill: Backfill, head: Head | None) -> Standing:
-    """As its own state and its schedule's head have it. A COMPLETED schedule has no fires to come, but past ones."""
+def readiness(backfill: StoredBackfill, head: Head | None) -> Readiness:
+    """From its own state and its schedule's head. A COMPLETED schedule has no fires to come, but past ones."""
     if head is None or head.state is ScheduleState.DELETED or head.created_at != backfill.born:
-        return Standing.ORPHANED
+        return Readiness.ORPHANED
     if backfill.state is not BackfillState.RUNNING or head.state is ScheduleState.PAUSED:
-        return Standing.WAITS
-    return Standing.GOES
+        return Readiness.WAITING
+    return Readiness.READY
 
 
-class AtFire(StrEnum):
-    """What to do with the fire that a lane is at."""
+class FireAction(StrEnum):
+    """What to do with a fire in the window."""
 
     CLAIM = "claim"  # it has no run
     REVIVE = "revive"  # its run never started, because its schedule or a backfill was stopped
-    AWAIT = "await"  # its run is ours and has not ended
-    COUNT = "count"  # its run is ours and has ended
-    LEAVE = "leave"  # its run is not ours, or it may have left the ledger
+    WAIT = "wait"  # its run is this backfill's and has not ended
+    COUNT = "count"  # its run is this backfill's and has ended
+    SKIP = "skip"  # its run is not this backfill's, or it may have left the ledger
 
 
-def at_fire(run: RunRow | None, *, tag: str, too_old: bool) -> AtFire:
+def fire_action(run: RunRow | None, *, backfill: str, too_old: bool) -> FireAction:
     """The fire's run, as the ledger has it, decides. ``too_old``: a run of this fire may have left the ledger."""
     if run is None:
-        return AtFire.LEAVE if too_old else AtFire.CLAIM
+        return FireAction.SKIP if too_old else FireAction.CLAIM
     if is_free(run):
-        return AtFire.REVIVE
-    if run.backfill != tag:
-        return AtFire.LEAVE
-    return AtFire.COUNT if run.is_terminal else AtFire.AWAIT
+        return FireAction.REVIVE
+    if run.backfill != backfill:
+        return FireAction.SKIP
+    return FireAction.COUNT if run.is_terminal else FireAction.WAIT
 
 
 def is_free(run: RunRow) -> bool:
-    """Whether a run that is there does not stand in the way: refused by a stop before it ever started.
+    """Whether a fire can be claimed although it has a run: a stop refused the run before it ever started.
 
     One that its owner cancelled or skipped as a run stays so; a waiting one comes by itself.
     """
     return run.is_terminal and run.unstarted
 
 
-def claim_of(backfill: Backfill, lane: Lane, *, revision: int, defined_by: int, job: str, now: int) -> RunRow:
-    """The row that claims the fire which a lane is at, under the schedule's current ``revision``.
+def claim_of(backfill: StoredBackfill, fire: int, *, revision: int, defined_by: int, job: str, now: int) -> RunRow:
+    """The row that claims a fire under the schedule's current ``revision``.
 
     It has the key of a live fire, so no fire runs twice; it may start at once.
     """
     return RunRow(
-        ref=fire_of(backfill, lane),
+        ref=ref_of(backfill, fire),
         state=RunState.QUEUED,
         revision=revision,
         job=job,
-        due=lane.fire,
+        due=fire,
         not_before=now,
         created_at=now,
         payload=backfill.payload,
         payload_ref=backfill.payload_ref,
-        backfill=tag_of(backfill.id, lane.number),
+        backfill=backfill.id,
         defined_by=defined_by,
     )
 
@@ -243,6 +228,6 @@ def unhurried(policies: Policies) -> Policies:
     return replace(policies, deadline=None, retry=replace(policies.retry, within=None))
 
 
-def fire_of(backfill: Backfill, lane: Lane) -> RunRef:
-    """The run of the fire that a lane is at."""
-    return fire_ref(backfill.owner, lane.fire)
+def ref_of(backfill: StoredBackfill, fire: int) -> RunRef:
+    """The run of a fire."""
+    return fire_ref(backfill.owner, fire)

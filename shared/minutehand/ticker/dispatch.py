@@ -17,9 +17,9 @@ from minutehand.fires.chain import advance_chains
 from minutehand.fires.context import FireContext
 from minutehand.fires.tick_counts import TickCounts
 from minutehand.flow.attempts import record
-from minutehand.flow.backfill_piece import piece
 from minutehand.flow.report import report
 from minutehand.flow.slot import look_at
+from minutehand.owner.backfill.timer import look_after
 from minutehand.owner.schedules.resume import end_pause
 from minutehand.state.decisions import vanished
 from minutehand.state.transitions import SKEW, lose
@@ -96,7 +96,7 @@ TIMERS: dict[EntryKind, Timer] = {
     EntryKind.RUN: send_waiting_run,
     EntryKind.WATCH: _watch,
     EntryKind.RESUME: end_pause,
-    EntryKind.BACKFILL: piece,
+    EntryKind.BACKFILL: look_after,
     EntryKind.SLOT: look_at,
     EntryKind.NOTICE: notify,
     EntryKind.EXPECT: watch_success,

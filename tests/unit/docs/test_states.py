@@ -23,7 +23,7 @@ RUNS = page("docs/explanation/runs.md")
 
 GIVEN: dict[str, Any] = {
     "revision": 2,
-    "claim": a_run(revision=2, backfill="b~0"),
+    "claim": a_run(revision=2, backfill="b"),
     "job": "report",
     "now": NOON,
     "not_before": NOON,

@@ -17,7 +17,7 @@ NOW = NOON + 10 * MINUTE
 EXPIRES = NOW + 36_500 * DAY  # beyond today: the local cloud deletes what has expired, while a test looks at it
 TTL = EXPIRES // 1000 - 1
 
-A_CLAIM = a_run(revision=3, not_before=NOW, backfill="b~0", defined_by=1, payload='{"n":1}')  # a backfill's
+A_CLAIM = a_run(revision=3, not_before=NOW, backfill="b", defined_by=1, payload='{"n":1}')  # a backfill's
 
 _BASE: Row = {
     "owner": OWNER,

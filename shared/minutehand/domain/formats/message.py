@@ -51,7 +51,7 @@ class Message:
     unknown_since: int | None = None  # UTC ms at which a worker first did not know the job
     queue: str | None = None  # name of the declared queue that it travels through; None: the default one
     missed: bool = False  # it was claimed more than a minute after its time
-    backfill: str | None = None  # id and lane of the backfill that it belongs to
+    backfill: str | None = None  # id of the backfill that it belongs to
     later: Mapping[str, Any] = field(
         default_factory=dict, compare=False
     )  # fields of a later release, sent on as they came

@@ -11,15 +11,15 @@ from minutehand.sdk.backfills import Backfill
 from minutehand.state.backfill import BackfillState
 from minutehand.testing import Crash
 
-from tests.unit.backfill.scene import At, Onlooker, Scene, whole
 from tests.unit.flow.world import Faults, at, crash, fails
+from tests.unit.owner.backfill.scene import At, Onlooker, Scene, whole
 
 DUE = list(range(60, 360, 60))
-LANES = 2
+CONCURRENCY = 2
 
 
 def begun(scene: Scene, hook: Faults | None = None) -> Backfill:
-    return scene.owner(hook).backfill("s", at(0), at(360), **whole(concurrency=LANES))
+    return scene.owner(hook).backfill("s", at(0), at(360), **whole(concurrency=CONCURRENCY))
 
 
 def started(scene: Scene, hook: Faults) -> None:
@@ -28,13 +28,13 @@ def started(scene: Scene, hook: Faults) -> None:
 
 
 def worked(scene: Scene, hook: Faults) -> None:
-    """A worker runs two of its runs and moves their lanes."""
+    """A worker executes two of its runs and moves it on after each."""
     begun(scene)
     scene.work(scene.worker(hook))
 
 
 def ticked(scene: Scene, hook: Faults) -> None:
-    """A ticker finds both lanes where a dead worker left them."""
+    """A ticker finds the window as a crashed worker left it: both runs have ended."""
     begun(scene)
     scene.work(scene.worker(Faults().at("write_record", before=fails, times=None)))
     scene.wait(60)
@@ -126,7 +126,7 @@ def _everything_comes_to_rest(scene: Scene, where: str) -> None:
         assert sorted(starts) == DUE, where
         assert sorted(starts.values())[:-1] == [1] * (len(DUE) - 1), where
         assert max(starts.values()) <= 2, where  # the run at which its worker died
-    assert look.most <= LANES, where
+    assert look.most <= CONCURRENCY, where
     assert scene.entries(EntryKind.BACKFILL) == [], where
 
 
@@ -181,7 +181,7 @@ def test_a_stop_that_died_is_finished_by_the_ticker_or_the_next_call(stop: str, 
 
 
 def test_a_worker_that_claims_after_a_stop_starts_nothing() -> None:
-    """It wrote the lane's place before the stop, and stalls until the stop has returned."""
+    """It let the fire into the window before the stop, and stalls until the stop has returned."""
     for stop in ("pause_backfill", "cancel_backfill"):
         scene = Scene().idle()
         backfill = scene.scheduler.backfill("s", at(0), at(360), **whole(concurrency=1))

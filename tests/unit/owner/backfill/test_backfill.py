@@ -15,8 +15,8 @@ from minutehand.errors import Conflict, InvalidInput, NotFound
 from minutehand.sdk.views import Run
 from minutehand.state.backfill import BackfillState
 
-from tests.unit.backfill.scene import Onlooker, Scene, whole
 from tests.unit.flow.world import NOON, OWNER, Faults, World, at
+from tests.unit.owner.backfill.scene import Onlooker, Scene, whole
 
 
 @pytest.fixture
@@ -271,9 +271,7 @@ def test_what_a_stopped_backfill_sent_takes_nothing_from_the_next(scene: Scene, 
     getattr(scene.scheduler, act)("s", first.id)
     second = scene.scheduler.backfill("s", at(0), at(1_200), **whole(payload=2))
     scene.live(1)
-    assert {run.state for run in scene.of(second)[:10]} == {RunState.SUCCEEDED}, (
-        "at once, not when its lanes look again"
-    )
+    assert {run.state for run in scene.of(second)[:10]} == {RunState.SUCCEEDED}, "at once, not at the next tick"
     over = scene.until_over(second)
     assert (over.done, over.skipped) == (19, 0)
     assert [start.payload for start in scene.started] == [2] * 19

@@ -10,7 +10,6 @@ from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import Revision
 from minutehand.flow.outcome import Outcome
 from minutehand.sdk.backfills import Backfill
-from minutehand.state.backfill import backfill_id
 from minutehand.testing import Detail
 from minutehand.timing import fires, timetable
 
@@ -82,7 +81,7 @@ class Scene(World):
 
     def of(self, backfill: Backfill) -> list[RunRow]:
         """The runs that a backfill claimed, in order of time."""
-        return [run for run in self.memory.runs(OWNER) if backfill_id(run.backfill) == backfill.id]
+        return [run for run in self.memory.runs(OWNER) if run.backfill == backfill.id]
 
     def fired(self) -> list[int]:
         """All fires that have a run which started, in order of time (UTC ms)."""

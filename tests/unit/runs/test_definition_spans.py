@@ -1,4 +1,4 @@
-"""Stretches: the fires of an interval, walked in either order, from anywhere, under the definitions that a schedule had."""
+"""Definition spans: the fires of an interval, walked in either order, from anywhere, under the definitions that a schedule had."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from minutehand.domain.times import DAY, MINUTE, SECOND
-from minutehand.state.backfill import Backfill, BackfillOrder, Stretch
-from minutehand.state.definition_spans import descending, one_definition, own_definitions, stretch_of, survey, walk
+from minutehand.state.backfill import BackfillOrder, DefinitionSpan, StoredBackfill
+from minutehand.state.definition_spans import descending, one_definition, own_definitions, span_of, survey, walk
 from minutehand.timing import Rule, Timetable, fires, timetable
 
 from tests.builders import NOON, a_definition, a_revision
@@ -45,8 +45,8 @@ def test_a_century_without_fires_is_walked_backwards_at_once() -> None:
 parts = st.lists(st.tuples(expressions, st.integers(1, 40 * 60)), min_size=1, max_size=5)
 
 
-def a_backfill(stretches: tuple[Stretch, ...], order: BackfillOrder) -> Backfill:
-    return Backfill(
+def a_backfill(spans: tuple[DefinitionSpan, ...], order: BackfillOrder) -> StoredBackfill:
+    return StoredBackfill(
         id="b",
         tenant="acme",
         name="s",
@@ -55,7 +55,7 @@ def a_backfill(stretches: tuple[Stretch, ...], order: BackfillOrder) -> Backfill
         end=NOON + DAY,
         order=order,
         concurrency=3,
-        stretches=stretches,
+        spans=spans,
         total=0,
         first=None,
         last=None,
@@ -65,27 +65,27 @@ def a_backfill(stretches: tuple[Stretch, ...], order: BackfillOrder) -> Backfill
 
 @given(parts, st.sampled_from(BackfillOrder), st.data())
 @settings(deadline=None, max_examples=60)
-def test_a_walk_can_be_taken_up_behind_any_fire(
+def test_a_walk_goes_on_beyond_any_cursor(
     given_parts: list[tuple[str, int]], order: BackfillOrder, data: st.DataObject
 ) -> None:
     ends = [NOON]
     for _, length in given_parts:
         ends.append(ends[-1] + length * SECOND)
-    stretches = [Stretch(n, after, upto, NOON) for n, (after, upto) in enumerate(pairwise(ends))]
-    kept, total, first, last = survey(stretches, lambda part: table(given_parts[part.revision][0]))
+    spans = [DefinitionSpan(n, after, upto, NOON) for n, (after, upto) in enumerate(pairwise(ends))]
+    kept, total, first, last = survey(spans, lambda part: table(given_parts[part.revision][0]))
     backfill = a_backfill(tuple(kept), order)
 
-    def walked(index: int = -1, fire: int = 0) -> list[tuple[int, int]]:
-        return list(walk(backfill, lambda part: table(given_parts[part.revision][0]), index=index, fire=fire))
+    def walked(cursor: int | None = None) -> list[int]:
+        return list(walk(replace(backfill, cursor=cursor), lambda part: table(given_parts[part.revision][0])))
 
     everything = walked()
-    due = [f for n, part in enumerate(stretches) for f in fires(table(given_parts[n][0]), part.after, part.upto)]
-    assert everything == list(enumerate(due if order is BackfillOrder.OLDEST else due[::-1]))
+    due = [f for n, part in enumerate(spans) for f in fires(table(given_parts[n][0]), part.after, part.upto)]
+    assert everything == (due if order is BackfillOrder.OLDEST else due[::-1])
     assert (total, first, last) == (len(due), due[0] if due else None, due[-1] if due else None)
     if everything:
         place = data.draw(st.integers(0, len(everything) - 1))
-        assert walked(*everything[place]) == everything[place + 1 :]
-        assert stretch_of(backfill, everything[place][1]) in kept
+        assert walked(everything[place]) == everything[place + 1 :]
+        assert span_of(backfill, everything[place]) in kept
 
 
 def test_each_revision_has_its_own_time_and_a_pause_belongs_to_what_was_paused() -> None:
@@ -94,12 +94,12 @@ def test_each_revision_has_its_own_time_and_a_pause_belongs_to_what_was_paused()
     resumed = a_revision(3, active_from=NOON + 9 * MINUTE)
     history = [first, paused, resumed]
     assert own_definitions(history, NOON - DAY, NOON + DAY) == [
-        Stretch(1, NOON, NOON + MINUTE, NOON),
-        Stretch(2, NOON + MINUTE, NOON + 9 * MINUTE, NOON + MINUTE),
-        Stretch(3, NOON + 9 * MINUTE, NOON + DAY, NOON + 9 * MINUTE),
+        DefinitionSpan(1, NOON, NOON + MINUTE, NOON),
+        DefinitionSpan(2, NOON + MINUTE, NOON + 9 * MINUTE, NOON + MINUTE),
+        DefinitionSpan(3, NOON + 9 * MINUTE, NOON + DAY, NOON + 9 * MINUTE),
     ]
     assert own_definitions(history, NOON + 3 * MINUTE, NOON + 4 * MINUTE) == [
-        Stretch(2, NOON + 3 * MINUTE, NOON + 4 * MINUTE, NOON + MINUTE)
+        DefinitionSpan(2, NOON + 3 * MINUTE, NOON + 4 * MINUTE, NOON + MINUTE)
     ]
     assert own_definitions(history, NOON - DAY, NOON - MINUTE) == []
 
@@ -107,7 +107,7 @@ def test_each_revision_has_its_own_time_and_a_pause_belongs_to_what_was_paused()
 def test_one_definition_keeps_the_phase_that_it_had_and_counts_from_the_start_before_that() -> None:
     revision = replace(a_revision(4, active_from=NOON), definition=a_definition("rate(1 minute)"))
     assert one_definition(revision, NOON - DAY, NOON + DAY) == [
-        Stretch(4, NOON - DAY, NOON, NOON - DAY),
-        Stretch(4, NOON, NOON + DAY, NOON),
+        DefinitionSpan(4, NOON - DAY, NOON, NOON - DAY),
+        DefinitionSpan(4, NOON, NOON + DAY, NOON),
     ]
-    assert one_definition(revision, NOON + 1, NOON + 2) == [Stretch(4, NOON + 1, NOON + 2, NOON)]
+    assert one_definition(revision, NOON + 1, NOON + 2) == [DefinitionSpan(4, NOON + 1, NOON + 2, NOON)]

@@ -16,8 +16,8 @@ from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import ScheduleState
 from minutehand.domain.times import SECOND, from_ms
 from minutehand.errors import MinutehandError
-from minutehand.flow.backfill_records import backfills_of
-from minutehand.state.backfill import Backfill, BackfillState, Lane, backfill_id
+from minutehand.owner.backfill.records import backfills_of
+from minutehand.state.backfill import BackfillState, StoredBackfill
 from minutehand.testing import Detail
 from minutehand.timing import fires, timetable
 
@@ -59,8 +59,8 @@ class Filling(History):
             until = process.clock() - self.dice.choice([0, 60, 300]) * SECOND
             start = from_ms(until - self.dice.choice([60, 200, 600]) * SECOND)
             order = self.dice.choice(["oldest", "newest"])
-            current, lanes = self.dice.random() < 0.7, self.dice.choice([2, 3, 5])
-            owner.backfill(name, start, from_ms(until), order=order, concurrency=lanes, current=current, dry_run=False)
+            current, most = self.dice.random() < 0.7, self.dice.choice([2, 3, 5])
+            owner.backfill(name, start, from_ms(until), order=order, concurrency=most, current=current, dry_run=False)
             return
         known = [found.id for found in owner.list_backfills(name) if found.ended_at is None]
         if known:
@@ -76,19 +76,19 @@ class Filling(History):
         if detail.verb == "lease":
             row = self.stage.memory.row(RunRef(*detail.items[0]))  # type: ignore[misc]
             if row is not None and row.get("backfill") and row["fence"] == 1:
-                begun = self.begun[str(backfill_id(row["backfill"]))]
+                begun = self.begun[row["backfill"]]
                 if row["state"] == "RUNNING" and RunRef(row["owner"], row["key"]) not in {ref for ref, _ in begun}:
                     begun.append((RunRef(row["owner"], row["key"]), self.stage.now))
         elif detail.verb in ("claim", "revive"):
             self._count()
 
     def _count(self) -> None:
-        going = Counter(backfill_id(run.backfill) for run in self.stage.memory.runs() if not run.is_terminal)
-        for backfill, _ in self.kept():
+        going = Counter(run.backfill for run in self.stage.memory.runs() if not run.is_terminal)
+        for backfill in self.kept():
             if going[backfill.id] > backfill.concurrency:
                 self.crowded.add(backfill.id)
 
-    def kept(self) -> Iterator[tuple[Backfill, list[Lane]]]:
+    def kept(self) -> Iterator[StoredBackfill]:
         unseen = self.stage.memory.connect()
         for name in NAMES:
             yield from backfills_of(schedule_owner("acme", name), unseen)
@@ -104,21 +104,21 @@ class Filling(History):
             for ref, at in self.begun[backfill]
             if at > stop
         ]
-        for backfill, lanes in self.kept():
+        for backfill in self.kept():
             self.stage.count(f"backfills {backfill.state}")
-            found += self._unfinished(backfill, lanes, runs)
+            found += self._unfinished(backfill, runs)
         return found
 
-    def _unfinished(self, backfill: Backfill, lanes: list[Lane], runs: dict[RunRef, RunRow]) -> Iterator[str]:
+    def _unfinished(self, backfill: StoredBackfill, runs: dict[RunRef, RunRow]) -> Iterator[str]:
         head = next(head for head in self.stage.memory.heads() if head.owner == backfill.owner)
         if backfill.state is BackfillState.RUNNING and head.state is not ScheduleState.PAUSED:
-            yield f"not over: {backfill.id} {lanes}"
+            yield f"not over: {backfill}"
         if backfill.state is not BackfillState.DONE:
             return
-        counted = sum(lane.done + lane.skipped for lane in lanes)
+        counted = backfill.done + backfill.skipped
         if counted != backfill.total:
             yield f"counted {counted} of {backfill.total}: {backfill.id}"
-        for part in backfill.stretches:
+        for part in backfill.spans:
             (revision,) = (r for r in self.stage.memory.revisions(backfill.owner) if r.number == part.revision)
             table = timetable(revision.definition.rule, anchor=part.anchor, key=backfill.owner)
             for fire in fires(table, part.after, part.upto):

@@ -1,0 +1,130 @@
+"""Plan a backfill: its interval, the definitions that count in it, and how many fires they have. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from minutehand.domain.run import RunRow
+from minutehand.domain.schedule import ClosedBy, Head, Revision
+from minutehand.domain.times import from_ms
+from minutehand.errors import Conflict, InvalidInput
+from minutehand.fires.current import check_seen, must_exist, revision_of
+from minutehand.owner.backfill.advance import BackfillMover
+from minutehand.ports.clock import Clock
+from minutehand.ports.services import Services
+from minutehand.state.backfill import MARGIN, BackfillOrder, StoredBackfill, is_free
+from minutehand.state.definition_spans import one_definition, own_definitions, survey
+from minutehand.timing import fires
+
+_MAX_SPANS = (
+    2_000  # definitions in one interval: its record holds them all, and is written with each change of the window
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackfillSpec:
+    """The arguments of a backfill."""
+
+    start: int  # UTC ms, inclusive
+    end: int  # UTC ms, exclusive
+    order: BackfillOrder
+    concurrency: int
+    payload: str | None = None  # JSON text for every run, instead of its definition's
+    current: bool = False  # the current definition for the whole interval
+    allow_repeat: bool = False
+
+
+def plan(
+    tenant: str,
+    name: str,
+    spec: BackfillSpec,
+    identity: str,
+    services: Services,
+    clock: Clock,
+    *,
+    expected: int | None = None,
+) -> tuple[StoredBackfill, BackfillMover]:
+    """The backfill as it would be started, without its payload, and its definitions.
+
+    Raises NotFound, InvalidInput, Conflict, Unavailable.
+    """
+    now, head = clock(), must_exist(tenant, name, services.schedules.head(tenant, name))
+    check_seen(head, expected)
+    oldest = now - services.retention + MARGIN
+    if spec.start < oldest and not spec.allow_repeat:
+        raise InvalidInput(
+            "start",
+            from_ms(spec.start).isoformat(),
+            "is longer ago than the ledger remembers, so a fire that has run could run again",
+            f"start at {from_ms(oldest).isoformat()} or later, or pass allow_repeat=True",
+        )
+    empty = StoredBackfill(
+        id=identity,
+        tenant=tenant,
+        name=name,
+        born=head.created_at,
+        start=spec.start,
+        end=spec.end,
+        order=spec.order,
+        concurrency=spec.concurrency,
+        spans=(),
+        total=0,
+        first=None,
+        last=None,
+        created_at=now,
+        allow_repeat=spec.allow_repeat,
+    )
+    return _surveyed(empty, head, services, clock, current=spec.current)
+
+
+def _surveyed(
+    backfill: StoredBackfill, head: Head, services: Services, clock: Clock, *, current: bool
+) -> tuple[StoredBackfill, BackfillMover]:
+    """With the definition spans of its interval and their fires."""
+    after, upto = backfill.start - 1, backfill.end - 1
+    if current:
+        revisions = [revision_of(head, services)]
+        spans = one_definition(revisions[0], after, upto)
+    else:
+        revisions = list(_history(head, after, services))[::-1]
+        if not revisions:
+            raise Conflict(f"name={head.name!r}: it was deleted meanwhile; nothing is backfilled")
+        spans = own_definitions(revisions, after, upto)
+    mover = BackfillMover(backfill.owner, None, services, clock, revisions={r.number: r for r in revisions})
+    found, total, first, last = survey(spans, mover.table)
+    if len(found) > _MAX_SPANS:
+        raise InvalidInput(
+            "start",
+            from_ms(backfill.start).isoformat(),
+            f"lies {len(found):,} changes of the schedule ago",
+            f"backfill it in parts of at most {_MAX_SPANS:,} changes, or pass current=True",
+        )
+    return replace(backfill, spans=tuple(found), total=total, first=first, last=last), mover
+
+
+def _history(head: Head, after: int, services: Services) -> Iterator[Revision]:
+    """The revisions of this schedule, and not of a deleted one of its name, that fires after an instant can be of; newest first."""
+    for revision in services.schedules.history(head.owner):
+        if revision.active_from < head.created_at or revision.closed_by is ClosedBy.DELETED:
+            return
+        yield revision
+        if revision.active_from <= after:
+            return
+
+
+def count_existing(backfill: StoredBackfill, mover: BackfillMover) -> int:
+    """How many fires of a planned backfill have a run and would be skipped. Reads the ledger's rows of the interval."""
+    rows = mover.services.ledger.window(backfill.owner, after=backfill.start - 1, upto=backfill.end - 1)
+    taken, count = _next_taken(rows), 0
+    for fire in (f for span in backfill.spans for f in fires(mover.table(span), span.after, span.upto)):
+        while taken is not None and taken < fire:
+            taken = _next_taken(rows)
+        if taken is None:
+            return count
+        count += taken == fire
+    return count
+
+
+def _next_taken(rows: Iterator[RunRow]) -> int | None:
+    return next((run.due for run in rows if run.ref.is_fire and not is_free(run)), None)
