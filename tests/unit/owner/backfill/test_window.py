@@ -161,7 +161,11 @@ def test_a_run_that_was_running_when_its_backfill_was_cancelled_is_counted_when_
 def test_a_run_that_ends_while_its_backfill_is_paused_is_counted_then() -> None:
     scene = Scene().idle()
     started = scene.scheduler.backfill("s", at(0), at(1_200), **whole(concurrency=2))
-    scene.during = lambda _ctx: scene.scheduler.pause_backfill("s", str(started.id)) and None
+
+    def pauses(_ctx: object) -> None:
+        scene.scheduler.pause_backfill("s", str(started.id))
+
+    scene.during = pauses
     scene.work()
     now = scene.now_is(started)
     assert (now.state, now.done, now.under_way) == (BackfillState.PAUSED, 1, 1)
