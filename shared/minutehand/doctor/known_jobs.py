@@ -39,9 +39,9 @@ def jobs(context: DoctorContext) -> Iterator[Finding]:
         yield ok(check, f"{packages}: {len(default_registry.names())} jobs")
 
 
-def isolated(patient: Patient) -> Iterator[Finding]:
+def isolated(context: DoctorContext) -> Iterator[Finding]:
     """What the import of isolated jobs leaves: one finding, or one for each module that a process of its own cannot import."""
-    check, modules = "isolation", modules_of(default_registry) if patient.packages else []
+    check, modules = "isolation", modules_of(default_registry) if context.packages else []
     if not modules:
         return
     try:

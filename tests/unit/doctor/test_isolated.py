@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from minutehand import Registry
-from minutehand.doctor import Finding, Verdict, known_jobs
-from minutehand.doctor.patient import Patient
-from minutehand.doctor.probe import Probe
+from minutehand.doctor import Finding, Severity, known_jobs
+from minutehand.doctor.context import DoctorContext
+from minutehand.doctor.probe import AwsProbe
 from minutehand.jobs import load
 from minutehand.services import system_clock
 from minutehand.settings import Settings
@@ -36,16 +36,16 @@ def examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, 
         (tmp_path / f"{name}.py").write_text(JOB.format(name=name, body=body))
         load(name, registry)
         settings = Settings()
-        probe = Probe(settings=settings, clock=system_clock)
-        patient = Patient(settings=settings, probe=probe, clock=system_clock, packages=(name,))
-        return list(known_jobs.isolated(patient))
+        probe = AwsProbe(settings=settings, clock=system_clock)
+        context = DoctorContext(settings=settings, probe=probe, clock=system_clock, packages=(name,))
+        return list(known_jobs.isolated(context))
 
     return examine
 
 
 def test_a_module_that_leaves_nothing_is_fine(examined: Callable[[str, str], list[Finding]]) -> None:
     (found,) = examined("doctor_clean", "")
-    assert found.verdict is Verdict.OK
+    assert found.verdict is Severity.OK
     assert "doctor_clean" in found.what
 
 
@@ -55,7 +55,7 @@ def test_a_module_that_leaves_a_thread_costs_every_attempt_its_import(
     (found,) = examined(
         "doctor_thread", "threading.Thread(target=threading.Event().wait, name='poll', daemon=True).start()"
     )
-    assert found.verdict is Verdict.WARN
+    assert found.verdict is Severity.WARN
     assert "the import of doctor_thread leaves thread 'poll'" in found.what
     assert "when a job first needs them" in str(found.remedy)
 
@@ -68,7 +68,7 @@ def test_a_module_that_only_the_worker_can_import_is_wrong(
 ) -> None:
     name = f"doctor_broken_{len(deed)}"
     (found,) = examined(name, f"if __import__('sys').argv[0] == '-c': {deed}")
-    assert found.verdict is Verdict.FAIL
+    assert found.verdict is Severity.FAIL
     assert told in found.what
     assert name in found.what
 
@@ -76,10 +76,10 @@ def test_a_module_that_only_the_worker_can_import_is_wrong(
 def test_without_isolated_jobs_there_is_nothing_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_jobs, "default_registry", Registry())
     settings = Settings()
-    patient = Patient(
+    context = DoctorContext(
         settings=settings,
-        probe=Probe(settings=settings, clock=system_clock),
+        probe=AwsProbe(settings=settings, clock=system_clock),
         clock=system_clock,
         packages=("anything",),
     )
-    assert list(known_jobs.isolated(patient)) == []
+    assert list(known_jobs.isolated(context)) == []

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from minutehand.domain.formats.message import decode
 from minutehand.domain.formats.payload import MAX_DEPTH, is_too_deep
+from minutehand.domain.formats.unreadable import NamedRun, named_run
 from minutehand.domain.names import parse_run_id
 from minutehand.errors import InvalidInput, Unreadable
-from minutehand.http import Request
-from minutehand.model.unreadable import NamedRun, named_run
+from minutehand.ready_jobs.http import Request
 
 from tests.builders import NOON, a_message, a_run
 

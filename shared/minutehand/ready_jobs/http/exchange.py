@@ -22,7 +22,7 @@ from urllib3.exceptions import HTTPError
 from urllib3.response import BaseHTTPResponse
 
 from minutehand.errors import LeaseLost, RunCancelled
-from minutehand.ready_jobs.http.guard import Target
+from minutehand.ready_jobs.http.guard import CheckedAddress
 
 LARGEST = 1024 * 1024  # bytes of a response that are read
 _PART = 64 * 1024  # bytes
@@ -100,7 +100,7 @@ class Watchdog:
 
 
 def exchange(
-    target: Target, method: str, headers: Mapping[str, str], body: bytes | None, watchdog: Watchdog
+    target: CheckedAddress, method: str, headers: Mapping[str, str], body: bytes | None, watchdog: Watchdog
 ) -> HttpResponse:
     """Send one request and read its response. Raises ConnectionError, TimeoutError, RunCancelled, LeaseLost."""
     connection, sock = _connect(target, watchdog)
@@ -122,7 +122,7 @@ def _read(response: BaseHTTPResponse) -> HttpResponse:
     return HttpResponse(status=response.status, headers=headers, body=body[:LARGEST], is_whole=len(body) <= LARGEST)
 
 
-def _connect(target: Target, watchdog: Watchdog) -> tuple[HTTPConnection, socket.socket]:
+def _connect(target: CheckedAddress, watchdog: Watchdog) -> tuple[HTTPConnection, socket.socket]:
     """A connection to the first of the checked addresses that accepts one."""
     problem: Exception | None = None
     for address in target.addresses:

@@ -1,4 +1,4 @@
-"""Guard: which addresses a request may go to. A tenant's URL must not reach addresses that only the worker can reach.
+"""AddressGuard: which addresses a request may go to. A tenant's URL must not reach addresses that only the worker can reach.
 
 The host name is resolved once, all its addresses are checked, and the connection is made to one of them. A second resolution for the
 connection could return another address, such as that of the metadata service, after a public one had passed the check.
@@ -28,7 +28,7 @@ _6TO4 = IPv6Network("2002::/16")  # in bits 16 to 48
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
+class CheckedAddress:
     """The destination of a request."""
 
     scheme: str  # "http" or "https"
@@ -56,7 +56,7 @@ class AddressGuard:
     hosts: tuple[str, ...] = ()  # names, "*.example.com" for all below one; none: any
     networks: tuple[Network, ...] = ()  # beside the Internet's addresses
 
-    def admit(self, url: str) -> Target:
+    def admit(self, url: str) -> CheckedAddress:
         """The target of a URL. Raises Permanent for an address that is not allowed, ConnectionError for a name that does not resolve."""
         parts = self.look(url)
         host, port = str(parts.hostname), parts.port or _PORTS[parts.scheme]

@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 from minutehand.domain.job import Context
 from minutehand.errors import Permanent, UnexpectedStatus
 from minutehand.ready_jobs.http.exchange import HttpResponse, Watchdog, exchange
-from minutehand.ready_jobs.http.guard import Guard, Target, guard_of
+from minutehand.ready_jobs.http.guard import AddressGuard, CheckedAddress, guard_of
 from minutehand.ready_jobs.http.request import Request, check_value
 from minutehand.ready_jobs.http.secret import Secret, redact, resolve
 from minutehand.state.decisions import is_permanent_status
@@ -56,7 +56,7 @@ def send(ctx: Context, request: Request, *, hosts: Sequence[str] = (), networks:
     return send_guarded(ctx, request, guard_of(hosts, networks))
 
 
-def send_guarded(ctx: Context, request: Request, guard: Guard) -> dict[str, Any]:
+def send_guarded(ctx: Context, request: Request, guard: AddressGuard) -> dict[str, Any]:
     """As ``send``, under a guard."""
     ctx.raise_if_cancelled()
     prepared, began = _prepare(ctx, request), time.monotonic()
@@ -108,8 +108,8 @@ def idempotency_key(ctx: Context) -> str:
 
 
 def _exchange_and_follow(
-    prepared: _Prepared, redirects: int, guard: Guard, watchdog: Watchdog
-) -> tuple[Target, HttpResponse]:
+    prepared: _Prepared, redirects: int, guard: AddressGuard, watchdog: Watchdog
+) -> tuple[CheckedAddress, HttpResponse]:
     """The response after at most ``redirects`` redirects. The guard checks the target of each."""
     url, headers = prepared.url, prepared.headers
     target = guard.admit(url)
@@ -138,7 +138,7 @@ def _redirect(method: str, response: HttpResponse) -> str | None:
 # The response.
 
 
-def _judge(request: Request, prepared: _Prepared, target: Target, response: HttpResponse) -> dict[str, Any]:
+def _judge(request: Request, prepared: _Prepared, target: CheckedAddress, response: HttpResponse) -> dict[str, Any]:
     text = redact(prepared.hidden, response.body.decode("utf-8", "replace"))
     status = response.status
     if status in request.expect or (not request.expect and 200 <= status <= 299):
