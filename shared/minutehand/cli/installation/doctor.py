@@ -12,7 +12,7 @@ from minutehand.cli.exits import ExitCode
 from minutehand.cli.installation.packages import find_here
 from minutehand.cli.shell import Shell, console, of, print_json
 
-if TYPE_CHECKING:  # it loads boto3 and PynamoDB, which no other command needs
+if TYPE_CHECKING:  # it loads boto3, which no other command needs
     from minutehand.doctor import Finding
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}

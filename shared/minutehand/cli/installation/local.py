@@ -25,7 +25,7 @@ def run(
 
     Ends at Ctrl-C, or after --for seconds, with a summary. The exit code is 1 if a fire was missing or double.
     """
-    from minutehand.local.session import session  # noqa: PLC0415 (it loads boto3 and PynamoDB, which no other command needs)
+    from minutehand.local.session import session  # noqa: PLC0415 (it loads boto3, which no other command needs)
 
     settings = of(context).settings
     options = session.LocalOptions(
