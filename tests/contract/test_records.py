@@ -29,6 +29,13 @@ def test_the_version_decides_a_race(services: Services) -> None:
     assert services.records.read(OWNER, "~slot") == mine
 
 
+def test_no_version_is_passed_over(services: Services) -> None:
+    assert not services.records.write(replace(FIRST, version=2))
+    assert services.records.write(FIRST)
+    assert not services.records.write(replace(FIRST, version=3))
+    assert services.records.read(OWNER, "~slot") == FIRST
+
+
 def test_a_write_that_is_repeated_after_a_lost_answer_counts(services: Services) -> None:
     assert services.records.write(FIRST)
     assert services.records.write(FIRST)
