@@ -19,13 +19,11 @@ class DeadlineSocket:
         self._sock, self._clock = sock, clock
         self.deadline = float("inf")
         self._is_read, self._is_closed = False, False
+        self._pending: list[bytes] = []  # of the present request
 
-    def sendall(self, data: Any) -> None:
-        """Send all of it. Raises OSError."""
-        left = memoryview(data)
-        while left:
-            self._limit()
-            left = left[self._sock.send(left) :]
+    def sendall(self, data: bytes) -> None:
+        """Send it, once a response is asked for: ``http.client`` sends headers and body apart, which costs a packet more."""
+        self._pending.append(data)
 
     def receive_into(self, buffer: Any) -> int:
         """Read what has come, at least a byte; 0 if the other side has closed. Raises OSError."""
@@ -33,7 +31,12 @@ class DeadlineSocket:
         return self._sock.recv_into(buffer)
 
     def makefile(self, _: str) -> io.BufferedReader:
-        """A reader of one response; until it is closed ``close`` waits, as ``http.client`` expects of sockets."""
+        """Send the request. A reader of its response; until it is closed ``close`` waits, as ``http.client`` expects of sockets."""
+        left = memoryview(b"".join(self._pending))
+        self._pending.clear()
+        while left:
+            self._limit()
+            left = left[self._sock.send(left) :]
         self._is_read = True
         return io.BufferedReader(_Incoming(self), _BUFFER)
 
