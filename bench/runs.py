@@ -163,7 +163,7 @@ def writes(bench: Bench) -> Row:
     @registry.job("beats")
     def beats(_ctx: Context, _: Any) -> None:
         for _ in range(5):
-            worker.desk.heartbeat.beat(system_clock())
+            worker.heartbeat.beat(system_clock())
 
     scheduler, meter = Scheduler(settings=settings, jobs=registry), Meter(services)
 

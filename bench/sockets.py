@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from minutehand import Registry, logs
+from minutehand.daemon.worker_process import WorkerProcess
 from minutehand.ports.services import Services
-from minutehand.processes import WorkerProcess
 from minutehand.services import connect
 from minutehand.settings import DEFAULT_TICKER_THREADS, Settings
 from minutehand.ticker.fan_out import FanOutConfig

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from minutehand import Registry
+from minutehand.daemon.worker_process import WorkerProcess
 from minutehand.domain.formats.message import Message
 from minutehand.domain.names import fire_ref, one_off_ref, schedule_owner, shard_of
 from minutehand.domain.policies import Start
 from minutehand.domain.run import RunRow, RunState
 from minutehand.dynamodb.rows import run_row, to_item
-from minutehand.processes import WorkerProcess
 
 from bench.report import Table, write
 from bench.stub import Exchange, Item, StubbedCloud

@@ -14,9 +14,10 @@ import threading
 from collections.abc import Sequence
 
 from minutehand import Registry, Scheduler
+from minutehand.daemon.ticker import run_ticker
+from minutehand.daemon.worker_process import WorkerProcess
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.provision import provision
-from minutehand.processes import WorkerProcess, run_ticker
 from minutehand.services import connect
 from minutehand.settings import Settings
 from minutehand.ticker.tick import TickReport

@@ -14,12 +14,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from minutehand import Context, Run, Scheduler, job
-from minutehand.flow.effects import MARGIN
 from minutehand.local.cloud import LocalCloud, reached_by_this_process
 from minutehand.local.process_group import variables
 from minutehand.ports.work_queue import RawMessage
 from minutehand.services import connect
 from minutehand.testing.cloud import fresh_settings
+from minutehand.worker.execution.effects import MARGIN
 
 UNITS = 4  # of a slice
 POWERTOOLS = {

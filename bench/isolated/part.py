@@ -24,6 +24,7 @@ from minutehand.jobs import Registry
 from minutehand.services import system_clock
 from minutehand.testing import Memory
 from minutehand.testing.process import Hand, make_worker
+from minutehand.worker.execution.executor import ThreadedExecutor
 
 from bench.isolated import large, small
 from bench.report import Table, write
@@ -34,7 +35,7 @@ def attempt(jobs: Registry, parent: PreloadedParent) -> float:
     memory = Memory(system_clock)
     worker = make_worker(memory.connect(), jobs, system_clock, wait=threading.Event().wait)
     scheduler = Scheduler("bench", jobs=jobs, services=memory.connect(), clock=system_clock)
-    hand = Hand(worker=replace(worker, execute=partial(perform_isolated, parent)))
+    hand = Hand(worker=replace(worker, executor=ThreadedExecutor(), isolated=partial(perform_isolated, parent)))
     (name,) = jobs.names()
     started = time.perf_counter()
     run = scheduler.submit(name)

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from minutehand import Registry, Scheduler
+from minutehand.daemon.ticker import run_ticker
+from minutehand.daemon.worker_process import WorkerProcess
 from minutehand.jobs import load
 from minutehand.local.process import changed_environ
 from minutehand.ports.clock import Clock
-from minutehand.processes import WorkerProcess, run_ticker
 from minutehand.services import system_clock
 from minutehand.testing.memory.installation import Memory
 

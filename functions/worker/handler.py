@@ -15,9 +15,9 @@ from minutehand.domain.policies import Policies
 from minutehand.domain.run import RunState
 from minutehand.domain.times import SECOND
 from minutehand.errors import Misconfigured
-from minutehand.flow.outcome import Outcome
 from minutehand.jobs import Registry, load
 from minutehand.settings import from_environment
+from minutehand.worker.delivery.outcome import Action, Outcome
 
 from functions.observe import around_run, by_dimensions, count, logger, metrics, services, trace_libraries, tracer
 from functions.worker.batch import Batch
@@ -43,7 +43,6 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialResponse:
 @metrics.log_metrics
 def _run(event: dict[str, Any], context: LambdaContext, *, recycle: threading.Event) -> PartialResponse:
     """Returns the messages that stay in the queue; the others are deleted already."""
-    ids = [record["messageId"] for record in event["Records"]]
     batch = Batch(
         event["Records"],
         services(),
@@ -53,12 +52,12 @@ def _run(event: dict[str, Any], context: LambdaContext, *, recycle: threading.Ev
         remaining=lambda: context.get_remaining_time_in_millis() / SECOND,
     )
     with batch:
-        outcomes = {message: batch.outcome(message) for message in ids}
-    _report(outcomes.values())
+        pass
+    _report(batch.outcomes.values())
     if batch.must_recycle:
         logger.error("worker.recycling")
         recycle.set()
-    kept = [message for message, outcome in outcomes.items() if not outcome.gone]
+    kept = [message for message, outcome in batch.outcomes.items() if not outcome.gone]
     return {"batchItemFailures": [{"itemIdentifier": message} for message in kept]}
 
 
@@ -109,11 +108,11 @@ def _counts(outcomes: Iterable[Outcome]) -> dict[str, float]:
         RunState.LOST: "Lost",
         RunState.SHADOWED: "Shadowed",
     }
-    others = {"postponed": "Postponed", "kept": "Kept"}
+    others = {Action.POSTPONED: "Postponed", Action.KEPT: "Kept"}
     for outcome in outcomes:
         if outcome.state in names:
             counts[names[outcome.state]] += 1
-        if outcome.action in ("refused", "waiting", "lost"):
+        if outcome.action in (Action.REFUSED, Action.WAITING, Action.LOST):
             counts["LeaseRefused"] += 1
             counts[f"LeaseRefused.{outcome.why}"] += 1
         if outcome.action in others:

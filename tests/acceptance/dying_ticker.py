@@ -7,8 +7,8 @@ import signal
 import threading
 from typing import Any
 
+from minutehand.daemon.ticker import run_ticker
 from minutehand.domain.times import SECOND
-from minutehand.processes import run_ticker
 from minutehand.settings import from_environment
 from minutehand.sqs.queues import SqsWorkQueue
 from minutehand.ticker import tick

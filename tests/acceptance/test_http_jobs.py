@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 from minutehand import Registry, Retry, Scheduler
 from minutehand.cli.app import app
+from minutehand.daemon.worker import run_worker
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.process_group import variables
-from minutehand.processes import run_worker
 from minutehand.ready_jobs.http import http_job
 from minutehand.settings import Settings
 from minutehand.testing.cloud import fresh_settings

@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 from minutehand import Context, Registry, Scheduler
+from minutehand.daemon.ticker import run_ticker
+from minutehand.daemon.worker_process import WorkerProcess
 from minutehand.domain.times import SECOND
 from minutehand.ports.services import Services
-from minutehand.processes import WorkerProcess, run_ticker
 from minutehand.services import connect, system_clock
 from minutehand.testing import Memory
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.times import MINUTE, SECOND
-from minutehand.flow.together import first_run
 from minutehand.ports.services import Services
 from minutehand.state.transitions import (
     LEASE,
@@ -24,6 +23,7 @@ from minutehand.state.transitions import (
     retry,
     succeed,
 )
+from minutehand.worker.admission.lease import first_run
 
 from tests.builders import BOOM, NOON, a_message, a_one_off, a_run
 from tests.contract.conftest import Engine

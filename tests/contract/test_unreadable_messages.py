@@ -10,8 +10,9 @@ from minutehand import Registry, RunState, Scheduler
 from minutehand.domain.formats.message import Message, decode
 from minutehand.domain.names import parse_run_id
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
-from minutehand.testing.process import make_worker
+from minutehand.testing.process import make_worker, work_off
 from minutehand.undertaker.bury import Burial, bury_one
+from minutehand.worker.delivery.receive import receive
 
 from tests.builders import a_one_off
 from tests.contract.conftest import Engine
@@ -42,7 +43,7 @@ def sent_too_deep(engine: Engine, message: Message) -> None:
 
 def worked_and_buried(engine: Engine, jobs: Registry) -> Sequence[Burial]:
     worker = make_worker(engine.services, jobs, engine.clock, wait=threading.Event().wait)
-    outcomes = [worker.process(task) for task in worker.take(engine.receive())]
+    outcomes = work_off(worker, receive(worker, engine.receive()))
     assert [outcome.action for outcome in outcomes] == ["unreadable"]
     letters = engine.services.dead.receive(most=10, wait=3.0)
     return [bury_one(letter, engine.services, engine.clock) for letter in letters]

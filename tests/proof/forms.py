@@ -119,7 +119,7 @@ class Story:
         queue.receive = noted  # type: ignore[method-assign]
         hand = Hand(worker=worker, together=True)
         while hand.work():
-            worker.desk.heartbeat.beat(self.clock())
+            worker.heartbeat.beat(self.clock())
         queue.receive = receive  # type: ignore[method-assign]
         for letter in self.services.dead.receive(most=10, wait=0):
             self.note([letter.body])

@@ -132,7 +132,7 @@ class History:
                 del self.beats[key]
             elif self.stage.now >= beaten + HEARTBEAT and process.wakes <= self.stage.now and not process.dead:
                 self.beats[key] = (process, worker, self.stage.now)
-                process.start(lambda process=process, worker=worker: worker.desk.heartbeat.beat(process.clock()))  # type: ignore[misc]
+                process.start(lambda process=process, worker=worker: worker.heartbeat.beat(process.clock()))  # type: ignore[misc]
 
     # What they do.
 
@@ -166,7 +166,7 @@ class History:
         worker = make_worker(
             process.services, self.jobs, process.clock, wait=process.wait, chance=dice, name=process.name
         )
-        vars(worker.desk.heartbeat)["_lock"] = BatonLock(self.stage)
+        vars(worker.heartbeat)["_lock"] = BatonLock(self.stage)
         self.beats[id(process)] = (process, worker, self.stage.now)
         Hand(worker=worker, together=self.dice.random() < self.together).work(most=self.at_hand)
 

@@ -124,7 +124,7 @@ MUTANTS = (
     desk.delete(ticket)""",
         """    desk, ticket = assignment.desk, assignment.ticket
     desk.delete(ticket)
-    desk.eraser.flush()
+    desk.deletions.flush()
     moved = _move(assignment, transition)
     if moved is None:
         return desk.kept(ticket, "unavailable", assignment.message, after=10 * SECOND)

@@ -71,7 +71,7 @@ class Installation:
             self.clock.advance(timedelta(minutes=1))
             worker = make_worker(self.services, forms.jobs(), self.clock, wait=lambda s: None)
             while Hand(worker=worker, together=True).work():
-                worker.desk.eraser.flush()
+                worker.deletions.flush()
         return reports
 
 

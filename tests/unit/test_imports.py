@@ -18,7 +18,7 @@ root_package = "minutehand"
 [[tool.importlinter.contracts]]
 name = "The world upside down"
 type = "layers"
-layers = ["minutehand.errors", "minutehand.flow", "minutehand.cli"]
+layers = ["minutehand.errors", "minutehand.fires", "minutehand.cli"]
 """
 
 

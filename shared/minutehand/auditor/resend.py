@@ -8,10 +8,10 @@ from minutehand.domain.agenda_entry import EntryKind
 from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import Revision
 from minutehand.fires.send import message_of, send
-from minutehand.flow.freeze import freeze_of
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.state.overlap import waits_in_turn
+from minutehand.worker.admission.freeze import freeze_of
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """Isolation: a job with ``isolation="process"`` runs in a process of its own, which can be killed when a thread could not.
 
-``perform_isolated`` stands where ``flow.perform.perform`` stands for a job in a thread. The worker keeps lease, visibility and
+``perform_isolated`` stands where ``worker.execution.perform.call`` stands for a job in a thread. The worker keeps lease, visibility and
 services. The job's process runs the job's code and asks the worker, over a socket, for what ``ctx`` does in the ledger and the bucket.
 So a job that blocks its interpreter, exits, or is killed by the kernel costs its own attempt and nothing else.
 

@@ -15,14 +15,15 @@ from typing import Any
 from minutehand.domain.job import Context
 from minutehand.domain.policies import Retry
 from minutehand.domain.run import Failure
-from minutehand.flow.assignment import Assignment, Cancelled, Ended, Failed
-from minutehand.flow.perform import timeout_of, watch
 from minutehand.isolation import surroundings
 from minutehand.isolation.places import place_of
 from minutehand.isolation.preloaded_parent import PreloadedParent
 from minutehand.isolation.wire import CANCELLED, FLAGS, LineReader, line, pack_beside, pack_error, unpack_ended
 from minutehand.ports.ledger import BesideKind
 from minutehand.state.decisions import is_permanent
+from minutehand.worker.context import WorkerContext
+from minutehand.worker.execution.limits import timeout_of, watch
+from minutehand.worker.stages import AttemptResult, Cancelled, Failed, LeasedRun
 
 log = logging.getLogger(__name__)
 
@@ -30,15 +31,17 @@ _OUTPUT = (1, 2)  # the worker's standard output and error, which are the job's 
 _DEATH = 5.0  # seconds until a killed process is gone; longer only in an uninterruptible call of the kernel
 
 
-def perform_isolated(parent: PreloadedParent, assignment: Assignment, context: Context, payload: str | None) -> Ended:
+def perform_isolated(
+    parent: PreloadedParent, worker: WorkerContext, leased: LeasedRun, context: Context
+) -> AttemptResult:
     """Run one attempt in a process of its own, to its end or to the limit of one of its policies; then nothing of it is left."""
-    ends, timeout_at = list[Ended](), timeout_of(assignment)
+    ends, timeout_at = list[AttemptResult](), timeout_of(worker, leased)
     try:
-        attempt = IsolatedAttempt(parent, assignment, context, payload, ends)
+        attempt = IsolatedAttempt(parent, worker, leased, context, ends)
     except OSError as problem:
         return _not_started(problem)
     try:
-        return watch(assignment, ends, timeout_at, tell_cancelled=attempt.tell_cancelled)
+        return watch(worker, leased, ends, timeout_at, tell_cancelled=attempt.tell_cancelled)
     finally:
         attempt.end()
 
@@ -52,12 +55,12 @@ class IsolatedAttempt:
     def __init__(
         self,
         parent: PreloadedParent,
-        assignment: Assignment,
+        worker: WorkerContext,
+        leased: LeasedRun,
         context: Context,
-        payload: str | None,
-        ends: list[Ended],
+        ends: list[AttemptResult],
     ) -> None:
-        self._parent, self._assignment, self._context, self._ends = parent, assignment, context, ends
+        self._parent, self._worker, self._leased, self._context, self._ends = parent, worker, leased, context, ends
         self._ending = False
         with contextlib.ExitStack() as failing:
             mine, theirs = (failing.enter_context(contextlib.ExitStack()) for _ in range(2))
@@ -69,8 +72,8 @@ class IsolatedAttempt:
             given = (control.fileno(), talk.fileno(), file.fileno(), *_OUTPUT)
             self._thread = threading.Thread(
                 target=self._run,
-                args=(line(_order(assignment, payload)), given, mine, theirs),
-                name=f"isolated {assignment.run.ref}",
+                args=(line(_order(leased)), given, mine, theirs),
+                name=f"isolated {leased.run.ref}",
                 daemon=True,
             )
             self._thread.start()
@@ -126,7 +129,7 @@ class IsolatedAttempt:
             elif "ended" in said:
                 self._ended(unpack_ended(said["ended"]))
             else:
-                self._assignment.ticket.progress, self._assignment.ticket.stage = said["progress"], said["stage"]
+                self._leased.in_flight.progress, self._leased.in_flight.stage = said["progress"], said["stage"]
 
     def _answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -135,7 +138,7 @@ class IsolatedAttempt:
             return {"error": pack_error(problem)}
 
     def _do(self, asked: dict[str, Any]) -> Any:
-        services, run = self._assignment.desk.services, self._assignment.run
+        services, run = self._worker.services, self._leased.run
         match asked["ask"]:
             case "keep":
                 return self._keep(BesideKind(asked["kind"]), asked["name"], asked["text"])
@@ -151,27 +154,27 @@ class IsolatedAttempt:
                 raise ValueError(f"nobody here can {verb!r}")
 
     def _keep(self, kind: BesideKind, name: str, text: str) -> bool:
-        desk, run = self._assignment.desk, self._assignment.run
-        expires = desk.expires(desk.clock())
-        kept = desk.services.ledger.keep(run.ref, fence=run.fence, kind=kind, name=name, text=text, expires=expires)
+        worker, run = self._worker, self._leased.run
+        expires = worker.expires(worker.clock())
+        kept = worker.services.ledger.keep(run.ref, fence=run.fence, kind=kind, name=name, text=text, expires=expires)
         if not kept:
-            self._assignment.ticket.lose()
+            self._leased.in_flight.lose()
         return kept
 
     # How it ended.
 
-    def _ended(self, ended: Ended) -> None:
-        ticket = self._assignment.ticket
-        if isinstance(ended, Failed) and ticket.cancel_seen is not None:
+    def _ended(self, ended: AttemptResult) -> None:
+        in_flight = self._leased.in_flight
+        if isinstance(ended, Failed) and in_flight.cancel_seen is not None:
             ended = Cancelled("requested", ended.failure)
-        with ticket.changed:
+        with in_flight.changed:
             if not self._ends:
                 self._ends.append(ended)
-                ticket.changed.notify_all()
+                in_flight.changed.notify_all()
 
     def _died(self, code: int | None) -> Failed:
-        failure = died(code, self._assignment.policies.retry)
-        extra = {"run_id": str(self._assignment.run.ref), "job": self._assignment.job.name, "code": failure.code}
+        failure = died(code, self._leased.policies.retry)
+        extra = {"run_id": str(self._leased.run.ref), "job": self._leased.job.name, "code": failure.code}
         if self._ending and not self._ends:
             log.warning("job.killed", extra=extra)
         elif not self._ends:
@@ -201,15 +204,15 @@ def _pair(mine: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[soc
     return mine.enter_context(one), theirs.enter_context(other)
 
 
-def _order(assignment: Assignment, payload: str | None) -> dict[str, Any]:
-    run = assignment.run
+def _order(leased: LeasedRun) -> dict[str, Any]:
+    run = leased.run
     return {
         "surroundings": surroundings.capture(),
-        "place": vars(place_of(assignment.job)),
-        "message": assignment.message.encode(),
+        "place": vars(place_of(leased.job)),
+        "message": leased.message.encode(),
         "fence": run.fence,
         "attempt": run.attempt,
         "slices": run.slices,
-        "retry": assignment.policies.retry.as_dict(),
-        "payload": payload,
+        "retry": leased.policies.retry.as_dict(),
+        "payload": leased.ready.payload,
     }

@@ -11,7 +11,6 @@ import random
 import socket
 import sys
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, BinaryIO, NoReturn
@@ -23,18 +22,19 @@ from minutehand.domain.names import RunRef
 from minutehand.domain.policies import Policies, Retry
 from minutehand.domain.run import RunRow, RunState, SiblingRows
 from minutehand.errors import LeaseLost, MinutehandError
-from minutehand.flow.assignment import Assignment, Ended, Failed
-from minutehand.flow.begin import context_of
-from minutehand.flow.desk import Desk
-from minutehand.flow.effects import Effects
-from minutehand.flow.erase import Eraser
-from minutehand.flow.heartbeat import Heartbeat, Ticket
-from minutehand.flow.perform import call, failure_of
 from minutehand.isolation import surroundings
 from minutehand.isolation.places import Place
 from minutehand.isolation.wire import CANCELLED, FLAGS, line, pack_ended, unpack_beside, unpack_error
 from minutehand.ports.ledger import BesideKind
+from minutehand.ports.work_queue import RawMessage
 from minutehand.services import system_clock
+from minutehand.worker.context import WorkerContext
+from minutehand.worker.delivery.delete_buffer import DeleteBuffer
+from minutehand.worker.delivery.heartbeat import Heartbeat
+from minutehand.worker.execution.effects import Effects
+from minutehand.worker.execution.job_context import job_context
+from minutehand.worker.execution.perform import call, failure_of
+from minutehand.worker.stages import AttemptResult, Failed, InFlightMessage, LeasedRun, ReadyRun, ReceivedMessage
 
 
 def work(talk: socket.socket, flags: int) -> NoReturn:
@@ -60,17 +60,15 @@ def work(talk: socket.socket, flags: int) -> NoReturn:
     os._exit(isinstance(ended, Failed))  # a fork of the job's that came back here has nothing to say
 
 
-def _run(order: dict[str, Any], relay: Relay, policies: Policies) -> Ended:
-    assignment = _assignment(order, relay, policies)
-    remaining: Callable[[], float | None] = lambda: relay.ask("remaining")  # noqa: E731 (typed)
-    effects = ChildEffects(assignment, remaining, relay)
-    context = replace(context_of(assignment, remaining), effects=effects)
+def _run(order: dict[str, Any], relay: Relay, policies: Policies) -> AttemptResult:
+    worker, leased = _worker(relay), _leased(order, policies)
+    context = replace(job_context(worker, leased), effects=ChildEffects(worker, leased, relay))
     with logs.of_run(run_id=context.run_id, job=context.job, tenant=context.tenant):
-        return call(assignment, context, order["payload"])
+        return call(leased, context)
 
 
-def _assignment(order: dict[str, Any], relay: Relay, policies: Policies) -> Assignment:
-    """The worker's assignment as far as a job can reach it: its run, and what lies beside it."""
+def _leased(order: dict[str, Any], policies: Policies) -> LeasedRun:
+    """The worker's leased run as far as a job can reach it."""
     message, place = decode(order["message"]), Place(**order["place"])
     run = RunRow(
         ref=message.run,
@@ -83,28 +81,30 @@ def _assignment(order: dict[str, Any], relay: Relay, policies: Policies) -> Assi
         attempt=order["attempt"],
         slices=order["slices"],
     )
-    return Assignment(
-        desk=_desk(relay),
-        ticket=Ticket("", run.ref, fence=run.fence),
-        message=message,
-        body="",
-        job=Job(name=place.job, function=place.find(), policies=policies),
-        policies=policies,
-        run=run,
+    in_flight = InFlightMessage("", run.ref, fence=run.fence)
+    received = ReceivedMessage(
+        delivery=RawMessage(body="", receipt="", receives=1), in_flight=in_flight, message=message
     )
+    job = Job(name=place.job, function=place.find(), policies=policies)
+    ready = ReadyRun(received=received, message=message, job=job, policies=policies, payload=order["payload"])
+    return LeasedRun(ready=ready, in_flight=in_flight, run=run)
 
 
-def _desk(relay: Relay) -> Desk:
+def _worker(relay: Relay) -> WorkerContext:
+    nothing: Any = None
     # A job reaches the ledger and the bucket and nothing else; when rows expire is for the worker to say.
     services: Any = SimpleNamespace(ledger=ChildLedger(relay), payloads=ChildPayloads(relay), work=None, retention=0)
-    return Desk(
+    return WorkerContext(
         services=services,
         clock=system_clock,
         heartbeat=Heartbeat(services),
-        eraser=Eraser(services.work),
+        deletions=DeleteBuffer(services.work),
+        jobs=nothing,
+        executor=nothing,
         wait=threading.Event().wait,
         random=random.Random(),
         name="",
+        remaining=lambda: relay.ask("remaining"),
     )
 
 
@@ -186,8 +186,8 @@ class ChildPayloads:
 class ChildEffects(Effects):
     """The effects of a job in a child: the same rules, kept where the job is; only what they write goes through the worker."""
 
-    def __init__(self, assignment: Assignment, remaining: Callable[[], float | None], relay: Relay) -> None:
-        super().__init__(assignment, remaining)
+    def __init__(self, worker: WorkerContext, leased: LeasedRun, relay: Relay) -> None:
+        super().__init__(worker, leased)
         self._relay = relay
 
     def progress(self, fraction: float, stage: str | None = None) -> None:

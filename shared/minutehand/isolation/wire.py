@@ -11,7 +11,7 @@ from typing import Any
 from minutehand import errors
 from minutehand.domain.run import Failure, SiblingRows
 from minutehand.errors import InvalidInput, MinutehandError
-from minutehand.flow.assignment import Abandoned, Cancelled, Ended, Failed, Returned, SliceEnded
+from minutehand.worker.stages import Abandoned, AttemptResult, Cancelled, Failed, Returned, SliceEnded
 
 CANCELLED = 0  # the byte among the flags that says so
 FLAGS = 1  # bytes of shared memory
@@ -58,18 +58,18 @@ class LineReader:
         return [json.loads(text) for text in lines]
 
 
-def pack_ended(ended: Ended) -> dict[str, Any]:
+def pack_ended(ended: AttemptResult) -> dict[str, Any]:
     """How an attempt ended, JSON-able."""
     return {"kind": type(ended).__name__, **asdict(ended)}
 
 
-def unpack_ended(packed: dict[str, Any]) -> Ended:
+def unpack_ended(packed: dict[str, Any]) -> AttemptResult:
     """The reverse of ``pack_ended``."""
     given = dict(packed)
     kind = _KINDS[given.pop("kind")]
     if given.get("failure") is not None:
         given["failure"] = Failure(**given["failure"])
-    ended: Ended = kind(**given)
+    ended: AttemptResult = kind(**given)
     return ended
 
 

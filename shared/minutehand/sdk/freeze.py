@@ -8,8 +8,8 @@ from minutehand.arguments import MAX_DESCRIPTION, checked_text
 from minutehand.domain.freeze import Freeze
 from minutehand.domain.times import DAY, from_ms, to_ms
 from minutehand.errors import InvalidInput
-from minutehand.flow.freeze import freeze_of
 from minutehand.sdk.base import SchedulerBase
+from minutehand.worker.admission.freeze import freeze_of
 
 LONGEST_FREEZE = 400  # days: whoever wants longer pauses or deletes
 

@@ -11,7 +11,7 @@ from minutehand.domain.policies import Backoff, Delivery, Policies, Retry, Start
 from minutehand.domain.run import FailedAttemptRow, Failure, RunRow, RunState
 from minutehand.domain.schedule import ClosedBy, Revision
 from minutehand.domain.times import SECOND
-from minutehand.state.transitions import LEASE, SKEW
+from minutehand.state.transitions import SKEW, last_sign_of_life
 
 MAX_DELAY = 900 * SECOND  # the longest that SQS holds a message back
 # The longest (ms) that a worker waits for a run's instant; earlier messages go back for the rest.
@@ -94,7 +94,7 @@ class OnRefusedLease(StrEnum):
     LOSE = "lose"  # at-most-once and abandoned: lost, and never run again
     EXHAUST = "exhaust"  # abandoned with no attempt left: dead
     CANCEL = "cancel"  # its owner asked for it before this attempt
-    AGAIN = "again"  # it changed between the refusal and now: try again
+    RETRY = "retry"  # it changed between the refusal and now: try again
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def on_refused_lease(  # noqa: PLR0911 (a table of cases)
         return LeaseAnswer(OnRefusedLease.EXHAUST, "attempts_spent")
     if run.not_before > now:
         return LeaseAnswer(OnRefusedLease.POSTPONE, "not_due", run.not_before)
-    return LeaseAnswer(OnRefusedLease.AGAIN, "changed")
+    return LeaseAnswer(OnRefusedLease.RETRY, "changed")
 
 
 def _on_running(run: RunRow, now: int, policies: Policies) -> LeaseAnswer:
@@ -137,7 +137,7 @@ def _on_running(run: RunRow, now: int, policies: Policies) -> LeaseAnswer:
         return LeaseAnswer(OnRefusedLease.CANCEL, "cancelled")
     if run.attempt >= policies.max_attempts:
         return LeaseAnswer(OnRefusedLease.EXHAUST, "attempts_spent")
-    return LeaseAnswer(OnRefusedLease.AGAIN, "changed")
+    return LeaseAnswer(OnRefusedLease.RETRY, "changed")
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def vanished(run: RunRow, now: int) -> FailedAttemptRow | None:
     """
     if run.state is not RunState.RUNNING or run.lease_until is None:
         return None
-    alive = run.lease_until - LEASE
+    alive = last_sign_of_life(run.lease_until)
     return FailedAttemptRow(
         run=run.ref,
         number=run.attempt,

@@ -38,7 +38,7 @@ class QueuedRun:
     """A run that waits in turn: live fires by their instants, a backfill's behind them."""
 
     behind: bool  # it belongs to a backfill
-    pair: RunHolder
+    holder: RunHolder
     until: int | None = field(default=None, compare=False)  # UTC ms of its deadline
 
 
@@ -59,29 +59,29 @@ class Slot:
         return pair in self.holders
 
     def has_in_line(self, pair: RunHolder) -> bool:
-        return any(waiter.pair == pair for waiter in self.waiting)
+        return any(waiter.holder == pair for waiter in self.waiting)
 
     def without(self, gone: Collection[RunHolder]) -> Slot:
         """Without these, as holders and in the line."""
         return replace(
             self,
             holders=tuple(pair for pair in self.holders if pair not in gone),
-            waiting=tuple(waiter for waiter in self.waiting if waiter.pair not in gone),
+            waiting=tuple(waiter for waiter in self.waiting if waiter.holder not in gone),
         )
 
     def knows_newer(self, pair: RunHolder) -> bool:
         """Whether the same run is here as a newer revision has it: then the pair is one of a message that came late."""
-        known = (*self.holders, *(waiter.pair for waiter in self.waiting))
+        known = (*self.holders, *(waiter.holder for waiter in self.waiting))
         return any(other.key == pair.key and other.revision > pair.revision for other in known)
 
     def lined_up(self, new: QueuedRun) -> Slot:
         """With one more in the line, in its place by time; instead of the same run of an older revision."""
-        others = [waiter for waiter in self.waiting if waiter.pair.key != new.pair.key]
+        others = [waiter for waiter in self.waiting if waiter.holder.key != new.holder.key]
         return replace(self, waiting=tuple(sorted([*others, new])))
 
     def moved_up(self) -> Slot:
         """The first of the line become holders, as far as there is room."""
-        up = [waiter.pair for waiter in self.waiting[: self.room]]
+        up = [waiter.holder for waiter in self.waiting[: self.room]]
         return replace(self, holders=(*self.holders, *up), waiting=self.waiting[len(up) :])
 
     # As the body of a record.
@@ -92,7 +92,7 @@ class Slot:
             "revision": self.revision,
             "limit": self.limit,
             "holders": [[pair.key, pair.revision] for pair in self.holders],
-            "waiting": [[w.pair.key, w.pair.revision, int(w.behind), w.until] for w in self.waiting],
+            "waiting": [[w.holder.key, w.holder.revision, int(w.behind), w.until] for w in self.waiting],
         }
 
     @classmethod
@@ -141,12 +141,14 @@ class Decision:
 
 def decide(slot: Slot, me: QueuedRun, options: Options) -> Decision:
     """The turn of a run. Of the slot's holders none has ended, as far as it is full; and none of those who move up."""
-    if slot.holds(me.pair) or slot.knows_newer(me.pair):  # a message of an older revision: the refused lease says so
+    if slot.holds(me.holder) or slot.knows_newer(
+        me.holder
+    ):  # a message of an older revision: the refused lease says so
         return Decision(turn=Turn.GO, slot=slot)
     moved = slot.lined_up(me).moved_up()
-    if moved.holds(me.pair):
+    if moved.holds(me.holder):
         return Decision(turn=Turn.GO, slot=moved)
-    if slot.has_in_line(me.pair) or me.behind:
+    if slot.has_in_line(me.holder) or me.behind:
         return _wait(moved)
     return _by_policy(moved, me, options)
 
@@ -158,12 +160,12 @@ def forced_to_wait(slot: Slot, me: QueuedRun) -> Decision:
 
 def _by_policy(moved: Slot, me: QueuedRun, options: Options) -> Decision:
     """A live run that finds no room; ``moved`` has it in the line."""
-    front = [waiter.pair for waiter in moved.waiting if not waiter.behind and waiter.pair != me.pair]
-    why = _why_not(moved, me.pair, front, options)
+    front = [waiter.holder for waiter in moved.waiting if not waiter.behind and waiter.holder != me.holder]
+    why = _why_not(moved, me.holder, front, options)
     if why is not None:
-        return Decision(turn=Turn.SKIP, slot=moved.without([me.pair]), reason=f"overlap: {why}")
+        return Decision(turn=Turn.SKIP, slot=moved.without([me.holder]), reason=f"overlap: {why}")
     if options.overlap is Overlap.TERMINATE_OTHER:
-        return Decision(turn=Turn.TERMINATE, slot=moved.without([me.pair]), others=moved.holders)
+        return Decision(turn=Turn.TERMINATE, slot=moved.without([me.holder]), others=moved.holders)
     if options.overlap is Overlap.CANCEL_OTHER:
         return replace(_wait(moved.without(front)), turn=Turn.CANCEL, others=moved.holders, replaced=tuple(front))
     return _wait(moved)

@@ -60,6 +60,16 @@ class Transition:
     already: Condition  # what the row looks like if this very write took effect before its answer got lost
 
 
+def lease_end(now: int) -> int:
+    """Until when a lease holds that is taken or renewed now (UTC ms)."""
+    return now + LEASE
+
+
+def last_sign_of_life(lease_until: int) -> int:
+    """When the holder of a lease took or renewed it (UTC ms)."""
+    return lease_until - LEASE
+
+
 # Clauses, named once.
 
 
@@ -298,7 +308,7 @@ def lease(
         changes={
             "state": RunState.RUNNING,
             "max_attempts": max_attempts,
-            "lease_until": now + LEASE,
+            "lease_until": lease_end(now),
             "lease_token": token,
             "leased_at": now,
             "worker": worker,
@@ -312,7 +322,7 @@ def lease(
 
 def renew(*, fence: int, now: int, progress: float | None = None, stage: str | None = None) -> Transition:
     """A heartbeat: the holder keeps the run for another LEASE, and says how far it is (0 to 1; thousandths in the row)."""
-    changes: dict[str, Change] = {"lease_until": now + LEASE}
+    changes: dict[str, Change] = {"lease_until": lease_end(now)}
     if progress is not None:
         changes["progress"] = round(progress * 1_000)
     if stage is not None:

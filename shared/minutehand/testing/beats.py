@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from minutehand.flow.heartbeat import Heartbeat
 from minutehand.state.transitions import HEARTBEAT
 from minutehand.testing.clock import ManualClock
+from minutehand.worker.delivery.heartbeat import Heartbeat
 
 
 class BeatingClock(ManualClock):

@@ -62,7 +62,7 @@ class Harness:
         self._services = self.memory.connect()
         self.scheduler = Scheduler(tenant, jobs=known, services=self._services, clock=self.clock)
         self._hands = [self._hand(queue, known, random.Random(seed)) for queue in (None, *queues)]
-        self._beating.heartbeats += [hand.worker.desk.heartbeat for hand in self._hands]
+        self._beating.heartbeats += [hand.worker.heartbeat for hand in self._hands]
         self._target = self.clock()
         self._ticked = self.clock() - MINUTE
 

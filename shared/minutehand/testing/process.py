@@ -1,29 +1,37 @@
-"""Processes in memory: a worker whose clock, waits and dice are given, run message by message in the caller's thread."""
+"""Processes in memory: a worker whose clock, waits and dice are given, run batch by batch in the caller's thread."""
 
 from __future__ import annotations
 
 import logging
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
-from minutehand.domain.job import Context
-from minutehand.domain.times import SECOND
 from minutehand.errors import MinutehandError
-from minutehand.flow.assignment import Abandoned, Assignment, Cancelled, Ended, Failed
-from minutehand.flow.desk import Desk
-from minutehand.flow.erase import Eraser
-from minutehand.flow.heartbeat import HIDDEN, Heartbeat
-from minutehand.flow.outcome import Outcome
-from minutehand.flow.perform import call, limit_of
-from minutehand.flow.side_by_side import Attempt, Ends
-from minutehand.flow.together import groups, work_together
-from minutehand.flow.work import Jobs, Worker
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage
 from minutehand.undertaker.bury import bury_one
+from minutehand.worker.context import Done, Jobs, WorkerContext
+from minutehand.worker.delivery.delete_buffer import DeleteBuffer
+from minutehand.worker.delivery.heartbeat import HIDDEN, Heartbeat
+from minutehand.worker.delivery.outcome import Outcome
+from minutehand.worker.delivery.receive import receive
+from minutehand.worker.execution.executor import unbegun
+from minutehand.worker.execution.job_context import job_context
+from minutehand.worker.execution.limits import limit_of, timeout_of
+from minutehand.worker.execution.perform import call
+from minutehand.worker.pipeline import partition_batch, run_batch
+from minutehand.worker.stages import (
+    Abandoned,
+    AttemptResult,
+    Cancelled,
+    EndedRun,
+    Failed,
+    LeasedRun,
+    ReceivedMessage,
+)
 
 log = logging.getLogger(__name__)
 
@@ -38,58 +46,76 @@ def make_worker(
     wait: Wait,
     chance: random.Random | None = None,
     name: str = "worker",
-) -> Worker:
+) -> WorkerContext:
     """A worker over one process's services; jobs run in the thread that calls it.
 
-    Nothing beats for it: call ``worker.desk.heartbeat.beat`` where time passes.
+    Nothing beats for it: call ``worker.heartbeat.beat`` where time passes.
     """
-    desk = Desk(
+    return WorkerContext(
         services=services,
         clock=clock,
         heartbeat=Heartbeat(services),
-        eraser=Eraser(services.work),
+        deletions=DeleteBuffer(services.work),
+        jobs=jobs,
+        executor=InTurn(),
         wait=wait,
         random=chance or random.Random(name),
         name=name,
     )
-    return Worker(desk=desk, jobs=jobs, execute=in_this_thread, crew=InTurn())
-
-
-def in_this_thread(assignment: Assignment, context: Context, payload: str | None) -> Ended:
-    """One attempt. Its limits are applied when it returns: a job's own code cannot be interrupted here."""
-    timeout, clock = assignment.policies.timeout, assignment.desk.clock
-    timeout_at = None if timeout is None else clock() + int(timeout * SECOND)
-    ended = call(assignment, context, payload)
-    limit = limit_of(assignment, timeout_at, clock)
-    if assignment.ticket.lost:
-        return Abandoned()
-    return limit if isinstance(limit, (Failed, Cancelled)) else ended
 
 
 class InTurn:
-    """Several attempts in this thread, one after the other; their ends are handed over together."""
+    """Jobs in this thread, one after the other; their ends are settled together."""
 
-    def run(self, attempts: Sequence[Attempt], changed: threading.Condition) -> Iterator[Ends]:
-        del changed
-        if attempts:
-            yield [(each, self._run(each)) for each in attempts]
+    def run(
+        self, worker: WorkerContext, leased: Sequence[LeasedRun], settle: Callable[[Sequence[EndedRun]], None]
+    ) -> None:
+        settle([(each, self._attempt(worker, each)) for each in leased])
 
-    def _run(self, attempt: Attempt) -> Ended:
-        return attempt.begin() or in_this_thread(attempt.assignment, attempt.context, attempt.payload)
+    def _attempt(self, worker: WorkerContext, leased: LeasedRun) -> AttemptResult:
+        """One attempt. Its limits are applied when it returns: a job's own code cannot be interrupted here."""
+        result = unbegun(worker, leased)
+        if result is not None:
+            return result
+        timeout_at = timeout_of(worker, leased)
+        result = call(leased, job_context(worker, leased))
+        limit = limit_of(leased, timeout_at, worker.clock())
+        if leased.in_flight.lost:
+            return Abandoned()
+        return limit if isinstance(limit, (Failed, Cancelled)) else result
 
-    def aside(self, desk: Desk, body: Callable[[], object]) -> None:
-        del desk
+    def submit(self, worker: WorkerContext, body: Callable[[], object]) -> None:
+        del worker
         body()
+
+
+def work_off(worker: WorkerContext, received: Sequence[ReceivedMessage], *, together: bool = False) -> list[Outcome]:
+    """Work received messages off in this thread, in batches or one after the other; what became of each."""
+    outcomes: list[Outcome] = []
+    changed = threading.Condition()
+
+    def report(done: Sequence[Done]) -> None:
+        with changed:
+            outcomes.extend(outcome for _, outcome in done)
+            changed.notify_all()
+
+    worker = replace(worker, report=report)
+    batches: Sequence[Sequence[ReceivedMessage]] = [[each] for each in received]
+    for batch in partition_batch(worker, received) if together else batches:
+        run_batch(worker, batch)
+    with changed:
+        changed.wait_for(lambda: len(outcomes) == len(received))
+    return outcomes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hand:
-    """A worker that takes what is visible and works it off, one message after the other.
+    """A worker that takes the visible messages and works them off, one after the other.
 
     ``together``: messages of a batch share their requests, as those of a worker in production do.
     """
 
-    worker: Worker
+    worker: WorkerContext
     together: bool = False
     early: Callable[[RawMessage], int] = field(
         default=lambda delivery: 0
@@ -97,12 +123,10 @@ class Hand:
 
     def work(self, *, most: int = 10) -> list[Outcome]:
         """Receive once from each stripe and process what came."""
-        return [
-            outcome for stripe in range(self.worker.desk.services.work.stripes) for outcome in self._work(stripe, most)
-        ]
+        return [outcome for stripe in range(self.worker.services.work.stripes) for outcome in self._work(stripe, most)]
 
     def _work(self, stripe: int, most: int) -> list[Outcome]:
-        queue = self.worker.desk.services.work
+        queue = self.worker.services.work
         taken = []
         for delivery in queue.receive(most=most, wait=0, visibility=HIDDEN, stripe=stripe):
             seconds = self.early(delivery)
@@ -110,13 +134,7 @@ class Hand:
                 queue.hide([delivery.receipt], seconds)
             else:
                 taken.append(delivery)
-        tasks = self.worker.take(taken)
-        if not self.together:
-            return [self.worker.process(task) for task in tasks]
-        outcomes: list[Outcome] = []
-        for group in groups(self.worker, tasks):
-            work_together(self.worker, group, lambda done: outcomes.extend(outcome for _, outcome in done))
-        return outcomes
+        return work_off(self.worker, receive(self.worker, taken), together=self.together)
 
 
 def bury_all(services: Services, clock: Clock) -> int:

@@ -16,9 +16,6 @@ from minutehand.domain.times import SECOND
 from minutehand.fires.chain import advance_chains
 from minutehand.fires.context import FireContext
 from minutehand.fires.tick_counts import TickCounts
-from minutehand.flow.attempts import record
-from minutehand.flow.report import report
-from minutehand.flow.slot import look_at
 from minutehand.owner.backfill.timer import look_after
 from minutehand.owner.schedules.resume import end_pause
 from minutehand.state.decisions import vanished
@@ -26,6 +23,9 @@ from minutehand.state.transitions import SKEW, lose
 from minutehand.ticker.run_timers import put_again, send_waiting_run, send_waiting_runs
 from minutehand.undertaker.notify import notify
 from minutehand.undertaker.success_watch import watch_success
+from minutehand.worker.admission.attempts import record
+from minutehand.worker.admission.report import report
+from minutehand.worker.admission.slot import look_at
 
 log = logging.getLogger(__name__)
 

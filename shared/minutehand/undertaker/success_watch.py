@@ -23,13 +23,13 @@ from minutehand.errors import MinutehandError, Unavailable
 from minutehand.fires.context import FireContext
 from minutehand.fires.current import revision_of
 from minutehand.fires.tick_counts import TickCounts
-from minutehand.flow.outcome import Outcome
 from minutehand.ports.clock import Clock
 from minutehand.ports.schedules import IncidentChange
 from minutehand.ports.services import Services
 from minutehand.state.incidents import after_success, allowed, began, without_success, wrong_since
 from minutehand.undertaker.incidents import NoticeSubject, incident_change, is_counted
 from minutehand.undertaker.notify import notify
+from minutehand.worker.delivery.outcome import ENDED, Outcome
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ def report_success(outcome: Outcome, revision: Revision | None, services: Servic
     message = outcome.message
     if revision is None or not revision.failing or message is None or message.backfill is not None:
         return
-    if outcome.state is not RunState.SUCCEEDED and outcome.why != "ended":
+    if outcome.state is not RunState.SUCCEEDED and outcome.why != ENDED:
         return
     now = clock()
     due = now - now % MINUTE  # so that repetitions are one

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 from minutehand import jobs as jobs_module
+from minutehand.daemon.worker import run_worker
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.process_group import variables
-from minutehand.processes import run_worker
 from minutehand.settings import Settings
 from minutehand.testing.cloud import fresh_settings
 from sybil import Example

@@ -8,10 +8,10 @@ from typing import Any
 from minutehand import Context
 from minutehand.domain.run import RunState
 from minutehand.domain.times import MINUTE, SECOND
-from minutehand.flow.work import Worker
 from minutehand.state.transitions import HEARTBEAT
 from minutehand.testing import Hook
 from minutehand.testing.process import Hand, bury_all
+from minutehand.worker.context import WorkerContext
 
 from tests.unit.flow.world import NOON, OWNER, World
 
@@ -27,7 +27,7 @@ class Crowd:
         self.world.during = self._during
         self.hook = Hook()  # of every worker that comes
         self.most = 0  # runs with a live lease at the same time
-        self._workers: list[Worker] = []
+        self._workers: list[WorkerContext] = []
         self._beaten = self._end = 0  # UTC ms
 
     def _during(self, ctx: Context) -> None:
@@ -44,7 +44,7 @@ class Crowd:
         if self.world.clock() >= self._beaten + HEARTBEAT:
             self._beaten = self.world.clock()
             for worker in self._workers:
-                worker.desk.heartbeat.beat(self.world.clock())
+                worker.heartbeat.beat(self.world.clock())
         while self.world.clock() < self._end and self.work():
             pass
         bury_all(self.world.services, self.world.clock)

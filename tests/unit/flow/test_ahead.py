@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -13,16 +13,18 @@ import pytest
 from minutehand import Retry, RunState, Scheduler
 from minutehand.domain.run import RunRow
 from minutehand.domain.times import SECOND
-from minutehand.flow.heartbeat import HIDDEN
-from minutehand.flow.instants import Instants
-from minutehand.flow.outcome import Outcome
-from minutehand.flow.settle import release_ticket
-from minutehand.flow.side_by_side import InThreads
-from minutehand.flow.together import groups, work_together
-from minutehand.flow.work import Worker
 from minutehand.state.decisions import HEAD_START, HELD, UNCERTAIN, may_not_have_begun
 from minutehand.state.transitions import lease
 from minutehand.testing import Crash
+from minutehand.worker.context import WorkerContext
+from minutehand.worker.delivery.heartbeat import HIDDEN
+from minutehand.worker.delivery.outcome import Outcome
+from minutehand.worker.delivery.receive import receive
+from minutehand.worker.execution.executor import ThreadedExecutor
+from minutehand.worker.execution.release import release_run
+from minutehand.worker.instants import Instants
+from minutehand.worker.pipeline import partition_batch, run_batch
+from minutehand.worker.stages import LeasedRun
 
 from tests.unit.flow.threads import PATIENCE
 from tests.unit.flow.world import NOON, Faults, World, at
@@ -42,7 +44,7 @@ class Held:
         self.meanwhile: Callable[[], object] = lambda: None
         self.stands_still = 0.0  # seconds by which its worker wakes too late
         self.leased: list[int] = []  # UTC ms
-        self.worker: Worker = self._new_worker()
+        self.worker: WorkerContext = self._new_worker()
         self.world.wait(0.4)  # a queue's delay is in whole seconds: its message comes 1.6 s early
         if one_off:
             self.world.scheduler.submit(job, start="exact", run_at=at(DUE))
@@ -50,11 +52,11 @@ class Held:
             self.world.scheduler.create_schedule("s", job, EVERY_MINUTE, start="exact", **options)
         self.world.reach(INSTANT - 1_500)
 
-    def _new_worker(self) -> Worker:
+    def _new_worker(self) -> WorkerContext:
         for verb in ("lease", "begin"):
             self.faults.at(verb, after=lambda: self.leased.append(self.world.clock()))
         worker = self.world.worker(self.faults)
-        return replace(worker, desk=replace(worker.desk, wait=self._wait))
+        return replace(worker, wait=self._wait)
 
     def _wait(self, seconds: float) -> None:
         self.world.wait(seconds / 2)
@@ -192,8 +194,8 @@ def test_a_process_that_stops_gives_it_back_and_does_not_begin_it() -> None:
     held = Held()
 
     def release() -> None:
-        (ticket,) = held.worker.desk.heartbeat.at_hand()
-        assert release_ticket(held.worker.desk, ticket)
+        (ticket,) = held.worker.heartbeat.all()
+        assert release_run(held.worker, ticket)
 
     held.meanwhile = release
     (outcome,) = held.work()[:1]
@@ -244,9 +246,9 @@ def test_what_was_held_when_it_was_stopped_and_did_not_begin_in_time_never_begin
     def meet() -> None:
         stop(owner, act, held.run)
         assert waited == [HELD / SECOND]
-        (ticket,) = held.worker.desk.heartbeat.at_hand()
+        (ticket,) = held.worker.heartbeat.all()
         if how == "stops":
-            assert release_ticket(held.worker.desk, ticket)
+            assert release_run(held.worker, ticket)
         elif how == "dies":
             raise Crash
 
@@ -317,9 +319,9 @@ def test_what_came_in_several_batches_starts_together_and_is_settled_together() 
     world.reach(INSTANT - 1_500)
     changed, joined = threading.Condition(), threading.Semaphore(0)
 
-    class Noted(Instants[Any]):
-        def join(self, instant: int, member: object) -> bool:
-            is_first = super().join(instant, member)
+    class Noted(Instants):
+        def join(self, instant: int, leased: Sequence[LeasedRun]) -> bool:
+            is_first = super().join(instant, leased)
             joined.release()
             return is_first
 
@@ -337,10 +339,10 @@ def test_what_came_in_several_batches_starts_together_and_is_settled_together() 
             changed.notify_all()
 
     worker = world.worker(faults)
-    worker = replace(worker, desk=replace(worker.desk, wait=wait), crew=InThreads(), instants=Noted())
-    batches = [worker.take(world.services.work.receive(most=10, wait=0, visibility=HIDDEN)) for _ in range(2)]
-    for (group,) in [groups(worker, batch) for batch in batches]:
-        threading.Thread(target=work_together, args=(worker, group, report), daemon=True).start()
+    worker = replace(worker, wait=wait, executor=ThreadedExecutor(), instants=Noted(), report=report)
+    received = [receive(worker, world.services.work.receive(most=10, wait=0, visibility=HIDDEN)) for _ in range(2)]
+    for (batch,) in [partition_batch(worker, each) for each in received]:
+        threading.Thread(target=run_batch, args=(worker, batch), daemon=True).start()
     with changed:
         assert changed.wait_for(lambda: len(done) == 20, PATIENCE)
     assert {outcome.state for outcome in done} == {RunState.SUCCEEDED}
@@ -349,8 +351,8 @@ def test_what_came_in_several_batches_starts_together_and_is_settled_together() 
 
 
 def test_whoever_comes_after_an_instant_was_taken_is_first_again() -> None:
-    instants = Instants[str]()
-    assert [instants.join(1, "a"), instants.join(1, "b"), instants.join(2, "c")] == [True, False, True]
+    instants: Any = Instants()
+    assert [instants.join(1, ["a"]), instants.join(1, ["b"]), instants.join(2, ["c"])] == [True, False, True]
     assert instants.take(1) == ["a", "b"]
-    assert instants.join(1, "d")
+    assert instants.join(1, ["d"])
     assert (instants.take(1), instants.take(2)) == (["d"], ["c"])

@@ -13,6 +13,8 @@ from minutehand.domain.times import SECOND
 from minutehand.errors import LeaseLost, RunCancelled
 from minutehand.state.transitions import HEARTBEAT
 from minutehand.testing import Crash
+from minutehand.testing.process import work_off
+from minutehand.worker.delivery.receive import receive
 
 from tests.unit.flow.threads import Threads
 from tests.unit.flow.world import Faults, World, at, crash
@@ -27,12 +29,11 @@ def test_of_a_thousand_runs_cancelled_before_their_start_none_starts() -> None:
     """Some messages are already at a worker when their run is cancelled."""
     world, chance = World(), random.Random(4)
     runs = [world.scheduler.submit("note", delay=chance.randint(0, 120)) for _ in range(MANY)]
-    hand = world.worker()
-    tasks = hand.take(world.services.work.receive(most=10, wait=0, visibility=60))
+    worker = world.worker()
+    received = receive(worker, world.services.work.receive(most=10, wait=0, visibility=60))
     for run in runs:
         assert world.scheduler.cancel_run(run.id).state is RunState.CANCELLED
-    for task in tasks:
-        hand.process(task)
+    work_off(worker, received)
     world.live(200)
     assert world.started == []
     assert {run.state for run in world.memory.runs()} == {RunState.CANCELLED}
@@ -108,7 +109,7 @@ def test_a_running_job_sees_it_at_the_next_heartbeat_and_may_clean_up() -> None:
             seen.append(ctx.cancelled)
             world.scheduler.cancel_run(ctx.run_id)
             world.wait(HEARTBEAT / SECOND)
-            worker.desk.heartbeat.beat(world.clock())
+            worker.heartbeat.beat(world.clock())
             try:
                 ctx.raise_if_cancelled()
             except RunCancelled:
@@ -132,7 +133,7 @@ def test_a_step_does_not_begin_after_it_and_one_that_runs_is_recorded() -> None:
     def steps(ctx: Context, payload: Any) -> None:
         def during() -> int:
             world.scheduler.cancel_run(ctx.run_id)
-            worker.desk.heartbeat.beat(world.clock())
+            worker.heartbeat.beat(world.clock())
             return 1
 
         ctx.step("runs", during)
@@ -152,7 +153,7 @@ def test_how_it_ends_after_it_decides(end: str, state: RunState) -> None:
     @world.jobs.job("stubborn")
     def stubborn(ctx: Context, payload: Any) -> str:
         world.scheduler.cancel_run(ctx.run_id)
-        worker.desk.heartbeat.beat(world.clock())
+        worker.heartbeat.beat(world.clock())
         if end == "fails":
             raise OSError("interrupted")
         return "was done anyway"

@@ -18,11 +18,11 @@ from minutehand.auditor.audit import audit
 from minutehand.domain.names import fire_ref, schedule_owner
 from minutehand.domain.run import RunState
 from minutehand.domain.times import MINUTE, SECOND
-from minutehand.flow.work import Worker
 from minutehand.state.transitions import HEARTBEAT
 from minutehand.testing.process import Hand, bury_all, make_worker
 from minutehand.ticker.tick import tick
 from minutehand.timing import fires, timetable
+from minutehand.worker.context import WorkerContext
 
 from tests.unit.flow.world import NOON, START, World
 
@@ -56,7 +56,7 @@ class Story:
     def clock(self, role: str) -> Callable[[], int]:
         return lambda: self.world.clock() + self.offsets.get(role, 0)
 
-    def _worker(self, name: str, offset: int) -> Worker:
+    def _worker(self, name: str, offset: int) -> WorkerContext:
         world = self.world
         clock = lambda: world.clock() + offset  # noqa: E731 (a clock)
         return make_worker(world.process(), world.jobs, clock, wait=world.wait, chance=random.Random(name), name=name)
@@ -121,7 +121,7 @@ class Story:
         for second in range(1, LONG // SECOND):
             self._pass_second()
             if second * SECOND % HEARTBEAT == 0:
-                self.hands[mine].worker.desk.heartbeat.beat(self.hands[mine].worker.desk.clock())
+                self.hands[mine].worker.heartbeat.beat(self.hands[mine].worker.clock())
 
     # What is seen.
 

@@ -11,9 +11,9 @@ from minutehand import Context, Retry, Run, RunState
 from minutehand.domain.formats.message import INLINE_PAYLOAD
 from minutehand.domain.names import parse_run_id
 from minutehand.errors import Continue, InvalidInput, JobError, LeaseLost, Unavailable
-from minutehand.flow.effects import LARGEST
-from minutehand.flow.heartbeat import Heartbeat
 from minutehand.state.transitions import lease
+from minutehand.worker.delivery.heartbeat import Heartbeat
+from minutehand.worker.execution.effects import LARGEST
 
 from tests.unit.flow.world import Faults, World, fails
 
@@ -295,7 +295,7 @@ def test_progress_is_written_by_the_heartbeat() -> None:
     def far(ctx: Context, payload: Any) -> None:
         ctx.progress(1 / 3, "a third")
         seen.append(look())
-        beat(worker.desk.heartbeat if worker else None)
+        beat(worker.heartbeat if worker else None)
         seen.append(look())
 
     def look() -> tuple[float | None, str | None]:
@@ -334,7 +334,7 @@ def test_what_lies_beside_a_run_costs_one_transaction_each_and_reading_it_one_qu
     world.work(world.worker(faults))
     assert faults.count("TransactWriteItems") == 3
     assert faults.verbs().count("beside") == 1
-    assert faults.count("UpdateItem") == 2, "lease and settle"
+    assert faults.count("BatchExecuteStatement") == 2, "lease and settle"
 
 
 def test_a_generator_is_refused_as_a_job() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from minutehand.errors import Unavailable
-from minutehand.flow.erase import Eraser
+from minutehand.worker.delivery.delete_buffer import DeleteBuffer
 
 
 class Work:
@@ -39,16 +39,16 @@ class Work:
 
 
 @contextmanager
-def served(work: Work) -> Iterator[Eraser]:
+def served(work: Work) -> Iterator[DeleteBuffer]:
     queue: Any = work
-    eraser, ended = Eraser(queue), threading.Event()
-    thread = threading.Thread(target=eraser.serve, args=(ended,), name="eraser")
+    deletions, ended = DeleteBuffer(queue), threading.Event()
+    thread = threading.Thread(target=deletions.serve, args=(ended,), name="eraser")
     thread.start()
-    while not eraser._serving:
+    while not deletions._serving:
         time.sleep(0.001)
-    yield eraser
+    yield deletions
     ended.set()
-    eraser.stop()
+    deletions.stop()
     thread.join()
 
 
@@ -58,9 +58,9 @@ def names(first: int, upto: int) -> list[str]:
 
 def test_full_batches_go_at_once_by_whoever_completes_them() -> None:
     work, me = Work(), threading.current_thread().name
-    with served(work) as eraser:
-        eraser.add(*names(0, 7))
-        eraser.add(*names(7, 25))
+    with served(work) as deletions:
+        deletions.add(*names(0, 7))
+        deletions.add(*names(7, 25))
         assert work.asked[:1] == [(names(0, 20), me)]
         work.wait_for(25)
     assert work.asked == [(names(0, 20), me), (names(20, 25), "eraser")]
@@ -70,11 +70,11 @@ def test_full_batches_go_at_once_by_whoever_completes_them() -> None:
 def test_what_is_left_is_never_forgotten(sizes: list[int]) -> None:
     """Whatever came before it: a batch that was completed leaves nobody awake."""
     work = Work()
-    with served(work) as eraser:
+    with served(work) as deletions:
         done = 0
         for again in range(3):
             for size in sizes:
-                eraser.add(*names(done, done + size))
+                deletions.add(*names(done, done + size))
                 done += size
             work.wait_for(done)
             assert work.erased == names(0, done), again
@@ -82,29 +82,29 @@ def test_what_is_left_is_never_forgotten(sizes: list[int]) -> None:
 
 def test_at_the_end_nothing_is_left_and_later_ones_go_at_once() -> None:
     work = Work()
-    with served(work) as eraser:
-        eraser.add("early")
+    with served(work) as deletions:
+        deletions.add("early")
     assert work.erased == ["early"]
-    eraser.add("late")
+    deletions.add("late")
     assert work.asked[-1] == (["late"], threading.current_thread().name)
 
 
 def test_what_cannot_be_deleted_holds_up_nobody() -> None:
     work = Work()
     work.answers = False
-    with served(work) as eraser:
-        eraser.add(*names(0, 12))
+    with served(work) as deletions:
+        deletions.add(*names(0, 12))
         work.wait_for(12)
     assert sorted(work.erased) == sorted(names(0, 12))
 
 
 def test_many_who_add_at_once_lose_nothing() -> None:
     work = Work()
-    with served(work) as eraser:
+    with served(work) as deletions:
 
         def add(who: int) -> None:
             for number in range(40):
-                eraser.add(f"{who}-{number}")
+                deletions.add(f"{who}-{number}")
 
         threads = [threading.Thread(target=add, args=(who,)) for who in range(8)]
         for thread in threads:

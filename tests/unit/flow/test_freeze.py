@@ -11,9 +11,10 @@ from minutehand import RunState, Scheduler
 from minutehand.domain.freeze import freeze_key
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import InvalidInput, Unavailable
-from minutehand.flow.freeze import FRESH, RETURN
 from minutehand.testing import Crash, Detail
-from minutehand.testing.process import Hand
+from minutehand.testing.process import Hand, work_off
+from minutehand.worker.admission.freeze import FRESH, RETURN
+from minutehand.worker.delivery.receive import receive
 
 from tests.unit.flow.world import NOON, Faults, World, at, fails
 
@@ -128,11 +129,11 @@ def test_a_batch_that_was_read_before_is_believed_for_five_seconds() -> None:
         world = World()
         world.scheduler.submit("note")
         worker = world.worker()
-        deliveries = worker.desk.services.work.receive(most=1, wait=0, visibility=60)
-        (task,) = worker.take(deliveries)
+        deliveries = worker.services.work.receive(most=1, wait=0, visibility=60)
+        received = receive(worker, deliveries)
         world.scheduler.freeze(at(600))
         world.wait(seconds)
-        worker.process(task)
+        work_off(worker, received)
         assert len(world.started) == starts
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,14 +14,17 @@ from minutehand.auditor.audit import audit
 from minutehand.domain.job import RunLogger
 from minutehand.fires.claim import FireClaim
 from minutehand.fires.context import FireContext
-from minutehand.flow.heartbeat import HIDDEN, Ticket
-from minutehand.flow.settle import release_ticket
 from minutehand.ports.work_queue import RawMessage
 from minutehand.testing import ManualClock, Memory
-from minutehand.testing.process import Hand, make_worker
+from minutehand.testing.process import Hand, make_worker, work_off
 from minutehand.ticker.dispatch import dispatch
 from minutehand.ticker.tick import tick
 from minutehand.undertaker.bury import bury_one
+from minutehand.worker.delivery.heartbeat import HIDDEN
+from minutehand.worker.delivery.receive import receive
+from minutehand.worker.execution.release import release_run
+from minutehand.worker.pipeline import run_batch
+from minutehand.worker.stages import InFlightMessage
 
 
 class Place:
@@ -44,31 +49,27 @@ class Place:
         worker = make_worker(self.services, self.registry, self.clock, wait=wait, name=name)
         return Hand(worker=worker)
 
-    def start_and_hang(self) -> tuple[str, Hand, Ticket]:
+    def start_and_hang(self) -> tuple[str, Hand, InFlightMessage]:
         """A run whose worker is inside the job's code: its id, the worker, its ticket."""
         run = self.scheduler.submit("work")
         hand = self.worker("first")
         (delivery,) = self.services.work.receive(most=1, wait=0, visibility=HIDDEN)
-        (task,) = hand.worker.take([delivery])
-        release: list[Ticket] = []
+        received = receive(hand.worker, [delivery])
+        release: list[InFlightMessage] = []
 
-        def hang(*_: object) -> Any:
-            release.append(task.ticket)
-            raise SystemError("the process ends here")
+        def hang(*_: object) -> None:
+            """The process goes no further."""
+            release.append(received[0].in_flight)
 
-        object.__setattr__(hand.worker, "execute", hang)
-        keep = hand.worker.desk.heartbeat.at_hand()
-        try:
-            hand.worker._process(task)
-        except SystemError:
-            hand.worker.desk.heartbeat.take(keep)
+        executor: Any = SimpleNamespace(run=hang)
+        run_batch(replace(hand.worker, executor=executor), received)
         return run.id, hand, release[0]
 
 
 def test_a_worker_that_stops_never_gives_an_at_most_once_run_back() -> None:
     place = Place(delivery="at_most_once")
     run_id, hand, ticket = place.start_and_hang()
-    assert not release_ticket(hand.worker.desk, ticket)
+    assert not release_run(hand.worker, ticket)
     assert place.scheduler.get_run(run_id).state is RunState.RUNNING
     place.clock.advance(timedelta(minutes=6))
     tick(place.services, clock=place.clock, holder="ticker")
@@ -80,7 +81,7 @@ def test_a_worker_that_stops_never_gives_an_at_most_once_run_back() -> None:
 def test_a_run_that_may_be_repeated_is_given_back_and_starts_again() -> None:
     place = Place()
     run_id, hand, ticket = place.start_and_hang()
-    assert release_ticket(hand.worker.desk, ticket)
+    assert release_run(hand.worker, ticket)
     place.worker("second").work()
     assert (place.scheduler.get_run(run_id).state, place.started) == (RunState.SUCCEEDED, ["again"])
 
@@ -161,7 +162,7 @@ def test_garbage_in_the_queue_stops_nothing_beside_it(garbage: str) -> None:
         RawMessage(body=garbage, receipt="nobody's", receives=1),
     ]
     worker = place.worker("first").worker
-    outcomes = [worker.process(task) for task in worker.take(deliveries)]
+    outcomes = work_off(worker, receive(worker, deliveries))
     assert [outcome.action for outcome in outcomes] == ["settled"] * 9 + ["unreadable"]
     assert {place.scheduler.get_run(run).state for run in runs} == {RunState.SUCCEEDED}
     (letter,) = place.services.dead.receive(most=10, wait=0)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from minutehand import Context, Registry, Retry, RunState
 from minutehand.errors import Permanent, RetryAfter
-from minutehand.flow.perform import MESSAGE, TRACEBACK, perform
+from minutehand.worker.execution.perform import MESSAGE, TRACEBACK
 
 from tests.unit.flow.threads import Threads
 
@@ -133,4 +133,4 @@ def test_jobs_in_threads_stay_threads_where_isolation_has_no_meaning() -> None:
     run = threads.start("isolated")
     threads.end()
     assert (threads.look(run).state, here) == (RunState.SUCCEEDED, [os.getpid()])
-    assert threads.worker.execute is perform
+    assert threads.worker.isolated is None

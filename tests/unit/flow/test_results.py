@@ -10,8 +10,8 @@ from minutehand import Context, RunState
 from minutehand.domain.formats.message import INLINE_PAYLOAD
 from minutehand.domain.names import parse_run_id
 from minutehand.errors import InvalidInput, NotFinished, NotFound
-from minutehand.flow.effects import LARGEST
-from minutehand.flow.settle import SMALL_RESULT
+from minutehand.worker.execution.effects import LARGEST
+from minutehand.worker.execution.settle import SMALL_RESULT
 
 from tests.unit.flow.world import Faults, World, fails
 

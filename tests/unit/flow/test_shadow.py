@@ -6,8 +6,10 @@ from contextlib import suppress
 
 import pytest
 from minutehand import RunState
-from minutehand.flow.heartbeat import HIDDEN
 from minutehand.testing import Crash
+from minutehand.testing.process import work_off
+from minutehand.worker.delivery.heartbeat import HIDDEN
+from minutehand.worker.delivery.receive import receive
 
 from tests.unit.flow.world import NOON, OWNER, Faults, World, crash, fails
 
@@ -51,9 +53,9 @@ def test_a_duplicate_changes_nothing() -> None:
     world.wait(1)
     worker = world.worker()
     (delivery,) = world.services.work.receive(most=1, wait=0, visibility=HIDDEN)
-    first = worker.process(worker.take([delivery])[0])
+    (first,) = work_off(worker, receive(worker, [delivery]))
     world.wait(1)
-    second = worker.process(worker.take([delivery])[0])
+    (second,) = work_off(worker, receive(worker, [delivery]))
     assert (first.action, first.state, first.start_lag) == ("settled", RunState.SHADOWED, 0)
     assert (second.action, second.why) == ("refused", "ended")
 

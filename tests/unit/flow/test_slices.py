@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from minutehand import Context, Retry, RunState
 from minutehand.errors import Continue, Unavailable
-from minutehand.flow.effects import MARGIN
-from minutehand.flow.work import Worker
 from minutehand.state import decisions
 from minutehand.testing import Crash
 from minutehand.testing.process import Hand
+from minutehand.worker.context import WorkerContext
+from minutehand.worker.execution.effects import MARGIN
 
 from tests.unit.flow.world import Faults, World, crash, fails
 
@@ -20,7 +20,7 @@ PAGES = 10
 PAGE = 5.0  # seconds of work
 
 
-def lambda_worker(world: World, seconds: float, faults: Faults | None = None) -> Worker:
+def lambda_worker(world: World, seconds: float, faults: Faults | None = None) -> WorkerContext:
     """A worker whose process has ``seconds`` from now on."""
     ends = world.clock() + seconds * 1000
     return replace(world.worker(faults), remaining=lambda: (ends - world.clock()) / 1000)
@@ -159,7 +159,7 @@ def test_a_stuck_slice_whose_cancellation_was_seen_is_cancelled() -> None:
     @world.jobs.job("stuck")
     def stuck(ctx: Context, payload: Any) -> None:
         world.scheduler.cancel_run(ctx.run_id)
-        worker.desk.heartbeat.beat(world.clock())
+        worker.heartbeat.beat(world.clock())
         raise Continue
 
     run = world.scheduler.submit("stuck")

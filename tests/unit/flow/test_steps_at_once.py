@@ -45,16 +45,16 @@ class Meeting:
 
 def waiting_at(ctx: Context, meeting: Meeting, others: int) -> list[Any]:
     """One thread runs the step, others come to it meanwhile; what each of them got (a result or an error)."""
-    turn = ctx.effects._in_flight  # type: ignore[attr-defined]
+    locks = ctx.effects._locks  # type: ignore[attr-defined]
     come = threading.Semaphore(0)
-    original = turn._come_to
+    original = locks._come_to
 
     def seen(name: str) -> Any:
         found = original(name)
         come.release()
         return found
 
-    turn._come_to = seen
+    locks._come_to = seen
     with ThreadPoolExecutor(others + 1) as pool:
         threads = [pool.submit(ctx.step, "s", meeting)]
         assert meeting.began.wait(PATIENCE)

@@ -87,7 +87,7 @@ def test_a_thread_whose_lease_was_lost_is_abandoned() -> None:
         threads.over.set()
 
     run = threads.start("slow")
-    for ticket in threads.worker.desk.heartbeat.at_hand():
+    for ticket in threads.worker.heartbeat.all():
         ticket.lose()
     outcome = threads.end()
     assert (outcome.action, outcome.gone, threads.abandoned) == ("lost", False, True)

@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 from minutehand import Context, RunState
-from minutehand.flow.heartbeat import HIDDEN
-from minutehand.flow.outcome import Outcome
-from minutehand.flow.side_by_side import InThreads
-from minutehand.flow.task import Task
-from minutehand.flow.together import groups, work_together
-from minutehand.flow.work import Worker
 from minutehand.testing import Crash, Hook
+from minutehand.testing.process import work_off
+from minutehand.worker.context import Done, WorkerContext
+from minutehand.worker.delivery.heartbeat import HIDDEN
+from minutehand.worker.delivery.outcome import Outcome
+from minutehand.worker.delivery.receive import receive
+from minutehand.worker.execution.executor import ThreadedExecutor
+from minutehand.worker.pipeline import partition_batch, run_batch
+from minutehand.worker.stages import ReceivedMessage
 
 from tests.unit.flow.threads import PATIENCE
 from tests.unit.flow.world import Faults, World, crash, fails
@@ -29,28 +31,31 @@ class Batch:
 
     def __init__(self, hook: Hook | None = None) -> None:
         self.world = World()
-        self.worker: Worker = replace(self.world.worker(hook), crew=InThreads())
+        self.worker = self.of(self.world.worker(hook))
         self.outcomes: dict[str, Outcome] = {}
         self._changed = threading.Condition()
+
+    def of(self, worker: WorkerContext) -> WorkerContext:
+        return replace(worker, executor=ThreadedExecutor(), report=self._done)
 
     def submit(self, job: str, count: int = RUNS, **options: Any) -> list[str]:
         return [self.world.scheduler.submit(job, {"n": n}, **options).id for n in range(count)]
 
-    def take(self) -> list[Task]:
-        return self.worker.take(self.world.services.work.receive(most=10, wait=0, visibility=HIDDEN))
+    def take(self) -> list[ReceivedMessage]:
+        return receive(self.worker, self.world.services.work.receive(most=10, wait=0, visibility=HIDDEN))
 
-    def start(self) -> list[Sequence[Task]]:
-        """Work the batch off in threads; its groups."""
-        found = groups(self.worker, self.take())
-        for group in found:
-            threading.Thread(target=work_together, args=(self.worker, group, self._done), daemon=True).start()
+    def start(self) -> list[Sequence[ReceivedMessage]]:
+        """Work off in threads what was received; its batches."""
+        found = partition_batch(self.worker, self.take())
+        for batch in found:
+            threading.Thread(target=run_batch, args=(self.worker, batch), daemon=True).start()
         return found
 
-    def _done(self, done: Sequence[tuple[Task, Outcome]]) -> None:
+    def _done(self, done: Sequence[Done]) -> None:
         with self._changed:
-            for task, outcome in done:
-                assert str(task.ticket.ref) not in self.outcomes, "reported twice"
-                self.outcomes[str(task.ticket.ref)] = outcome
+            for received, outcome in done:
+                assert str(received.in_flight.ref) not in self.outcomes, "reported twice"
+                self.outcomes[str(received.in_flight.ref)] = outcome
             self._changed.notify_all()
 
     def wait(self, count: int = RUNS) -> dict[str, Outcome]:
@@ -120,13 +125,13 @@ def test_a_job_that_is_past_its_timeout_is_abandoned_and_the_others_are_settled(
     batch.wait(RUNS - 1)
     assert began.wait(PATIENCE)
     batch.world.wait(6)
-    for ticket in batch.worker.desk.heartbeat.at_hand():
+    for ticket in batch.worker.heartbeat.all():
         with ticket.changed:
             ticket.changed.notify_all()
     outcome = batch.wait()[hung]
     go_on.set()
     assert (outcome.state, outcome.why) == (RunState.RETRYING, "Timeout")
-    assert batch.worker.desk.abandoned.is_set()
+    assert batch.worker.abandoned.is_set()
 
 
 @pytest.mark.parametrize("verb", ["lease", "succeed"])
@@ -165,17 +170,17 @@ def test_a_run_that_was_taken_meanwhile_is_refused_alone() -> None:
 
     def steal() -> None:
         (delivery,) = world.services.work.receive(most=1, wait=0, visibility=HIDDEN)
-        (task,) = other.take([delivery])
-        assert other.process(task).state is RunState.SUCCEEDED
+        (outcome,) = work_off(other, receive(other, [delivery]))
+        assert outcome.state is RunState.SUCCEEDED
 
     batch = Batch()
     batch.world = world
-    batch.worker = replace(world.worker(Faults().at("lease", before=steal)), crew=InThreads())
+    batch.worker = batch.of(world.worker(Faults().at("lease", before=steal)))
     ids = batch.submit("note")
     stored = list(world.memory.work)
-    batch_tasks = batch.take()
+    received = batch.take()
     world.memory.work.put(stored[0].body)  # SQS delivers one of them twice
-    work_together(batch.worker, batch_tasks, batch._done)
+    run_batch(batch.worker, received)
     outcomes = batch.wait()
     assert Counter(outcome.why for outcome in outcomes.values()) == {"": RUNS - 1, "ended": 1}
     assert sorted(start.run_id for start in world.started) == sorted(ids)
@@ -186,8 +191,8 @@ def test_what_is_due_at_different_instants_goes_in_groups() -> None:
     batch.submit("note", 2)
     batch.submit("note", 2, delay=1.5, start="exact")
     batch.world.wait(1)
-    tasks = batch.take()
-    assert [len(group) for group in groups(batch.worker, tasks)] == [2, 2]
+    received = batch.take()
+    assert [len(each) for each in partition_batch(batch.worker, received)] == [2, 2]
 
 
 @pytest.mark.parametrize("kind", ["at most once", "exclusive", "delivered before", "unknown", "twice in one batch"])
@@ -212,8 +217,8 @@ def test_what_needs_its_own_way_goes_alone(kind: str) -> None:
         case _:
             batch.submit("note", 1)
             batch.world.memory.work.put(next(iter(batch.world.memory.work)).body)
-    tasks = batch.take()[:2]
-    assert [len(group) for group in groups(batch.worker, tasks)] == [1, 1]
+    received = batch.take()[:2]
+    assert [len(each) for each in partition_batch(batch.worker, received)] == [1, 1]
 
 
 def test_at_most_once_keeps_its_order_in_a_batch() -> None:
@@ -230,7 +235,7 @@ def test_at_most_once_keeps_its_order_in_a_batch() -> None:
 def test_a_defect_of_ours_lets_the_messages_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = Batch()
     batch.submit("note")
-    ledger: Any = batch.worker.desk.services.ledger
+    ledger: Any = batch.worker.services.ledger
     monkeypatch.setattr(ledger, "lease_all", lambda leases: 1 / 0)
     batch.start()
     assert {outcome.why for outcome in batch.wait().values()} == {"unavailable"}

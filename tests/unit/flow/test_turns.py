@@ -7,24 +7,26 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
-from minutehand.flow import turns
-from minutehand.flow.turns import BRIEF, Turns
+from minutehand.worker import crash_quarantine
+from minutehand.worker.crash_quarantine import BRIEF, CrashQuarantine
 
 
 class Run(threading.Thread):
     """Waits for its turn and keeps it until it is told to end."""
 
-    def __init__(self, of: Turns, deaths: int) -> None:
+    def __init__(self, of: CrashQuarantine, deaths: int) -> None:
         super().__init__(daemon=True)
         self._of, self._deaths = of, deaths
         self.had: bool | None = None
         self.began, self.may_end = threading.Event(), threading.Event()
 
     def run(self) -> None:
-        with self._of.of(self._deaths) as had:
-            self.had = had
-            self.began.set()
-            self.may_end.wait(60)
+        stay = self._of.enter(self._deaths)
+        self.had = stay is not None
+        self.began.set()
+        self.may_end.wait(60)
+        if stay is not None:
+            stay.end()
 
     def end(self) -> None:
         self.may_end.set()
@@ -34,7 +36,7 @@ class Run(threading.Thread):
 @contextmanager
 def running(*deaths: int) -> Iterator[list[Run]]:
     """Runs of which so many workers may have died, started in this order."""
-    of, runs = Turns(), list[Run]()
+    of, runs = CrashQuarantine(), list[Run]()
     with ExitStack() as stack:
         for count in deaths:
             runs.append(Run(of, count))
@@ -84,7 +86,7 @@ def test_what_was_left_behind_once_has_a_brief_turn_and_goes_on_beside_the_next(
 
 
 def test_a_brief_turn_that_ends_early_is_handed_on_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "BRIEF", 30.0)
+    monkeypatch.setattr(crash_quarantine, "BRIEF", 30.0)
     with running(1, 1) as (one, other):
         assert not other.began.wait(0.1)
         one.end()
@@ -99,7 +101,7 @@ def test_what_was_left_behind_again_keeps_its_turn_to_its_end() -> None:
 
 
 def test_who_waits_too_long_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "PATIENCE", 0.05)
+    monkeypatch.setattr(crash_quarantine, "PATIENCE", 0.05)
     with running(2, 1) as (_, other):
         assert other.began.wait(60)
         assert other.had is False
@@ -109,11 +111,10 @@ def test_a_turn_whose_end_cannot_be_timed_is_over(monkeypatch: pytest.MonkeyPatc
     def no_thread(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(turns, "PATIENCE", 0.05)
-    of = Turns()
+    monkeypatch.setattr(crash_quarantine, "PATIENCE", 0.05)
+    of = CrashQuarantine()
     with monkeypatch.context() as short:
         short.setattr(threading.Thread, "start", no_thread)
-        with pytest.raises(RuntimeError, match="new thread"), of.of(1):
-            pass
-    with of.of(2) as had:
-        assert had
+        with pytest.raises(RuntimeError, match="new thread"):
+            of.enter(1)
+    assert of.enter(2) is not None

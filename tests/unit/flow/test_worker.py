@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -15,15 +14,16 @@ from minutehand.domain.agenda_entry import EntryKind
 from minutehand.domain.formats.dead_letter import decode_letter
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import Misconfigured
-from minutehand.flow.admit import PATIENCE
-from minutehand.flow.heartbeat import HIDDEN
-from minutehand.flow.settle import release_ticket
-from minutehand.flow.work import Worker
 from minutehand.ports.work_queue import OutgoingMessage
 from minutehand.state.decisions import deaths
 from minutehand.state.transitions import HEARTBEAT, LEASE, SKEW
 from minutehand.testing import Crash
-from minutehand.testing.process import bury_all
+from minutehand.testing.process import bury_all, work_off
+from minutehand.worker.admission.unknown_job import PATIENCE
+from minutehand.worker.context import WorkerContext
+from minutehand.worker.delivery.heartbeat import HIDDEN
+from minutehand.worker.delivery.receive import receive
+from minutehand.worker.execution.release import release_run
 
 from tests.builders import a_message
 from tests.unit.flow.world import NOON, START, Faults, World, at, crash, fails
@@ -231,14 +231,14 @@ def test_a_worker_that_does_not_know_a_job_does_not_bury_it_under_one_who_runs_i
     def meanwhile(ctx: Context) -> None:
         for _ in range(8):
             world.wait(10)
-            knowing.desk.heartbeat.beat(world.clock())
+            knowing.heartbeat.beat(world.clock())
             world.work(stranger)
             bury_all(world.services, world.clock)
 
     world.during = meanwhile
     knowing = world.worker()
-    task = knowing.take(list(world.services.work.receive(most=10, wait=0, visibility=HIDDEN)))[0]
-    assert knowing.process(task).state is RunState.SUCCEEDED
+    received = receive(knowing, world.services.work.receive(most=10, wait=0, visibility=HIDDEN))
+    assert work_off(knowing, received[:1])[0].state is RunState.SUCCEEDED
     world.live(200, worker=stranger)
     assert the_run(world).state is RunState.SUCCEEDED
 
@@ -356,7 +356,7 @@ def test_a_lease_that_cannot_be_had_comes_back() -> None:
 def test_an_outcome_is_recorded_patiently() -> None:
     """The job's effect has happened: half a lease is spent on telling so."""
     world = submitted()
-    (outcome,) = world.work(world.worker(Faults().at("succeed", before=fails, times=8)))
+    (outcome,) = world.work(world.worker(Faults().at("succeed", before=fails, times=12)))
     assert outcome.state is RunState.SUCCEEDED
     assert 10 <= (world.clock() - NOON) // SECOND <= 31
 
@@ -392,14 +392,14 @@ def test_a_permission_that_is_missing_leaves_the_message_where_it_can_be_seen() 
     worker = world.worker(Faults().at("revisions", before=denied))
     (outcome,) = world.work(worker)
     assert (outcome.action, outcome.why) == ("kept", "revision_unread")
-    assert worker.desk.heartbeat.at_hand() == []
+    assert worker.heartbeat.all() == []
     world.live(20)
     assert world.began() == [60]
 
 
 def test_a_defect_of_ours_is_one_messages_own(caplog: pytest.LogCaptureFixture) -> None:
-    world = submitted()
-    world.scheduler.submit("note")
+    world = submitted("once")
+    world.scheduler.submit("once")
 
     def defect() -> None:
         raise KeyError("ours")
@@ -455,7 +455,7 @@ def test_an_attempt_that_vanished_after_heartbeats_lasted_until_the_last_of_them
 
     def long(ctx: Context) -> None:
         world.wait(HEARTBEAT // SECOND)
-        worker.desk.heartbeat.beat(world.clock())
+        worker.heartbeat.beat(world.clock())
         world.wait(5)
 
     world.during = long
@@ -528,10 +528,10 @@ def test_a_job_that_kills_its_process_costs_its_neighbours_one_attempt_at_the_mo
     world.jobs.job("killer")(kill)
     for number in range(10):
         world.scheduler.submit("killer" if number == 4 else "note", number)
-    for task in world.worker().take(world.services.work.receive(most=10, wait=0, visibility=HIDDEN)):
+    for received in receive(world.worker(), world.services.work.receive(most=10, wait=0, visibility=HIDDEN)):
         side_by_side = world.worker(Faults().at("succeed", before=crash))
         with pytest.raises(Crash):
-            side_by_side.process(task)
+            work_off(side_by_side, [received])
     for _ in range(4):
         world.wait(RECOVERY)
         with contextlib.suppress(Crash):
@@ -543,49 +543,40 @@ def test_a_job_that_kills_its_process_costs_its_neighbours_one_attempt_at_the_mo
 
 
 @contextlib.contextmanager
-def turn_taken(worker: Worker) -> Iterator[None]:
-    """Some suspect of this process is at it."""
-    held, release = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with worker.turns.of(2):
-            held.set()
-            release.wait(10)
-
-    other = threading.Thread(target=hold)
-    other.start()
-    held.wait(10)
+def another_suspect(worker: WorkerContext) -> Iterator[None]:
+    """Another suspect of this process executes."""
+    stay = worker.quarantine.enter(2)
+    assert stay is not None
     try:
         yield
     finally:
-        release.set()
-        other.join(10)
+        stay.end()
 
 
 def test_suspects_take_turns_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.flow.turns.PATIENCE", 0.01)
+    monkeypatch.setattr("minutehand.worker.crash_quarantine.PATIENCE", 0.01)
     world = submitted()
     dies(world)
     world.wait(RECOVERY)
     worker = world.worker()
-    (task,) = worker.take(world.services.work.receive(most=1, wait=0, visibility=HIDDEN))
-    with turn_taken(worker):
-        outcome = worker.process(task)
+    received = receive(worker, world.services.work.receive(most=1, wait=0, visibility=HIDDEN))
+    with another_suspect(worker):
+        (outcome,) = work_off(worker, received)
     assert (outcome.action, outcome.why) == ("kept", "other_suspect_runs")
     assert the_run(world).attempt == 1, "no attempt is spent on waiting"
 
 
 def test_a_message_that_merely_came_back_waits_for_no_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
     """Received five times while the tables did not answer: nobody can have died of a run that never began."""
-    monkeypatch.setattr("minutehand.flow.turns.PATIENCE", 0.01)
+    monkeypatch.setattr("minutehand.worker.crash_quarantine.PATIENCE", 0.01)
     world = submitted()
     for _ in range(4):
         world.services.work.receive(most=1, wait=0, visibility=0)
     worker = world.worker()
-    (task,) = worker.take(world.services.work.receive(most=1, wait=0, visibility=HIDDEN))
-    assert task.delivery.receives == 5
-    with turn_taken(worker):
-        worker.process(task)
+    received = receive(worker, world.services.work.receive(most=1, wait=0, visibility=HIDDEN))
+    assert received[0].delivery.receives == 5
+    with another_suspect(worker):
+        work_off(worker, received)
     assert the_run(world).state is RunState.SUCCEEDED
 
 
@@ -610,7 +601,7 @@ def test_a_heartbeat_keeps_the_lease_and_the_message() -> None:
     def long(ctx: Context) -> None:
         for _ in range(30):
             world.wait(HEARTBEAT // SECOND)
-            worker.desk.heartbeat.beat(world.clock())
+            worker.heartbeat.beat(world.clock())
             assert world.work(world.worker(name="other")) == []
 
     world.during = long
@@ -646,8 +637,8 @@ def test_a_heartbeat_notices_the_loss() -> None:
         if ctx.attempt == 1:
             world.wait(RECOVERY)
             world.work(world.worker(name="other"))
-            worker.desk.heartbeat.beat(world.clock())
-            noticed.append(all(ticket.lost for ticket in worker.desk.heartbeat.leased()))
+            worker.heartbeat.beat(world.clock())
+            noticed.append(all(ticket.lost for ticket in worker.heartbeat.leased()))
 
     world.during = stall
     world.work(worker)
@@ -662,7 +653,7 @@ def test_a_heartbeat_without_an_answer_is_no_loss() -> None:
     def beat(ctx: Context) -> None:
         for _ in range(2):
             world.wait(HEARTBEAT // SECOND)
-            worker.desk.heartbeat.beat(world.clock())
+            worker.heartbeat.beat(world.clock())
 
     world.during = beat
     (outcome,) = world.work(worker)
@@ -676,7 +667,7 @@ def test_leases_are_renewed_even_where_messages_cannot_be_hidden() -> None:
     def long(ctx: Context) -> None:
         for _ in range(6):
             world.wait(HEARTBEAT // SECOND)
-            worker.desk.heartbeat.beat(world.clock())
+            worker.heartbeat.beat(world.clock())
             world.work(world.worker(name="other"))
 
     world.during = long
@@ -735,7 +726,7 @@ def test_a_long_at_most_once_run_is_watched_as_long_as_it_lives() -> None:
     def long(ctx: Context) -> None:
         for second in range(0, 600, 20):
             world.wait(20)
-            worker.desk.heartbeat.beat(world.clock())
+            worker.heartbeat.beat(world.clock())
             if second % 60 == 0:
                 world.tick()
         assert len(world.entries(EntryKind.WATCH)) == 1
@@ -781,8 +772,8 @@ def test_a_stopping_worker_gives_back_what_it_runs_and_another_starts_it_at_once
 
     def stop(ctx: Context) -> None:
         if ctx.attempt == 1 and len(world.started) == 1:
-            for ticket in worker.desk.heartbeat.at_hand():
-                assert release_ticket(worker.desk, ticket)
+            for ticket in worker.heartbeat.all():
+                assert release_run(worker, ticket)
             world.work(world.worker(name="next"))
 
     world.during = stop
@@ -797,7 +788,7 @@ def test_a_stopping_worker_never_gives_an_at_most_once_run_back() -> None:
     worker = world.worker()
 
     def stop(ctx: Context) -> None:
-        assert [release_ticket(worker.desk, ticket) for ticket in worker.desk.heartbeat.at_hand()] == [False]
+        assert [release_run(worker, ticket) for ticket in worker.heartbeat.all()] == [False]
         world.live(30)
         raise Crash
 
@@ -816,13 +807,12 @@ def test_what_was_given_back_before_its_lease_is_not_started(job: str) -> None:
     world.wait(29)
 
     def told_to_stop(seconds: float) -> None:
-        for ticket in worker.desk.heartbeat.at_hand():
-            release_ticket(worker.desk, ticket)
+        for ticket in worker.heartbeat.all():
+            release_run(worker, ticket)
         world.wait(seconds)
 
-    worker = replace(worker, desk=replace(worker.desk, wait=told_to_stop))
-    tasks = worker.take(world.services.work.receive(most=10, wait=0, visibility=HIDDEN))
-    (outcome,) = [worker.process(task) for task in tasks]
+    worker = replace(worker, wait=told_to_stop)
+    (outcome,) = work_off(worker, receive(worker, world.services.work.receive(most=10, wait=0, visibility=HIDDEN)))
     assert (outcome.action, outcome.why) == ("released", "stopping")
     assert world.started == []
     world.work(world.worker(name="next"))
@@ -835,10 +825,10 @@ def test_a_release_that_comes_too_late_changes_nothing() -> None:
     world = submitted()
     worker = world.worker()
     tickets: list[Any] = []
-    world.during = lambda ctx: tickets.extend(worker.desk.heartbeat.at_hand())
+    world.during = lambda ctx: tickets.extend(worker.heartbeat.all())
     world.work(worker)
     tickets[0].fence = 1
-    assert not release_ticket(worker.desk, tickets[0])
+    assert not release_run(worker, tickets[0])
     assert the_run(world).state is RunState.SUCCEEDED
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from minutehand import Context, Registry, RunState, Scheduler
 from minutehand.concurrency.threads import ThreadCache
-from minutehand.flow.together import groups
+from minutehand.daemon.worker_process import WorkerProcess
 from minutehand.ports.services import Services
-from minutehand.processes import WorkerProcess
 from minutehand.services import system_clock
 from minutehand.testing import Detail, Hook, Memory
 
@@ -113,7 +111,7 @@ def test_what_does_not_is_given_back_and_another_worker_starts_it_at_once(scene:
 
 
 def test_an_at_most_once_run_is_never_given_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.processes._LETTING_GO", 0.1)
+    monkeypatch.setattr("minutehand.daemon.worker_process._LETTING_GO", 0.1)
     scene.scheduler.submit("once")
     with working(scene.memory.connect(), scene.jobs) as end:
         scene.wait_for_starts(1)
@@ -173,16 +171,16 @@ def test_a_slow_one_holds_nobody_up(scene: Scene) -> None:
 def test_a_service_that_fails_for_a_moment_ends_no_worker(
     scene: Scene, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minutehand.processes._PAUSE", 0.02)
-    monkeypatch.setattr("minutehand.flow.settle._PATIENCE", (0.02,))
-    monkeypatch.setattr("minutehand.flow.work._SOON", 0)
+    monkeypatch.setattr("minutehand.daemon.worker_process._PAUSE", 0.02)
+    monkeypatch.setattr("minutehand.worker.execution.settle._PATIENCE", (0.02,))
+    monkeypatch.setattr("minutehand.worker.delivery.guard._SOON", 0)
     scene.scheduler.submit("quick")
     with working(scene.memory.connect(Faults().at(verb, before=fails, times=2)), scene.jobs):
         assert until(lambda: scene.states() == [RunState.SUCCEEDED])
 
 
 def test_a_defect_while_receiving_ends_no_worker(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.processes._PAUSE", 0.02)
+    monkeypatch.setattr("minutehand.daemon.worker_process._PAUSE", 0.02)
 
     def defect() -> None:
         raise KeyError("ours")
@@ -196,8 +194,8 @@ def test_while_no_thread_can_be_started_messages_go_back_and_then_all_is_as_befo
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As under a limit on processes: the slots of what could not start are free again, and its messages are not kept."""
-    monkeypatch.setattr("minutehand.processes._PAUSE", 0.02)
-    monkeypatch.setattr("minutehand.flow.work._LATER", 0)
+    monkeypatch.setattr("minutehand.daemon.worker_process._PAUSE", 0.02)
+    monkeypatch.setattr("minutehand.worker.delivery.guard._LATER", 0)
     short, start, faults = threading.Event(), threading.Thread.start, Faults()
 
     def start_if_any(thread: threading.Thread) -> None:
@@ -223,13 +221,11 @@ def test_runs_that_get_no_threads_of_their_own_begin_one_after_the_other(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To give up the group would start again what has begun."""
-    monkeypatch.setattr("minutehand.flow.work._LATER", 0)
-    start, jobs, refused = ThreadCache.start, 0, threading.Event()
+    monkeypatch.setattr("minutehand.worker.delivery.guard._LATER", 0)
+    start, refused = ThreadCache.start, threading.Event()
 
     def start_one(threads: ThreadCache, body: Callable[[], object], name: str) -> None:
-        nonlocal jobs
-        jobs += name == "jobs"
-        if name == "jobs" and jobs > 1:
+        if name == "jobs":
             refused.set()
             raise RuntimeError("can't start new thread")
         start(threads, body, name)
@@ -248,17 +244,20 @@ def test_runs_that_get_no_threads_of_their_own_begin_one_after_the_other(
 
 
 def test_a_defect_of_the_poller_ends_no_worker(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.processes._PAUSE", 0.02)
+    monkeypatch.setattr("minutehand.daemon.worker_process._PAUSE", 0.02)
     asked = 0
 
-    def odd_once(*given: Any) -> Any:
+    free_slots = WorkerProcess._free_slots
+
+    def odd_once(process: WorkerProcess, most: int) -> int:
         nonlocal asked
         asked += 1
         if asked == 1:
+            process._slots.release()  # the one that this poll had taken
             raise KeyError("ours")
-        return groups(*given)
+        return free_slots(process, most)
 
-    monkeypatch.setattr("minutehand.processes.groups", odd_once)
+    monkeypatch.setattr(WorkerProcess, "_free_slots", odd_once)
     with working(scene.memory.connect(), scene.jobs):
         assert until(lambda: asked > 0)
         scene.scheduler.submit("quick")
@@ -282,7 +281,7 @@ def test_a_full_batch_goes_with_the_next_as_far_as_there_are_slots(
 
 
 def test_a_batch_does_not_wait_for_one_that_cannot_be_had(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.processes._PAUSE", 0.02)
+    monkeypatch.setattr("minutehand.daemon.worker_process._PAUSE", 0.02)
     received = 0
 
     class SecondFails(Hook):
@@ -316,7 +315,7 @@ def test_both_batches_of_a_last_poll_are_given_back(scene: Scene) -> None:
 def test_after_a_batch_that_was_not_full_it_waits_a_moment_for_company(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minutehand.processes._COMPANY", 0.3)
+    monkeypatch.setattr("minutehand.daemon.worker_process._COMPANY", 0.3)
     faults, asked = Faults(), list[int]()
 
     class Looks(Hook):

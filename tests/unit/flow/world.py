@@ -15,12 +15,12 @@ from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
 from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.times import MINUTE, SECOND, from_ms
 from minutehand.errors import Unavailable
-from minutehand.flow.outcome import Outcome
-from minutehand.flow.work import Worker
 from minutehand.ports.services import Services
 from minutehand.testing import Crash, Detail, Hook, ManualClock, Memory
 from minutehand.testing.process import Hand, bury_all, make_worker
 from minutehand.ticker.tick import TickReport, tick
+from minutehand.worker.context import WorkerContext
+from minutehand.worker.delivery.outcome import Outcome
 
 START = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 NOON = 1_777_896_000_000  # START
@@ -155,7 +155,7 @@ class World:
     def tick(self, services: Services | None = None, *, holder: str = "ticker", **options: Any) -> TickReport:
         return tick(services or self.services, clock=self.clock, holder=holder, **options)
 
-    def worker(self, hook: Hook | None = None, *, name: str = "w", jobs: Registry | None = None) -> Worker:
+    def worker(self, hook: Hook | None = None, *, name: str = "w", jobs: Registry | None = None) -> WorkerContext:
         return make_worker(
             self.process(hook),
             self.jobs if jobs is None else jobs,
@@ -165,14 +165,14 @@ class World:
             name=name,
         )
 
-    def work(self, worker: Worker | None = None, *, together: bool = False) -> list[Outcome]:
+    def work(self, worker: WorkerContext | None = None, *, together: bool = False) -> list[Outcome]:
         """Work off all that is visible now; ``together``: what comes in one batch shares its requests."""
         hand, done = Hand(worker=worker or self.worker(), together=together), list[Outcome]()
         while outcomes := hand.work():
             done += outcomes
         return done
 
-    def live(self, seconds: float, *, worker: Worker | None = None) -> list[Outcome]:
+    def live(self, seconds: float, *, worker: WorkerContext | None = None) -> list[Outcome]:
         """Let time pass: a tick a minute, workers at the second at which there is something to do, dead letters buried."""
         done: list[Outcome] = []
         end = self.clock() + int(seconds) * SECOND

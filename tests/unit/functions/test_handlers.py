@@ -16,8 +16,8 @@ import pytest
 from minutehand import Registry, Retry, RunState, Scheduler
 from minutehand.concurrency.threads import ThreadCache
 from minutehand.errors import InvalidInput, JobError
-from minutehand.flow.heartbeat import HIDDEN
 from minutehand.testing import ManualClock, Memory
+from minutehand.worker.delivery.heartbeat import HIDDEN
 
 EVENTS = Path(__file__).parent / "events"
 

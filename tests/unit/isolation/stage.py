@@ -14,14 +14,16 @@ from typing import Any
 from minutehand import Run, Scheduler
 from minutehand.domain.names import parse_run_id
 from minutehand.domain.times import SECOND
-from minutehand.flow.heartbeat import HIDDEN
-from minutehand.flow.outcome import Outcome
 from minutehand.isolation import PreloadedParent, perform_isolated
 from minutehand.jobs import Registry
 from minutehand.services import system_clock
 from minutehand.state.transitions import lease
 from minutehand.testing import Hook, Memory
-from minutehand.testing.process import Hand, make_worker
+from minutehand.testing.process import Hand, make_worker, work_off
+from minutehand.worker.delivery.heartbeat import HIDDEN
+from minutehand.worker.delivery.outcome import Outcome
+from minutehand.worker.delivery.receive import receive
+from minutehand.worker.execution.executor import ThreadedExecutor
 
 from tests.unit.isolation.work import registry
 
@@ -43,7 +45,8 @@ class Stage:
         self.services = self.memory.connect(self.hook)
         self.scheduler = Scheduler("acme", jobs=self.jobs, services=self.memory.connect(), clock=self.clock)
         made = make_worker(self.services, self.jobs, self.clock, wait=threading.Event().wait)
-        self.worker = replace(made, execute=partial(perform_isolated, self.parent))
+        isolated = partial(perform_isolated, self.parent)
+        self.worker = replace(made, executor=ThreadedExecutor(), isolated=isolated)
 
     def clock(self) -> int:
         return system_clock() + self.ahead
@@ -51,7 +54,7 @@ class Stage:
     def skip(self, seconds: float) -> None:
         """Put the clock forward, and let whoever waits look at it."""
         self.ahead += int(seconds * SECOND)
-        for ticket in self.worker.desk.heartbeat.at_hand():
+        for ticket in self.worker.heartbeat.all():
             with ticket.changed:
                 ticket.changed.notify_all()
 
@@ -67,7 +70,7 @@ class Stage:
 
     def beat(self) -> None:
         """A heartbeat of the worker."""
-        self.worker.desk.heartbeat.beat(self.clock())
+        self.worker.heartbeat.beat(self.clock())
 
     def run(self, job: str, payload: Any = None, **options: Any) -> Run:
         """Submit, run one attempt, and look."""
@@ -82,10 +85,10 @@ class Stage:
         """Submit and run one attempt in a thread of its own; returns when the job has left its mark."""
         run = self.scheduler.submit(job, payload, **options)
         (delivery,) = self.services.work.receive(most=1, wait=0, visibility=HIDDEN)
-        (task,) = self.worker.take([delivery])
+        received = receive(self.worker, [delivery])
         started = Started(run.id, mark or Path(payload["to"]))
         started.thread = threading.Thread(
-            target=lambda: started.outcomes.append(self.worker.process(task)), daemon=True
+            target=lambda: started.outcomes.extend(work_off(self.worker, received)), daemon=True
         )
         started.thread.start()
         assert until(lambda: started.mark.exists() and started.mark.read_text().endswith("\n"), 20)

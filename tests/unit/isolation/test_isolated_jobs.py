@@ -75,7 +75,7 @@ def test_a_process_that_dies_costs_one_attempt_and_no_waiting(
     assert [(line.message, vars(line)["code"]) for line in own_lines(caplog)] == [("job.process_died", code)]
     assert (run.state, run.attempt, run.error_type, run.error_code) == (RunState.RETRYING, 1, "ProcessDied", code)
     assert len(run.failed_attempts) == 1
-    assert not stage.worker.desk.abandoned.is_set(), "the worker goes on"
+    assert not stage.worker.abandoned.is_set(), "the worker goes on"
 
 
 def test_steps_and_checkpoint_outlive_the_process(stage: Stage, tmp_path: Path) -> None:
@@ -180,13 +180,13 @@ def test_its_timeout_kills_it_and_all_that_it_started(
     run = stage.scheduler.get_run(started.run_id)
     assert [line.message for line in own_lines(caplog)] == ["job.killed"]
     assert (run.error_type, run.error) == ("Timeout", "the attempt took longer than its timeout of 60 s")
-    assert not stage.worker.desk.abandoned.is_set(), "nothing is left for which the process must be recycled"
+    assert not stage.worker.abandoned.is_set(), "nothing is left for which the process must be recycled"
 
 
 @pytest.mark.parametrize(("how", "error"), [("asks", None), ("fails", "OSError")])
 def test_it_sees_its_cancellation_at_a_heartbeat(stage: Stage, tmp_path: Path, how: str, error: str | None) -> None:
     started = stage.start("wait", {"to": str(tmp_path / "mark"), "how": how})
-    (ticket,) = stage.worker.desk.heartbeat.at_hand()
+    (ticket,) = stage.worker.heartbeat.all()
     for _ in range(1_000):  # its progress comes through a socket, its mark through a file: either may be first
         if ticket.progress is not None or threading.Event().wait(0.01):
             break

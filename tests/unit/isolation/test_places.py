@@ -7,13 +7,13 @@ import types
 
 import pytest
 from minutehand import Context, Registry
+from minutehand.daemon.worker_process import WorkerProcess
 from minutehand.domain.job import Job
 from minutehand.domain.policies import Isolation, Policies
 from minutehand.errors import JobError
 from minutehand.isolation import check_isolated
 from minutehand.isolation.places import Place
 from minutehand.jobs import default_registry
-from minutehand.processes import WorkerProcess
 from minutehand.services import system_clock
 from minutehand.testing import Memory
 

@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from minutehand import RunState, Scheduler, processes
+from minutehand import RunState, Scheduler
+from minutehand.daemon import worker_shell
+from minutehand.daemon.worker_process import WorkerProcess
 from minutehand.domain.names import parse_run_id
 from minutehand.domain.times import SECOND
-from minutehand.processes import WorkerProcess
 from minutehand.services import system_clock
 from minutehand.testing import Memory
 
@@ -52,7 +53,7 @@ def memory() -> Memory:
 def test_it_beats_while_a_job_holds_its_interpreter(
     memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "HEARTBEAT", SECOND // 20)
+    monkeypatch.setattr(worker_shell, "HEARTBEAT", SECOND // 20)
     scheduler = Scheduler("acme", jobs=registry, services=memory.connect())
     mark = tmp_path / "mark"
     with working(memory):

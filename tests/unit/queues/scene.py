@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from minutehand import Context, Retry
 from minutehand.errors import RetryAfter
-from minutehand.flow.outcome import Outcome
 from minutehand.testing import Hook
 from minutehand.testing.process import Hand, make_worker
+from minutehand.worker.delivery.outcome import Outcome
 
 from tests.unit.flow.world import World
 

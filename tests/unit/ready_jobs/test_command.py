@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,26 +14,24 @@ from typing import Any
 
 import pytest
 from minutehand import Registry, Retry, RunState
-from minutehand.domain.job import Context
 from minutehand.errors import InvalidInput
-from minutehand.flow.assignment import Assignment, Ended
-from minutehand.flow.perform import perform
 from minutehand.isolation import perform_isolated
 from minutehand.ready_jobs.command import GRACE, LOGGED, TAIL, Command, command_job
+from minutehand.worker.context import Execute
 
 from tests.unit.isolation.stage import PARENT, Stage, living, until
 
 
-def stage_of(execute: Execute) -> Stage:
+def stage_of(isolated: Execute | None) -> Stage:
     jobs = Registry()
     command_job(registry=jobs)
     command_job("again", registry=jobs, retry=Retry(max_attempts=3, base=1.0, jitter=0.0))
     made = Stage(jobs)
-    made.worker = replace(made.worker, execute=execute)
+    made.worker = replace(made.worker, isolated=isolated)
     return made
 
 
-@pytest.fixture(params=[perform, partial(perform_isolated, PARENT)], ids=["command", "process"])
+@pytest.fixture(params=[None, partial(perform_isolated, PARENT)], ids=["command", "process"])
 def stage(request: pytest.FixtureRequest) -> Stage:
     """As a job runs on Lambda, and as it does on worker processes."""
     return stage_of(request.param)
@@ -43,10 +40,7 @@ def stage(request: pytest.FixtureRequest) -> Stage:
 @pytest.fixture
 def plain() -> Stage:
     """In a thread, where it makes no difference."""
-    return stage_of(perform)
-
-
-Execute = Callable[[Assignment, Context, str | None], Ended]
+    return stage_of(None)
 
 
 def leader(folder: Path) -> int:
@@ -154,8 +148,8 @@ def test_a_worker_that_dies_takes_its_commands_along(tmp_path: Path) -> None:
     program = f"""
 import sys
 sys.path[:0] = {sys.path!r}
-from tests.unit.ready_jobs.test_command import perform, stage_of
-stage_of(perform).run("command", "echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; sleep 300 & sleep 300 | cat")
+from tests.unit.ready_jobs.test_command import stage_of
+stage_of(None).run("command", "echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; sleep 300 & sleep 300 | cat")
 """
     worker = subprocess.Popen([sys.executable, "-c", program])
     try:

@@ -123,15 +123,15 @@ DROP, WAIT = OnRefusedLease.DROP, OnRefusedLease.WAIT
         ("running", {}, (WAIT, "live_lease")),
         ("just ended", {}, (WAIT, "live_lease")),
         ("running", {"delivery": Delivery.AT_MOST_ONCE}, (WAIT, "live_lease")),
-        ("abandoned", {}, (OnRefusedLease.AGAIN, "changed")),
+        ("abandoned", {}, (OnRefusedLease.RETRY, "changed")),
         ("abandoned", {"attempts": 2}, (OnRefusedLease.EXHAUST, "attempts_spent")),
         ("abandoned", {"delivery": Delivery.AT_MOST_ONCE}, (OnRefusedLease.LOSE, "at_most_once")),
         ("abandoned, cancel asked", {}, (OnRefusedLease.CANCEL, "cancelled")),
         ("running, cancel asked", {}, (WAIT, "live_lease")),
         ("queued, cancel asked", {}, (OnRefusedLease.CANCEL, "cancelled")),
         ("retrying", {"attempts": 2}, (OnRefusedLease.EXHAUST, "attempts_spent")),
-        ("retrying", {}, (OnRefusedLease.AGAIN, "changed")),
-        ("queued", {}, (OnRefusedLease.AGAIN, "changed")),
+        ("retrying", {}, (OnRefusedLease.RETRY, "changed")),
+        ("queued", {}, (OnRefusedLease.RETRY, "changed")),
     ],
 )
 def test_what_to_do_with_a_refused_lease(
@@ -150,7 +150,7 @@ def test_one_waits_for_a_lease_until_its_margin_is_over() -> None:
     run = run_of(SITUATIONS["running"])
     assert on_refused_lease(run, revision=2, now=NOW, policies=Policies()).until == NOW + LEASE + SKEW
     bare = a_run(state=RunState.RUNNING, revision=2, lease_until=None)
-    assert on_refused_lease(bare, revision=2, now=NOW, policies=Policies()).action is OnRefusedLease.AGAIN
+    assert on_refused_lease(bare, revision=2, now=NOW, policies=Policies()).action is OnRefusedLease.RETRY
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
@@ -172,7 +172,7 @@ def test_a_lease_is_tried_again_exactly_where_it_would_be_had(
         steal=delivery is not Delivery.AT_MOST_ONCE,
     )
     answer = on_refused_lease(run_of(row), revision=revision, now=NOW, policies=policies)
-    assert (answer.action is OnRefusedLease.AGAIN) == holds(wanted.guard, row)
+    assert (answer.action is OnRefusedLease.RETRY) == holds(wanted.guard, row)
 
 
 # Failures.

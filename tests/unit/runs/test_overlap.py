@@ -18,11 +18,11 @@ def pair(number: int) -> RunHolder:
 
 
 def live(number: int) -> QueuedRun:
-    return QueuedRun(behind=False, pair=pair(number))
+    return QueuedRun(behind=False, holder=pair(number))
 
 
 def backfilled(number: int) -> QueuedRun:
-    return QueuedRun(behind=True, pair=pair(number))
+    return QueuedRun(behind=True, holder=pair(number))
 
 
 def held(*holders: int, waiting: tuple[QueuedRun, ...] = (), limit: int = 1) -> Slot:
@@ -69,7 +69,7 @@ def test_where_there_is_no_room_the_policy_decides(
 ) -> None:
     slot = held(1, waiting=tuple(map(live, waiting)))
     decision = decide(slot, live(9), under(policy, buffer=2))
-    assert (decision.turn, [waiter.pair for waiter in decision.slot.waiting]) == (turn, [pair(n) for n in line])
+    assert (decision.turn, [waiter.holder for waiter in decision.slot.waiting]) == (turn, [pair(n) for n in line])
     assert decision.slot.holders == slot.holders
 
 
@@ -109,7 +109,7 @@ def test_only_the_end_of_a_run_as_its_revision_has_it_is_final() -> None:
 
 
 def test_a_slot_is_read_as_it_was_written() -> None:
-    slot = held(1, 2, limit=2, waiting=(QueuedRun(behind=False, pair=pair(3), until=NOON), backfilled(0)))
+    slot = held(1, 2, limit=2, waiting=(QueuedRun(behind=False, holder=pair(3), until=NOON), backfilled(0)))
     assert Slot.of(slot.body()) == slot
     assert Slot.of(slot.body()).waiting[0].until == NOON
 
@@ -130,7 +130,7 @@ def test_no_sequence_of_decisions_lets_more_go_than_there_is_room(
         decision = decide(slot, QueuedRun(behind, pair(number)), options)
         slot = decision.slot if decision.turn is not Turn.TERMINATE else slot
         assert len(slot.holders) <= limit
-        assert len({p.key for p in slot.holders} | {w.pair.key for w in slot.waiting}) == len(slot.holders) + len(
+        assert len({p.key for p in slot.holders} | {w.holder.key for w in slot.waiting}) == len(slot.holders) + len(
             slot.waiting
         )
         assert sum(not waiter.behind for waiter in slot.waiting) <= 3 + limit
@@ -139,9 +139,9 @@ def test_no_sequence_of_decisions_lets_more_go_than_there_is_room(
 
 def test_a_late_message_of_an_older_revision_takes_nobodys_place() -> None:
     """Found by the simulator: it took the place of the very run that a newer revision had in the line, which then had nobody."""
-    newer = QueuedRun(behind=False, pair=RunHolder(pair(2).key, 5))
-    for slot in (held(1, waiting=(newer,)), Slot(revision=5, holders=(newer.pair,))):
+    newer = QueuedRun(behind=False, holder=RunHolder(pair(2).key, 5))
+    for slot in (held(1, waiting=(newer,)), Slot(revision=5, holders=(newer.holder,))):
         decision = decide(slot, live(2), under("buffer_all"))
         assert decision == Decision(turn=Turn.GO, slot=slot), "to a lease that is refused"
     taken_over = decide(held(1, waiting=(live(2),)), newer, under("buffer_all"))
-    assert [waiter.pair.revision for waiter in taken_over.slot.waiting] == [5]
+    assert [waiter.holder.revision for waiter in taken_over.slot.waiting] == [5]

@@ -13,10 +13,14 @@ from typing import Annotated
 
 import typer
 
-from minutehand import logs, processes
+from minutehand import logs
 from minutehand.cli.installation.packages import load_jobs
 from minutehand.cli.installation.signals import stop_on_signals
 from minutehand.cli.shell import of
+from minutehand.daemon.auditor import run_auditor
+from minutehand.daemon.ticker import run_ticker
+from minutehand.daemon.undertaker import run_undertaker
+from minutehand.daemon.worker import run_worker
 
 
 def worker(
@@ -43,7 +47,7 @@ def worker(
     registry = load_jobs(jobs or ([settings.jobs] if settings.jobs else []))
     logs.configure()
     with stop_on_signals() as stop:
-        recycle = processes.run_worker(settings, registry, stop=stop, concurrency=concurrency, grace=grace)
+        recycle = run_worker(settings, registry, stop=stop, concurrency=concurrency, grace=grace)
     if recycle:  # the same process number, a new interpreter: whoever supervises it sees no exit
         os.execv(sys.executable, sys.orig_argv)  # noqa: S606  # ourselves, however we were started
     end_process()
@@ -56,20 +60,20 @@ def ticker(
     """Tick: send what is due within the look-ahead to the work queue. Several may run at once."""
     logs.configure()
     with stop_on_signals() as stop:
-        processes.run_ticker(of(context).settings, stop=stop, period=period)
+        run_ticker(of(context).settings, stop=stop, period=period)
 
 
 def undertaker(context: typer.Context) -> None:
     """Record dead runs: read the dead-letter queue."""
     logs.configure()
     with stop_on_signals() as stop:
-        processes.run_undertaker(of(context).settings, stop=stop)
+        run_undertaker(of(context).settings, stop=stop)
 
 
 def audit(context: typer.Context) -> None:
     """Prove the invariants on the live data once, and repair what does not hold."""
     logs.configure()
-    of(context).show(processes.run_auditor(of(context).settings))
+    of(context).show(run_auditor(of(context).settings))
 
 
 def end_process() -> None:

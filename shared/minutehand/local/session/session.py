@@ -24,12 +24,12 @@ from minutehand.local.session.view import line, live, summary
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.views import Run
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT
-from minutehand.state.transitions import LEASE, SKEW
+from minutehand.state.transitions import SKEW, lease_end
 
 DEMO = "minutehand.local.session.demo_jobs"
 _LOOK = 0.25  # seconds between looks at the logs
 _SETTLE = 15.0  # seconds after the end, within which runs that were due before it must have started and ended
-_TAKE_OVER = (LEASE + SKEW) / SECOND  # seconds until another worker takes over the runs of a crashed one
+_TAKE_OVER = (lease_end(0) + SKEW) / SECOND  # seconds until another worker takes over the runs of a crashed one
 _PAGE = 500  # runs read at once
 
 

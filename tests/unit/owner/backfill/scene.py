@@ -8,10 +8,10 @@ from typing import Any
 
 from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import Revision
-from minutehand.flow.outcome import Outcome
 from minutehand.sdk.backfills import Backfill
 from minutehand.testing import Detail
 from minutehand.timing import fires, timetable
+from minutehand.worker.delivery.outcome import Outcome
 
 from tests.unit.flow.world import OWNER, Faults, World
 

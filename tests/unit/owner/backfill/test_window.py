@@ -9,12 +9,12 @@ from minutehand.domain.agenda_entry import EntryKind
 from minutehand.domain.run import RunState
 from minutehand.domain.times import SECOND
 from minutehand.errors import InvalidInput
-from minutehand.flow.outcome import Outcome
 from minutehand.owner.backfill import advance, plan, timer
 from minutehand.owner.backfill.advance import move_on
 from minutehand.owner.backfill.records import read_backfill, write_backfill
 from minutehand.sdk.backfills import Backfill
 from minutehand.state.backfill import BackfillState, StoredBackfill
+from minutehand.worker.delivery.outcome import Outcome
 
 from tests.unit.flow.world import NOON, OWNER, Faults, at, fails
 from tests.unit.owner.backfill.scene import At, Scene, whole

@@ -1,0 +1,183 @@
+"""A worker that polls: it keeps to its concurrency, and when it is told to stop finishes what it can and gives back the rest."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from itertools import cycle
+
+from minutehand import logs
+from minutehand.daemon.names import process_name
+from minutehand.daemon.worker_shell import WorkerShell
+from minutehand.domain.formats.message import Message
+from minutehand.domain.queue import BATCH, DEFAULT_QUEUE
+from minutehand.errors import Unavailable
+from minutehand.isolation import PreloadedParent, check_isolated, modules_of, perform_isolated
+from minutehand.jobs import Registry
+from minutehand.ports.services import Services
+from minutehand.ports.work_queue import RawMessage
+from minutehand.worker.context import Done, Jobs
+from minutehand.worker.delivery.heartbeat import HIDDEN
+
+log = logging.getLogger(__name__)
+
+CONCURRENCY = 10  # runs of a worker at the same time, where nobody says
+
+_POLL = 5.0  # seconds of a long poll: also the longest that stopping waits for one
+_POLL_OF_SOME = 1.0  # seconds of a long poll of one stripe by a thread that has others to poll
+_COMPANY = (
+    0.05  # seconds without a poll after one that did not fill its batch: later messages share the next one's requests
+)
+_PAUSE = 1.0  # seconds after a service was unavailable
+_LETTING_GO = 5.0  # seconds until released runs end: their isolated processes are killed, their threads abandoned
+
+
+class WorkerProcess:
+    """A worker that polls: at most ``concurrency`` messages at hand, from the queue that ``services`` take orders from.
+
+    Raises JobError for a job with ``isolation="process"`` that a process of its own could not import.
+    """
+
+    def __init__(
+        self, services: Services, jobs: Jobs, *, concurrency: int = CONCURRENCY, queue: str | None = None
+    ) -> None:
+        self._services, self._queue = services, queue or DEFAULT_QUEUE
+        self._pollers = min(services.work.stripes, concurrency)
+        self._stopping = threading.Event()
+        self._slots = threading.Semaphore(concurrency)
+        self._concurrency = concurrency
+        self._recycling = False
+        if isinstance(jobs, Registry):
+            check_isolated(jobs)
+        self._isolated = modules_of(jobs) if isinstance(jobs, Registry) else []
+        self._parent = PreloadedParent(self._isolated)
+        self._shell = WorkerShell(
+            services,
+            jobs,
+            name=process_name("worker"),
+            around=_around,
+            remaining=self._remaining,
+            report=self._done,
+            isolated=partial(perform_isolated, self._parent),
+        )
+
+    def run(self, *, stop: threading.Event, grace: float) -> None:
+        """Work until ``stop``, then wind up."""
+        if self._isolated:
+            self._parent.start()
+        self._shell.start()
+        polling = [
+            threading.Thread(target=self._poll, args=(number,), name="poll", daemon=True)
+            for number in range(self._pollers)
+        ]
+        for thread in polling:
+            thread.start()
+        threading.Thread(target=self._recycle, args=(stop,), name="recycle", daemon=True).start()
+        started = {"worker": self._shell.worker.name, "concurrency": self._concurrency, "queue": self._queue}
+        log.info("worker.started", extra=started)
+        stop.wait()
+        self._stopping.set()
+        unfinished = self._shell.wait(grace)
+        released = self._shell.release_all()
+        for thread in polling:
+            thread.join(_POLL)  # what a last poll still brings, it gives back itself
+        released += self._shell.release_all()
+        self._shell.wait(_LETTING_GO)
+        self._shell.stop()
+        self._parent.close()
+        log.info("worker.stopped", extra={"unfinished": unfinished, "released": released})
+
+    def _remaining(self) -> float | None:
+        """A process has no time limit; once it stops, a job that checkpoints goes on elsewhere."""
+        return 0.0 if self._stopping.is_set() else None
+
+    @property
+    def must_recycle(self) -> bool:
+        """Whether it stopped because a job's thread had to be abandoned: end this process and start another."""
+        return self._recycling
+
+    def _recycle(self, stop: threading.Event) -> None:
+        """Stop when a job's thread was abandoned: what it still does is nobody's, and only the process's end ends it."""
+        self._shell.worker.abandoned.wait()
+        if stop.is_set():  # then the process ends anyway, and whoever stopped it does not want another
+            return
+        self._recycling = True
+        log.error("worker.recycling", extra={"worker": self._shell.worker.name})
+        stop.set()
+
+    def _poll(self, number: int) -> None:
+        """Poll every so many'th stripe in turn. Alone with its one, as a rule, it waits longer for it."""
+        stripes = range(number, self._services.work.stripes, self._pollers)
+        wait = _POLL if len(stripes) == 1 else _POLL_OF_SOME
+        for stripe in cycle(stripes):
+            if self._stopping.is_set():
+                return
+            try:
+                self._poll_once(stripe, wait)
+            except Exception:  # a worker that stops polling is worse than one that says so every second
+                log.exception("worker.poll_failed")
+                self._stopping.wait(_PAUSE)
+
+    def _poll_once(self, stripe: int, wait: float) -> None:
+        if not self._slots.acquire(timeout=_PAUSE):
+            return
+        part = self._concurrency // self._pollers  # this poller holds so many slots while it waits, at the most
+        slots = 1 + self._free_slots(min(BATCH, part) - 1)
+        deliveries = self._received(slots, stripe, wait)
+        if len(deliveries) == BATCH:  # then more may wait; they go with these, in the same requests to the ledger
+            deliveries += self._received(self._free_slots(min(BATCH, part - BATCH)), stripe, 0)
+        if self._stopping.is_set():
+            self._give_back(deliveries)
+            return
+        self._start(deliveries)
+        if 0 < len(deliveries) < slots:
+            self._stopping.wait(_COMPANY)
+
+    def _free_slots(self, most: int) -> int:
+        """Slots taken of those that are free."""
+        taken = 0
+        while taken < most and self._slots.acquire(blocking=False):
+            taken += 1
+        return taken
+
+    def _received(self, slots: int, stripe: int, wait: float) -> list[RawMessage]:
+        """As many messages as there are slots for, at the most; what is not needed of these is free again."""
+        deliveries = list(self._receive(slots, stripe, wait)) if slots else []
+        if len(deliveries) < slots:
+            self._slots.release(slots - len(deliveries))
+        return deliveries
+
+    def _receive(self, most: int, stripe: int, wait: float) -> Sequence[RawMessage]:
+        try:
+            return self._services.work.receive(most=most, wait=wait, visibility=HIDDEN, stripe=stripe)
+        except Unavailable as problem:
+            log.warning("worker.unavailable", extra={"error": str(problem)})
+        except Exception:  # a worker that stops polling is worse than one that says so every second
+            log.exception("worker.receive_failed")
+        self._stopping.wait(_PAUSE)
+        return []
+
+    def _give_back(self, deliveries: Sequence[RawMessage]) -> None:
+        if deliveries:
+            self._services.work.hide([delivery.receipt for delivery in deliveries], 0)
+
+    def _start(self, deliveries: Sequence[RawMessage]) -> None:
+        try:
+            started = self._shell.work(deliveries) if deliveries else True
+        except Exception:  # the messages come back when their visibility ends; this worker goes on
+            log.exception("worker.take_failed")
+            self._slots.release(len(deliveries))
+            return
+        if not started:  # it can do no more now
+            self._stopping.wait(_PAUSE)
+
+    def _done(self, done: Sequence[Done]) -> None:
+        """Their slots are free, all at once: so the next poll asks for as many."""
+        self._slots.release(len(done))
+
+
+def _around(message: Message) -> AbstractContextManager[None]:
+    return logs.of_run(run_id=str(message.run), job=message.job, tenant=message.run.tenant)

@@ -1,0 +1,116 @@
+"""The shell of a worker, in a process and in a Lambda function: heartbeat, delete buffer, the start and the end of its batches."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+
+from minutehand.concurrency.threads import ThreadCache
+from minutehand.domain.formats.message import Message
+from minutehand.domain.times import SECOND
+from minutehand.errors import Unavailable
+from minutehand.ports.services import Services
+from minutehand.ports.work_queue import RawMessage
+from minutehand.services import system_clock
+from minutehand.state.transitions import HEARTBEAT
+from minutehand.worker.context import Done, Execute, Jobs, WorkerContext
+from minutehand.worker.delivery.delete_buffer import DeleteBuffer
+from minutehand.worker.delivery.heartbeat import Heartbeat
+from minutehand.worker.delivery.receive import receive
+from minutehand.worker.execution.executor import ThreadedExecutor
+from minutehand.worker.execution.release import release_run
+from minutehand.worker.pipeline import start_batches
+from minutehand.worker.stages import InFlightMessage
+
+log = logging.getLogger(__name__)
+
+
+class WorkerShell:
+    """A worker over one process's services. ``report`` is called with what is done, from any thread, each message once."""
+
+    def __init__(
+        self,
+        services: Services,
+        jobs: Jobs,
+        *,
+        name: str,
+        around: Callable[[Message], AbstractContextManager[object]],
+        remaining: Callable[[], float | None],
+        report: Callable[[Sequence[Done]], None],
+        isolated: Execute | None = None,
+        threads: ThreadCache | None = None,
+    ) -> None:
+        self._report = report
+        self._ended = threading.Event()
+        self._changed = threading.Condition()
+        self._busy = 0  # messages that were taken and not reported yet
+        self.worker = WorkerContext(
+            services=services,
+            clock=system_clock,
+            heartbeat=Heartbeat(services),
+            deletions=DeleteBuffer(services.work),
+            jobs=jobs,
+            executor=ThreadedExecutor(),
+            wait=threading.Event().wait,
+            random=random.Random(),
+            name=name,
+            report=self._done,
+            around=around,
+            remaining=remaining,
+            isolated=isolated,
+            threads=threads or ThreadCache(),
+        )
+
+    def start(self) -> None:
+        """Heartbeats and deletions from now on."""
+        self.worker.threads.start(self._beat, "heartbeat")
+        self.worker.threads.start(partial(self.worker.deletions.serve, self._ended), "deletions")
+
+    def work(self, deliveries: Sequence[RawMessage]) -> bool:
+        """Take deliveries in hand and start them. False if threads were short: some are reported as kept already."""
+        received = receive(self.worker, deliveries)
+        with self._changed:
+            self._busy += len(received)
+        return start_batches(self.worker, received)
+
+    def _done(self, done: Sequence[Done]) -> None:
+        self._report(done)
+        with self._changed:
+            self._busy -= len(done)
+            self._changed.notify_all()
+
+    def wait(self, seconds: float | None = None) -> int:
+        """Wait until every message is reported, or so long; how many are not."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._busy == 0, timeout=seconds)
+            return self._busy
+
+    def release_all(self) -> int:
+        """Give back all runs that this process will not finish; how many."""
+        return sum(self._release(each) for each in self.worker.heartbeat.all())
+
+    def _release(self, in_flight: InFlightMessage) -> bool:
+        try:
+            released = release_run(self.worker, in_flight)
+        except Unavailable as problem:  # then its lease runs out
+            log.warning("worker.not_released", extra={"run_id": str(in_flight.ref), "error": str(problem)})
+            return False
+        if released:
+            log.info("run.released", extra={"run_id": str(in_flight.ref), "tenant": in_flight.ref.tenant})
+        return released
+
+    def stop(self) -> None:
+        """No heartbeat any more; what was to be deleted is deleted now."""
+        self._ended.set()
+        self.worker.deletions.stop()
+
+    def _beat(self) -> None:
+        while not self._ended.wait(HEARTBEAT / SECOND):
+            try:
+                self.worker.heartbeat.beat(system_clock())
+            except Exception:  # the next beat may succeed, and without beats every lease is lost
+                log.exception("heartbeat.failed")

@@ -1,0 +1,1 @@
+"""Every reason not to start a run now, and the lease. Read admit first, then lease."""

@@ -1,0 +1,161 @@
+"""Lease: take the exclusive right to execute runs, or say why not. A run has started when its lease is committed.
+
+Plain first leases of a batch are one request. What that refuses, and what is no plain first lease, asks by itself: up to three times
+while others move the row, and after a worker that vanished. Both ask for the transition of ``_lease_of``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.domain.formats.message import Message
+from minutehand.domain.names import RunRef, shard_of
+from minutehand.domain.policies import Delivery, Isolation
+from minutehand.domain.run import FailedAttemptRow, RunRow
+from minutehand.errors import Unavailable
+from minutehand.ports.ledger import TransitionResult
+from minutehand.state.decisions import vanished
+from minutehand.state.transitions import SKEW, Transition, lease, lease_end
+from minutehand.worker.admission.attempts import record
+from minutehand.worker.admission.refused import RETRY_AFTER, refused
+from minutehand.worker.context import WorkerContext
+from minutehand.worker.delivery.guard import guarded, on_service_error
+from minutehand.worker.delivery.outcome import Outcome
+from minutehand.worker.stages import LeasedRun, ReadyRun, ReceivedMessage
+
+log = logging.getLogger(__name__)
+
+_TRIES = 3  # leases tried on a row that others keep moving
+_OF_RUN = frozenset(each.name for each in fields(RunRow))
+
+
+def is_batchable(worker: WorkerContext, received: ReceivedMessage) -> bool:
+    """Whether its run takes no more than a plain first lease, a job in a thread and a settlement, so that it can share their requests.
+
+    What may take longer (a payload in the bucket, a slot, a backfill's next run) would hold up the others of its batch.
+    """
+    message, revision = received.message, received.revision
+    job = None if message is None else worker.jobs.get(message.job)
+    if message is None or job is None or received.alone or received.delivery.receives > 1 or message.fence:
+        return False
+    if message.backfill or message.payload_ref or job.policies.isolation is not Isolation.THREAD:
+        return False
+    if (message.overrides.delivery or job.policies.delivery) is Delivery.AT_MOST_ONCE:
+        return False
+    if revision is None:
+        return message.revision == 0
+    options = revision.definition.options
+    return not (options.shadow or options.is_exclusive or revision.failing)
+
+
+def take_leases(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[LeasedRun | Outcome | None]:
+    """For each run: leased, its outcome, or None: refused in a request with others, it has to ask alone."""
+    if len(ready) == 1 and not is_batchable(worker, ready[0].received):
+        return [guarded(worker, ready[0].received, lambda: _take_alone(worker, ready[0]))]
+    leases = {
+        each.message.run: _lease_of(worker, each, worker.new_lease_token(), first=True)
+        for each in ready
+        if not each.received.in_flight.lost
+    }
+    answers = _ask(worker, leases) if leases else {}
+    return [_taken(worker, each, leases.get(each.message.run), answers.get(each.message.run)) for each in ready]
+
+
+def _lease_of(worker: WorkerContext, ready: ReadyRun, token: str, *, first: bool, steal: bool = False) -> Transition:
+    """The one builder of it. Taken ahead of its instant it is dated at that instant."""
+    return lease(
+        revision=ready.message.revision,
+        now=max(worker.clock(), ready.message.not_before),
+        token=token,
+        worker=worker.name,
+        max_attempts=ready.policies.max_attempts,
+        steal=steal,
+        first=first,
+    )
+
+
+# In one request.
+
+
+def _ask(worker: WorkerContext, leases: Mapping[RunRef, Transition]) -> Mapping[RunRef, TransitionResult]:
+    known = {ref for ref in leases if ref.is_fire}  # their rows say no more than message and lease
+    try:
+        return worker.services.ledger.lease_all(list(leases.items()), known=known)
+    except Exception:
+        log.exception("work.leases_failed", extra={"runs": len(leases)})
+        return {}
+
+
+def _taken(
+    worker: WorkerContext, ready: ReadyRun, asked: Transition | None, moved: TransitionResult | None
+) -> LeasedRun | Outcome | None:
+    if asked is None:  # this process stops
+        return Outcome.released(ready.message)
+    if moved is None:
+        return on_service_error(worker, ready.received, "the lease was not answered")
+    if not moved.applied:
+        return None
+    return _leased(ready, moved.run or first_run(ready.message, asked))
+
+
+def first_run(message: Message, leased: Transition) -> RunRow:
+    """The run of a fire as its first lease leaves it: its row says what its message and the lease say."""
+    written: dict[str, Any] = {name: value for name, value in leased.changes.items() if name in _OF_RUN}
+    return RunRow(
+        ref=message.run,
+        revision=message.revision,
+        job=message.job,
+        due=message.due,
+        not_before=message.not_before,
+        **written,
+    )
+
+
+def _leased(ready: ReadyRun, run: RunRow) -> LeasedRun:
+    in_flight = ready.received.in_flight
+    in_flight.unbegun, in_flight.fence = ready.received.ahead, run.fence
+    return LeasedRun(ready=ready, in_flight=in_flight, run=run)
+
+
+# Alone.
+
+
+def _take_alone(worker: WorkerContext, ready: ReadyRun) -> LeasedRun | Outcome:
+    message, in_flight, token = ready.message, ready.received.in_flight, worker.new_lease_token()
+    watch = _leave_watch(worker, message, token) if ready.is_at_most_once else None
+    in_flight.at_most_once = ready.is_at_most_once  # before there is a lease to give back
+    abandoned: FailedAttemptRow | None = None  # by a worker that vanished: its lease is taken only when that was read
+    for _ in range(_TRIES):
+        if in_flight.lost:
+            return Outcome.released(message)
+        now = worker.clock()
+        steal = abandoned is not None and not ready.is_at_most_once
+        moved = worker.services.ledger.move(message.run, _lease_of(worker, ready, token, first=False, steal=steal))
+        if moved.applied and moved.run is not None:
+            if abandoned is not None and moved.run.fence == abandoned.fence + 1:
+                record(abandoned, worker.services.ledger)
+            if (
+                watch is not None and worker.clock() > watch.due - 2 * SKEW
+            ):  # we stalled; the ticker may have dropped it
+                _leave_watch(worker, message, token)
+            return _leased(ready, moved.run)
+        outcome = refused(worker, ready, moved.run, now)
+        if outcome is not None:
+            return outcome
+        abandoned = None if moved.run is None else vanished(moved.run, now)
+    return Outcome.kept(message, "contended", at=worker.clock() + RETRY_AFTER)
+
+
+def _leave_watch(worker: WorkerContext, message: Message, token: str) -> AgendaEntry:
+    """Leave a watch entry before an at-most-once lease: if this worker vanishes, the run is found and declared LOST."""
+    now, agenda = worker.clock(), worker.services.agenda
+    shard = shard_of(message.run.owner, agenda.shards())
+    due = lease_end(now) + 2 * SKEW
+    entry = AgendaEntry(shard=shard, due=due, kind=EntryKind.WATCH, id=f"{message.run}#{token}", created_at=now)
+    if entry.key not in agenda.put([entry]):
+        raise Unavailable("the agenda did not accept the watch of an at-most-once run; it has not started")
+    return entry

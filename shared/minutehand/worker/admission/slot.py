@@ -1,0 +1,160 @@
+"""Slot: who of an exclusive schedule may go, who waits; and the timer that looks after those who wait.
+
+    waits:     slot ─► reason ─► agenda entry ─► the message goes       a run that waits has no message of its own
+    moves up:  slot ─► message                                          by whoever finds room: a worker that is done, or the ticker
+
+One record a schedule; its version decides every race. Whoever dies between two of these steps leaves the entry, and the ticker, a
+minute later, sends for everybody who holds and has not started. An entry goes only when nobody waits: it is put after its run is in
+the line, under a key of its own, so that whoever handles it sees that run. Those still needed merge into one entry a schedule.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.domain.formats.schema import reading
+from minutehand.domain.names import shard_of
+from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.times import MINUTE
+from minutehand.errors import Unavailable
+from minutehand.fires.context import FireContext
+from minutehand.fires.plan import LOOKAHEAD
+from minutehand.fires.send import message_of, send
+from minutehand.fires.tick_counts import TickCounts
+from minutehand.ports.clock import Clock
+from minutehand.ports.records import Record
+from minutehand.ports.services import Services
+from minutehand.state.overlap import SLOT, RunHolder, Slot, ref_of
+from minutehand.state.transitions import SKEW
+
+log = logging.getLogger(__name__)
+
+TRIES = 8  # writes of a slot that others keep writing
+Pause = Callable[[int], object]  # before try number 1, 2, …: lets others finish
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlotSnapshot:
+    """A slot as it was read."""
+
+    owner: str  # "tenant/name"
+    version: int  # of its record; 0: there is none
+    slot: Slot
+
+
+def read_slot(owner: str, services: Services) -> SlotSnapshot:
+    """Who holds and who waits. Raises Unavailable."""
+    record = services.records.read(owner, SLOT)
+    if record is None:
+        return SlotSnapshot(owner=owner, version=0, slot=Slot())
+    with reading(f"slot of {owner!r}", record.body):
+        return SlotSnapshot(owner=owner, version=record.version, slot=Slot.of(record.body))
+
+
+def write_slot(held: SlotSnapshot, slot: Slot, services: Services) -> bool:
+    """Write another slot instead; False if somebody else has written meanwhile."""
+    if slot == held.slot:
+        return True
+    return services.records.write(Record(owner=held.owner, key=SLOT, version=held.version + 1, body=slot.body()))
+
+
+def pruned(owner: str, slot: Slot, services: Services) -> Slot:
+    """Without what has ended, as far as it matters: the holders of a full slot, and whoever would move up."""
+    if not slot.room:
+        slot = slot.without(ended(owner, slot.holders, services))
+    while True:
+        over = ended(owner, [waiter.holder for waiter in slot.waiting[: slot.room]], services)
+        if not over:
+            return slot
+        slot = slot.without(over)
+
+
+def ended(owner: str, pairs: Sequence[RunHolder], services: Services) -> set[RunHolder]:
+    """Those of which it is known that they will never hold a lease any more."""
+    if not pairs:
+        return set()
+    looked = services.ledger.look([ref_of(owner, pair) for pair in pairs])
+    known = [pair for pair in pairs if ref_of(owner, pair) not in looked.unanswered]
+    return {pair for pair in known if pair.is_over(looked.found.get(ref_of(owner, pair)))}
+
+
+def move_up(
+    owner: str, services: Services, clock: Clock, *, gone: Collection[RunHolder] = (), pause: Pause = lambda _: None
+) -> Slot:
+    """Let those in the line move up and send for them; the slot as it is then. ``gone`` have ended. Raises Unavailable.
+
+    Where nobody waits nothing is written: whoever asks next finds out by itself that the holders have ended.
+    """
+    for again in range(TRIES):
+        if again:
+            pause(again)
+        held = read_slot(owner, services)
+        if not held.slot.waiting:
+            return held.slot
+        moved = pruned(owner, held.slot.without(gone), services).moved_up()
+        if write_slot(held, moved, services):
+            send_for(owner, newcomers(held.slot, moved), services, clock)
+            return moved
+    raise Unavailable(f"the slot of {owner!r} was written by others {TRIES} times")
+
+
+def newcomers(before: Slot, after: Slot) -> list[RunHolder]:
+    """The holders that were none before."""
+    return [pair for pair in after.holders if not before.holds(pair)]
+
+
+def send_for(owner: str, pairs: Sequence[RunHolder], services: Services, clock: Clock) -> bool:
+    """Send the messages of runs that wait for them; whether all were accepted. Raises Unavailable."""
+    if not pairs:
+        return True
+    looked = services.ledger.look([ref_of(owner, pair) for pair in pairs])
+    runs = [looked.found.get(ref_of(owner, pair)) for pair in pairs]
+    wanted = [run for pair, run in zip(pairs, runs, strict=True) if run is not None and not pair.is_over(run)]
+    messages = [message for run in wanted if (message := message_of(run, services)) is not None]
+    return not looked.unanswered and all(send(messages, services.work, clock))
+
+
+# The timer.
+
+
+def look_after(owner: str, pair: RunHolder, services: Services, now: int) -> None:
+    """Leave an entry for a run that is in the line now. Raises Unavailable: then its message must stay."""
+    shard = shard_of(owner, services.agenda.shards())
+    entry = AgendaEntry(shard=shard, due=_next(now), kind=EntryKind.SLOT, id=f"{owner}#{pair.key}", created_at=now)
+    if entry.key not in services.agenda.put([entry]):
+        raise Unavailable("the agenda did not accept the entry of a run that has to wait for its turn")
+
+
+def _next(now: int) -> int:
+    """When the entry of somebody who waits is due: at the next tick but those that clocks may have begun already.
+
+    Ticks look ahead, so an entry that is to be seen in a minute is due later.
+    """
+    return -(-(now + 2 * SKEW) // MINUTE) * MINUTE + LOOKAHEAD
+
+
+def look_at(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
+    """The ticker: let a schedule's line move up, send for who has not started. True when the entry may go."""
+    services, clock = context.services, context.clock
+    owner = entry.id.partition("#")[0]
+    slot = move_up(owner, services, clock)
+    unstarted = [pair for pair in slot.holders if _is_unstarted(_runs(owner, slot, services).get(pair))]
+    overdue = [waiter.holder for waiter in slot.waiting if waiter.until is not None and waiter.until < clock()]
+    if not unstarted and not slot.waiting:
+        return True
+    accepted = send_for(owner, [*unstarted, *overdue], services, clock)
+    counts.sent += len(unstarted) + len(overdue)
+    later = replace(entry, id=owner, due=_next(clock()), failures=0)
+    return later.due > entry.due and later.key in services.agenda.put([later]) and accepted
+
+
+def _runs(owner: str, slot: Slot, services: Services) -> dict[RunHolder, RunRow]:
+    found = services.ledger.look([ref_of(owner, pair) for pair in slot.holders]).found
+    return {pair: found[ref_of(owner, pair)] for pair in slot.holders if ref_of(owner, pair) in found}
+
+
+def _is_unstarted(run: RunRow | None) -> bool:
+    return run is not None and run.state is RunState.QUEUED

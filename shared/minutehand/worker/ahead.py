@@ -1,0 +1,75 @@
+"""Leases ahead of exact starts: the seam. Skip this module at a first reading; all that it changes elsewhere are these calls.
+
+A run with ``start="exact"`` that needs nothing but a lease is leased up to HEAD_START before its instant, as of that instant: to the
+ledger this is a worker whose clock is so much fast. Its job begins when the instant has come, and not TOO_LATE after it: then the run
+is given back (docs/adr/0033-leases-ahead.md).
+
+    partition_batch   may_go_ahead      which runs
+    not_due           lease_from        from when on
+    run_batch         at_their_instant  all that this process has leased for one instant begin together
+    executor          begin             only here is it known when
+    settle            dated             the settlement says when the job began, as its lease could not
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from minutehand.domain.formats.message import Message
+from minutehand.state.decisions import HEAD_START, TOO_LATE, goes_ahead
+from minutehand.state.transitions import Transition
+from minutehand.worker.context import WorkerContext
+from minutehand.worker.stages import LeasedRun, NotBegun, ReceivedMessage
+
+
+def may_go_ahead(worker: WorkerContext, message: Message, now: int) -> bool:
+    """Whether a run may be leased before its instant.
+
+    A worker that dies before the instant must leave it an attempt: nobody can tell that its job had not begun.
+    """
+    if not goes_ahead(message, now):
+        return False
+    job = worker.jobs.get(message.job)
+    return job is not None and job.policies.overridden(message.overrides).max_attempts > 1
+
+
+def lease_from(received: ReceivedMessage, message: Message) -> int:
+    """UTC ms from which on its lease may be taken."""
+    return message.not_before - HEAD_START if received.ahead else message.not_before
+
+
+def at_their_instant(worker: WorkerContext, leased: Sequence[LeasedRun]) -> Sequence[LeasedRun]:
+    """Wait for the instant of runs that were leased ahead; these then, with all others of this process that wait for it.
+
+    Hundreds of threads that wake at once would take turns for as long as their jobs take together; one that starts them all does
+    not. So the first that comes waits for the instant, and the others hand their runs over: for them this is empty.
+    """
+    if not leased or not leased[0].ahead:
+        return leased
+    instant = leased[0].message.not_before
+    if not worker.instants.join(instant, leased):
+        return ()
+    try:
+        worker.wait_until(instant)
+    finally:
+        together = worker.instants.take(instant)
+    return together
+
+
+def begin(worker: WorkerContext, leased: LeasedRun) -> NotBegun | None:
+    """The job of a run that was leased ahead begins now, unless it is too late for its instant."""
+    now = worker.clock()
+    in_time = now <= leased.message.not_before + TOO_LATE
+    leased.run = replace(leased.run, started_at=now if in_time else None)
+    if not in_time:
+        return NotBegun()
+    leased.in_flight.unbegun = False
+    return None
+
+
+def dated(leased: LeasedRun, transition: Transition) -> Transition:
+    """With when the job began, where its lease said only when it should."""
+    if not leased.ahead:
+        return transition
+    return replace(transition, changes={**transition.changes, "started_at": leased.run.started_at})

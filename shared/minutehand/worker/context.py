@@ -1,0 +1,101 @@
+"""What all steps of one worker process share."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from minutehand.concurrency.threads import ThreadCache
+from minutehand.domain.formats.dead_letter import DeadLetter
+from minutehand.domain.formats.message import Message
+from minutehand.domain.job import Context, Job
+from minutehand.domain.run import Failure
+from minutehand.domain.times import SECOND
+from minutehand.ports.clock import Clock
+from minutehand.ports.services import Services
+from minutehand.worker.crash_quarantine import CrashQuarantine
+from minutehand.worker.delivery.delete_buffer import DeleteBuffer
+from minutehand.worker.delivery.heartbeat import Heartbeat
+from minutehand.worker.delivery.outcome import Outcome
+from minutehand.worker.instants import Instants
+from minutehand.worker.stages import AttemptResult, EndedRun, LeasedRun, ReceivedMessage
+
+
+class Jobs(Protocol):
+    """The jobs that this worker knows."""
+
+    def get(self, name: str) -> Job | None:
+        """The job of that name, or None."""
+
+
+class Executor(Protocol):
+    """How the jobs of a batch run."""
+
+    def run(
+        self,
+        worker: WorkerContext,
+        leased: Sequence[LeasedRun],
+        settle: Callable[[Sequence[EndedRun]], None],
+    ) -> None:
+        """Run them all. ``settle`` is called with those that have ended, some at a time, from any thread; it raises nothing."""
+
+    def submit(self, worker: WorkerContext, body: Callable[[], object]) -> None:
+        """Do what may take its time without holding up others."""
+
+
+Done = tuple[ReceivedMessage, Outcome]
+Execute = Callable[["WorkerContext", LeasedRun, Context], AttemptResult]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerContext:
+    """One worker process."""
+
+    services: Services
+    clock: Clock
+    heartbeat: Heartbeat
+    deletions: DeleteBuffer
+    jobs: Jobs
+    executor: Executor
+    wait: Callable[[float], object]  # seconds; may end early
+    random: random.Random
+    name: str  # of this process, for attempts' rows
+    report: Callable[[Sequence[Done]], None] = lambda done: None  # what is done, from any thread, each message once
+    around: Callable[[Message], AbstractContextManager[object]] = lambda message: nullcontext()  # log keys, a trace
+    remaining: Callable[[], float | None] = lambda: None  # seconds until the process's time limit
+    isolated: Execute | None = None  # runs jobs with ``isolation="process"``; None: as all others
+    threads: ThreadCache = field(default_factory=ThreadCache)  # that batches and jobs run in
+    quarantine: CrashQuarantine = field(default_factory=CrashQuarantine)  # of runs whose worker vanished
+    instants: Instants = field(default_factory=Instants)  # that runs wait for which were leased ahead
+    abandoned: threading.Event = field(default_factory=threading.Event)  # set when a job's thread was left running
+
+    def expires(self, now: int) -> int:
+        """When a run that ends now leaves the ledger (UTC ms)."""
+        return now + self.services.retention
+
+    def wait_until(self, instant: int) -> None:
+        """Until its own clock says so (UTC ms)."""
+        while (left := instant - self.clock()) > 0:
+            self.wait(left / SECOND)
+
+    def new_lease_token(self) -> str:
+        """Random token stored with a lease, so that a worker whose answer was lost recognises its own: 16 hexadecimal digits."""
+        return f"{self.random.getrandbits(64):016x}"
+
+    def send_dead_letter(self, body: str, fence: int, reason: str, failure: Failure | None) -> None:
+        """Send a verdict to the dead-letter queue."""
+        failure = failure or Failure(kind="", message="")
+        self.services.dead.send(
+            DeadLetter(
+                body=body,
+                reason=reason,
+                fence=fence,
+                error_type=failure.kind,
+                error=failure.message,
+                traceback=failure.traceback,
+            )
+        )

@@ -1,0 +1,77 @@
+"""Heartbeat: keep the messages of this process hidden from others, and its running runs leased."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from minutehand.domain.times import SECOND
+from minutehand.errors import MinutehandError
+from minutehand.ports.services import Services
+from minutehand.state.transitions import SKEW, lease_end, renew
+from minutehand.worker.stages import InFlightMessage
+
+log = logging.getLogger(__name__)
+
+# Seconds: a message comes back just when its run may be taken from a crashed worker.
+HIDDEN = (lease_end(0) + SKEW) // SECOND + 1
+
+
+class Heartbeat:
+    """The messages in flight of one worker process. ``beat`` is called every HEARTBEAT by the process's shell."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._messages: dict[InFlightMessage, None] = {}  # in order of receipt: a simulated history can be repeated
+        self._lock = threading.Lock()  # held while visibility is extended: what was let go is not hidden again
+
+    def take(self, messages: list[InFlightMessage]) -> None:
+        """Keep these messages hidden until they are let go."""
+        with self._lock:
+            self._messages.update(dict.fromkeys(messages))
+
+    def let_go(self, in_flight: InFlightMessage) -> None:
+        """Stop keeping this one."""
+        with self._lock:
+            self._messages.pop(in_flight, None)
+
+    def all(self) -> list[InFlightMessage]:
+        """All messages in flight, leased or not."""
+        with self._lock:
+            return list(self._messages)
+
+    def leased(self) -> list[InFlightMessage]:
+        """Those whose runs are executing."""
+        with self._lock:
+            return [in_flight for in_flight in self._messages if in_flight.fence is not None]
+
+    def beat(self, now: int) -> None:
+        """Renew every lease and extend every visibility once; what fails for one stops no other.
+
+        Leases come first: a message that shows too early only meets a live lease, but a lease that is not renewed is lost.
+        """
+        for in_flight in self.leased():
+            self._renew(in_flight, now)
+        with self._lock:
+            receipts = [in_flight.receipt for in_flight in self._messages]
+            try:
+                if receipts:
+                    self._services.work.hide(receipts, HIDDEN)
+            except MinutehandError as problem:
+                log.warning("heartbeat.hide_failed", extra={"error": str(problem)})
+
+    def _renew(self, in_flight: InFlightMessage, now: int) -> None:
+        fence = in_flight.fence
+        if fence is None:
+            return
+        beat = renew(fence=fence, now=now, progress=in_flight.progress, stage=in_flight.stage)
+        try:
+            renewed = self._services.ledger.move(in_flight.ref, beat)
+        except MinutehandError as problem:
+            log.warning("heartbeat.renew_failed", extra={"run_id": str(in_flight.ref), "error": str(problem)})
+            return
+        if not renewed.applied and in_flight.fence is not None:
+            in_flight.lose()
+            log.error("lease.lost", extra={"run_id": str(in_flight.ref), "fence": fence})
+        elif renewed.applied and renewed.run is not None and renewed.run.cancel_requested:
+            in_flight.see_cancel(now)

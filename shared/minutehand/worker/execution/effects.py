@@ -1,0 +1,191 @@
+"""Effects: what a running job leaves in the ledger before it ends. Steps, checkpoints, progress; each write under the fence."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from minutehand.domain.formats.message import INLINE_PAYLOAD
+from minutehand.domain.formats.payload import MAX_DEPTH, is_too_deep
+from minutehand.domain.names import check_name, is_text
+from minutehand.domain.run import SiblingRows
+from minutehand.errors import Continue, InvalidInput, LeaseLost, RunCancelled, Unavailable
+from minutehand.ports.ledger import BesideKind
+from minutehand.worker.context import WorkerContext
+from minutehand.worker.execution.step_locks import StepLocks
+from minutehand.worker.stages import LeasedRun
+
+log = logging.getLogger(__name__)
+
+LARGEST = 5 * 1024 * 1024  # bytes of a checkpoint or result
+MARGIN = 15.0  # seconds of a function's time that are left for ending a slice
+_IN_BUCKET = "@"  # before the key of what lies in the bucket; no JSON text begins so
+
+
+class Effects:
+    """What the context of a job does. One attempt's; safe from several threads of the job."""
+
+    def __init__(self, worker: WorkerContext, leased: LeasedRun) -> None:
+        self._worker, self._leased = worker, leased
+        self._lock = threading.RLock()
+        self._locks = StepLocks()
+        self._beside: SiblingRows | None = None
+        self._steps: dict[str, str] = {}
+
+    # Steps.
+
+    def step(self, name: str, function: Callable[[], Any]) -> Any:
+        """Run ``function`` unless this run has recorded the step; its result, from now or from then.
+
+        Another thread or task that is at the same step is waited for.
+        """
+        check_name(name, "step")
+        self.raise_if_cancelled()
+        if inspect.iscoroutinefunction(function):
+            return self._step_async(name, function)
+        while True:
+            with self._locks.take(name) as mine:
+                if mine:
+                    known = self._recorded(name)
+                    return self._record(name, _plain(name, function())) if known is None else json.loads(known)
+            self.raise_if_cancelled()
+
+    async def _step_async(self, name: str, function: Callable[[], Any]) -> Any:
+        while True:
+            async with self._locks.take_async(name) as mine:
+                if mine:
+                    known = self._recorded(name)
+                    return self._record(name, await function()) if known is None else json.loads(known)
+            self.raise_if_cancelled()
+
+    def _recorded(self, name: str) -> str | None:
+        with self._lock:
+            return self._steps.get(name) or self._load().steps.get(name)
+
+    def _record(self, name: str, result: Any) -> Any:
+        text = json_text("step result", result, INLINE_PAYLOAD)
+        self._keep(BesideKind.STEP, name, text)
+        with self._lock:
+            self._steps[name] = text
+        return json.loads(text)
+
+    # Checkpoints.
+
+    @property
+    def resume(self) -> Any:
+        """The last checkpoint of this run, or None."""
+        text = self._load().checkpoint
+        if text is None:
+            return None
+        if text.startswith(_IN_BUCKET):
+            text = self._worker.services.payloads.get(text.removeprefix(_IN_BUCKET))
+        return json.loads(text)
+
+    def checkpoint(self, state: Any) -> None:
+        """Keep ``state`` for the next attempt or slice; where the function's time runs out, the slice ends here."""
+        text = self.stored("checkpoint", state)
+        self._keep(BesideKind.CHECKPOINT, "last", text)
+        self._leased.in_flight.checkpointed = True
+        with self._lock:
+            if self._beside is not None:
+                self._beside = replace(self._beside, checkpoint=text)
+        self.raise_if_cancelled()
+        left = self._worker.remaining()
+        if left is not None and left < MARGIN:
+            raise Continue("the time of this slice is over")
+
+    def stored(self, what: str, value: Any) -> str:
+        """A value as it is kept beside the run: its text, or its key in the bucket if it is large."""
+        text = json_text(what, value, LARGEST)
+        if len(text) <= INLINE_PAYLOAD:
+            return text
+        return _IN_BUCKET + self._worker.services.payloads.keep(self._leased.run.ref.tenant, text)
+
+    # Progress and cancellation.
+
+    def progress(self, fraction: float, stage: str | None = None) -> None:
+        """How far the job is (0 to 1) and what it is at; written with the next heartbeat."""
+        if isinstance(fraction, bool) or not isinstance(fraction, (int, float)) or not 0 <= fraction <= 1:
+            raise InvalidInput("progress", fraction, "is not a fraction", "use a number from 0 to 1")
+        if stage is not None and not is_text(stage, 100):
+            raise InvalidInput("stage", stage, "is not a short text", "use at most 100 characters")
+        in_flight = self._leased.in_flight
+        in_flight.progress, in_flight.stage = float(fraction), stage
+
+    @property
+    def cancelled(self) -> bool:
+        return self._leased.in_flight.cancel_seen is not None
+
+    def raise_if_cancelled(self) -> None:
+        """RunCancelled if the run's cancellation was asked for; LeaseLost if another worker may have it."""
+        in_flight = self._leased.in_flight
+        if in_flight.lost or in_flight.fence is None:  # its end is settled, and this thread was left behind
+            raise LeaseLost(f"run {self._leased.run.ref} is no longer held by this worker; stop")
+        if self.cancelled:
+            raise RunCancelled(f"run {self._leased.run.ref} was cancelled by its owner")
+
+    # Rows.
+
+    def _load(self) -> SiblingRows:
+        with self._lock:
+            if self._beside is None:
+                self._beside = self._worker.services.ledger.beside(self._leased.run.ref)
+            return self._beside
+
+    def _keep(self, kind: BesideKind, name: str, text: str) -> None:
+        run, worker = self._leased.run, self._worker
+        expires = worker.expires(worker.clock())
+        try:
+            kept = worker.services.ledger.keep(
+                run.ref, fence=run.fence, kind=kind, name=name, text=text, expires=expires
+            )
+        except Unavailable:
+            with self._lock:
+                self._beside = None  # it may have taken effect all the same: a job that tries again looks first
+            raise
+        if not kept:
+            self._leased.in_flight.lose()
+            raise LeaseLost(f"run {run.ref}: this worker lost it, so its {kind} {name!r} was not recorded; stop")
+
+
+def _plain(name: str, result: Any) -> Any:
+    """A step's result. Only an async function is known as such before it is called, in every attempt."""
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise InvalidInput(
+            "step", name, "gave something to await", "pass the async function itself, or functools.partial of it"
+        )
+    return result
+
+
+def json_text(what: str, value: Any, most: int) -> str:
+    """A value of a job as JSON text. Raises InvalidInput if it is none or too large."""
+    try:
+        text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    except RecursionError:
+        raise _too_deep(what, value) from None
+    except (TypeError, ValueError) as problem:
+        raise InvalidInput(
+            what, value, f"is not JSON ({problem})", "use dicts, lists, text, finite numbers, booleans, None"
+        ) from None
+    if is_too_deep(text):
+        raise _too_deep(what, value)
+    if len(text) > most:
+        raise InvalidInput(
+            what,
+            value,
+            f"has {len(text):,} bytes of JSON",
+            f"keep it within {most:,}, or store it and keep its address",
+        )
+    return text
+
+
+def _too_deep(what: str, value: object) -> InvalidInput:
+    problem = f"has lists and dicts nested more than {MAX_DEPTH} levels deep"
+    return InvalidInput(what, value, problem, "flatten it, or store it and keep its address")

@@ -1,0 +1,122 @@
+"""Perform: call the job in this thread. Whatever it raises becomes a Failure; the process survives all that Python can survive."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import traceback
+from dataclasses import replace
+from typing import Any
+
+from minutehand.domain.job import Context
+from minutehand.domain.policies import Isolation, Retry
+from minutehand.domain.run import Failure
+from minutehand.errors import Continue, InvalidInput, JobSignal, LeaseLost, RunCancelled
+from minutehand.state.decisions import is_permanent, stuck
+from minutehand.worker.context import WorkerContext
+from minutehand.worker.execution.effects import LARGEST, json_text
+from minutehand.worker.execution.job_context import job_context
+from minutehand.worker.stages import (
+    Abandoned,
+    AttemptResult,
+    Cancelled,
+    Failed,
+    LeasedRun,
+    Returned,
+    SliceEnded,
+)
+
+MESSAGE = 2_000  # characters kept of an error's message
+TRACEBACK = 16_000  # characters kept of a traceback: its end, where the cause is
+
+
+def perform(worker: WorkerContext, leased: LeasedRun) -> AttemptResult:
+    """One attempt, whatever it raises: a job's own KeyboardInterrupt ends its attempt and not its thread."""
+    context = job_context(worker, leased)
+    is_isolated = leased.policies.isolation is Isolation.PROCESS
+    try:
+        with worker.around(leased.message):
+            if is_isolated and worker.isolated is not None:
+                return worker.isolated(worker, leased, context)
+            return call(leased, context)
+    except BaseException as problem:  # noqa: BLE001 (see above)
+        return Failed(failure_of(problem, leased.policies.retry))
+
+
+def call(leased: LeasedRun, context: Context) -> AttemptResult:
+    """Call the job's function in this thread."""
+    try:
+        result = leased.job.function(context, json.loads(leased.ready.payload or "null"))
+        if result is not None and inspect.isawaitable(result):
+            result = asyncio.run(_awaited(result))
+    except Continue as signal:
+        return slice_ended(leased, signal)
+    except RunCancelled:
+        return Cancelled("requested")
+    except LeaseLost:
+        return Abandoned()
+    except (Exception, SystemExit, asyncio.CancelledError) as problem:  # noqa: BLE001 (a job's sys.exit() is its failure too)
+        failure = failure_of(problem, leased.policies.retry)
+        return Cancelled("requested", failure) if leased.in_flight.cancel_seen is not None else Failed(failure)
+    return returned(result)
+
+
+def slice_ended(leased: LeasedRun, signal: Continue) -> AttemptResult:
+    """The job asks for another slice. One that would only repeat this one is a failed attempt, and says what to do."""
+    problem = stuck(checkpointed=leased.in_flight.checkpointed, slices=leased.run.slices)
+    if problem is None:
+        return SliceEnded()
+    failure = replace(failure_of(signal, leased.policies.retry), message=problem)
+    return Cancelled("requested", failure) if leased.in_flight.cancel_seen is not None else Failed(failure)
+
+
+async def _awaited(result: Any) -> Any:
+    return await result
+
+
+def returned(result: Any) -> Returned:
+    """A result as it is kept. The job has done its work: a result that cannot be kept is noted and not a failure."""
+    if result is None:
+        return Returned()
+    try:
+        return Returned(json_text("result", result, LARGEST))
+    except InvalidInput as problem:
+        return Returned(None, f"result not kept: {problem}"[:200])
+
+
+def failure_of(problem: BaseException, retry: Retry) -> Failure:
+    """An exception as bounded text, with what it means for a further attempt."""
+    text = "".join(traceback.format_exception(problem))
+    status = status_of(problem)
+    kinds = [kind.__name__ for kind in type(problem).__mro__]
+    code = getattr(problem, "code", None) if status is None else status
+    signal = problem if isinstance(problem, JobSignal) else JobSignal()
+    return Failure(
+        kind=type(problem).__name__,
+        message=_storable(_text(problem)[:MESSAGE]),
+        traceback=_storable(text[-TRACEBACK:]),
+        code=_storable(str(code)[:100]) if isinstance(code, (int, str)) else None,
+        permanent=signal.permanent or is_permanent(kinds, status, retry),
+        retry_after=signal.seconds,
+    )
+
+
+def _text(problem: BaseException) -> str:
+    try:
+        return str(problem)
+    except Exception:  # noqa: BLE001 (it is somebody else's code)
+        return "its text cannot be had"
+
+
+def _storable(text: str) -> str:
+    """Text as a table takes it: the name of a file may hold bytes that are no text, and so may an error about it."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def status_of(problem: BaseException) -> int | None:
+    """The HTTP status that an exception of a usual client library carries."""
+    holders = (problem, getattr(problem, "response", None))
+    names = ("status_code", "status", "code")
+    found = (getattr(holder, name, None) for holder in holders for name in names)
+    return next((s for s in found if isinstance(s, int) and 100 <= s <= 599), None)

@@ -1,0 +1,247 @@
+"""Settle: record how attempts ended, each under its fence. Its message goes only after that.
+
+Plain successes are one request. What that leaves unanswered, and every other end, is recorded by itself, with the patience that an
+effect deserves which has happened. Both record the settlement of ``_settlement_of``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from minutehand.domain.formats.message import INLINE_PAYLOAD
+from minutehand.domain.names import RunRef
+from minutehand.domain.run import FailedAttemptRow, Failure
+from minutehand.domain.times import SECOND
+from minutehand.errors import MinutehandError, Unavailable
+from minutehand.logs import AtOnce
+from minutehand.ports.ledger import BesideKind, TransitionResult
+from minutehand.state.decisions import GiveUp, after_failure
+from minutehand.state.transitions import Transition, cancelled, continue_, die, release, retry, succeed
+from minutehand.worker.admission.attempts import record
+from minutehand.worker.ahead import dated
+from minutehand.worker.context import Done, WorkerContext
+from minutehand.worker.delivery.outcome import Acknowledgement, Action, Outcome
+from minutehand.worker.execution.job_context import log_end
+from minutehand.worker.stages import (
+    Abandoned,
+    AttemptResult,
+    Cancelled,
+    EndedRun,
+    Failed,
+    LeasedRun,
+    Returned,
+    SliceEnded,
+)
+
+log = logging.getLogger(__name__)
+
+SMALL_RESULT = 400  # bytes of a result in the run's own row; more lies beside it
+_PATIENCE = (1, 2, 4, 8, 15)  # seconds between tries: half a lease, then the run is given to another worker
+_UNANSWERED = 10 * SECOND  # before a message comes back whose outcome could not be recorded
+_LONGEST = 600 * SECOND  # before a message comes back whose new order was not accepted, at most
+
+
+class Settlement(NamedTuple):
+    """What is written of an end."""
+
+    transition: Transition
+    why: str
+    next_at: int | None = None  # UTC ms at which the run goes on; None: not by a new message
+    failure: Failure | None = None  # of the failed attempt, whose row follows
+
+
+def settle_together(worker: WorkerContext, ended: Sequence[EndedRun]) -> tuple[list[Done], list[EndedRun]]:
+    """Outcomes of the plain successes; and the ends that are left, each to be settled alone."""
+    plain = {
+        leased.run.ref: _settlement_of(worker, leased, result)
+        for leased, result in ended
+        if isinstance(result, Returned) and _is_plain(leased, result)
+    }
+    answers = _move_all(worker, [(ref, settlement.transition) for ref, settlement in plain.items()])
+    done, left = list[Done](), list[EndedRun]()
+    with AtOnce():
+        for leased, result in ended:
+            applied = answers.get(leased.run.ref)
+            if applied is None:
+                left.append((leased, result))
+            else:
+                outcome = _outcome(worker, leased, plain[leased.run.ref], applied=applied)
+                log_end(leased, outcome, result)
+                done.append((leased.ready.received, outcome))
+    return done, left
+
+
+def settle_alone(worker: WorkerContext, ended: EndedRun) -> Outcome:
+    """Record one end. Raises Unavailable."""
+    leased, result = ended
+    outcome = _settled(worker, leased, result)
+    log_end(leased, outcome, result)
+    return outcome
+
+
+def _settled(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) -> Outcome:
+    if leased.in_flight.lost or isinstance(result, Abandoned):
+        return _lost(leased)
+    settlement = _settlement_of(worker, leased, result)
+    if settlement.transition.name == "die":  # the verdict first: dying in between, the undertaker records it
+        body, reason = leased.ready.received.delivery.body, str(settlement.transition.changes["reason"])
+        worker.send_dead_letter(body, leased.fence, reason, settlement.failure)
+    moved = _move(worker, leased, settlement.transition)
+    if moved is None:
+        return Outcome.kept(leased.message, "unavailable", at=worker.clock() + _UNANSWERED)
+    outcome = _outcome(worker, leased, settlement, applied=moved.applied)
+    if moved.applied and settlement.failure is not None:
+        _record(worker, leased, settlement)
+    return outcome
+
+
+# What is written.
+
+
+def _is_plain(leased: LeasedRun, returned: Returned) -> bool:
+    """Whether one write records the success, so that it can share its request."""
+    if leased.in_flight.lost or leased.run.payload_beside:
+        return False
+    return returned.result is None or len(returned.result) <= SMALL_RESULT
+
+
+def _settlement_of(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) -> Settlement:
+    """The one builder of it."""
+    settlement = _of_result(worker, leased, result)
+    return settlement._replace(transition=dated(leased, settlement.transition)) if leased.ahead else settlement
+
+
+def _of_result(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) -> Settlement:
+    now = worker.clock()
+    fence, expires = leased.fence, worker.expires(now)
+    match result:
+        case Returned():
+            return _success(worker, leased, result)
+        case Failed(failure):
+            return _failed(worker, leased, failure, now)
+        case SliceEnded():
+            return Settlement(continue_(fence=fence, now=now), "slice ended", next_at=now)
+        case Cancelled(reason, failure):
+            move = cancelled(fence=fence, now=now, expires=expires, reason=reason, failure=failure)
+            return Settlement(move, "cancelled")
+        case _:  # NotBegun. Who receives the message next sees what its owner has done meanwhile.
+            return Settlement(release(fence=fence, now=now, begun=False), "too_late_for_its_instant")
+
+
+def _success(worker: WorkerContext, leased: LeasedRun, returned: Returned) -> Settlement:
+    text, note, address = returned.result, returned.note, None
+    if text is not None and len(text) > SMALL_RESULT:
+        try:
+            address = _store_result(worker, leased, text)
+        except MinutehandError as problem:  # no bucket, or none that answers: the job's work is done all the same
+            note = f"result not kept: {problem}"[:200]
+        text = None
+    now = worker.clock()
+    expires = worker.expires(now)
+    move = succeed(fence=leased.fence, now=now, expires=expires, result=text, result_ref=address, reason=note)
+    return Settlement(move, note or "")
+
+
+def _store_result(worker: WorkerContext, leased: LeasedRun, text: str) -> str:
+    """Beside the row, or in the bucket; where it lies. The row names it only once it is settled."""
+    run, expires = leased.run, worker.expires(worker.clock())
+    if len(text) > INLINE_PAYLOAD:
+        return worker.services.payloads.keep(run.ref.tenant, text)
+    worker.services.ledger.keep(
+        run.ref, fence=run.fence, kind=BesideKind.RESULT, name="last", text=text, expires=expires
+    )
+    return "beside"
+
+
+def _failed(worker: WorkerContext, leased: LeasedRun, failure: Failure, now: int) -> Settlement:
+    run, chance = leased.run, worker.random.random()
+    what = after_failure(failure, attempt=run.attempt, due=run.due, policies=leased.policies, now=now, chance=chance)
+    if isinstance(what, GiveUp):
+        expires = worker.expires(now)
+        move = die(fence=leased.fence, now=now, expires=expires, reason=what.reason, failure=failure)
+        return Settlement(move, failure.kind, failure=failure)
+    move = retry(fence=leased.fence, not_before=what.at, failure=failure)
+    return Settlement(move, failure.kind, next_at=what.at, failure=failure)
+
+
+# The write.
+
+
+def _move_all(worker: WorkerContext, moves: Sequence[tuple[RunRef, Transition]]) -> Mapping[RunRef, bool]:
+    try:
+        return worker.services.ledger.move_all(moves) if moves else {}
+    except Exception:
+        log.exception("work.settlements_failed", extra={"runs": len(moves)})
+        return {}
+
+
+def _move(worker: WorkerContext, leased: LeasedRun, transition: Transition) -> TransitionResult | None:
+    """Apply a transition, patiently: the job's effect has happened. None if the ledger did not answer."""
+    ref = leased.run.ref
+    for seconds in (*_PATIENCE, None):
+        try:
+            return worker.services.ledger.move(ref, transition)
+        except Unavailable as problem:
+            extra = {"run_id": str(ref), "transition": transition.name, "error": str(problem)}
+            log.warning("settle.unavailable", extra=extra)
+            if seconds is not None:
+                worker.wait(seconds)
+    return None
+
+
+def _record(worker: WorkerContext, leased: LeasedRun, settlement: Settlement) -> None:
+    """The failed attempt's own row. The run's row has the failure in short already, so losing this one loses detail only."""
+    run, now, failure = leased.run, worker.clock(), settlement.failure
+    assert failure is not None
+    attempt = FailedAttemptRow(
+        run=run.ref,
+        number=run.attempt,
+        fence=run.fence,
+        worker=worker.name,
+        started_at=run.leased_at or now,
+        ended_at=now,
+        failure=failure,
+        next_attempt_at=settlement.next_at,
+    )
+    record(attempt, worker.services.ledger)
+
+
+# What came of it.
+
+
+def _outcome(worker: WorkerContext, leased: LeasedRun, settlement: Settlement, *, applied: bool) -> Outcome:
+    leased.in_flight.fence = None
+    if not applied:
+        return _lost(leased)
+    message, run, transition = leased.message, leased.run, settlement.transition
+    if transition.name == "release":
+        log.warning("run.released", extra={"run_id": str(run.ref), "tenant": run.ref.tenant})
+        return Outcome.kept(message, settlement.why, at=worker.clock())
+    first = run.attempt == 1 and run.slices == 0 and run.backfill is None  # what is filled in is late on purpose
+    outcome = Outcome(
+        action=Action.SETTLED,
+        message=message,
+        why=settlement.why,
+        state=transition.to,
+        start_lag=run.lateness if first else None,
+        attempt=run.attempt,
+    )
+    if settlement.next_at is None:
+        return outcome
+    order = replace(message, not_before=settlement.next_at, fence=leased.fence, unknown_since=None)
+    return replace(
+        outcome,
+        acknowledgement=Acknowledgement.RESEND,
+        order=order,
+        at=settlement.next_at,
+        otherwise=min(settlement.next_at, worker.clock() + _LONGEST),
+    )
+
+
+def _lost(leased: LeasedRun) -> Outcome:
+    """Another worker may have the run: write nothing, delete nothing, and say so."""
+    log.error("lease.lost", extra={"run_id": str(leased.run.ref), "job": leased.job.name})
+    return Outcome.lost(leased.message)

@@ -1,0 +1,175 @@
+"""The pipeline: the way of received messages. A single message is a batch of one.
+
+    partition_batch ─► run_batch: admit each ─► take_leases ─► (wait for the instant) ─► jobs ─► settle ─► finish
+                                                                                                 finish: acknowledge, hooks, report
+
+A request for several runs carries a condition, a token and an answer for each, so each run is what it would be alone. A run whose lease
+is refused among others goes through the pipeline again by itself. Every message is finished exactly once, whatever goes wrong.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from minutehand.domain.names import RunRef
+from minutehand.logs import AtOnce
+from minutehand.worker.admission.admit import admit
+from minutehand.worker.admission.lease import is_batchable, take_leases
+from minutehand.worker.ahead import at_their_instant, may_go_ahead
+from minutehand.worker.context import Done, WorkerContext
+from minutehand.worker.delivery.acknowledge import acknowledge, delete_before
+from minutehand.worker.delivery.guard import guarded, on_internal_error
+from minutehand.worker.delivery.outcome import Outcome
+from minutehand.worker.execution.after_end import after_end
+from minutehand.worker.execution.job_context import log_start
+from minutehand.worker.execution.settle import settle_alone, settle_together
+from minutehand.worker.stages import EndedRun, LeasedRun, ReadyRun, ReceivedMessage
+
+log = logging.getLogger(__name__)
+
+
+def partition_batch(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> list[Sequence[ReceivedMessage]]:
+    """The batches that go through the pipeline together: those that may start at the same instant; what is not batchable, alone."""
+    now = worker.clock()
+    by_instant: dict[tuple[int, bool], dict[RunRef, ReceivedMessage]] = {}
+    alone: list[Sequence[ReceivedMessage]] = []
+    for received in batch:
+        message = received.message
+        if message is None or not is_batchable(worker, received):
+            alone.append([received])
+            continue
+        ahead = may_go_ahead(worker, message, now)
+        same = by_instant.setdefault((max(message.not_before, now), ahead), {})
+        if message.run in same:
+            alone.append([replace(received, alone=True)])
+        else:
+            same[message.run] = replace(received, ahead=True) if ahead else received
+    return [list(by_instant[at].values()) for at in sorted(by_instant)] + alone
+
+
+def start_batches(worker: WorkerContext, received: Sequence[ReceivedMessage]) -> bool:
+    """Run received messages in batches, each in a thread. False if one could not be: its messages come back, and are reported by now."""
+    try:
+        batches = partition_batch(worker, received)
+    except Exception:
+        log.exception("work.defect", extra={"runs": len(received)})
+        _give_up(worker, received)
+        return False
+    started = [_start_batch(worker, batch) for batch in batches]
+    return all(started)
+
+
+def _start_batch(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> bool:
+    try:
+        worker.threads.start(partial(run_batch, worker, batch), "batch")
+    except Exception:
+        log.exception("work.no_thread", extra={"runs": len(batch)})
+        _give_up(worker, batch)
+        return False
+    return True
+
+
+def run_batch(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> None:
+    """Work off a batch. All of it is done when each message was reported, which may be after this returns."""
+    try:
+        leased = _lease(worker, _admit(worker, batch))
+        _execute(worker, at_their_instant(worker, leased))
+    except Exception:
+        log.exception("work.defect", extra={"runs": len(batch)})
+        _give_up(worker, batch)
+
+
+def _admit(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> list[ReadyRun]:
+    """The runs that nothing keeps from their lease; the other messages are finished."""
+    done, ready = list[Done](), list[ReadyRun]()
+    for received in batch:
+        answer = _admitted(worker, received)
+        if isinstance(answer, Outcome):
+            done.append((received, answer))
+        else:
+            ready.append(answer)
+    finish(worker, done)
+    return ready
+
+
+def _admitted(worker: WorkerContext, received: ReceivedMessage) -> ReadyRun | Outcome:
+    return guarded(worker, received, lambda: admit(worker, received))
+
+
+def _lease(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[LeasedRun]:
+    """The runs that begin. One that was refused among others goes through the pipeline again, alone; the other messages are finished."""
+    done, leased = list[Done](), list[LeasedRun]()
+    for each, answer in zip(ready, take_leases(worker, ready), strict=True):
+        if isinstance(answer, Outcome):
+            done.append((each.received, answer))
+        elif answer is None:
+            alone = replace(each.received, ahead=False, alone=True)
+            _submit(worker, alone, partial(run_batch, worker, [alone]))
+        else:
+            leased.append(answer)
+            if each.is_at_most_once:
+                delete_before(worker, each.received)
+    finish(worker, done)
+    return leased
+
+
+def _execute(worker: WorkerContext, leased: Sequence[LeasedRun]) -> None:
+    """Run the jobs, and settle what ends."""
+    if not leased:
+        return
+    with AtOnce():
+        for each in leased:
+            if not each.ahead:  # else it is known only later when it begins
+                log_start(each)
+    try:
+        worker.executor.run(worker, leased, partial(_settle, worker))
+    except Exception:
+        log.exception("work.defect", extra={"runs": len(leased)})
+        _give_up(worker, [each.ready.received for each in leased])
+
+
+def _settle(worker: WorkerContext, ended: Sequence[EndedRun]) -> None:
+    """Record ends, and finish their messages. Raises nothing."""
+    try:
+        done, left = settle_together(worker, ended)
+    except Exception:
+        log.exception("work.defect", extra={"runs": len(ended)})
+        _give_up(worker, [leased.ready.received for leased, _ in ended])
+        return
+    finish(worker, done)
+    for leased, result in left:
+        _submit(worker, leased.ready.received, partial(_settle_alone, worker, (leased, result)))
+
+
+def _settle_alone(worker: WorkerContext, ended: EndedRun) -> None:
+    received = ended[0].ready.received
+    outcome = guarded(worker, received, lambda: settle_alone(worker, ended))
+    finish(worker, [(received, outcome)])
+
+
+def _submit(worker: WorkerContext, received: ReceivedMessage, body: Callable[[], object]) -> None:
+    """Let one message go on in a thread of its own. Where none can be had, it comes back."""
+    try:
+        worker.executor.submit(worker, body)
+    except Exception:
+        log.exception("work.no_thread", extra={"run_id": str(received.in_flight.ref)})
+        _give_up(worker, [received])
+
+
+def _give_up(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> None:
+    """Let those messages come back that were not finished."""
+    finish(worker, [(each, on_internal_error(worker, each)) for each in batch if not each.in_flight.finished])
+
+
+def finish(worker: WorkerContext, done: Sequence[Done]) -> None:
+    """The end of messages: acknowledge, call the hooks, report. Raises nothing."""
+    if not done:
+        return
+    acknowledged = acknowledge(worker, done)
+    for received, outcome in acknowledged:
+        after_end(worker, received, outcome)
+        received.in_flight.finish()
+    worker.report(acknowledged)
