@@ -14,7 +14,7 @@ from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage
 from minutehand.sqs.queue_definitions import stripe_called
 from minutehand.sqs.routing import held
-from minutehand.worker.context import Done, Jobs
+from minutehand.worker.context import Done, KnownJobs
 from minutehand.worker.delivery.heartbeat import HIDDEN
 from minutehand.worker.delivery.outcome import Outcome
 
@@ -29,7 +29,7 @@ class Batch:
         self,
         records: Iterable[dict[str, Any]],
         services: Services,
-        import_jobs: Callable[[], Jobs],
+        import_jobs: Callable[[], KnownJobs],
         *,
         name: str,
         around: Callable[[Message], AbstractContextManager[object]],
@@ -63,7 +63,7 @@ class Batch:
         """Set the visibility of all messages. Lambda's own is that of the queue, 90 minutes, which a crash would cost."""
         self._services.work.hide([delivery.receipt for delivery in self._deliveries], seconds)
 
-    def _imported(self) -> Jobs:
+    def _imported(self) -> KnownJobs:
         """The jobs; if they cannot be imported, the messages are released and the error goes to Lambda."""
         try:
             return self._import_jobs()

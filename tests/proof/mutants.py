@@ -29,7 +29,7 @@ COPIED = ("shared", "tests", "functions", "infra", "examples", "bench", "pyproje
 PROOF = (
     "tests/unit/flow/test_changes.py",  # races and failures told step by step: quick, and histories meet some of them seldom
     "tests/unit/flow/test_tick.py",
-    "tests/unit/flow/test_worker.py",
+    "tests/unit/worker/test_worker.py",
     "tests/proof/test_crash_points.py",
     "tests/unit/flow/test_interleaving.py",
     "tests/proof/test_simulator.py",
@@ -38,15 +38,15 @@ DECISIONS = (
     "tests/unit/runs",
     "tests/unit/flow/test_changes.py",
 )  # what takes a stall, a throttle and a race at once to show
-WORKERS = ("tests/unit/flow/test_worker.py", "tests/unit/runs")
+WORKERS = ("tests/unit/worker/test_worker.py", "tests/unit/runs")
 PRESSURE = ("tests/unit/queues/test_pressure.py", "tests/proof/test_simulator.py")
 CONTRACT = (
     "tests/contract/test_batch_failures.py",
     "tests/contract/test_stripes.py",
 )  # what the drivers make of AWS's answers
 INCIDENTS = ("tests/unit/incidents", "tests/unit/dead/test_lost_and_expired.py")
-AHEAD = ("tests/unit/flow/test_ahead.py",)
 BACKFILL = tuple(f"tests/unit/owner/backfill/test_{name}.py" for name in ("window", "backfill", "crashes"))
+AHEAD = ("tests/unit/worker/test_ahead.py",)
 PATIENCE = 600  # seconds for one mutant
 
 
@@ -113,49 +113,40 @@ MUTANTS = (
     ),
     Mutant(
         "delete the message before settling",
-        "flow/settle.py",
-        """    desk, ticket = assignment.desk, assignment.ticket
-    moved = _move(assignment, transition)
-    if moved is None:
-        return desk.kept(ticket, "unavailable", assignment.message, after=10 * SECOND)
-    ticket.fence = None
-    if not moved.applied:
-        return lost(assignment)
-    desk.delete(ticket)""",
-        """    desk, ticket = assignment.desk, assignment.ticket
-    desk.delete(ticket)
-    desk.deletions.flush()
-    moved = _move(assignment, transition)
-    if moved is None:
-        return desk.kept(ticket, "unavailable", assignment.message, after=10 * SECOND)
-    ticket.fence = None
-    if not moved.applied:
-        return lost(assignment)""",
+        "worker/execution/settle.py",
+        "    moved = _move(worker, leased, settlement.transition)\n",
+        "    worker.deletions.add(leased.in_flight.receipt)\n    moved = _move(worker, leased, settlement.transition)\n",
     ),
     Mutant(
         "a batch deletes before it settles",
-        "flow/together.py",
-        "        plain = [(attempt, plain_success(attempt.assignment, ended)) for attempt, ended in ends]\n",
-        "        self._desk.delete_all([attempt.task.ticket for attempt, _ in ends])\n"
-        "        plain = [(attempt, plain_success(attempt.assignment, ended)) for attempt, ended in ends]\n",
+        "worker/execution/settle.py",
+        "    answers = _move_all(",
+        "    worker.deletions.add(*(leased.in_flight.receipt for leased, _ in ended))\n    answers = _move_all(",
     ),
     Mutant(
         "a refused lease of a batch begins",
-        "flow/together.py",
-        "elif moved is None or not moved.applied:",
-        "elif moved is None:",
+        "worker/admission/lease.py",
+        "    if not moved.applied:\n        return None\n",
+        "    if moved.run is None and not moved.applied:\n        return None\n",
     ),
     Mutant(
         "no order for the next attempt",
-        "flow/settle.py",
-        "gone = desk.postpone(ticket, order, at)",
-        "gone = not desk.delete(ticket)",
+        "worker/delivery/acknowledge.py",
+        "accepted = _send(worker, order, outcome.at)",
+        "accepted = True",
     ),
     Mutant(
         "dead without a verdict",
-        "flow/settle.py",
-        "    desk.bury(assignment.body, assignment.fence, reason, failure)\n",
-        "",
+        "worker/execution/settle.py",
+        "        worker.send_dead_letter(body, leased.fence, reason, settlement.failure)\n",
+        "        del body, reason\n",
+    ),
+    Mutant(
+        "a success that nobody is told of",
+        "worker/execution/after_end.py",
+        "(release_slot, _advance_backfill, _report_success)",
+        "(release_slot, _advance_backfill)",
+        INCIDENTS,
     ),
     # Refusing and taking over.
     Mutant(
@@ -321,24 +312,27 @@ MUTANTS = (
     ),
     # Workers.
     Mutant(
-        "no watch", "flow/lease.py", "watch = _watch(desk, message, token) if at_most_once else None", "watch = None"
+        "no watch",
+        "worker/admission/lease.py",
+        "watch = _leave_watch(worker, message, token) if ready.is_at_most_once else None",
+        "watch = None",
     ),
     Mutant(
         "drop a message whose run is leased",
-        "flow/lease.py",
-        "            desk.hide(ticket, answer.until + SECOND)\n",
-        "            desk.delete(ticket)\n",
+        "worker/admission/refused.py",
+        "return Outcome.waiting(message, answer.why, at=answer.until + SECOND)",
+        "return Outcome.refused(message, answer.why)",
     ),
     Mutant(
         "no heartbeat for the lease",
-        "flow/heartbeat.py",
-        "        for ticket in self.leased():\n            self._renew(ticket, now)\n",
+        "worker/delivery/heartbeat.py",
+        "        for in_flight in self.leased():\n            self._renew(in_flight, now)\n",
         "",
     ),
     Mutant(
         "at most once, message last",
-        "flow/work.py",
-        "        if policies.delivery is DeliveryPolicy.AT_MOST_ONCE:\n            self._delete_before(task.ticket)\n",
+        "worker/pipeline.py",
+        "            if each.is_at_most_once:\n                delete_before(worker, each.received)\n",
         "",
     ),
     # Submissions.
@@ -439,7 +433,13 @@ MUTANTS = (
         "        return True",
         INCIDENTS,
     ),
-    Mutant("what is EXPIRED is not reported", "flow/admit.py", "    report(moved.run, desk.services)\n", "", INCIDENTS),
+    Mutant(
+        "what is EXPIRED is not reported",
+        "worker/admission/due.py",
+        "    report(moved.run, worker.services)\n",
+        "",
+        INCIDENTS,
+    ),
     # Backpressure, and the stripes of a queue.
     Mutant(
         "what is held back is taken off the agenda",
@@ -523,22 +523,22 @@ MUTANTS = (
     ),
     Mutant(
         "what was leased ahead begins at once",
-        "flow/together.py",
-        "            self._desk.wait_until(instant)",
-        "            pass",
+        "worker/ahead.py",
+        "        worker.wait_until(instant)",
+        "        pass",
         AHEAD,
     ),
     Mutant(
         "what was given back while it was held begins all the same",
-        "flow/side_by_side.py",
-        "        if ticket.lost:\n            return Abandoned()\n        if not assignment.ahead:",
-        "        if not assignment.ahead:",
+        "worker/execution/executor.py",
+        "    if leased.in_flight.lost:\n        return Abandoned()\n    if not leased.ahead:",
+        "    if not leased.ahead:",
         AHEAD,
     ),
     Mutant(
         "what was held for too long begins all the same",
-        "flow/side_by_side.py",
-        "in_time = now <= assignment.message.not_before + TOO_LATE",
+        "worker/ahead.py",
+        "in_time = now <= leased.message.not_before + TOO_LATE",
         "in_time = True",
         AHEAD,
     ),
@@ -558,7 +558,7 @@ MUTANTS = (
     ),
     Mutant(
         "a run with one attempt is leased ahead",
-        "flow/together.py",
+        "worker/ahead.py",
         ".max_attempts > 1",
         ".max_attempts > 0",
         AHEAD,

@@ -27,8 +27,8 @@ from tests.proof.pressed import Pressed
 from tests.proof.rich import Brief, Rich
 from tests.proof.shrink import about, shrink
 from tests.proof.stage import CALM, HOSTILE, ROUGH, WILD, Faults
-from tests.unit.flow.test_overlap_histories import Exclusive
 from tests.unit.owner.backfill.test_interleaving import Filling
+from tests.unit.worker.admission.test_overlap_histories import Exclusive
 
 
 class Patient(Filling):

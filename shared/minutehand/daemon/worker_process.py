@@ -19,7 +19,7 @@ from minutehand.isolation import PreloadedParent, check_isolated, modules_of, pe
 from minutehand.jobs import Registry
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage
-from minutehand.worker.context import Done, Jobs
+from minutehand.worker.context import Done, KnownJobs
 from minutehand.worker.delivery.heartbeat import HIDDEN
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class WorkerProcess:
     """
 
     def __init__(
-        self, services: Services, jobs: Jobs, *, concurrency: int = CONCURRENCY, queue: str | None = None
+        self, services: Services, jobs: KnownJobs, *, concurrency: int = CONCURRENCY, queue: str | None = None
     ) -> None:
         self._services, self._queue = services, queue or DEFAULT_QUEUE
         self._pollers = min(services.work.stripes, concurrency)

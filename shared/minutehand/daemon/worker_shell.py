@@ -17,7 +17,7 @@ from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage
 from minutehand.services import system_clock
 from minutehand.state.transitions import HEARTBEAT
-from minutehand.worker.context import Done, Execute, Jobs, WorkerContext
+from minutehand.worker.context import Done, Execute, KnownJobs, WorkerContext
 from minutehand.worker.delivery.delete_buffer import DeleteBuffer
 from minutehand.worker.delivery.heartbeat import Heartbeat
 from minutehand.worker.delivery.receive import receive
@@ -35,7 +35,7 @@ class WorkerShell:
     def __init__(
         self,
         services: Services,
-        jobs: Jobs,
+        jobs: KnownJobs,
         *,
         name: str,
         around: Callable[[Message], AbstractContextManager[object]],

@@ -13,7 +13,7 @@ from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage
 from minutehand.undertaker.bury import bury_one
-from minutehand.worker.context import Done, Jobs, WorkerContext
+from minutehand.worker.context import Done, KnownJobs, WorkerContext
 from minutehand.worker.delivery.delete_buffer import DeleteBuffer
 from minutehand.worker.delivery.heartbeat import HIDDEN, Heartbeat
 from minutehand.worker.delivery.outcome import Outcome
@@ -40,7 +40,7 @@ Wait = Callable[[float], object]  # seconds
 
 def make_worker(
     services: Services,
-    jobs: Jobs,
+    jobs: KnownJobs,
     clock: Clock,
     *,
     wait: Wait,
@@ -65,7 +65,7 @@ def make_worker(
 
 
 class InTurn:
-    """Jobs in this thread, one after the other; their ends are settled together."""
+    """KnownJobs in this thread, one after the other; their ends are settled together."""
 
     def run(
         self, worker: WorkerContext, leased: Sequence[LeasedRun], settle: Callable[[Sequence[EndedRun]], None]

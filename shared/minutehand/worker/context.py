@@ -25,7 +25,7 @@ from minutehand.worker.instants import Instants
 from minutehand.worker.stages import AttemptResult, EndedRun, LeasedRun, ReceivedMessage
 
 
-class Jobs(Protocol):
+class KnownJobs(Protocol):
     """The jobs that this worker knows."""
 
     def get(self, name: str) -> Job | None:
@@ -59,7 +59,7 @@ class WorkerContext:
     clock: Clock
     heartbeat: Heartbeat
     deletions: DeleteBuffer
-    jobs: Jobs
+    jobs: KnownJobs
     executor: Executor
     wait: Callable[[float], object]  # seconds; may end early
     random: random.Random

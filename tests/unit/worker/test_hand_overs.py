@@ -1,0 +1,37 @@
+"""A message is handed to another thread once before its job: from the poller to its batch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from minutehand.concurrency.threads import ThreadCache
+from minutehand.worker.delivery.receive import receive
+from minutehand.worker.execution.executor import ThreadedExecutor
+from minutehand.worker.pipeline import start_batches
+
+from tests.unit.flow.world import World
+
+PATIENCE = 10.0  # seconds that a test waits for a thread
+
+
+@pytest.mark.parametrize("runs", [1, 5])
+def test_the_first_job_runs_in_the_thread_of_its_batch(monkeypatch: pytest.MonkeyPatch, runs: int) -> None:
+    started: list[str] = []
+    start = ThreadCache.start
+
+    def noted(threads: ThreadCache, body: Callable[[], object], name: str) -> None:
+        started.append(name)
+        start(threads, body, name)
+
+    monkeypatch.setattr(ThreadCache, "start", noted)
+    world, before, over = World(), list[list[str]](), threading.Semaphore(0)
+    world.during = lambda ctx: before.append(list(started))
+    for _ in range(runs):
+        world.scheduler.submit("note")
+    worker = replace(world.worker(), executor=ThreadedExecutor(), report=lambda done: over.release(len(done)))
+    assert start_batches(worker, receive(worker, world.services.work.receive(most=10, wait=0, visibility=60)))
+    assert all(over.acquire(timeout=PATIENCE) for _ in range(runs))
+    assert before[0] == ["batch", "watch"], "and the watch is beside it, not before it"
