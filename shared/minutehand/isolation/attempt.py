@@ -22,7 +22,7 @@ from minutehand.isolation.wire import CANCELLED, FLAGS, LineReader, line, pack_b
 from minutehand.ports.ledger import BesideKind
 from minutehand.state.decisions import is_permanent
 from minutehand.worker.context import WorkerContext
-from minutehand.worker.execution.limits import timeout_of, watch
+from minutehand.worker.execution.perform import timeout_of, watch
 from minutehand.worker.stages import AttemptResult, Cancelled, Failed, LeasedRun
 
 log = logging.getLogger(__name__)

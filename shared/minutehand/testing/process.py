@@ -20,8 +20,7 @@ from minutehand.worker.delivery.outcome import Outcome
 from minutehand.worker.delivery.receive import receive
 from minutehand.worker.execution.executor import unbegun
 from minutehand.worker.execution.job_context import job_context
-from minutehand.worker.execution.limits import limit_of, timeout_of
-from minutehand.worker.execution.perform import call
+from minutehand.worker.execution.perform import call, limit_of, timeout_of
 from minutehand.worker.pipeline import partition_batch, run_batch
 from minutehand.worker.stages import (
     Abandoned,

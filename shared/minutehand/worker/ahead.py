@@ -6,21 +6,45 @@ is given back (docs/adr/0033-leases-ahead.md).
 
     partition_batch   may_go_ahead      which runs
     not_due           lease_from        from when on
-    run_batch         at_their_instant  all that this process has leased for one instant begin together
+    run_batch         await_instant     all that this process has leased for one instant begin together
     executor          begin             only here is it known when
     settle            dated             the settlement says when the job began, as its lease could not
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from minutehand.domain.formats.message import Message
 from minutehand.state.decisions import HEAD_START, TOO_LATE, goes_ahead
 from minutehand.state.transitions import Transition
-from minutehand.worker.context import WorkerContext
 from minutehand.worker.stages import LeasedRun, NotBegun, ReceivedMessage
+
+if TYPE_CHECKING:  # the context has the instants of its process
+    from minutehand.worker.context import WorkerContext
+
+
+class Instants:
+    """Runs by the instant that they wait for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[int, list[LeasedRun]] = {}  # by the instant (UTC ms)
+
+    def join(self, instant: int, leased: Sequence[LeasedRun]) -> bool:
+        """True for the first that comes, who has to wait for the instant and take all of them then."""
+        with self._lock:
+            is_first = instant not in self._waiting
+            self._waiting.setdefault(instant, []).extend(leased)
+            return is_first
+
+    def take(self, instant: int) -> list[LeasedRun]:
+        """All that have joined; who comes later is a first one again."""
+        with self._lock:
+            return self._waiting.pop(instant)
 
 
 def may_go_ahead(worker: WorkerContext, message: Message, now: int) -> bool:
@@ -39,22 +63,22 @@ def lease_from(received: ReceivedMessage, message: Message) -> int:
     return message.not_before - HEAD_START if received.ahead else message.not_before
 
 
-def at_their_instant(worker: WorkerContext, leased: Sequence[LeasedRun]) -> Sequence[LeasedRun]:
-    """Wait for the instant of runs that were leased ahead; these then, with all others of this process that wait for it.
+def await_instant(worker: WorkerContext, leased: list[LeasedRun]) -> None:
+    """Wait for the instant of runs that were leased ahead. ``leased`` has all runs of this process then that wait for it.
 
     Hundreds of threads that wake at once would take turns for as long as their jobs take together; one that starts them all does
-    not. So the first that comes waits for the instant, and the others hand their runs over: for them this is empty.
+    not. So the first batch that comes waits for the instant, and the others hand their runs over: for them ``leased`` is empty.
     """
     if not leased or not leased[0].ahead:
-        return leased
-    instant = leased[0].message.not_before
-    if not worker.instants.join(instant, leased):
-        return ()
+        return
+    instant, mine = leased[0].message.not_before, list(leased)
+    leased.clear()
+    if not worker.instants.join(instant, mine):
+        return
     try:
         worker.wait_until(instant)
-    finally:
-        together = worker.instants.take(instant)
-    return together
+    finally:  # whatever happens, the others' runs are this batch's now
+        leased += worker.instants.take(instant)
 
 
 def begin(worker: WorkerContext, leased: LeasedRun) -> NotBegun | None:

@@ -17,11 +17,11 @@ from minutehand.domain.run import Failure
 from minutehand.domain.times import SECOND
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
+from minutehand.worker.ahead import Instants
 from minutehand.worker.crash_quarantine import CrashQuarantine
 from minutehand.worker.delivery.delete_buffer import DeleteBuffer
 from minutehand.worker.delivery.heartbeat import Heartbeat
 from minutehand.worker.delivery.outcome import Outcome
-from minutehand.worker.instants import Instants
 from minutehand.worker.stages import AttemptResult, EndedRun, LeasedRun, ReceivedMessage
 
 

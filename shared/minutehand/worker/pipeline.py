@@ -18,7 +18,7 @@ from minutehand.domain.names import RunRef
 from minutehand.logs import AtOnce
 from minutehand.worker.admission.admit import admit
 from minutehand.worker.admission.lease import is_batchable, take_leases
-from minutehand.worker.ahead import at_their_instant, may_go_ahead
+from minutehand.worker.ahead import await_instant, may_go_ahead
 from minutehand.worker.context import Done, WorkerContext
 from minutehand.worker.delivery.acknowledge import acknowledge, delete_before
 from minutehand.worker.delivery.guard import guarded, on_internal_error
@@ -74,12 +74,14 @@ def _start_batch(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> boo
 
 def run_batch(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> None:
     """Work off a batch. All of it is done when each message was reported, which may be after this returns."""
+    leased = list[LeasedRun]()
     try:
-        leased = _lease(worker, _admit(worker, batch))
-        _execute(worker, at_their_instant(worker, leased))
+        leased += _lease(worker, _admit(worker, batch))
+        await_instant(worker, leased)
+        _execute(worker, leased)
     except Exception:
         log.exception("work.defect", extra={"runs": len(batch)})
-        _give_up(worker, batch)
+        _give_up(worker, [*batch, *(each.ready.received for each in leased)])
 
 
 def _admit(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> list[ReadyRun]:
@@ -124,11 +126,7 @@ def _execute(worker: WorkerContext, leased: Sequence[LeasedRun]) -> None:
         for each in leased:
             if not each.ahead:  # else it is known only later when it begins
                 log_start(each)
-    try:
-        worker.executor.run(worker, leased, partial(_settle, worker))
-    except Exception:
-        log.exception("work.defect", extra={"runs": len(leased)})
-        _give_up(worker, [each.ready.received for each in leased])
+    worker.executor.run(worker, leased, partial(_settle, worker))
 
 
 def _settle(worker: WorkerContext, ended: Sequence[EndedRun]) -> None:
@@ -161,7 +159,8 @@ def _submit(worker: WorkerContext, received: ReceivedMessage, body: Callable[[],
 
 def _give_up(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> None:
     """Let those messages come back that were not finished."""
-    finish(worker, [(each, on_internal_error(worker, each)) for each in batch if not each.in_flight.finished])
+    left = {each.in_flight: each for each in batch if not each.in_flight.finished}
+    finish(worker, [(each, on_internal_error(worker, each)) for each in left.values()])
 
 
 def finish(worker: WorkerContext, done: Sequence[Done]) -> None:

@@ -16,13 +16,13 @@ from minutehand.domain.times import SECOND
 from minutehand.state.decisions import HEAD_START, HELD, UNCERTAIN, may_not_have_begun
 from minutehand.state.transitions import lease
 from minutehand.testing import Crash
+from minutehand.worker.ahead import Instants
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.delivery.heartbeat import HIDDEN
 from minutehand.worker.delivery.outcome import Outcome
 from minutehand.worker.delivery.receive import receive
 from minutehand.worker.execution.executor import ThreadedExecutor
 from minutehand.worker.execution.release import release_run
-from minutehand.worker.instants import Instants
 from minutehand.worker.pipeline import partition_batch, run_batch
 from minutehand.worker.stages import LeasedRun
 
@@ -356,3 +356,28 @@ def test_whoever_comes_after_an_instant_was_taken_is_first_again() -> None:
     assert instants.take(1) == ["a", "b"]
     assert instants.join(1, ["d"])
     assert (instants.take(1), instants.take(2)) == (["d"], ["c"])
+
+
+def test_a_defect_while_batches_wait_together_lets_the_messages_of_all_come_back() -> None:
+    world, done = World(), list[Outcome]()
+    world.wait(0.4)
+    for _ in range(20):
+        world.scheduler.submit("note", start="exact", run_at=at(DUE))
+    world.reach(INSTANT - 1_500)
+    received: list[Any] = []
+
+    def wait(seconds: float) -> None:
+        """The first batch waits for its leases, then for the instant; meanwhile the second one comes, and joins it."""
+        if world.clock() < INSTANT - HEAD_START:
+            world.reach(INSTANT - HEAD_START)
+            return
+        run_batch(worker, received.pop())
+        raise KeyError("ours")
+
+    worker = replace(world.worker(), wait=wait, report=lambda ended: done.extend(outcome for _, outcome in ended))
+    for _ in range(2):
+        messages = receive(worker, world.services.work.receive(most=10, wait=0, visibility=HIDDEN))
+        received += partition_batch(worker, messages)
+    run_batch(worker, received.pop())
+    assert Counter((outcome.action, outcome.why) for outcome in done) == {("kept", "defect"): 20}
+    assert worker.heartbeat.all() == []

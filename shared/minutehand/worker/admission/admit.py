@@ -15,10 +15,10 @@ from minutehand.domain.formats.message import Message
 from minutehand.domain.times import SECOND
 from minutehand.errors import TooNew
 from minutehand.state.backfill import unhurried
+from minutehand.state.decisions import deaths
 from minutehand.worker.admission.due import expired, not_due
 from minutehand.worker.admission.freeze import frozen
 from minutehand.worker.admission.overlap import acquire_slot
-from minutehand.worker.admission.quarantined import quarantined
 from minutehand.worker.admission.shadow import shadowed
 from minutehand.worker.admission.unknown_job import unknown_job
 from minutehand.worker.admission.withdrawn import withdrawn
@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 Reason = Callable[[WorkerContext, ReadyRun], Outcome | None]
 REASONS: tuple[Reason, ...] = (not_due, expired, frozen, shadowed, acquire_slot)
 _LATER = 60 * SECOND  # before a message comes back that this release cannot read
+_QUARANTINE_TAKEN = 10 * SECOND  # before a message comes back whose run found another suspect in the quarantine
 
 
 def admit(worker: WorkerContext, received: ReceivedMessage) -> ReadyRun | Outcome:
@@ -38,7 +39,7 @@ def admit(worker: WorkerContext, received: ReceivedMessage) -> ReadyRun | Outcom
     message = received.message
     if message is None:
         return _unreadable(worker, received)
-    outcome = quarantined(worker, received, message) or withdrawn(worker, received, message)
+    outcome = _quarantined(worker, received, message) or withdrawn(worker, received, message)
     if outcome is not None:
         return outcome
     ready = _ready(worker, received, message)
@@ -51,6 +52,18 @@ def admit(worker: WorkerContext, received: ReceivedMessage) -> ReadyRun | Outcom
     if message.payload_ref is None:
         return ready
     return replace(ready, payload=worker.services.payloads.get(message.payload_ref))
+
+
+def _quarantined(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome | None:
+    """Enter the crash quarantine if the run's worker crashed; a message that came for the first time needs no look. Raises Unavailable."""
+    if received.delivery.receives <= 1:
+        return None
+    crashes = deaths(worker.services.ledger.read(message.run), worker.clock())
+    stay = worker.quarantine.enter(crashes)
+    if stay is None:
+        return Outcome.kept(message, "other_suspect_runs", at=worker.clock() + _QUARANTINE_TAKEN)
+    received.in_flight.stay = stay
+    return None
 
 
 def _ready(worker: WorkerContext, received: ReceivedMessage, message: Message) -> ReadyRun | None:

@@ -20,8 +20,7 @@ from minutehand.domain.policies import Isolation
 from minutehand.worker.ahead import begin
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.execution.job_context import log_start
-from minutehand.worker.execution.limits import limit_of, timeout_of
-from minutehand.worker.execution.perform import perform
+from minutehand.worker.execution.perform import limit_of, perform, timeout_of
 from minutehand.worker.stages import Abandoned, AttemptResult, EndedRun, LeasedRun
 
 log = logging.getLogger(__name__)
