@@ -203,7 +203,7 @@ def test_a_batch_whose_runs_get_no_thread_is_given_back(monkeypatch: pytest.Monk
 
 def test_a_batch_that_cannot_be_taken_in_hand_is_not_kept_either(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lambda is told; a heartbeat that went on would hide its messages for ever."""
-    stack, threads = Stack(monkeypatch), Short("eraser")
+    stack, threads = Stack(monkeypatch), Short("deletions")
     monkeypatch.setattr("functions.worker.batch._threads", threads)
     stack.registry.job("good")(lambda ctx, payload: None)
     stack.scheduler.submit("good")
