@@ -139,7 +139,7 @@ def advance(
     for _ in range(rounds):
         if until is not None and mover.clock() >= until:
             break
-        after, left = _round(mover, backfill, fires, looked)
+        after, left = _round(mover, backfill, fires, mine, looked)
         if after is None:
             again = read_backfill(backfill.owner, backfill.id, mover.services)
             if again is None or mine.isdisjoint(again.window):
@@ -153,10 +153,10 @@ def advance(
 
 
 def _round(
-    mover: BackfillMover, before: StoredBackfill, fires: Collection[int], looked: int | None
+    mover: BackfillMover, before: StoredBackfill, fires: Collection[int], mine: Collection[int], looked: int | None
 ) -> tuple[StoredBackfill | None, list[int]]:
     """One look, one write and the claims that follow; None if another mover wrote first. With it the fires to look at again."""
-    after, missing, met_runs = _counted(mover, before, fires, looked)
+    after, missing, met_runs = _counted(mover, before, fires, mine, looked)
     after = _refilled(mover, after, met_runs=met_runs).done_if_over(mover.clock())
     if after != before:
         written = write_backfill(after, mover.services)
@@ -170,7 +170,7 @@ def _round(
 
 
 def _counted(
-    mover: BackfillMover, backfill: StoredBackfill, fires: Collection[int], looked: int | None
+    mover: BackfillMover, backfill: StoredBackfill, fires: Collection[int], mine: Collection[int], looked: int | None
 ) -> tuple[StoredBackfill, list[int], bool]:
     """The backfill without the fires that are over, the fires to claim, and whether one of them has a run of somebody else."""
     for fire, state in mover.ended.items():
@@ -183,7 +183,7 @@ def _counted(
             backfill, met_runs = backfill.counted(fire, None), True
         elif action is FireAction.WAIT:
             _send_again(mover, run, looked)
-        elif may_claim:
+        elif may_claim and fire in mine:  # the mover that let another one in is about to claim it
             missing.append(fire)
         elif backfill.state is BackfillState.CANCELLED:
             backfill = backfill.without(fire)

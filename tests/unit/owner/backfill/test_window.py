@@ -14,9 +14,10 @@ from minutehand.owner.backfill.advance import move_on
 from minutehand.owner.backfill.records import read_backfill, write_backfill
 from minutehand.sdk.backfills import Backfill
 from minutehand.state.backfill import BackfillState, StoredBackfill
+from minutehand.testing import Crash
 from minutehand.worker.delivery.outcome import Outcome
 
-from tests.unit.flow.world import NOON, OWNER, Faults, at, fails
+from tests.unit.flow.world import NOON, OWNER, Faults, at, crash, fails
 from tests.unit.owner.backfill.scene import At, Scene, whole
 
 WINDOW = 3
@@ -146,6 +147,8 @@ def test_a_run_that_was_running_when_its_backfill_was_cancelled_is_counted_when_
     def cancels(_ctx: object) -> None:
         now = scene.scheduler.cancel_backfill("s", str(started.id))
         seen.append((now.under_way, now.done))
+        scene.wait(1)
+        scene.tick()  # which leaves its entry: the run has not ended
 
     scene.during = cancels
     worker = scene.worker(Faults().at("write_record", before=fails, times=None) if dies else None)
@@ -184,6 +187,43 @@ def test_fires_that_fall_out_of_the_ledgers_sight_are_counted_in_several_writes(
     over = scene.until_over(started)
     assert (over.state, over.done + over.skipped) == (BackfillState.DONE, 19)
     assert over.skipped >= 10
+
+
+def test_a_fire_without_a_run_that_fell_out_of_the_ledgers_sight_is_skipped() -> None:
+    scene = Scene(retention=25 * 60 * SECOND)
+    scene.scheduler.create_schedule("s", "note", "0 0 1 1 *")
+    scene.wait(600)
+    never = scene.owner(Faults().at("claim", before=fails, times=None))
+    scene.scheduler.update_schedule("s", expression="* * * * *")
+    started = never.backfill("s", at(0), at(200), **whole(current=True))
+    scene.scheduler.pause_schedule("s")
+    scene.wait(25 * 60)
+    scene.scheduler.resume_schedule("s")
+    over = scene.until_over(started)
+    assert (over.state, over.done, over.skipped) == (BackfillState.DONE, 0, 4)
+
+
+# Stops.
+
+
+def test_a_cancellation_ends_a_run_between_two_attempts_at_once() -> None:
+    scene = Scene().idle("bad")
+    started = scene.scheduler.backfill("s", at(0), at(61), **whole())
+    scene.work()
+    assert scene.run(60).state is RunState.RETRYING
+    now = scene.scheduler.cancel_backfill("s", str(started.id))
+    assert (scene.run(60).state, now.under_way, now.failed) == (RunState.CANCELLED, 0, 1)
+
+
+@pytest.mark.parametrize("stop", ["pause_backfill", "cancel_backfill"])
+def test_the_ticker_takes_back_what_an_owner_left_who_died_after_the_state(stop: str) -> None:
+    scene = Scene().idle()
+    started = scene.scheduler.backfill("s", at(0), at(1_200), **whole(concurrency=2))
+    with pytest.raises(Crash):
+        getattr(scene.owner(Faults().at("write_record", after=crash)), stop)("s", started.id)
+    assert scene.run(60).state is RunState.QUEUED
+    scene.tick()
+    assert [scene.run(second).state for second in (60, 120)] == [RunState.CANCELLED] * 2
 
 
 # Bounds.
