@@ -4,6 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 SHELL := /bin/sh
+export PYTHONDONTWRITEBYTECODE := # modules are compiled once, not in each process of the tests
 
 VENV := .venv
 BIN := $(VENV)/bin

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,3 +47,21 @@ def test_a_broken_rule_would_show(tmp_path: Path, capsys: pytest.CaptureFixture[
     config.write_text(_REVERSED)
     assert lint_imports(config_filename=str(config), no_cache=True) != EXIT_STATUS_SUCCESS
     assert "The world upside down BROKEN" in capsys.readouterr().out
+
+
+def test_tests_share_code_through_their_support_alone() -> None:
+    """No test imports another test, and what tests share knows none of them."""
+    sources = {path: ast.walk(ast.parse(path.read_text())) for path in (ROOT / "tests").rglob("*.py")}
+    imported = [
+        (path.relative_to(ROOT), name)
+        for path, nodes in sources.items()
+        for node in nodes
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
+    ]
+    assert len(imported) > 1_000
+    assert [
+        (str(path), name)
+        for path, name in imported
+        if name.startswith("tests") and not name.startswith("tests.support")
+    ] == []
