@@ -103,15 +103,15 @@ check: setup dynamodb-local lint ## everything but mutants, soaks and long proof
 .PHONY: proof
 proof: setup ## histories with faults: FOR=600 seconds from seed SEED=1 on; without FOR the long tests come first
 	$(if $(FOR),,$(PYTEST) -m proof $(ARGS))
-	$(BIN)/python -m tests.proof.simulate $(if $(FOR),--for $(FOR)) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.support.simulate $(if $(FOR),--for $(FOR)) $(if $(SEED),--seed $(SEED))
 
 .PHONY: mutants
 mutants: setup ## break the protocol in every way that we could think of; each must be noticed
-	$(BIN)/python -m tests.proof.mutants $(ARGS)
+	$(BIN)/python -m tests.support.mutants $(ARGS)
 
 .PHONY: chaos
 chaos: $(VENV)/.dev ## real processes, killed, stopped and cut off from their services for FOR=600 seconds; SEED=1
-	$(BIN)/python -m tests.proof.chaos $(if $(FOR),--for $(FOR)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+	$(BIN)/python -m tests.support.chaos $(if $(FOR),--for $(FOR)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: bench
 bench: $(VENV)/.dev ## the figures of the README, measured here; PART=tick for one of them

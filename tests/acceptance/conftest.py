@@ -9,7 +9,7 @@ import pytest
 from minutehand.local.cloud import LocalCloud
 from minutehand.testing.cloud import fresh_settings
 
-from tests.acceptance.scene import Scene
+from tests.support.installation.scene import Scene
 
 
 @pytest.fixture

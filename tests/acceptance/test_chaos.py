@@ -26,16 +26,16 @@ from minutehand.settings import Settings
 from minutehand.testing import Memory
 from minutehand.testing.cloud import fresh_settings
 
-from tests.proof.chaos.evidence import Evidence, Line
-from tests.proof.chaos.journal import Blow, Journal
-from tests.proof.chaos.mischief import CALM, Asked, Chances, Mischief, Post
-from tests.proof.chaos.owners import Accepted, Cancelled, Paused
-from tests.proof.chaos.proxy import Proxy
-from tests.proof.chaos.siege import Siege, brief, full
-from tests.proof.chaos.torment import Pace
-from tests.proof.chaos.troupe import Troupe
-from tests.proof.chaos.verdict import Verdict, judge
-from tests.unit.flow.world import NOON
+from tests.support.chaos.chaos_monkey import Pace
+from tests.support.chaos.chaos_run import ChaosRun, brief, full
+from tests.support.chaos.evidence import Evidence, Line
+from tests.support.chaos.fault_injector import CALM, Asked, Chances, FaultInjector, Post
+from tests.support.chaos.journal import Blow, Journal
+from tests.support.chaos.owners import Accepted, Cancelled, Paused
+from tests.support.chaos.process_group import ProcessGroup
+from tests.support.chaos.proxy import Proxy
+from tests.support.chaos.verdict import Verdict, judge
+from tests.support.scenes.world import NOON
 
 SEED = 1  # `make chaos` takes others
 PACE = Pace(lease=60, skew=10, between=10, rest=5, brief=10)
@@ -49,9 +49,9 @@ RUN = str(one_off_ref("default", "k1"))
 @pytest.mark.cloud
 @pytest.mark.check
 def test_a_short_siege_breaks_no_promise(local_cloud: LocalCloud, tmp_path: Path) -> None:
-    verdict = Siege(brief(SEED, 6), local_cloud, tmp_path / "siege").run()
+    verdict = ChaosRun(brief(SEED, 6), local_cloud, tmp_path / "siege").run()
     told = "\n".join([*verdict.report(), verdict.summary])
-    assert verdict.violations == [], f"python -m tests.proof.chaos --hurried --for 6 --seed {SEED}\n{told}"
+    assert verdict.violations == [], f"python -m tests.support.chaos --hurried --for 6 --seed {SEED}\n{told}"
     assert verdict.strikes["killed"] + verdict.strikes["stopped"] > 0, told
     assert sum(verdict.faults.values()) > 10, told
     assert verdict.starts > 20, told
@@ -60,7 +60,7 @@ def test_a_short_siege_breaks_no_promise(local_cloud: LocalCloud, tmp_path: Path
 @pytest.mark.cloud
 @pytest.mark.proof
 def test_ten_minutes_with_the_lease_that_everybody_has(local_cloud: LocalCloud, tmp_path: Path) -> None:
-    verdict = Siege(full(1, 600), local_cloud, tmp_path / "siege", print).run()
+    verdict = ChaosRun(full(1, 600), local_cloud, tmp_path / "siege", print).run()
     print(*verdict.report(), verdict.summary, sep="\n")  # noqa: T201  # figures to report
     assert verdict.violations == []
     assert verdict.strikes["killed"] > 10
@@ -72,10 +72,10 @@ def test_ten_minutes_with_the_lease_that_everybody_has(local_cloud: LocalCloud, 
 @contextmanager
 def behind(
     cloud: LocalCloud, settings: Settings, always: str | None = None, *, rounds: int = 1
-) -> Iterator[tuple[Mischief, Services, Journal]]:
+) -> Iterator[tuple[FaultInjector, Services, Journal]]:
     """The services of a process to whose every request this happens."""
     journal = Journal()
-    mischief = Mischief("process", 1, CALM, journal, Post())
+    mischief = FaultInjector("process", 1, CALM, journal, Post())
     with Proxy(cloud.endpoint, mischief) as proxy:
         services = connect(replace(settings, endpoint=proxy.url), backoff=BatchBackoff(rounds=rounds))
         services.agenda.shards()
@@ -146,7 +146,7 @@ def test_a_process_is_cut_off_from_one_service_for_a_while(local_cloud: LocalClo
 
 def test_a_seed_is_a_sequence_of_fates() -> None:
     asked = Asked(method="POST", path="/", headers={"x-amz-target": "AmazonSQS.SendMessageBatch"}, body=b"{}")
-    one, other = (Mischief("worker-1", 7, Chances(), Journal(), Post()) for _ in range(2))
+    one, other = (FaultInjector("worker-1", 7, Chances(), Journal(), Post()) for _ in range(2))
     fates = [one.fate_of(asked) for _ in range(500)]
     assert fates == [other.fate_of(asked) for _ in range(500)]
     assert len(set(fates)) > 5
@@ -155,7 +155,7 @@ def test_a_seed_is_a_sequence_of_fates() -> None:
 # The verdict.
 
 
-class Told(Troupe):
+class Told(ProcessGroup):
     """Processes of a story: the pid of each is its number."""
 
     def __init__(self) -> None:

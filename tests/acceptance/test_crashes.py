@@ -10,7 +10,7 @@ import pytest
 from minutehand import RunState
 from minutehand.state.transitions import LEASE, SKEW
 
-from tests.acceptance.scene import UNDERTAKER, Scene, duplicates, in_seconds, ticker, until, worker
+from tests.support.installation.scene import UNDERTAKER, Scene, duplicates, in_seconds, ticker, until, worker
 
 pytestmark = [pytest.mark.check, pytest.mark.cloud]
 
@@ -24,7 +24,7 @@ def test_a_ticker_killed_between_claim_and_send_loses_nothing(scene: Scene) -> N
     for name in names:
         earlier.create_schedule(name, "test.note", f"at({moment:%Y-%m-%dT%H:%M:%S})", payload={"to": scene.to})
     scene.start(worker())
-    killed = scene.run_module("tests.acceptance.dying_ticker")
+    killed = scene.run_module("tests.support.installation.dying_ticker")
     assert killed.wait(60) == -signal.SIGKILL, killed.log.read_text()
     claimed = [run for name in names for run in scene.scheduler.list_runs(name).items]
     assert claimed, "it died before it claimed anything"

@@ -9,7 +9,7 @@ import boto3
 import pytest
 from minutehand import ScheduleState
 
-from tests.acceptance.scene import UNDERTAKER, Scene, ticker, until, worker
+from tests.support.installation.scene import UNDERTAKER, Scene, ticker, until, worker
 
 pytestmark = [pytest.mark.check, pytest.mark.cloud]
 

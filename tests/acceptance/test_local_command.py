@@ -5,30 +5,14 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.support.installation.local_command import local, read_until
+
 pytestmark = [pytest.mark.check, pytest.mark.cloud]
-
-
-@contextmanager
-def local(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """The command running, its output in a pipe; it is ended with the block."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "MINUTEHAND_"))}
-    environ |= {"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(folder), "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "minutehand", "local", *arguments]
-    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as running:
-        try:
-            yield running
-        finally:
-            running.kill()
 
 
 def child_pids(parent: int, name: str) -> list[int]:
@@ -42,18 +26,6 @@ def child_pids(parent: int, name: str) -> list[int]:
         if int(fields[1]) == parent and name.encode() in line:
             found.append(pid)
     return found
-
-
-def read_until(running: subprocess.Popen[str], text: str, seconds: float) -> str:
-    """The output up to a line with ``text``."""
-    assert running.stdout is not None
-    seen, deadline = "", time.monotonic() + seconds
-    for line in running.stdout:
-        seen += line
-        if text in line:
-            return seen
-        assert time.monotonic() < deadline, seen
-    raise AssertionError(f"it ended without {text!r}:\n{seen}")
 
 
 def test_it_ends_by_itself_and_finds_nothing_missing(tmp_path: Path) -> None:

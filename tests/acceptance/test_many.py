@@ -9,7 +9,7 @@ from minutehand import RunState, next_fires
 from minutehand.domain.names import fire_ref, schedule_owner
 from minutehand.domain.times import to_ms
 
-from tests.acceptance.scene import Scene, duplicates, in_seconds, ticker, until, worker
+from tests.support.installation.scene import Scene, duplicates, in_seconds, ticker, until, worker
 
 pytestmark = [pytest.mark.check, pytest.mark.cloud]
 

@@ -22,10 +22,10 @@ from minutehand.ports.services import Services
 from minutehand.services import connect, system_clock
 from minutehand.testing import Memory
 
-from tests.acceptance.operations import DENSE, Owners, Told
-from tests.acceptance.reckoning import Began, Reckoning, is_over, reckon
-from tests.acceptance.scene import UNDERTAKER, Scene, ticker, until, worker
-from tests.unit.flow.world import NOON, World
+from tests.support.installation.operations import DENSE, Owners, Told
+from tests.support.installation.reckoning import Began, Reckoning, is_over, reckon
+from tests.support.installation.scene import UNDERTAKER, Scene, ticker, until, worker
+from tests.support.scenes.world import NOON, World
 
 REST = 240.0  # seconds at the most until all that is due has been dealt with
 JOB = "test.note"

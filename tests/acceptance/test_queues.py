@@ -13,7 +13,7 @@ from minutehand.domain.names import parse_run_id, stripe_of
 from minutehand.errors import InvalidInput
 from minutehand.local.installation import installation
 
-from tests.acceptance.scene import until
+from tests.support.installation.scene import until
 
 pytestmark = [pytest.mark.check, pytest.mark.cloud]
 
@@ -21,7 +21,9 @@ pytestmark = [pytest.mark.check, pytest.mark.cloud]
 def test_a_queues_own_worker_runs_its_schedules_and_no_other_does(tmp_path: Path) -> None:
     witness = tmp_path / "witness.jsonl"
     payload = {"to": str(witness)}
-    with installation(data=tmp_path / "state", jobs=["tests.acceptance.lanes"], workers=1, stripes=2) as running:
+    with installation(
+        data=tmp_path / "state", jobs=["tests.support.installation.lanes"], workers=1, stripes=2
+    ) as running:
         running.wait_until_ready(threading.Event())
         scheduler = Scheduler(settings=running.settings, check_jobs=False)
         assert scheduler.queues() == ["default", "lane"]

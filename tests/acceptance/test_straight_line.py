@@ -13,7 +13,7 @@ from minutehand import RunState, ScheduleState
 from minutehand.domain.names import one_off_ref
 from minutehand.domain.times import to_ms
 
-from tests.acceptance.scene import ROOT, UNDERTAKER, Scene, duplicates, in_seconds, ticker, until, worker
+from tests.support.installation.scene import ROOT, UNDERTAKER, Scene, duplicates, in_seconds, ticker, until, worker
 
 pytestmark = pytest.mark.cloud
 

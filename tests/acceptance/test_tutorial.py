@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.scene import ROOT, until
-from tests.acceptance.test_local_command import read_until
-from tests.unit.docs.pages import page
+from tests.support.doc_pages import page
+from tests.support.installation.local_command import read_until
+from tests.support.installation.scene import ROOT, until
 
 pytestmark = [pytest.mark.check, pytest.mark.cloud]
 

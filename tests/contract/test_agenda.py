@@ -10,8 +10,8 @@ from minutehand.domain.times import SECOND
 from minutehand.ports.agenda import DuePage
 from minutehand.ports.services import Services
 
-from tests.builders import NOON, a_one_off, a_run_entry, an_entry
-from tests.contract.conftest import Engine
+from tests.support.builders import NOON, a_one_off, a_run_entry, an_entry
+from tests.support.engines import Engine
 
 FAR = NOON * 10
 

@@ -29,10 +29,10 @@ from minutehand.testing.cloud import fresh_settings
 from minutehand.testing.process import Hand, make_worker
 from minutehand.ticker.tick import tick
 
-from tests.builders import NOON, a_definition, a_head, a_message, a_one_off, a_revision, a_run, an_entry
-from tests.contract.conftest import Engine, _wired
-from tests.contract.steps import HOUR, first_lease, lease_of
-from tests.contract.throttle import Throttle, answer_lost, throttled
+from tests.support.builders import NOON, a_definition, a_head, a_message, a_one_off, a_revision, a_run, an_entry
+from tests.support.engines import Engine, _wired
+from tests.support.lease_steps import HOUR, first_lease, lease_of
+from tests.support.throttle import Throttle, answer_lost, throttled
 
 PER_STATEMENT = (
     "ThrottlingError",

@@ -13,9 +13,9 @@ from minutehand.ports.services import Services
 from minutehand.state.conditions import Absent, Compare, Condition, all_of
 from minutehand.state.transitions import bury, die
 
-from tests.builders import BOOM, NOON, a_one_off, a_run
-from tests.contract.conftest import Engine
-from tests.contract.steps import HOUR, lease_of
+from tests.support.builders import BOOM, NOON, a_one_off, a_run
+from tests.support.engines import Engine
+from tests.support.lease_steps import HOUR, lease_of
 
 EXPIRES = NOON + 90 * DAY
 MIDNIGHT = NOON // DAY * DAY

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.contract.conftest import Engine
+from tests.support.engines import Engine
 
 KEY = {"owner": {"S": "a"}, "key": {"S": "b"}}
 

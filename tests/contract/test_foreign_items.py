@@ -8,8 +8,8 @@ import pytest
 from minutehand.domain.schedule import ScheduleState
 from minutehand.domain.times import MINUTE
 
-from tests.builders import NOON, a_head, a_revision, a_run
-from tests.contract.conftest import Engine
+from tests.support.builders import NOON, a_head, a_revision, a_run
+from tests.support.engines import Engine
 
 ODD_ROWS: list[dict[str, Any]] = [
     {"state": "DREAMING", "rev": 1, "job": "report", "due": NOON, "not_before": NOON},

@@ -17,8 +17,8 @@ from minutehand.ports.schedules import IncidentChange
 from minutehand.ports.services import Services
 from minutehand.state.transitions import refuse, succeed
 
-from tests.builders import NOON, OWNER, a_head, a_revision, a_run, an_entry
-from tests.contract.steps import lease_of
+from tests.support.builders import NOON, OWNER, a_head, a_revision, a_run, an_entry
+from tests.support.lease_steps import lease_of
 
 HEAD, REVISION = a_head(), a_revision()
 FAILING = replace(HEAD, version=2, failing=1, failed_at=NOON, failed_run=f"{OWNER}#1", incident=f"failure-{NOON}")

@@ -15,9 +15,9 @@ from minutehand.ports.records import Record
 from minutehand.ports.schedules import IncidentChange
 from minutehand.state.transitions import succeed
 
-from tests.builders import NOON, OWNER, a_head, a_revision, a_run, an_entry
-from tests.contract.conftest import Engine
-from tests.contract.steps import lease_of
+from tests.support.builders import NOON, OWNER, a_head, a_revision, a_run, an_entry
+from tests.support.engines import Engine
+from tests.support.lease_steps import lease_of
 
 Item = Mapping[str, Mapping[str, Any]]
 

@@ -9,8 +9,8 @@ from minutehand.domain.times import MINUTE
 from minutehand.ports.services import Services
 from minutehand.state.transitions import refuse, succeed, take_over
 
-from tests.builders import NOON, OWNER, a_one_off, a_run
-from tests.contract.steps import HOUR, lease_of
+from tests.support.builders import NOON, OWNER, a_one_off, a_run
+from tests.support.lease_steps import HOUR, lease_of
 
 
 def test_a_claim_puts_the_run(services: Services) -> None:

@@ -11,8 +11,8 @@ from minutehand.state.conditions import holds
 from minutehand.state.transitions import Once, Plus, Transition
 from minutehand.testing.memory.ledger import changed_row
 
-from tests.contract.conftest import Engine
-from tests.unit.runs.rows import SITUATIONS, Row, made
+from tests.support.engines import Engine
+from tests.support.rows import SITUATIONS, Row, made
 
 ALL = {name: transition for name, (transition, _) in made().items()}
 PLACES = {situation: RunRef("acme/guards", f"{number:03d}") for number, situation in enumerate(SITUATIONS)}

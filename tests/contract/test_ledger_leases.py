@@ -25,9 +25,9 @@ from minutehand.state.transitions import (
 )
 from minutehand.worker.admission.lease import first_run
 
-from tests.builders import BOOM, NOON, a_message, a_one_off, a_run
-from tests.contract.conftest import Engine
-from tests.contract.steps import HOUR, first_lease, lease_of, try_lease
+from tests.support.builders import BOOM, NOON, a_message, a_one_off, a_run
+from tests.support.engines import Engine
+from tests.support.lease_steps import HOUR, first_lease, lease_of, try_lease
 
 LATER = NOON + HOUR
 OVER = NOON + LEASE + SKEW + 1  # the first instant at which a lease taken at NOON is abandoned

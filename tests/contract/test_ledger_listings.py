@@ -12,8 +12,8 @@ from minutehand.errors import InvalidInput
 from minutehand.ports.services import Services
 from minutehand.state.transitions import succeed
 
-from tests.builders import NOON, OWNER, a_one_off, a_run, an_attempt
-from tests.contract.steps import HOUR, lease_of
+from tests.support.builders import NOON, OWNER, a_one_off, a_run, an_attempt
+from tests.support.lease_steps import HOUR, lease_of
 
 FIRES = [NOON + i * MINUTE for i in range(12)]
 

@@ -10,7 +10,7 @@ import pytest
 from minutehand.domain.notice import Notice, NoticeKind
 from minutehand.errors import MinutehandError
 
-from tests.contract.conftest import Engine
+from tests.support.engines import Engine
 
 NOTICE = Notice(
     kind=NoticeKind.FAILURE,

@@ -10,8 +10,8 @@ from minutehand.domain.times import MINUTE, SECOND
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import OutgoingMessage
 
-from tests.builders import NOON, a_message, a_run
-from tests.contract.conftest import Engine
+from tests.support.builders import NOON, a_message, a_run
+from tests.support.engines import Engine
 
 
 def parcels(count: int, *, delay: int = 0, payload: str = "null") -> list[OutgoingMessage]:

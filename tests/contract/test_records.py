@@ -7,7 +7,7 @@ from dataclasses import replace
 from minutehand.ports.records import Record
 from minutehand.ports.services import Services
 
-from tests.builders import OWNER, a_run
+from tests.support.builders import OWNER, a_run
 
 FIRST = Record(owner=OWNER, key="~slot", version=1, body={"holders": ["a"], "limit": 2})
 

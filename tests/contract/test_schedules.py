@@ -12,7 +12,7 @@ from minutehand.domain.times import MINUTE
 from minutehand.ports.records import Record
 from minutehand.ports.services import Services
 
-from tests.builders import NOON, OWNER, a_definition, a_head, a_revision, an_entry
+from tests.support.builders import NOON, OWNER, a_definition, a_head, a_revision, an_entry
 
 T0 = NOON + 5 * MINUTE
 

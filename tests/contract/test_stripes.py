@@ -15,8 +15,8 @@ from minutehand.local.provision import create_queues
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
 
-from tests.builders import NOON, a_message, a_run
-from tests.contract.conftest import Engine
+from tests.support.builders import NOON, a_message, a_run
+from tests.support.engines import Engine
 
 MANY = 60
 

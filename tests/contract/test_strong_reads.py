@@ -15,7 +15,7 @@ from minutehand.aws.transport import Transport
 from minutehand.local.cloud import LocalCloud
 from minutehand.testing.cloud import fresh_settings
 
-from tests.proof.forms import START, Story
+from tests.support.forms import START, Story
 
 READS = {"get_item", "query", "scan", "batch_get_item", "transact_get_items"}
 

@@ -14,9 +14,9 @@ from minutehand.testing.process import make_worker, work_off
 from minutehand.undertaker.bury import Burial, bury_one
 from minutehand.worker.delivery.receive import receive
 
-from tests.builders import a_one_off
-from tests.contract.conftest import Engine
-from tests.contract.steps import lease_of
+from tests.support.builders import a_one_off
+from tests.support.engines import Engine
+from tests.support.lease_steps import lease_of
 
 TOO_DEEP = "[" * 988 + "]" * 988
 

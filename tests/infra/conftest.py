@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,7 @@ from infra.stack import MinutehandStack
 
 from aws_cdk import App, Stack  # isort: skip — after the package, which finds Node
 from aws_cdk.assertions import Template  # isort: skip — the same
-
-JOBS = Path(__file__).parent / "acme" / "jobs"
-FLAGS: dict[str, Any] = json.loads((Path(__file__).parents[2] / "cdk.json").read_text())["context"]
-NO_BUNDLING: dict[str, Any] = {"aws:cdk:bundling-stacks": []}
+from tests.support.stacks import FLAGS, JOBS, NO_BUNDLING
 
 
 @pytest.fixture(scope="session")

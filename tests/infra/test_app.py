@@ -18,7 +18,7 @@ from cdk_nag import AwsSolutionsChecks
 
 from infra import Minutehand
 from infra.app import build
-from tests.infra.conftest import FLAGS, JOBS, NO_BUNDLING
+from tests.support.stacks import FLAGS, JOBS, NO_BUNDLING
 
 ROOT = Path(__file__).parents[2]
 

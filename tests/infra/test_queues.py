@@ -18,7 +18,8 @@ from minutehand.errors import InvalidInput
 from minutehand.sqs.queue_definitions import MAX_RECEIVES, WORK
 
 from infra import Minutehand
-from tests.infra.conftest import FLAGS, JOBS, NO_BUNDLING
+from tests.support.stacks import FLAGS, JOBS, NO_BUNDLING
+from tests.support.templates import functions, queues_of, statements
 
 QUEUES = [
     Queue(name="reports", concurrency=12, memory=3008, timeout=120),
@@ -33,12 +34,6 @@ def template(with_knobs: Callable[..., Template]) -> Template:
     return with_knobs(queues=QUEUES, notice_topics=[TOPIC], environment={"COLOUR": "green"})
 
 
-def functions(template: Template) -> dict[str, dict[str, Any]]:
-    """By name."""
-    found = template.find_resources("AWS::Lambda::Function").values()
-    return {f["Properties"]["FunctionName"]: dict(f["Properties"]) for f in found}
-
-
 def source_of(template: Template, function: str) -> dict[str, Any]:
     """The event source of a function, by its logical name."""
     (found,) = (
@@ -47,26 +42,6 @@ def source_of(template: Template, function: str) -> dict[str, Any]:
         if s["Properties"]["FunctionName"]["Ref"].startswith(function)
     )
     return dict(found)
-
-
-def queues_of(statements: list[dict[str, Any]], action: str) -> set[str]:
-    """The queues that these statements allow an action on, by the names that the construct gives them."""
-    found = set()
-    for statement in statements:
-        listed = [statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"]
-        resources = statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
-        if action in listed:
-            found |= {r["Fn::GetAtt"][0].removeprefix("JobsQueues")[:-8] for r in resources}
-    return found
-
-
-def statements(template: Template, role: str) -> list[dict[str, Any]]:
-    (policy,) = (
-        resource["Properties"]["PolicyDocument"]["Statement"]
-        for name, resource in template.find_resources("AWS::IAM::Policy").items()
-        if name.startswith(role)
-    )
-    return list(policy)
 
 
 @pytest.mark.parametrize("queue", QUEUES, ids=lambda queue: queue.name)

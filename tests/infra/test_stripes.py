@@ -12,8 +12,8 @@ from minutehand.domain.queue import Queue
 from minutehand.errors import InvalidInput
 
 from infra import Minutehand
-from tests.infra.conftest import JOBS
-from tests.infra.test_queues import functions, queues_of, statements
+from tests.support.stacks import JOBS
+from tests.support.templates import functions, queues_of, statements
 
 SAID = "default=3,reports=2"
 SHARED = {"Work", "Work1", "Work2", "Workreports", "Workreports1", "Workmail"}

@@ -23,7 +23,7 @@ import pytest
 )
 def test_nothing_asked_is_refused(program: str, given: list[str], field: str) -> None:
     said = subprocess.run(
-        [sys.executable, "-m", f"tests.proof.{program}", *given],
+        [sys.executable, "-m", f"tests.support.{program}", *given],
         capture_output=True,
         text=True,
         check=False,

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from tests.proof.crash_points import Scenario, pairs, singles
-from tests.proof.scenarios import SCENARIOS
+from tests.support.histories.crash_points import Scenario, pairs, singles
+from tests.support.histories.scenarios import SCENARIOS
 from tests.support.parts import in_parts
 
 PARTS = 6  # `make test` plays one, `make check` all

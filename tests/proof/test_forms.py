@@ -29,7 +29,7 @@ from minutehand.testing.process import Hand, make_worker
 from minutehand.ticker.tick import TickReport, tick
 from minutehand.undertaker.bury import bury_one
 
-from tests.proof import forms
+from tests.support import forms
 
 pytestmark = pytest.mark.cloud
 LATER: dict[str, Any] = {"later": {"N": "1.5"}, "later_text": {"S": "x"}, "later_map": {"M": {"a": {"L": []}}}}
@@ -99,7 +99,7 @@ def of_later(kept: dict[str, list[Any]]) -> dict[str, list[Any]]:
 
 
 def test_this_release_writes_the_forms_that_are_kept_of_it(local_cloud: LocalCloud) -> None:
-    """A form that differs: is the older release able to read it? Then ``python -m tests.proof.forms --write``, unless it is out."""
+    """A form that differs: is the older release able to read it? Then ``python -m tests.support.forms --write``, unless it is out."""
     written = forms.Story(fresh_settings(local_cloud)).tell()
     known = forms.kept(forms.RELEASE)
     for name, items in written.items():

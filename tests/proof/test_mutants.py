@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.proof.mutants import MUTANTS, stale
+from tests.support.mutants import MUTANTS, stale
 
 
 def test_every_mutant_applies() -> None:

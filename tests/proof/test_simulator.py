@@ -8,12 +8,12 @@ import pytest
 from minutehand.errors import MinutehandError
 from minutehand.fires.backpressure import read_hold_log
 
-from tests.proof import simulate
-from tests.proof.history import History
-from tests.proof.pressed import Pressed
-from tests.proof.rich import Rich
-from tests.proof.shrink import shrink
-from tests.proof.stage import HOSTILE, NONE, ROUGH, WILD
+from tests.support import simulate
+from tests.support.histories.history import History
+from tests.support.histories.pressed import Pressed
+from tests.support.histories.rich import Rich
+from tests.support.histories.shrink import shrink
+from tests.support.histories.simulator import HOSTILE, NONE, ROUGH, WILD
 from tests.support.parts import in_parts
 
 KNOWN = (0, 1, 2, 3, 4, 20, 21, 22, 43, 64, 68, 107)  # of all kinds
@@ -24,7 +24,7 @@ PARTS = 3  # `make test` plays one, `make check` all
 def test_a_history_breaks_no_promise(part: int) -> None:
     for seed in (*KNOWN[part::PARTS], int(time.time())):
         found = simulate.play(seed)
-        assert found.violations == [], f"python -m tests.proof.simulate --only {seed}"
+        assert found.violations == [], f"python -m tests.support.simulate --only {seed}"
         assert found.executions > 0
         assert found.calls > 100
 
@@ -75,7 +75,7 @@ def test_a_defect_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("in the flow")
 
-    monkeypatch.setattr("tests.proof.history.tick", broken)
+    monkeypatch.setattr("tests.support.histories.history.tick", broken)
     (found,) = simulate.play(1).violations
     assert "ZeroDivisionError" in found
     assert not issubclass(ZeroDivisionError, MinutehandError)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from minutehand.cli.exits import ExitCode
 from minutehand.settings import Settings
 
-from tests.unit.cli.scene import Say, speaker
+from tests.support.command_line import Say, speaker
 
 pytestmark = pytest.mark.cloud
 

@@ -18,7 +18,7 @@ from minutehand.errors import MinutehandError, Unreadable
 from minutehand.testing.process import Hand
 from minutehand.undertaker.bury import bury_one
 
-from tests.unit.flow.world import NOON, World
+from tests.support.scenes.world import NOON, World
 
 JSON = st.recursive(
     st.none()

@@ -14,10 +14,10 @@ from minutehand import Scheduler
 from minutehand.domain.options import OptionWords
 from minutehand.errors import InvalidInput, MinutehandError, Unavailable
 
-from tests.proof.hostile.pools import HOSTILE, fine
-from tests.proof.hostile.snapshot import differences, snapshot
 from tests.support.counted import calls_of
-from tests.unit.flow.world import START, World
+from tests.support.hostile.pools import HOSTILE, fine
+from tests.support.hostile.snapshot import differences, snapshot
+from tests.support.scenes.world import START, World
 
 MOST_CALLS = 1_000_000  # of functions, for one call of the SDK: none of them spins; a usual one takes 3,000 at the most
 OBJECTS = {"on_progress", "on_change", "stop"}  # code and events of the caller's own

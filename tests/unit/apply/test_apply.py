@@ -14,7 +14,7 @@ from minutehand.domain.declaration import Declaration
 from minutehand.errors import ExpressionError, InvalidInput
 from minutehand.testing import Crash
 
-from tests.unit.flow.world import START, Faults, World, at
+from tests.support.scenes.world import START, Faults, World, at
 
 MINE = "acme.jobs"
 WRITES = (

@@ -12,7 +12,7 @@ from minutehand.apply.document import DeclarationFile, read, write
 from minutehand.apply.fields import read_words
 from minutehand.errors import InvalidInput
 
-from tests.unit.flow.world import World
+from tests.support.scenes.world import World
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 names = st.from_regex(r"[A-Za-z0-9._:@/-]{1,12}", fullmatch=True)

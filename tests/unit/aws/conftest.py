@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.aws.servers import Service, serving
+from tests.support.http_servers import Service, serving
 
 
 @pytest.fixture

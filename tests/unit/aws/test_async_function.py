@@ -17,7 +17,7 @@ from minutehand.services import hand_over_to
 from minutehand.settings import Settings
 from minutehand.ticker.fan_out import group_event
 
-from tests.unit.aws.servers import VARIABLES
+from tests.support.http_servers import VARIABLES
 
 ROOT = Path(__file__).parents[3]
 

@@ -19,7 +19,7 @@ from minutehand.settings import Settings
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind
 
-from tests.unit.aws.servers import REGION, VARIABLES, Response, Service, error
+from tests.support.http_servers import REGION, VARIABLES, Response, Service, error
 
 FAILED: Response = (500, {}, b"")
 ROOT = Path(__file__).parents[3]

@@ -15,7 +15,7 @@ from minutehand.aws.session import AwsSession
 from minutehand.errors import Misconfigured
 from minutehand.settings import SdkVariables
 
-from tests.unit.aws.servers import HANG_UP, Service, certificate_in, connections_to, serving
+from tests.support.http_servers import HANG_UP, Service, certificate_in, connections_to, serving
 
 HEADERS = {"content-length": "2", "x-amz-target": "T.Op"}
 LONG, SHORT = 30.0, 0.3  # seconds: never reached, and soon

@@ -13,7 +13,7 @@ from minutehand.aws.session import AwsSession
 from minutehand.errors import Misconfigured
 from minutehand.settings import SdkVariables, Settings, from_environment, sdk_variables
 
-from tests.unit.aws.servers import KEYS, VARIABLES
+from tests.support.http_servers import KEYS, VARIABLES
 
 REGION = {"AWS_REGION": "eu-west-1"}
 AWS = "https://{}.eu-west-1.amazonaws.com"

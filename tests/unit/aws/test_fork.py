@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.aws.servers import REGION, VARIABLES, Service, certificate_in, serving
+from tests.support.http_servers import REGION, VARIABLES, Service, certificate_in, serving
 
 ROOT = Path(__file__).parents[3]
 FORKS = """

@@ -11,7 +11,7 @@ from minutehand.aws.session import AwsSession
 from minutehand.errors import Misconfigured, Unavailable
 from minutehand.settings import SdkVariables, sdk_variables
 
-from tests.unit.aws.servers import KEYS, VARIABLES
+from tests.support.http_servers import KEYS, VARIABLES
 
 
 def test_keys_in_the_environment_are_taken_without_botocore() -> None:

@@ -18,7 +18,7 @@ from minutehand.aws.transport import DEADLINE
 from minutehand.errors import Misconfigured, Unavailable
 from minutehand.version import VERSION
 
-from tests.unit.aws.servers import HANG_UP, OK, Response, Service, connections_to, error, transport_to
+from tests.support.http_servers import HANG_UP, OK, Response, Service, connections_to, error, transport_to
 
 FAILED: Response = (500, {}, b"")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from minutehand.settings import Settings
 
-from tests.unit.cli.scene import Say, speaker
+from tests.support.command_line import Say, speaker
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from textwrap import dedent
 import pytest
 from minutehand import jobs as jobs_module
 
-from tests.unit.cli.scene import Say
+from tests.support.command_line import Say
 
 pytestmark = pytest.mark.cloud
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from minutehand import Settings
 
-from tests.unit.cli.scene import Say, typed
+from tests.support.command_line import Say, typed
 
 pytestmark = pytest.mark.cloud
 

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from minutehand import Scheduler, Settings
 
-from tests.unit.cli.scene import Say, typed
+from tests.support.command_line import Say, typed
 
 pytestmark = pytest.mark.cloud
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from minutehand import Settings
 
-from tests.unit.cli.scene import Say, speaker
+from tests.support.command_line import Say, speaker
 
 CHECKS = {"configuration", "access", "tables", "queues", "bucket", "clock", "ticker", "chains", "backlog"}
 

@@ -21,7 +21,7 @@ from minutehand.domain.run import TERMINAL, RunState
 from minutehand.errors import AlreadyExists, Conflict, LeaseLost, Misconfigured, NotFinished, NotFound, Unavailable
 from minutehand.settings import Settings
 
-from tests.unit.cli.scene import Say, environment
+from tests.support.command_line import Say, environment
 
 CREATE = ("schedules", "create", "s", "j", "rate(1 hour)")
 
@@ -100,7 +100,7 @@ class TestJson:
 @pytest.fixture
 def said_of_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
     """Commands where there is no cloud."""
-    from tests.unit.cli.scene import speaker
+    from tests.support.command_line import speaker
 
     return speaker(Settings(endpoint="http://127.0.0.1:1", region="us-east-1"), monkeypatch, capsys)
 

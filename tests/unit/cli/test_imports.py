@@ -16,7 +16,7 @@ from minutehand.aws import Client
 from minutehand.cli.entry import run
 from minutehand.settings import Settings
 
-from tests.unit.cli.scene import Said, Say
+from tests.support.command_line import Said, Say
 
 DATA = Path(__file__).parents[2] / "data"
 CRONTAB = "MAILTO=ops\n# every night\n30 2 * * * /opt/backup.sh --all\n@reboot /opt/hello\n"

@@ -15,7 +15,7 @@ from minutehand.testing import Crash
 from minutehand.testing.process import Hand, bury_all, make_worker
 from minutehand.ticker.tick import tick
 
-from tests.unit.cli.scene import Say
+from tests.support.command_line import Say
 
 pytestmark = pytest.mark.cloud
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.unit.cli.scene import Say
+from tests.support.command_line import Say
 
 pytestmark = pytest.mark.cloud
 

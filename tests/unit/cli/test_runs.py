@@ -23,7 +23,7 @@ from minutehand.cli.shell import Shell
 from minutehand.services import connect, system_clock
 from minutehand.testing.process import Hand, make_worker
 
-from tests.unit.cli.scene import Say, environment
+from tests.support.command_line import Say, environment
 
 pytestmark = pytest.mark.cloud
 

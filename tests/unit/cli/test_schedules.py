@@ -11,7 +11,7 @@ from minutehand.domain.options import OptionWords
 from minutehand.errors import InvalidInput
 from minutehand.timing import Rule
 
-from tests.unit.cli.scene import Say
+from tests.support.command_line import Say
 
 pytestmark = pytest.mark.cloud
 

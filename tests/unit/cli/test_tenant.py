@@ -8,7 +8,7 @@ import pytest
 from minutehand import Queue, Settings
 from minutehand.local.provision import provision
 
-from tests.unit.cli.scene import Say
+from tests.support.command_line import Say
 
 pytestmark = pytest.mark.cloud
 

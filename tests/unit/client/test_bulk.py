@@ -14,7 +14,7 @@ from minutehand.errors import InvalidInput, Unavailable
 from minutehand.sdk.answers import BulkProgress
 from minutehand.testing import Detail, Hook, ManualClock
 
-from tests.unit.flow.world import START, Faults, World, fails
+from tests.support.scenes.world import START, Faults, World, fails
 
 NAMES = [f"team/{number:03d}" for number in range(60)]
 WRITES = ("PutItem", "UpdateItem", "TransactWriteItems", "BatchWriteItem", "BatchExecuteStatement", "SendMessageBatch")

@@ -10,7 +10,7 @@ from minutehand import Retry, Rule, RunState
 from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
 from minutehand.sdk.answers import ScheduleDescription
 
-from tests.unit.flow.world import OWNER, START, Faults, World, at
+from tests.support.scenes.world import OWNER, START, Faults, World, at
 
 
 def scheduled(expression: Any = "* * * * *", **options: Any) -> World:

@@ -8,7 +8,7 @@ import pytest
 from minutehand import Registry, Scheduler
 from minutehand.errors import InvalidInput
 
-from tests.unit.flow.world import START, World
+from tests.support.scenes.world import START, World
 
 
 def needs_a_name(payload: Any) -> None:

@@ -11,7 +11,7 @@ from minutehand import Registry, Retry, Scheduler
 from minutehand.arguments import MAX_PAYLOAD
 from minutehand.errors import ExpressionError, InvalidInput, JobError, NotFound
 
-from tests.unit.flow.world import Faults, World, at
+from tests.support.scenes.world import Faults, World, at
 
 Call = Callable[[Scheduler], object]
 

@@ -9,8 +9,8 @@ import pytest
 from minutehand import RunState, ScheduleState
 from minutehand.errors import NotFound
 
-from tests.builders import a_head
-from tests.unit.flow.world import NOON, START, Faults, World, at
+from tests.support.builders import a_head
+from tests.support.scenes.world import NOON, START, Faults, World, at
 
 
 def named(world: World, *names: str) -> None:

@@ -10,7 +10,7 @@ from minutehand import Retry, RunState, Scheduler, ScheduleState
 from minutehand.errors import AlreadyExists, InvalidInput, Unavailable
 from minutehand.testing import Crash
 
-from tests.unit.flow.world import NOON, Faults, World, crash, fails
+from tests.support.scenes.world import NOON, Faults, World, crash, fails
 
 DAY = 86_400
 Call = Callable[[Scheduler], Any]

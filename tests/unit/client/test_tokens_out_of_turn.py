@@ -11,7 +11,7 @@ from minutehand import RunState, Scheduler
 from minutehand.errors import AlreadyExists, Conflict, MinutehandError
 from minutehand.testing import Crash
 
-from tests.unit.flow.world import OWNER, Faults, World, at, crash
+from tests.support.scenes.world import OWNER, Faults, World, at, crash
 
 Call = Callable[[Scheduler], Any]
 SKIP: Call = lambda owner: owner.skip_next("s", client_token="t")  # noqa: E731 (a table of calls)

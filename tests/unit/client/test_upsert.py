@@ -9,7 +9,7 @@ import pytest
 from minutehand import Retry, Rule, ScheduleState
 from minutehand.errors import Conflict, InvalidInput, NotFound
 
-from tests.unit.flow.world import OWNER, START, Faults, World
+from tests.support.scenes.world import OWNER, START, Faults, World
 
 WRITES = (
     "PutItem",

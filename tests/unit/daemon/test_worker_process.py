@@ -14,7 +14,7 @@ from minutehand.ports.services import Services
 from minutehand.services import system_clock
 from minutehand.testing import Detail, Hook, Memory
 
-from tests.unit.flow.world import Faults, fails
+from tests.support.scenes.world import Faults, fails
 
 LONG = 20.0  # seconds after which a test that waits for an event gives up
 

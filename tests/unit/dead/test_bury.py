@@ -13,7 +13,7 @@ from minutehand.testing import Crash, Hook
 from minutehand.testing.process import bury_all
 from minutehand.undertaker.bury import bury_one
 
-from tests.unit.dead.scene import (
+from tests.support.scenes.dead_runs import (
     a_world,
     bury_again,
     crash_everywhere,
@@ -23,7 +23,7 @@ from tests.unit.dead.scene import (
     die_settled,
     listed,
 )
-from tests.unit.flow.world import Faults, World, fails
+from tests.support.scenes.world import Faults, World, fails
 
 Death = Callable[[World], Run]
 ALL = (die_of_failure, die_before_settling, die_settled, die_of_poison)

@@ -11,8 +11,8 @@ from minutehand.errors import InvalidInput, Unavailable
 from minutehand.owner.runs import dead as listing
 from minutehand.testing.process import bury_all
 
-from tests.unit.dead.scene import a_world, listed, pages
-from tests.unit.flow.world import START, Faults, World, at, fails
+from tests.support.scenes.dead_runs import a_world, listed, pages
+from tests.support.scenes.world import START, Faults, World, at, fails
 
 HOUR = 3_600
 

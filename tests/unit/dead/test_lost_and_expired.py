@@ -15,8 +15,8 @@ from minutehand.state.transitions import LEASE, SKEW
 from minutehand.testing import Crash, Hook
 from minutehand.undertaker.bury import bury_one
 
-from tests.unit.dead.scene import bury_again, crash_everywhere, listed
-from tests.unit.flow.world import World
+from tests.support.scenes.dead_runs import bury_again, crash_everywhere, listed
+from tests.support.scenes.world import World
 
 Step = Callable[[World, Hook], None]
 

@@ -16,8 +16,15 @@ from minutehand.owner.runs.redrive import replay_ref
 from minutehand.testing import Crash, Hook
 from minutehand.testing.process import bury_all
 
-from tests.unit.dead.scene import a_world, crash_everywhere, die_before_settling, die_of_failure, healed, listed
-from tests.unit.flow.world import START, Faults, World, crash, fails
+from tests.support.scenes.dead_runs import (
+    a_world,
+    crash_everywhere,
+    die_before_settling,
+    die_of_failure,
+    healed,
+    listed,
+)
+from tests.support.scenes.world import START, Faults, World, crash, fails
 
 EVERYTHING: dict[str, Any] = {"since": START}
 

@@ -13,8 +13,8 @@ from minutehand.domain.policies import overrides
 from minutehand.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Unavailable
 from minutehand.testing import Crash
 
-from tests.unit.dead.scene import a_world, healed
-from tests.unit.flow.world import OWNER, Faults, at, crash, fails
+from tests.support.scenes.dead_runs import a_world, healed
+from tests.support.scenes.world import OWNER, Faults, at, crash, fails
 
 BIG = {"text": "x" * 70_000}  # in the bucket
 MEDIUM = {"text": "x" * 500}  # beside its run's row

@@ -11,7 +11,7 @@ import click
 import pytest
 from minutehand.cli.app import whole
 
-from tests.unit.docs.pages import ROOT, all_pages
+from tests.support.doc_pages import ROOT, all_pages
 
 # What else a reader is asked to type; whoever adds to it has looked at it.
 _OTHERS = frozenset(

@@ -12,14 +12,12 @@ import shutil
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from minutehand import jobs as jobs_module
 from minutehand.daemon.worker import run_worker
 from minutehand.local.cloud import LocalCloud
-from minutehand.local.process_group import variables
 from minutehand.settings import Settings
 from minutehand.testing.cloud import fresh_settings
 from sybil import Example
@@ -27,7 +25,8 @@ from sybil.document import Document
 from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown import CodeBlockParser, SkipParser
 
-from tests.unit.docs.pages import ROOT, Page, all_pages, page
+from tests.support.doc_examples import beginning, connect
+from tests.support.doc_pages import ROOT, Page, all_pages, page
 
 GENERATED = "docs/reference/api.md"  # its examples are those of the docstrings, which run below
 _FILE = re.compile(r"# (\S+)\.py\n")
@@ -55,21 +54,6 @@ def examples(one: Page) -> list[Example]:
     return list(Document.parse(str(one.path), CodeBlockParser("python", Typed()), SkipParser()).examples())
 
 
-@contextmanager
-def beginning(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A reader's fresh start: an empty folder, no job registered."""
-    known = set(sys.modules)
-    monkeypatch.chdir(place)
-    monkeypatch.syspath_prepend(place)
-    monkeypatch.setattr(jobs_module.default_registry, "_jobs", {})
-    monkeypatch.setattr(jobs_module.default_registry, "_declarations", [])
-    monkeypatch.setattr(jobs_module.default_registry, "_queues", {})
-    yield
-    for name in set(sys.modules) - known:
-        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(place)):
-            del sys.modules[name]
-
-
 @pytest.fixture(scope="module")
 def working(local_cloud: LocalCloud) -> Iterator[Settings]:
     """An installation with a worker that knows what the page has registered."""
@@ -81,13 +65,6 @@ def working(local_cloud: LocalCloud) -> Iterator[Settings]:
     yield settings
     stop.set()
     worker.join()
-
-
-def connect(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What ``minutehand local`` tells a reader to export."""
-    where = {"AWS_ENDPOINT_URL": str(settings.endpoint), "AWS_REGION": str(settings.region)}
-    for name, value in (variables(settings) | where).items():
-        monkeypatch.setenv(name, value)
 
 
 def for_the_cdk(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.unit.docs.pages import ROOT, Page, all_pages, page
+from tests.support.doc_pages import ROOT, Page, all_pages, page
 
 pages = pytest.mark.parametrize("one", all_pages(), ids=lambda one: one.name)
 _ABROAD = re.compile(r"[a-z]+:")

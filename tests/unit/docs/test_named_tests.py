@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.unit.docs.pages import ROOT, page
+from tests.support.doc_pages import ROOT, page
 
 
 def test_what_is_said_to_be_tried_is_tried() -> None:

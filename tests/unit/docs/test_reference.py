@@ -21,8 +21,8 @@ from minutehand.state import transitions
 from pynamodb.models import Model
 
 from docs import generate
-from tests.builders import BOOM, a_run, an_attempt
-from tests.unit.docs.pages import ROOT, page
+from tests.support.builders import BOOM, a_run, an_attempt
+from tests.support.doc_pages import ROOT, page
 
 PUBLIC = {
     "Context",

@@ -15,8 +15,8 @@ from minutehand.state.conditions import Row, holds
 from minutehand.state.transitions import LEASE, SKEW, Transition
 
 from docs import generate
-from tests.builders import BOOM, NOON, a_run
-from tests.unit.docs.pages import page
+from tests.support.builders import BOOM, NOON, a_run
+from tests.support.doc_pages import page
 
 Arrow = tuple[str, str, str]  # from, to, transition
 RUNS = page("docs/explanation/runs.md")

@@ -13,8 +13,8 @@ import pytest
 from minutehand.cli.entry import run
 from minutehand.settings import Settings
 
-from tests.unit.docs.pages import Page, all_pages
-from tests.unit.docs.test_examples import beginning, connect
+from tests.support.doc_examples import beginning, connect
+from tests.support.doc_pages import Page, all_pages
 
 _FILE = re.compile(r"\w+ file=(\S+)")
 _PROMPT = "$ minutehand "

@@ -24,7 +24,7 @@ from minutehand.settings import Settings
 from minutehand.state.conditions import Absent, AllOf, AnyOf, Compare, Condition, OneOf
 from pynamodb.models import Model
 
-from tests.builders import NOON, OWNER, a_head, a_revision, an_entry
+from tests.support.builders import NOON, OWNER, a_head, a_revision, an_entry
 
 RECORD = Record(owner=OWNER, key="~slot", version=2, body={})
 DEAD = DeadRunRow(run=fire_ref(OWNER, NOON), job="report", ended_at=NOON, fence=1, attempts=1, reason="failed")

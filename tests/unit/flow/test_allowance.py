@@ -15,9 +15,9 @@ from minutehand.testing import Crash, Detail, Hook
 from minutehand.ticker.fan_out import FanOutConfig, ShardQueue, group_event, group_of, writes_of
 from minutehand.ticker.tick import LOCK, TickReport
 
-from tests.unit.flow.test_fan import Fan
-from tests.unit.flow.test_tick import far
-from tests.unit.flow.world import NOON, Faults, World, crash
+from tests.support.scenes.fan import Fan
+from tests.support.scenes.far import far
+from tests.support.scenes.world import NOON, Faults, World, crash
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,8 @@ from minutehand.domain.times import HOUR, MINUTE, SECOND
 from minutehand.testing import Crash
 from minutehand.testing.process import bury_all
 
-from tests.builders import an_entry
-from tests.unit.flow.world import NOON, OWNER, Faults, World, crash, fails
+from tests.support.builders import an_entry
+from tests.support.scenes.world import NOON, OWNER, Faults, World, crash, fails
 
 
 def minutely(shards: int = 1) -> World:

@@ -20,9 +20,9 @@ from minutehand.ticker.dispatch import dispatch
 from minutehand.ticker.tick import tick
 from minutehand.timing import fires, timetable
 
-from tests.proof.stage import Faults, Process, Stage
-from tests.unit.flow.world import NOON, World
-from tests.unit.flow.world import Faults as Steps
+from tests.support.histories.simulator import Faults, Process, Stage
+from tests.support.scenes.world import NOON, World
+from tests.support.scenes.world import Faults as Steps
 
 OUTAGE = 45 * 60 + 13  # seconds
 MISSED = 60 * SECOND

@@ -9,7 +9,7 @@ from minutehand.domain.schedule import ClosedBy
 from minutehand.errors import ExpressionError, NotFound, Unavailable
 from minutehand.testing import Crash
 
-from tests.unit.flow.world import NOON, OWNER, Faults, World, crash, fails
+from tests.support.scenes.world import NOON, OWNER, Faults, World, crash, fails
 
 
 def minutely(job: str = "note") -> World:

@@ -24,7 +24,7 @@ from minutehand.ticker.tick import tick
 from minutehand.timing import fires, timetable
 from minutehand.worker.context import WorkerContext
 
-from tests.unit.flow.world import NOON, START, World
+from tests.support.scenes.world import NOON, START, World
 
 NEAR, FAR = 10 * SECOND, 90 * SECOND
 ROLES = ("owner", "ticker", "worker", "undertaker", "auditor")

@@ -9,7 +9,7 @@ from minutehand import RunState, ScheduleState
 from minutehand.errors import AlreadyExists, Conflict, ExpressionError, NotFound, Unavailable
 from minutehand.testing import Crash
 
-from tests.unit.flow.world import NOON, OWNER, Faults, World, crash, fails
+from tests.support.scenes.world import NOON, OWNER, Faults, World, crash, fails
 
 
 def test_a_schedule_due_in_five_seconds_starts_in_five_seconds() -> None:

@@ -10,7 +10,7 @@ from minutehand import Rule, RunState, ScheduleState
 from minutehand.errors import ExpressionError, NotFound
 from minutehand.testing import Crash
 
-from tests.unit.flow.world import NOON, OWNER, Faults, World, at, crash, fails
+from tests.support.scenes.world import NOON, OWNER, Faults, World, at, crash, fails
 
 
 def ending(rule: Rule | str = "at(2026-05-04T12:02:00)", **options: Any) -> World:

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.proof.history import FAR, NEAR, History
-from tests.proof.stage import CALM, ROUGH, WILD, Faults
+from tests.support.histories.history import FAR, NEAR, History
+from tests.support.histories.simulator import CALM, ROUGH, WILD, Faults
 from tests.support.parts import in_turn
 
 

@@ -10,7 +10,7 @@ from minutehand.domain.freeze import Freeze
 from minutehand.domain.times import MINUTE
 from minutehand.testing.process import bury_all
 
-from tests.unit.flow.world import NOON, World
+from tests.support.scenes.world import NOON, World
 
 LATER: dict[str, Any] = {"priority": "high", "version": "2026.11", "pipeline": {"run": "p/1", "task": "t"}, "epoch": 3}
 

@@ -10,7 +10,7 @@ from minutehand.domain.agenda_entry import EntryKind
 from minutehand.domain.run import RunState
 from minutehand.testing import Crash
 
-from tests.unit.flow.world import Faults, World, crash
+from tests.support.scenes.world import Faults, World, crash
 
 MANY = 30
 LATER = 600  # seconds ahead: beyond the look-ahead

@@ -13,7 +13,7 @@ from minutehand.domain.schedule import ClosedBy
 from minutehand.errors import ExpressionError, InvalidInput, Unavailable
 from minutehand.testing import Crash
 
-from tests.unit.flow.world import NOON, OWNER, Faults, World, at, crash, fails
+from tests.support.scenes.world import NOON, OWNER, Faults, World, at, crash, fails
 
 
 def paused(until: float | None = 600, expression: str = "* * * * *", after: int = 90, **options: Any) -> World:

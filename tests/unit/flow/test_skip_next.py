@@ -11,7 +11,7 @@ from minutehand.domain.times import DAY, SECOND
 from minutehand.errors import Conflict, InvalidInput, NotFound, Unavailable
 from minutehand.testing import Crash
 
-from tests.unit.flow.world import NOON, OWNER, Faults, World, at, crash, fails
+from tests.support.scenes.world import NOON, OWNER, Faults, World, at, crash, fails
 
 
 def minutely(expression: str = "* * * * *", **options: Any) -> World:

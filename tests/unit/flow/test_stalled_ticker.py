@@ -7,7 +7,7 @@ from minutehand import RunState
 from minutehand.domain.times import HOUR
 from minutehand.testing import Crash
 
-from tests.unit.flow.world import NOON, Faults, World, crash, fails
+from tests.support.scenes.world import NOON, Faults, World, crash, fails
 
 CLAIMED = [600, 840]  # together, as the windows of acme/s end at 12:15:05
 

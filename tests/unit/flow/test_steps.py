@@ -23,7 +23,7 @@ from minutehand.fires.plan import (
     shift_of,
 )
 
-from tests.builders import NOON, a_definition, a_revision
+from tests.support.builders import NOON, a_definition, a_revision
 
 PERIODS = (1, 7, 10, 30, 60, 90, 120, 300, 600, 3_600)
 periods = st.sampled_from(PERIODS)

@@ -11,7 +11,7 @@ from minutehand.errors import AlreadyExists, Unavailable
 from minutehand.owner.runs.submit import ORPHAN_PATIENCE
 from minutehand.testing import Crash
 
-from tests.unit.flow.world import NOON, Faults, World, at, crash, fails
+from tests.support.scenes.world import NOON, Faults, World, at, crash, fails
 
 MOMENTS = ("before", "after")
 

@@ -15,26 +15,15 @@ from minutehand.testing import Crash, Hook
 from minutehand.ticker.dispatch import dispatch
 from minutehand.ticker.tick import LOCK, MAX_FAILURES
 
-from tests.builders import an_entry
-from tests.unit.flow.world import NOON, OWNER, Faults, World, crash, fails
+from tests.support.builders import an_entry
+from tests.support.scenes.far import far
+from tests.support.scenes.world import NOON, OWNER, Faults, World, crash, fails
 
 DAY = 86_400.0  # seconds
 STEP = list(
     range(60, 301, 60)
 )  # a first step at noon: the windows of acme/s end at 12:05:05 and every ten minutes from then on
 NEXT = list(range(360, 901, 60))  # and what the second step takes
-
-
-def far(
-    world: World,
-    name: str = "s",
-    expression: str = "* * * * *",
-    job: str = "note",
-    window: float = 1800.0,
-) -> None:
-    """A schedule of which nothing is claimed yet: it was created, and its creator died."""
-    with pytest.raises(Crash):
-        world.owner(Faults().at("arm", after=crash)).create_schedule(name, job, expression, catch_up_window=window)
 
 
 # Steps.

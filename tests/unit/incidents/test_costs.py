@@ -13,8 +13,8 @@ from minutehand.ports.services import Services
 from minutehand.settings import Settings
 from minutehand.testing.process import bury_all, make_worker
 
-from tests.unit.flow.world import Faults
-from tests.unit.incidents.scene import Scene
+from tests.support.scenes.incidents import Scene
+from tests.support.scenes.world import Faults
 
 
 class Transactions:

@@ -10,11 +10,11 @@ from minutehand.domain.run import RunState
 from minutehand.domain.schedule import ScheduleState
 from minutehand.errors import Permanent
 
-from tests.proof.crash_points import Scenario, Scene, pairs, singles
+from tests.support.histories.crash_points import Scenario, Scene, pairs, singles
 from tests.support.parts import in_parts
-from tests.unit.flow.world import NOON, OWNER
-from tests.unit.incidents.judge import counted, in_a_row, told_wrongly
-from tests.unit.incidents.scene import CALM, TOPIC
+from tests.support.scenes.incident_verifier import counted, in_a_row, told_wrongly
+from tests.support.scenes.incidents import CALM, TOPIC
+from tests.support.scenes.world import NOON, OWNER
 
 Step = Callable[[Scene], object]
 

@@ -21,13 +21,13 @@ from minutehand.errors import Permanent
 from minutehand.state.incidents import began, wrong_since
 from minutehand.undertaker.bury import bury_one
 
-from tests.proof.history import EXPRESSIONS, FAR, History
-from tests.proof.stage import CALM, ROUGH, WILD, Faults, Process
+from tests.support.histories.history import EXPRESSIONS, FAR, History
+from tests.support.histories.simulator import CALM, ROUGH, WILD, Faults, Process
 from tests.support.parts import in_turn
-from tests.unit.flow.oracle import Seen
-from tests.unit.incidents.judge import told_wrongly
-from tests.unit.incidents.scene import CALM as RECOVERED
-from tests.unit.incidents.scene import TOPIC
+from tests.support.scenes.incident_verifier import told_wrongly
+from tests.support.scenes.incidents import CALM as RECOVERED
+from tests.support.scenes.incidents import TOPIC
+from tests.support.scenes.lease_oracle import Seen
 
 NAMES = ("a", "b", "once")
 BOUT = 4 * MINUTE  # in the first half of each, what runs fails for good

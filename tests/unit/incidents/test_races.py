@@ -16,9 +16,9 @@ from minutehand.testing import Crash
 from minutehand.testing.process import bury_all
 from minutehand.undertaker.bury import bury_one
 
-from tests.unit.flow.world import Faults, fails
-from tests.unit.incidents.judge import told_wrongly
-from tests.unit.incidents.scene import CALM, TOPIC, Scene
+from tests.support.scenes.incident_verifier import told_wrongly
+from tests.support.scenes.incidents import CALM, TOPIC, Scene
+from tests.support.scenes.world import Faults, fails
 
 
 def a_death(**options: Any) -> Scene:

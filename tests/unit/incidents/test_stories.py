@@ -11,8 +11,8 @@ from minutehand.testing import Detail, Hook
 from minutehand.ticker.tick import MAX_FAILURES
 from minutehand.undertaker.notify import AT_ONCE
 
-from tests.unit.flow.world import at
-from tests.unit.incidents.scene import CALM, TOPIC, Scene
+from tests.support.scenes.incidents import CALM, TOPIC, Scene
+from tests.support.scenes.world import at
 
 
 def test_a_schedule_that_fails_says_so_once_and_once_that_it_recovered() -> None:

@@ -13,8 +13,8 @@ import pytest
 from minutehand import Context, Registry, RunState
 from minutehand.isolation import PreloadedParent
 
-from tests.unit.flow.world import Faults, fails
-from tests.unit.isolation.stage import Stage, living, until
+from tests.support.scenes.isolated_jobs import Stage, living, until
+from tests.support.scenes.world import Faults, fails
 
 
 @pytest.fixture
@@ -173,10 +173,10 @@ def test_its_timeout_kills_it_and_all_that_it_started(
 ) -> None:
     started = stage.start("wait", {"to": str(tmp_path / "mark"), "how": how})
     group = started.group
-    assert until(lambda: len(living(group)) == (1 if how == "gil" else 2), 5)
+    assert until(lambda: len(living(group)) == (1 if how == "gil" else 2), 60)
     stage.skip(61)
     assert started.end().state is RunState.RETRYING
-    assert until(lambda: living(group) == [], 5), "what was killed may be on a processor for a moment"
+    assert until(lambda: living(group) == [], 60), "what was killed may be on a processor for a moment"
     run = stage.scheduler.get_run(started.run_id)
     assert [line.message for line in own_lines(caplog)] == ["job.killed"]
     assert (run.error_type, run.error) == ("Timeout", "the attempt took longer than its timeout of 60 s")
@@ -207,7 +207,7 @@ def test_its_cancel_grace_kills_it(stage: Stage, tmp_path: Path, how: str) -> No
     assert living(started.group)
     stage.skip(2)
     assert started.end().state is RunState.CANCELLED
-    assert until(lambda: living(started.group) == [], 5)
+    assert until(lambda: living(started.group) == [], 60)
     assert stage.scheduler.get_run(started.run_id).reason == "did not end within 30 s of its cancellation"
 
 
@@ -217,7 +217,7 @@ def test_a_lost_lease_kills_it_and_nothing_is_written(stage: Stage, tmp_path: Pa
     stage.beat()
     outcome = started.end()
     assert (outcome.action, outcome.gone) == ("lost", False)
-    assert until(lambda: living(started.group) == [], 5)
+    assert until(lambda: living(started.group) == [], 60)
     run = stage.scheduler.get_run(started.run_id)
     assert (run.state, run.fence, run.failed_attempts) == (RunState.RUNNING, 2, [])
     assert len(stage.memory.work) == 1

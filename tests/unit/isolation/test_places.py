@@ -17,7 +17,7 @@ from minutehand.jobs import default_registry
 from minutehand.services import system_clock
 from minutehand.testing import Memory
 
-from tests.unit.isolation import work
+from tests.support.scenes import isolated_work as work
 
 APART = Policies(isolation=Isolation.PROCESS)
 

@@ -17,13 +17,13 @@ from minutehand.isolation import PreloadedParent
 from minutehand.isolation.preloaded_parent import report_of
 from minutehand.jobs import load
 
-from tests.unit.isolation.stage import Stage, children, living, until
-from tests.unit.isolation.work import written
+from tests.support.scenes.isolated_jobs import Stage, children, living, until
+from tests.support.scenes.isolated_work import written
 
-WORK = "tests.unit.isolation.work"
+WORK = "tests.support.scenes.isolated_work"
 JOB = """
 import os, socket, sqlite3, sys, threading
-from tests.unit.isolation.work import written
+from tests.support.scenes.isolated_work import written
 IMPORTED_BY = os.getpid()
 if IMPORTED_BY != {worker}:
     pass
@@ -182,7 +182,7 @@ def test_when_it_dies_the_attempts_that_run_fail_and_the_next_ones_have_another(
     started = stage.start("wait", {"to": str(tmp_path / "mark"), "how": "gil"})
     os.kill(first, signal.SIGKILL)
     assert started.end().state is RunState.RETRYING
-    assert until(lambda: living(started.group) == [], 5)
+    assert until(lambda: living(started.group) == [], 60)
     run = stage.scheduler.get_run(started.run_id)
     assert (run.error_type, run.error_code) == ("ProcessDied", "parent died")
     second = stage.run("look-around").result
@@ -209,7 +209,7 @@ def test_attempts_that_overlap_end_each_by_itself(parent: PreloadedParent, tmp_p
     assert stage.run("add", {"a": 1, "b": 2}).state is RunState.SUCCEEDED
     stage.skip(61)
     assert other.end().state is RunState.RETRYING
-    assert until(lambda: living(other.group) == [], 5)
+    assert until(lambda: living(other.group) == [], 60)
 
 
 def test_a_closed_one_starts_nothing_more(parent: PreloadedParent) -> None:

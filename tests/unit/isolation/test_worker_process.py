@@ -20,14 +20,14 @@ from minutehand.domain.times import SECOND
 from minutehand.services import system_clock
 from minutehand.testing import Memory
 
-from tests.unit.isolation.stage import children, living, until
-from tests.unit.isolation.work import registry
+from tests.support.scenes.isolated_jobs import children, living, until
+from tests.support.scenes.isolated_work import registry
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
 import sys
 from minutehand.isolation import PreloadedParent
-from tests.unit.isolation.stage import Stage
+from tests.support.scenes.isolated_jobs import Stage
 Stage(parent=PreloadedParent([sys.argv[2]])).run("wait", {"to": sys.argv[1], "how": "gil and fork"})
 """
 
@@ -60,9 +60,9 @@ def test_it_beats_while_a_job_holds_its_interpreter(
         run = scheduler.submit("wait", {"to": str(mark), "how": "gil"})
         in_thread = scheduler.submit("thread", None)
         ref = parse_run_id(run.id)
-        assert until(mark.exists, 20)
+        assert until(mark.exists, 60)
         before = (memory.row(ref) or {})["lease_until"]
-        assert until(lambda: (memory.row(ref) or {})["lease_until"] >= before + SECOND, 20)
+        assert until(lambda: (memory.row(ref) or {})["lease_until"] >= before + SECOND, 60)
         assert scheduler.wait_for(in_thread.id).result == os.getpid()
         group = int(mark.read_text())
         assert living(group)
@@ -74,18 +74,18 @@ def test_it_beats_while_a_job_holds_its_interpreter(
 def test_it_starts_the_parent_of_isolated_jobs_ahead_of_them_and_leaves_no_process(memory: Memory) -> None:
     before = set(children(os.getpid()))
     with working(memory):
-        assert until(lambda: len(set(children(os.getpid())) - before) == 1, 20)
+        assert until(lambda: len(set(children(os.getpid())) - before) == 1, 60)
     assert set(children(os.getpid())) == before
 
 
-@pytest.mark.parametrize("preloaded", ["tests.unit.isolation.work", "tests.unit.isolation.elsewhere"])
+@pytest.mark.parametrize("preloaded", ["tests.support.scenes.isolated_work", "tests.support.scenes.isolated_elsewhere"])
 def test_nothing_of_a_job_outlives_a_worker_that_is_killed(tmp_path: Path, preloaded: str) -> None:
     """Also where the kernel cannot be asked to kill it."""
     mark = tmp_path / "mark"
     environ = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'shared'}"}
     with subprocess.Popen([sys.executable, "-c", PROGRAM, str(mark), preloaded], env=environ) as worker:
-        assert until(lambda: mark.exists() and mark.read_text().endswith("\n"), 20)
+        assert until(lambda: mark.exists() and mark.read_text().endswith("\n"), 60)
         group = int(mark.read_text())
         assert len(living(group)) == 2
         worker.send_signal(signal.SIGKILL)
-    assert until(lambda: living(group) == [], 5)
+    assert until(lambda: living(group) == [], 60)

@@ -16,7 +16,7 @@ from minutehand.domain.names import parse_run_id
 from minutehand.errors import InvalidInput, Unreadable
 from minutehand.ready_jobs.http import Request
 
-from tests.builders import NOON, a_message, a_run
+from tests.support.builders import NOON, a_message, a_run
 
 LEAVES = st.none() | st.integers() | st.text(alphabet='[]{}"\\ab', max_size=12)
 JSON = st.recursive(

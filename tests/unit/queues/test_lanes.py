@@ -14,8 +14,8 @@ from minutehand.errors import AlreadyExists, InvalidInput
 from minutehand.testing import Crash, Detail, Harness, Hook
 from minutehand.testing.process import bury_all
 
-from tests.unit.flow.world import NOON, START, Faults, World, crash, fails
-from tests.unit.queues.scene import Lanes
+from tests.support.scenes.queues import Lanes
+from tests.support.scenes.world import NOON, START, Faults, World, crash, fails
 
 
 def lane(world: World, name: str = "s") -> str | None:

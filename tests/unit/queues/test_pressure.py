@@ -17,7 +17,7 @@ from minutehand.state.backpressure import FLOOR, Limits
 from minutehand.testing import Memory
 from minutehand.testing.process import Hand, make_worker
 
-from tests.unit.flow.world import NOON, Faults, World, crash, fails
+from tests.support.scenes.world import NOON, Faults, World, crash, fails
 
 DEPTH = 10
 

@@ -19,7 +19,7 @@ from minutehand.isolation import perform_isolated
 from minutehand.ready_jobs.command import GRACE, LOGGED, TAIL, Command, command_job
 from minutehand.worker.context import Execute
 
-from tests.unit.isolation.stage import PARENT, Stage, living, until
+from tests.support.scenes.isolated_jobs import PARENT, Stage, living, until
 
 
 def stage_of(isolated: Execute | None) -> Stage:
@@ -100,7 +100,7 @@ def test_at_its_timeout_the_whole_group_is_killed(stage: Stage, tmp_path: Path) 
     assert (run.state, run.error_type, run.error_code) == (RunState.DEAD, "CommandTimeout", "timeout")
     assert run.error is not None
     assert run.error.endswith(" s: begun")
-    assert until(lambda: not living(leader(tmp_path)), 5)
+    assert until(lambda: not living(leader(tmp_path)), 60)
 
 
 def test_who_ignores_sigterm_is_killed_after_a_grace(plain: Stage, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_who_ignores_sigterm_is_killed_after_a_grace(plain: Stage, tmp_path: Pat
     assert run.error is not None
     assert "asked" in run.error
     assert run.error_type == "CommandTimeout"
-    assert until(lambda: not living(leader(tmp_path)), 5)
+    assert until(lambda: not living(leader(tmp_path)), 60)
     assert run.ended_at is not None
     assert run.started_at is not None
     assert (run.ended_at - run.started_at).total_seconds() >= GRACE
@@ -122,7 +122,7 @@ def test_a_cancelled_command_ends_with_its_group(stage: Stage, tmp_path: Path) -
     stage.beat()
     started.end()
     assert stage.scheduler.get_run(started.run_id).state is RunState.CANCELLED
-    assert until(lambda: not living(leader(tmp_path)), 5)
+    assert until(lambda: not living(leader(tmp_path)), 60)
 
 
 def test_a_command_whose_lease_is_lost_ends_with_its_group(stage: Stage, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_command_whose_lease_is_lost_ends_with_its_group(stage: Stage, tmp_pat
     stage.take_over(started.run_id)
     stage.beat()
     started.end()
-    assert until(lambda: not living(leader(tmp_path)), 5)
+    assert until(lambda: not living(leader(tmp_path)), 60)
 
 
 def test_what_it_leaves_running_is_left_alone_and_not_waited_for(stage: Stage, tmp_path: Path) -> None:
@@ -153,12 +153,12 @@ stage_of(None).run("command", "echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_
 """
     worker = subprocess.Popen([sys.executable, "-c", program])
     try:
-        assert until((tmp_path / "pid").exists, 20)
-        assert until(lambda: len(living(leader(tmp_path))) >= 3, 5), "the shell, its two sleeps, its cat"
+        assert until((tmp_path / "pid").exists, 60)
+        assert until(lambda: len(living(leader(tmp_path))) >= 3, 60), "the shell, its two sleeps, its cat"
     finally:
         worker.kill()
         worker.wait()
-    assert until(lambda: not living(leader(tmp_path)), 5)
+    assert until(lambda: not living(leader(tmp_path)), 60)
 
 
 # What it is given.

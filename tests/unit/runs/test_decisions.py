@@ -34,8 +34,8 @@ from minutehand.state.decisions import (
 )
 from minutehand.state.transitions import LEASE, SKEW, lease
 
-from tests.builders import NOON, a_revision, a_run
-from tests.unit.runs.rows import NOW, SITUATIONS
+from tests.support.builders import NOON, a_revision, a_run
+from tests.support.rows import NOW, SITUATIONS
 
 # A claim whose run exists.
 

@@ -12,7 +12,7 @@ from minutehand.state.backfill import BackfillOrder, DefinitionSpan, StoredBackf
 from minutehand.state.definition_spans import descending, one_definition, own_definitions, span_of, survey, walk
 from minutehand.timing import Rule, Timetable, fires, timetable
 
-from tests.builders import NOON, a_definition, a_revision
+from tests.support.builders import NOON, a_definition, a_revision
 
 EXPRESSIONS = (
     "rate(1 second)",

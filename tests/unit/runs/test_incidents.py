@@ -15,7 +15,7 @@ from minutehand.domain.schedule import Head, ScheduleState
 from minutehand.state.incidents import after_failure, after_success, began, resumed, without_success, wrong_since
 from minutehand.state.notices import notice_of, target
 
-from tests.builders import NOON, OWNER, a_head
+from tests.support.builders import NOON, OWNER, a_head
 
 HEAD = a_head()
 

@@ -10,7 +10,7 @@ from minutehand.domain.run import RunState
 from minutehand.domain.times import SECOND, stamp
 from minutehand.state.overlap import Decision, QueuedRun, RunHolder, Slot, Turn, decide, governed
 
-from tests.builders import NOON, a_run
+from tests.support.builders import NOON, a_run
 
 
 def pair(number: int) -> RunHolder:

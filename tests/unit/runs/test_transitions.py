@@ -14,8 +14,8 @@ from minutehand.state.conditions import holds
 from minutehand.state.transitions import Once, Plus, Transition
 from minutehand.testing.memory.ledger import changed_row
 
-from tests.builders import NOON, OWNER
-from tests.unit.runs.rows import EXPIRES, HELD, NOW, SITUATIONS, Row, made
+from tests.support.builders import NOON, OWNER
+from tests.support.rows import EXPIRES, HELD, NOW, SITUATIONS, Row, made
 
 ALL = made()
 

@@ -17,7 +17,7 @@ from minutehand.sdk.views import Run
 from minutehand.settings import Settings
 from minutehand.testing import Harness
 
-from tests.unit.cli.scene import environment
+from tests.support.command_line import environment
 
 pytestmark = pytest.mark.cloud
 

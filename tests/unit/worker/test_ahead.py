@@ -26,8 +26,8 @@ from minutehand.worker.execution.release import release_run
 from minutehand.worker.pipeline import partition_batch, run_batch
 from minutehand.worker.stages import LeasedRun
 
-from tests.unit.flow.threads import PATIENCE
-from tests.unit.flow.world import NOON, Faults, World, at
+from tests.support.scenes.threads import PATIENCE
+from tests.support.scenes.world import NOON, Faults, World, at
 
 DUE = 30  # seconds after NOON
 INSTANT = NOON + DUE * SECOND

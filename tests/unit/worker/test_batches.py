@@ -20,8 +20,8 @@ from minutehand.worker.execution.executor import ThreadedExecutor
 from minutehand.worker.pipeline import partition_batch, run_batch
 from minutehand.worker.stages import ReceivedMessage
 
-from tests.unit.flow.threads import PATIENCE
-from tests.unit.flow.world import Faults, World, crash, fails
+from tests.support.scenes.threads import PATIENCE
+from tests.support.scenes.world import Faults, World, crash, fails
 
 RUNS = 4
 

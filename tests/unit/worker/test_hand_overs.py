@@ -12,7 +12,7 @@ from minutehand.worker.delivery.receive import receive
 from minutehand.worker.execution.executor import ThreadedExecutor
 from minutehand.worker.pipeline import start_batches
 
-from tests.unit.flow.world import World
+from tests.support.scenes.world import World
 
 PATIENCE = 10.0  # seconds that a test waits for a thread
 

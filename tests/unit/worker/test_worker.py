@@ -25,8 +25,8 @@ from minutehand.worker.delivery.heartbeat import HIDDEN
 from minutehand.worker.delivery.receive import receive
 from minutehand.worker.execution.release import release_run
 
-from tests.builders import a_message
-from tests.unit.flow.world import NOON, START, Faults, World, at, crash, fails
+from tests.support.builders import a_message
+from tests.support.scenes.world import NOON, START, Faults, World, at, crash, fails
 
 RECOVERY = (LEASE + SKEW) // SECOND + 5  # seconds within which an abandoned run starts again
 

@@ -70,7 +70,7 @@ def test_without_a_terminal_each_end_is_a_line() -> None:
 
 def test_no_examples_leaves_room_for_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     console = screen(terminal=True)
-    options = LocalOptions(examples=False, jobs=("tests.acceptance.work",), workers=1)
+    options = LocalOptions(examples=False, jobs=("tests.support.installation.work",), workers=1)
     assert run(options, console, stop_when(console, "nothing yet")) == 0
     assert "0 fires of the examples were due" in printed(console)
 
@@ -93,9 +93,9 @@ class TestProcessGroup:
         group = ProcessGroup([ProcessRole("broken", ("worker",))], Settings(), {}, tmp_path)
         with group:
             for _ in range(2):
-                assert group["broken"].wait(20) == ExitCode.MISCONFIGURED
+                assert group["broken"].wait(60) == ExitCode.MISCONFIGURED
                 assert group.replace_ended() == ["broken"]
-            assert group["broken"].wait(20) == ExitCode.MISCONFIGURED
+            assert group["broken"].wait(60) == ExitCode.MISCONFIGURED
             with pytest.raises(Unavailable, match=r"(?s)broken ended 3 times in 60 s.*no jobs; name the package"):
                 group.replace_ended()
 

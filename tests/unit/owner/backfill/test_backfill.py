@@ -15,8 +15,8 @@ from minutehand.errors import Conflict, InvalidInput, NotFound
 from minutehand.sdk.views import Run
 from minutehand.state.backfill import BackfillState
 
-from tests.unit.flow.world import NOON, OWNER, Faults, World, at
-from tests.unit.owner.backfill.scene import Onlooker, Scene, whole
+from tests.support.scenes.backfills import Onlooker, Scene, whole
+from tests.support.scenes.world import NOON, OWNER, Faults, World, at
 
 
 @pytest.fixture

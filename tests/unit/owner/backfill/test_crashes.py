@@ -11,8 +11,8 @@ from minutehand.sdk.backfills import Backfill
 from minutehand.state.backfill import BackfillState
 from minutehand.testing import Crash
 
-from tests.unit.flow.world import Faults, at, crash, fails
-from tests.unit.owner.backfill.scene import At, Onlooker, Scene, whole
+from tests.support.scenes.backfills import At, Onlooker, Scene, whole
+from tests.support.scenes.world import Faults, at, crash, fails
 
 DUE = list(range(60, 360, 60))
 CONCURRENCY = 2

@@ -17,8 +17,8 @@ from minutehand.state.backfill import BackfillState, StoredBackfill
 from minutehand.testing import Crash
 from minutehand.worker.delivery.outcome import Outcome
 
-from tests.unit.flow.world import NOON, OWNER, Faults, at, crash, fails
-from tests.unit.owner.backfill.scene import At, Scene, whole
+from tests.support.scenes.backfills import At, Scene, whole
+from tests.support.scenes.world import NOON, OWNER, Faults, at, crash, fails
 
 WINDOW = 3
 

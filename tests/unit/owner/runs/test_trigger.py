@@ -14,8 +14,8 @@ from minutehand.domain.times import DAY, MINUTE, SECOND
 from minutehand.errors import AlreadyExists, InvalidInput, NotFound
 from minutehand.testing import Crash
 
-from tests.unit.flow.world import NOON, Faults, World, at, crash
-from tests.unit.owner.backfill.scene import At
+from tests.support.scenes.backfills import At
+from tests.support.scenes.world import NOON, Faults, World, at, crash
 
 SIZES = {"small": 1, "beside its row": 2_000, "in the bucket": INLINE_PAYLOAD}
 

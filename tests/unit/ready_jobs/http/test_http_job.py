@@ -6,11 +6,11 @@ import json
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import Context, Registry, Retry, Run, schedule
+from minutehand import Context, Registry, Retry, schedule
 from minutehand.declare import job_of
 from minutehand.errors import InvalidInput, JobError
 from minutehand.ready_jobs.http import Request, Secret, http_job, send
@@ -18,23 +18,7 @@ from minutehand.ready_jobs.http.send import retry_after
 from minutehand.testing import Harness
 
 from tests.support.http_endpoint import Endpoint, Handler, serving
-
-NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
-LOCAL = {"networks": ("127.0.0.0/8",)}
-
-
-def harness_of(url: str | None, **declared: Any) -> Harness:
-    jobs = Registry()
-    http_job("call", url=url, registry=jobs, **(LOCAL | declared))
-    return Harness(jobs, at=NOON)
-
-
-def once(harness: Harness, payload: object = None, **options: Any) -> Run:
-    """One run to its end."""
-    run = harness.scheduler.submit("call", payload, idempotency_key="once", **options)
-    harness.advance(minutes=30)
-    return harness.scheduler.get_run(run.id)
-
+from tests.support.http_jobs import LOCAL, NOON, harness_of, once
 
 # What is sent.
 

@@ -22,7 +22,7 @@ from minutehand.ready_jobs.http.secret import KEPT, Vault, resolve
 from moto import mock_aws
 
 from tests.support.http_endpoint import serving
-from tests.unit.ready_jobs.http.test_http_job import harness_of, once
+from tests.support.http_jobs import harness_of, once
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from minutehand.testing.process import Hand, work_off
 from minutehand.worker.admission.freeze import FRESH, RETURN
 from minutehand.worker.delivery.receive import receive
 
-from tests.unit.flow.world import NOON, Faults, World, at, fails
+from tests.support.scenes.world import NOON, Faults, World, at, fails
 
 
 def frozen(seconds: float = 3_600) -> World:

@@ -18,13 +18,13 @@ from minutehand.state.transitions import renew
 from minutehand.testing import Crash, Detail
 from minutehand.testing.process import Hand
 
-from tests.unit.flow.crowd import Crowd
-from tests.unit.flow.world import NOON, OWNER, Faults, World, crash, fails
+from tests.support.scenes.overlapping_runs import OverlappingRuns
+from tests.support.scenes.world import NOON, OWNER, Faults, World, crash, fails
 
 SUCCEEDED, SKIPPED, CANCELLED, QUEUED = "SUCCEEDED", "SKIPPED", "CANCELLED", "QUEUED"
 
 
-def states(crowd: Crowd, upto: int) -> list[str]:
+def states(crowd: OverlappingRuns, upto: int) -> list[str]:
     return [state for second, state in crowd.states().items() if second <= upto]
 
 
@@ -37,20 +37,20 @@ def slot(world: World) -> Slot:
 
 
 def test_runs_may_overlap_unless_their_owner_says_otherwise() -> None:
-    crowd = Crowd().until(40)
+    crowd = OverlappingRuns().until(40)
     assert crowd.most > 1
     assert slot(crowd.world) == Slot()
 
 
 def test_skip() -> None:
-    crowd = Crowd(overlap="skip").until(61)
+    crowd = OverlappingRuns(overlap="skip").until(61)
     assert crowd.began() == {10: 10, 40: 40}
     assert states(crowd, 60) == [SUCCEEDED, SKIPPED, SKIPPED, SUCCEEDED, SKIPPED, SKIPPED]
     assert crowd.reason(20) == "overlap: the run of 2026-05-04T12:00:10Z still goes"
 
 
 def test_buffer_one() -> None:
-    crowd = Crowd(overlap="buffer_one").until(60)
+    crowd = OverlappingRuns(overlap="buffer_one").until(60)
     assert crowd.began() == {10: 10, 20: 35}
     assert states(crowd, 50) == [SUCCEEDED, SUCCEEDED, SKIPPED, QUEUED, SKIPPED]
     assert crowd.reason(40) == "waits for the run of 2026-05-04T12:00:20Z to end"
@@ -58,14 +58,14 @@ def test_buffer_one() -> None:
 
 
 def test_buffer_all_in_the_order_of_time() -> None:
-    crowd = Crowd(overlap="buffer_all").until(100)
+    crowd = OverlappingRuns(overlap="buffer_all").until(100)
     assert crowd.began() == {10: 10, 20: 35, 30: 60, 40: 85}
     assert set(states(crowd, 100)) == {SUCCEEDED, QUEUED}
     assert crowd.most == 1
 
 
 def test_a_line_has_an_end() -> None:
-    crowd = Crowd(overlap="buffer_all", buffer=2).until(59)
+    crowd = OverlappingRuns(overlap="buffer_all", buffer=2).until(59)
     assert crowd.began() == {10: 10, 20: 35}
     assert states(crowd, 50) == [SUCCEEDED, SUCCEEDED, QUEUED, QUEUED, SKIPPED]
     assert crowd.reason(50) == "overlap: the run of 2026-05-04T12:00:20Z still goes, and 2 runs wait already"
@@ -73,20 +73,20 @@ def test_a_line_has_an_end() -> None:
 
 def test_cancel_other() -> None:
     """It sees its cancellation at its heartbeat, and the latest of those that came meanwhile goes."""
-    crowd = Crowd(45, overlap="cancel_other", expression="rate(15 seconds)").until(46)
+    crowd = OverlappingRuns(45, overlap="cancel_other", expression="rate(15 seconds)").until(46)
     assert crowd.began() == {15: 15, 30: 41}
     assert states(crowd, 30) == [CANCELLED, CANCELLED]
     assert crowd.most == 1
 
 
 def test_a_waiting_run_gives_its_place_to_a_newer_one() -> None:
-    crowd = Crowd(18, overlap="cancel_other", expression="rate(5 seconds)").until(18)
+    crowd = OverlappingRuns(18, overlap="cancel_other", expression="rate(5 seconds)").until(18)
     assert states(crowd, 10)[1] == CANCELLED
     assert crowd.reason(10) == "overlap: the run of 2026-05-04T12:00:15Z, a later one, is in its place"
 
 
 def test_terminate_other() -> None:
-    crowd = Crowd(overlap="terminate_other").until(40)
+    crowd = OverlappingRuns(overlap="terminate_other").until(40)
     assert crowd.began() == {10: 10, 20: 20, 30: 30}
     assert states(crowd, 30) == [CANCELLED, CANCELLED, SUCCEEDED]
     assert crowd.reason(10) == "overlap: the run of 2026-05-04T12:00:20Z, a later one, is in its place"
@@ -246,7 +246,7 @@ def test_pause_takes_back_what_waits() -> None:
 
 
 def test_runs_of_the_schedule_go_again_after_a_resume() -> None:
-    crowd = Crowd(overlap="buffer_all").until(30)
+    crowd = OverlappingRuns(overlap="buffer_all").until(30)
     crowd.world.scheduler.pause_schedule("s")
     crowd.world.scheduler.resume_schedule("s")
     crowd.until(120)
@@ -288,7 +288,7 @@ def test_who_waits_goes_on_by_the_policy_under_which_it_came() -> None:
 
 
 def test_more_room_is_used_from_the_next_run_on() -> None:
-    crowd = Crowd(45, overlap="buffer_all").until(25)
+    crowd = OverlappingRuns(45, overlap="buffer_all").until(25)
     crowd.world.scheduler.update_schedule("s", max_running=3)
     crowd.until(180)
     assert crowd.most == 3

@@ -10,8 +10,8 @@ from minutehand.domain.agenda_entry import EntryKind
 from minutehand.domain.run import RunState
 from minutehand.testing import Detail
 
-from tests.proof.crash_points import Plan, Scenario, Scene, pairs, singles
-from tests.unit.flow.world import OWNER
+from tests.support.histories.crash_points import Plan, Scenario, Scene, pairs, singles
+from tests.support.scenes.world import OWNER
 
 POLICIES = ["skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other"]
 Step = Callable[[Scene], object]

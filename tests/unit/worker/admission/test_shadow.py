@@ -11,7 +11,7 @@ from minutehand.testing.process import work_off
 from minutehand.worker.delivery.heartbeat import HIDDEN
 from minutehand.worker.delivery.receive import receive
 
-from tests.unit.flow.world import NOON, OWNER, Faults, World, crash, fails
+from tests.support.scenes.world import NOON, OWNER, Faults, World, crash, fails
 
 
 def shadow(**options: object) -> World:

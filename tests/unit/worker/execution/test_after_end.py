@@ -13,7 +13,7 @@ from minutehand.worker.execution import after_end
 from minutehand.worker.pipeline import run_batch
 from minutehand.worker.stages import ReceivedMessage
 
-from tests.unit.flow.world import Faults, World, fails
+from tests.support.scenes.world import Faults, World, fails
 
 
 @pytest.fixture

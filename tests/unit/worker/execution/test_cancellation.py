@@ -16,8 +16,8 @@ from minutehand.testing import Crash
 from minutehand.testing.process import work_off
 from minutehand.worker.delivery.receive import receive
 
-from tests.unit.flow.threads import Threads
-from tests.unit.flow.world import Faults, World, at, crash
+from tests.support.scenes.threads import Threads
+from tests.support.scenes.world import Faults, World, at, crash
 
 MANY = 1_000
 

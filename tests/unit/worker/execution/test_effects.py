@@ -15,7 +15,7 @@ from minutehand.state.transitions import lease
 from minutehand.worker.delivery.heartbeat import Heartbeat
 from minutehand.worker.execution.effects import LARGEST
 
-from tests.unit.flow.world import Faults, World, fails
+from tests.support.scenes.world import Faults, World, fails
 
 SOON = Retry(max_attempts=4, base=1.0, jitter=0.0, backoff="fixed")  # type: ignore[arg-type]  # a word, as users write it
 

@@ -12,7 +12,7 @@ from minutehand import Context, Registry, Retry, RunState
 from minutehand.errors import Permanent, RetryAfter
 from minutehand.worker.execution.perform import MESSAGE, TRACEBACK
 
-from tests.unit.flow.threads import Threads
+from tests.support.scenes.threads import Threads
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # 3.12: a process with threads forks
 

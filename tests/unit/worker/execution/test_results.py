@@ -13,7 +13,7 @@ from minutehand.errors import InvalidInput, NotFinished, NotFound
 from minutehand.worker.execution.effects import LARGEST
 from minutehand.worker.execution.settle import SMALL_RESULT
 
-from tests.unit.flow.world import Faults, World, fails
+from tests.support.scenes.world import Faults, World, fails
 
 
 class Unprintable:

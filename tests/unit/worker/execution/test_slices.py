@@ -14,7 +14,7 @@ from minutehand.testing.process import Hand
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.execution.effects import MARGIN
 
-from tests.unit.flow.world import Faults, World, crash, fails
+from tests.support.scenes.world import Faults, World, crash, fails
 
 PAGES = 10
 PAGE = 5.0  # seconds of work

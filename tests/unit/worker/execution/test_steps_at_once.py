@@ -15,7 +15,7 @@ from minutehand.domain.names import parse_run_id
 from minutehand.errors import InvalidInput, LeaseLost
 from minutehand.state.transitions import lease
 
-from tests.unit.flow.world import World
+from tests.support.scenes.world import World
 
 PATIENCE = 10.0  # seconds that a test waits for a thread
 ONCE = Retry(max_attempts=1)

@@ -8,8 +8,8 @@ import pytest
 from minutehand import Context, Retry, RunState
 from minutehand.errors import LeaseLost
 
-from tests.unit.flow.threads import Threads
-from tests.unit.flow.world import World
+from tests.support.scenes.threads import Threads
+from tests.support.scenes.world import World
 
 
 def test_an_attempt_past_its_timeout_fails_and_its_thread_is_abandoned() -> None:

@@ -1,0 +1,198 @@
+"""Forms: what every item and message looks like as a release writes it, kept as JSON under tests/data/forms/<release>.
+
+    python -m tests.support.forms --write     writes those of this release
+
+One installation in the local cloud is brought to hold one of everything; then its tables and queues are read as they are. Ids and
+times that differ from run to run are those of a fixed story: only their shape is compared (``shape``).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import boto3
+from minutehand import Context, Registry, Retry, Scheduler
+from minutehand.aws import BatchBackoff
+from minutehand.dynamodb.tables import TABLES
+from minutehand.services import connect
+from minutehand.settings import Settings
+from minutehand.testing import ManualClock
+from minutehand.testing.cloud import fresh_settings, running_cloud
+from minutehand.testing.process import Hand, make_worker
+from minutehand.ticker.tick import tick
+from minutehand.undertaker.bury import bury_one
+
+RELEASE = "0.1"
+FOLDER = Path(__file__).parents[1] / "data" / "forms"
+START = datetime(2036, 5, 4, 12, 0, tzinfo=UTC)  # what expires by it must not expire under a test
+WORDS = {
+    *("chain", "run", "watch", "resume", "backfill", "notice", "slot", "expect", "config", "lock", "dead"),
+    *("attempt", "step", "checkpoint", "result", "payload", "gap", "token", "trigger"),
+}
+
+
+def jobs() -> Registry:
+    """Jobs that leave one of everything behind."""
+    known = Registry()
+
+    @known.job("work", delivery="exactly_once")
+    def work(ctx: Context, payload: object) -> object:
+        ctx.progress(0.5, "half")
+        ctx.step("paid", lambda: {"id": 1})
+        ctx.checkpoint({"page": 2})
+        return {"payload": payload}
+
+    @known.job("fails", retry=Retry(max_attempts=2, base=0.0))
+    def fails(ctx: Context, payload: object) -> object:
+        raise ValueError("boom")
+
+    @known.job("vanishes", delivery="at_most_once")
+    def vanishes(ctx: Context, payload: object) -> object:
+        return None
+
+    return known
+
+
+class Story:
+    """An installation, and what happens in it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.clock = ManualClock(START)
+        self.services = connect(settings, backoff=BatchBackoff(wait=lambda seconds: None))
+        self.owner = Scheduler("acme", settings=settings, jobs=jobs(), services=self.services, clock=self.clock)
+        self.bodies: dict[str, str] = {}
+
+    def tell(self) -> dict[str, list[Any]]:
+        """Let it happen; all items by table, and a message of each shape."""
+        owner = self.owner
+        owner.create_schedule(
+            "daily",
+            "work",
+            "*/5 * * * *",
+            timezone="Europe/Berlin",
+            payload={"n": 1},
+            description="text",
+            tags={"team": "a"},
+            retry=Retry(max_attempts=3),
+            overlap="buffer_one",
+            client_token="t1",
+        )
+        owner.update_schedule("daily", expression="*/2 * * * *")
+        owner.create_schedule("stops", "work", "0 18 * * *", expect_success_within=7_200.0)
+        owner.pause_schedule("stops", note="why", until=START + timedelta(days=30))
+        owner.create_schedule("late", "work", "* * * * *", catch_up="latest", catch_up_window=60)
+        owner.trigger("daily", idempotency_key="k1")
+        owner.submit("fails", {"text": "x" * 500})
+        owner.submit("work", idempotency_key="k2", timeout=60, deadline=3_600)
+        owner.submit("vanishes")
+        owner.submit("work", delay=90_000)
+        self.live(minutes=4)
+        begin = START + timedelta(minutes=1)
+        owner.backfill("late", begin, begin + timedelta(minutes=1), dry_run=False, concurrency=1, current=True)
+        self.clock.advance(timedelta(minutes=30))
+        self.live(minutes=1)
+        owner.skip_next("daily")
+        owner.freeze(START + timedelta(days=1), note="quiet")
+        return self.items() | {"messages": list(self.bodies.values())}
+
+    def live(self, minutes: int) -> None:
+        for _ in range(minutes):
+            tick(self.services, clock=self.clock, holder="ticker")
+            self.clock.advance(timedelta(minutes=1))
+            self.work()
+
+    def work(self) -> None:
+        worker = make_worker(self.services, jobs(), self.clock, wait=lambda s: None)
+        queue, receive = self.services.work, self.services.work.receive
+
+        def noted(**asked: Any) -> Any:
+            found = receive(**asked)
+            self.note(delivery.body for delivery in found)
+            return found
+
+        queue.receive = noted  # type: ignore[method-assign]
+        hand = Hand(worker=worker, together=True)
+        while hand.work():
+            worker.heartbeat.beat(self.clock())
+        queue.receive = receive  # type: ignore[method-assign]
+        for letter in self.services.dead.receive(most=10, wait=0):
+            self.note([letter.body])
+            bury_one(letter, self.services, self.clock)
+            self.services.dead.delete(letter.receipt)
+
+    def note(self, bodies: Any) -> None:
+        """One body of each shape."""
+        for body in bodies:
+            self.bodies.setdefault(json.dumps(shape(json.loads(body))), body)
+
+    def items(self) -> dict[str, list[Any]]:
+        """Every item of every table."""
+        client = self.client()
+        return {
+            table.suffix: sorted(
+                client.scan(TableName=self.settings.table(table.suffix))["Items"],
+                key=lambda item: json.dumps(item, sort_keys=True),
+            )
+            for table in TABLES
+        }
+
+    def client(self) -> Any:
+        return boto3.client("dynamodb", endpoint_url=self.settings.endpoint, region_name=self.settings.region)
+
+
+def shape(value: Any) -> Any:
+    """A value without what differs from run to run: names and types."""
+    if isinstance(value, dict):
+        return {name: shape(inner) for name, inner in sorted(value.items())}
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        return shape(json.loads(value))
+    return [shape(inner) for inner in value[:1]] if isinstance(value, list) else type(value).__name__
+
+
+def shapes(items: list[Any]) -> set[str]:
+    """The forms among items or messages."""
+    plain = [json.loads(item) if isinstance(item, str) else item for item in items]
+    return {json.dumps([kind_of(item), shape(item)]) for item in plain}
+
+
+def kind_of(item: Any) -> str:
+    """What kind of item it is, by the words in its key."""
+    key = "#".join(item[name]["S"] for name in ("owner", "entry", "key") if name in item)
+    return next((word for word in reversed(re.split("[#~]", key)) if word in WORDS), "")
+
+
+def kept(release: str) -> dict[str, list[Any]]:
+    """The forms of a release."""
+    return {path.stem: json.loads(path.read_text()) for path in sorted((FOLDER / release).glob("*.json"))}
+
+
+def releases() -> list[str]:
+    return sorted(path.name for path in FOLDER.iterdir() if path.is_dir())
+
+
+def written() -> dict[str, list[Any]]:
+    """The forms of the present code."""
+    with running_cloud() as cloud:
+        return Story(fresh_settings(cloud)).tell()
+
+
+def main() -> None:
+    if sys.argv[1:] != ["--write"]:
+        sys.exit(__doc__)
+    folder = FOLDER / RELEASE
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, items in written().items():
+        text = json.dumps(items, indent=1, sort_keys=True, ensure_ascii=False)
+        (folder / f"{name}.json").write_text(
+            text.replace(f"{FOLDER.parents[2]}/", "") + "\n"
+        )  # no path of this machine
+
+
+if __name__ == "__main__":
+    main()

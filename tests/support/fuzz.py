@@ -1,0 +1,96 @@
+"""Coverage-guided fuzzing of all that reads foreign text: messages, letters, rules, entries, rows, records, cursors, YAML.
+
+    python -m venv /tmp/fuzz && /tmp/fuzz/bin/pip install atheris && /tmp/fuzz/bin/pip install -e '.[cli]'
+    /tmp/fuzz/bin/python -m tests.support.fuzz -max_total_time=180 /tmp/fuzz/corpus
+
+The corpus is a folder that exists; it is kept from run to run. Each input is given to every reader. A reader answers or raises one of
+our errors; anything else, or a second on one input, is a finding: libFuzzer writes the input to ``crash-…`` and stops. Atheris is no
+dependency of the project: without it this module only says so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from minutehand.apply.document import read
+from minutehand.domain.formats.dead_letter import decode_letter
+from minutehand.domain.formats.message import decode
+from minutehand.domain.times import DAY
+from minutehand.dynamodb.cursors import decode_cursor
+from minutehand.dynamodb.dead_index import dead_of
+from minutehand.dynamodb.records import record_of
+from minutehand.dynamodb.rows import entry_of, run_of, to_row
+from minutehand.dynamodb.schedule_rows import freeze_of, head_of, revision_of
+from minutehand.errors import MinutehandError
+from minutehand.owner.runs.dead import key_before
+from minutehand.timing import Rule, fires, timetable
+
+NOON = 1_777_896_000_000
+NUMBER = re.compile(r"-?[0-9]{1,38}(\.[0-9]{1,10})?")
+
+
+def rule(text: str) -> None:
+    table = timetable(Rule(expression=text), anchor=NOON, key="acme/s")
+    next(iter(fires(table, NOON, NOON + 400 * DAY)), None)
+
+
+def rows(text: str) -> None:
+    """A table's item, as every reader of items may meet it."""
+    given = json.loads(text)
+    row = to_row({name: value for name, value in given.items() if is_attribute(value)})
+    for reader in (run_of, record_of, dead_of, head_of, revision_of, freeze_of, lambda row: entry_of(row, 0)):
+        ours(reader, row)
+
+
+def is_attribute(value: object) -> bool:
+    """Whether DynamoDB could have sent it."""
+    if not isinstance(value, dict) or len(value) != 1:
+        return False
+    ((kind, inner),) = value.items()
+    if kind == "N":
+        return isinstance(inner, str) and NUMBER.fullmatch(inner) is not None
+    return isinstance(inner, {"S": str, "BOOL": bool, "M": dict, "L": list}.get(kind, ()))
+
+
+def ours(reader: Callable[[Any], object], given: object) -> None:
+    """Only our own errors are an answer."""
+    try:
+        reader(given)
+    except MinutehandError:
+        return
+
+
+def is_json(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def one_input(data: bytes) -> None:
+    text = data.decode("utf-8", "ignore")
+    for reader in (decode, decode_letter, rule, lambda body: read(body, "fuzz.yaml")):
+        ours(reader, text)
+    ours(lambda cursor: decode_cursor(cursor, "acme/s"), text)
+    ours(lambda cursor: key_before(cursor, "acme"), text)
+    if is_json(text):
+        ours(rows, text)
+
+
+def main() -> None:
+    if find_spec("atheris") is None:
+        sys.exit(__doc__)
+    atheris = import_module("atheris")
+    atheris.instrument_all()
+    atheris.Setup(["fuzz", "-timeout=1", "-max_len=2000", *sys.argv[1:]], one_input)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

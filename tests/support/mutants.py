@@ -1,0 +1,822 @@
+"""Mutants: deliberate breakages of the protocol, each of which the proof must notice.
+
+python -m tests.support.mutants [NAME …] [--workers 2]
+
+Each is applied to a copy of the tree and the proof is run against it until something fails. A mutant that survives is a missing test.
+The last line is ``mutants=… killed=…``; the exit code is 1 if any survived, 2 if one does not apply any more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+from tests.support.arguments import number
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = "shared/minutehand"
+COPIED = ("shared", "tests", "functions", "infra", "examples", "bench", "pyproject.toml")
+PROOF = (
+    "tests/unit/flow/test_changes.py",  # races and failures told step by step: quick, and histories meet some of them seldom
+    "tests/unit/flow/test_tick.py",
+    "tests/unit/worker/test_worker.py",
+    "tests/proof/test_crash_points.py",
+    "tests/unit/flow/test_interleaving.py",
+    "tests/proof/test_simulator.py",
+)
+DECISIONS = (
+    "tests/unit/runs",
+    "tests/unit/flow/test_changes.py",
+)  # what takes a stall, a throttle and a race at once to show
+WORKERS = ("tests/unit/worker/test_worker.py", "tests/unit/runs")
+PRESSURE = ("tests/unit/queues/test_pressure.py", "tests/proof/test_simulator.py")
+CONTRACT = (
+    "tests/contract/test_batch_failures.py",
+    "tests/contract/test_stripes.py",
+)  # what the drivers make of AWS's answers
+INCIDENTS = ("tests/unit/incidents", "tests/unit/dead/test_lost_and_expired.py")
+BACKFILL = tuple(f"tests/unit/owner/backfill/test_{name}.py" for name in ("window", "backfill", "crashes"))
+AHEAD = ("tests/unit/worker/test_ahead.py",)
+PATIENCE = 600  # seconds for one mutant
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One breakage: in a file, this text becomes that."""
+
+    name: str
+    file: str  # below the package
+    old: str
+    new: str
+    killers: Sequence[str] = PROOF
+
+
+_LEASE = "guard=every(same_revision(revision), due(now), not_cancelled(), untouched, startable)"
+
+MUTANTS = (
+    # The lease: drop any one clause.
+    Mutant("lease of any revision", "state/transitions.py", _LEASE, _LEASE.replace("same_revision(revision), ", "")),
+    Mutant("lease before its time", "state/transitions.py", _LEASE, _LEASE.replace("due(now), ", "")),
+    Mutant(
+        "lease of a cancelled run", "state/transitions.py", _LEASE, _LEASE.replace("not_cancelled(), ", ""), WORKERS
+    ),
+    Mutant(
+        "lease beyond the last attempt",
+        "state/transitions.py",
+        "if first else attempts_left(max_attempts)",
+        'if first else Compare("fence", ">=", 0)',
+        WORKERS,  # a worker looks before it takes what another had, so this clause decides in races only
+    ),
+    Mutant("lease of what has ended", "state/transitions.py", _LEASE, _LEASE.replace(", startable", "")),
+    Mutant(
+        "lease under a live lease",
+        "state/transitions.py",
+        "either(ready(), abandoned(now)) if steal",
+        'either(ready(), Compare("state", "=", RunState.RUNNING)) if steal',
+        WORKERS,  # likewise
+    ),
+    Mutant(
+        "at most once is stolen",
+        "state/transitions.py",
+        "either(ready(), abandoned(now)) if steal else ready()",
+        "either(ready(), abandoned(now))",
+        WORKERS,
+    ),
+    Mutant(
+        "a batch leases what others had",
+        "state/transitions.py",
+        """    startable = never_leased() if first else either(ready(), abandoned(now)) if steal else ready()
+    untouched = _UNTOUCHED if first else attempts_left(max_attempts)
+""",
+        """    startable = Compare("fence", ">=", 0) if first else either(ready(), abandoned(now)) if steal else ready()
+    untouched = Compare("fence", ">=", 0) if first else attempts_left(max_attempts)
+""",
+    ),
+    Mutant("nothing is stolen", "state/transitions.py", "either(ready(), abandoned(now)) if steal", "ready() if steal"),
+    Mutant("a fence that does not grow", "state/transitions.py", '"fence": Plus(1),', '"fence": Plus(0),'),
+    # Settling.
+    Mutant(
+        "settle without the fence",
+        "state/transitions.py",
+        "return Transition(name=name, to=to, guard=held(fence), changes=changes, already=_under(to, fence))",
+        'return Transition(name=name, to=to, guard=Absent("ttl"), changes=changes, already=_under(to, fence))',
+    ),
+    Mutant(
+        "delete the message before settling",
+        "worker/execution/settle.py",
+        "    moved = _move(worker, leased, settlement.transition)\n",
+        "    worker.deletions.add(leased.in_flight.receipt)\n    moved = _move(worker, leased, settlement.transition)\n",
+    ),
+    Mutant(
+        "a batch deletes before it settles",
+        "worker/execution/settle.py",
+        "    answers = _move_all(",
+        "    worker.deletions.add(*(leased.in_flight.receipt for leased, _ in ended))\n    answers = _move_all(",
+    ),
+    Mutant(
+        "a refused lease of a batch begins",
+        "worker/admission/lease.py",
+        "    if not moved.applied:\n        return None\n",
+        "    if moved.run is None and not moved.applied:\n        return None\n",
+    ),
+    Mutant(
+        "no order for the next attempt",
+        "worker/delivery/acknowledge.py",
+        "accepted = _send(worker, order, outcome.at)",
+        "accepted = True",
+    ),
+    Mutant(
+        "dead without a verdict",
+        "worker/execution/settle.py",
+        "        worker.send_dead_letter(body, leased.fence, reason, settlement.failure)\n",
+        "        del body, reason\n",
+    ),
+    Mutant(
+        "a success that nobody is told of",
+        "worker/execution/after_end.py",
+        "(release_slot, _advance_backfill, _report_success)",
+        "(release_slot, _advance_backfill)",
+        INCIDENTS,
+    ),
+    # Refusing and taking over.
+    Mutant(
+        "supersede a run that was leased",
+        "state/transitions.py",
+        'guard=every(never_leased(), Compare("rev", "<=", revision)),',
+        'guard=every(OneOf("state", (*UNBEGUN, "RUNNING")), Compare("rev", "<=", revision)),',
+    ),
+    Mutant(
+        "take over what runs",
+        "state/transitions.py",
+        "guard=every(older_revision(revision), waiting),",
+        'guard=every(older_revision(revision), Compare("fence", ">=", 0)),',
+        killers=DECISIONS,
+    ),
+    Mutant(
+        "take nothing over",
+        "state/decisions.py",
+        "return OnExisting.TAKE_OVER if run.revision < revision and revivable else OnExisting.LEAVE",
+        "return OnExisting.LEAVE",
+    ),
+    Mutant(
+        "send nothing again",
+        "state/decisions.py",
+        "return OnExisting.SEND if run.state is RunState.QUEUED else OnExisting.LEAVE",
+        "return OnExisting.LEAVE",
+    ),
+    Mutant("cancel only in word", "state/transitions.py", 'changes={"cancel_requested": True},', "changes={},"),
+    Mutant(
+        "no sweep after an update",
+        "owner/schedules/arm.py",
+        "        sweep(plan.closed, services, clock)\n",
+        "        pass\n",
+    ),
+    Mutant("no sweep after a pause", "owner/schedules/stop.py", "            sweep(closed, services, clock)\n", ""),
+    Mutant(
+        "a closed revision starts what is beyond it",
+        "state/decisions.py",
+        'return Refusal(RunState.SUPERSEDED, "replaced", beyond) if beyond else None',
+        "return None",
+    ),
+    Mutant(
+        "arm without the transaction",
+        "owner/schedules/arm.py",
+        """        return services.schedules.arm(
+            plan.head,
+            expected=expected,
+            previous=plan.closed,
+            revision=plan.revision,
+            entry=plan.entry,
+            expect=plan.expect,
+            token=token,
+        )
+""",
+        """        armed = services.schedules.arm(
+            plan.head,
+            expected=expected,
+            previous=plan.closed,
+            revision=plan.revision,
+            entry=None,
+            expect=plan.expect,
+            token=token,
+        )
+        services.agenda.put([plan.entry] if armed and plan.entry else [])
+        return armed
+""",
+    ),
+    # The chain.
+    Mutant(
+        "delete before the next entry is put",
+        "fires/chain.py",
+        "    accepted = services.agenda.put(nexts) if nexts else frozenset()",
+        "    result.remove([link.entry for link in links], services)\n"
+        "    accepted = services.agenda.put(nexts) if nexts else frozenset()",
+    ),
+    Mutant(
+        "delete although the next was not accepted",
+        "fires/chain.py",
+        "(following.key not in accepted or following.key == link.entry.key)",
+        "following.key == link.entry.key",
+    ),
+    Mutant(
+        "delete before its messages are accepted",
+        "fires/chain.py",
+        "finished = [link for link in links if all(order.ref in made.done for order in link.orders)]",
+        "finished = list(links)",
+    ),
+    Mutant("done although not accepted", "fires/claim.py", "        if accepted:\n", "        if accepted or True:\n"),
+    Mutant(
+        "the next entry forgets a fire",
+        "fires/plan.py",
+        "kind=EntryKind.CHAIN, id=revision.id, after=after, queue=queue)",
+        "kind=EntryKind.CHAIN, id=revision.id, after=fire, queue=queue)",
+    ),
+    Mutant(
+        "a step beyond its revision",
+        "fires/plan.py",
+        "near = revision.bound(now + LOOKAHEAD)",
+        "near = now + LOOKAHEAD",
+    ),
+    Mutant(
+        "a chain beyond its revision",
+        "fires/plan.py",
+        "if fire is None or (revision.active_until is not None and fire > revision.active_until):",
+        "if fire is None or revision.active_until is not None:",
+    ),
+    # A tick that is spread out. What is forgotten or begun too early here comes late, twice or not at all, by chance: tests of their own.
+    Mutant(
+        "a group that nobody took is forgotten",
+        "ticker/fan_out.py",
+        "        if not taken:\n            self._left.extend(group)\n",
+        "",
+        ("tests/unit/flow/test_fan.py",),
+    ),
+    Mutant(
+        "what is due soon waits for its turn",
+        "concurrency/write_budget.py",
+        "min(dues) - SOON",
+        "max(dues)",
+        ("tests/unit/flow/test_allowance.py",),
+    ),
+    Mutant(
+        "a turn outlasts the tick",
+        "concurrency/write_budget.py",
+        "latest = min(latest, self._start",
+        "latest = max(latest, self._start",
+        ("tests/unit/flow/test_allowance.py",),
+    ),
+    Mutant(
+        "the first shards wait the tick's time away",
+        "concurrency/write_budget.py",
+        " * self.begun()",
+        "",
+        ("tests/unit/flow/test_allowance.py",),
+    ),
+    Mutant(
+        "each group has the whole tick's writes",
+        "ticker/fan_out.py",
+        "each = self._spread.writes // (len(groups) + 1)",
+        "each = self._spread.writes",
+        ("tests/unit/flow/test_allowance.py",),
+    ),
+    Mutant(
+        "a stage begins while requests of the last are under way",
+        "concurrency/request_pool.py",
+        "            self._changed.wait_for(lambda: not self._helping)\n",
+        "            pass\n",
+        ("tests/unit/flow/test_abreast.py",),
+    ),
+    Mutant(
+        "a step begins before the window that it ends",
+        "fires/plan.py",
+        " and end - window < first]",
+        "]",
+        ("tests/unit/flow/test_steps.py",),
+    ),
+    Mutant(
+        "windows of each process",
+        "fires/plan.py",
+        "crc32(owner.encode()) * SECOND",
+        "hash(owner) * SECOND",
+        ("tests/unit/flow/test_steps.py",),
+    ),
+    # Workers.
+    Mutant(
+        "no watch",
+        "worker/admission/lease.py",
+        "watch = _leave_watch(worker, message, token) if ready.is_at_most_once else None",
+        "watch = None",
+    ),
+    Mutant(
+        "drop a message whose run is leased",
+        "worker/admission/refused.py",
+        "return Outcome.waiting(message, answer.why, at=answer.until + SECOND)",
+        "return Outcome.refused(message, answer.why)",
+    ),
+    Mutant(
+        "no heartbeat for the lease",
+        "worker/delivery/heartbeat.py",
+        "        for in_flight in self.leased():\n            self._renew(in_flight, now)\n",
+        "",
+    ),
+    Mutant(
+        "at most once, message last",
+        "worker/pipeline.py",
+        "            if each.is_at_most_once:\n                delete_before(worker, each.received)\n",
+        "",
+    ),
+    # Submissions.
+    Mutant("a run without an entry", "owner/runs/submit.py", "    _put(entry, services)\n    existing", "    existing"),
+    Mutant(
+        "the entry goes although nothing was sent",
+        "owner/runs/submit.py",
+        "if message is not None and publish([message], services.work, clock)[0]:",
+        "if message is not None and publish([message], services.work, clock):",
+    ),
+    Mutant(
+        "a timer that goes unsent",
+        "ticker/run_timers.py",
+        "    result.sent += sent\n    return sent\n",
+        "    result.sent += sent\n    return True\n",
+    ),
+    Mutant(
+        "timers of a batch that go unsent",
+        "ticker/run_timers.py",
+        "zip(going, accepted, strict=True) if sent]",
+        "zip(going, accepted, strict=True)]",
+    ),
+    # Incidents.
+    Mutant(
+        "a dead run is counted apart from its line",
+        "undertaker/incidents.py",
+        "        note = replace(note, dead=dead, expires=expires)\n",
+        "        services.dead_index.put(dead, expires=expires)\n",
+        INCIDENTS,
+    ),
+    Mutant(
+        "an incident without its notice",
+        "undertaker/incidents.py",
+        "        entries.append(_entry(revision, now + len(entries), EntryKind.NOTICE, notice.token))  # told in this order\n",
+        "",
+        INCIDENTS,
+    ),
+    Mutant(
+        "what came first is not asked",
+        "undertaker/incidents.py",
+        "ended_at = None if success is None else",
+        "ended_at = None and",
+        INCIDENTS,
+    ),
+    Mutant(
+        "workers do not know that a schedule fails",
+        "undertaker/incidents.py",
+        "failing=int(after.incident is not None)",
+        "failing=0",
+        INCIDENTS,
+    ),
+    Mutant(
+        "no sweep after a pause by failure",
+        "undertaker/incidents.py",
+        "        sweep(note.revision, services, clock)\n    return",
+        "    return",
+        INCIDENTS,
+    ),
+    Mutant(
+        "nobody finishes that sweep",
+        "undertaker/incidents.py",
+        "            _finish(head, revision, dead, services, clock)\n",
+        "",
+        INCIDENTS,
+    ),
+    Mutant(
+        "nobody looks for a success",
+        "undertaker/success_watch.py",
+        "        if is_counted(run) and (run.ended_at or 0) > since:",
+        "        if False:",
+        INCIDENTS,
+    ),
+    Mutant(
+        "a resume goes on counting",
+        "owner/schedules/arm.py",
+        "new if resuming is None else counted_anew(new)",
+        "new",
+        INCIDENTS,
+    ),
+    Mutant(
+        "a recovery is told first",
+        "ticker/dispatch.py",
+        "entry.kind is not EntryKind.NOTICE)  #",
+        "entry.due)  #",
+        INCIDENTS,
+    ),
+    Mutant(
+        "what is LOST is not reported",
+        "ticker/dispatch.py",
+        "        report(moved.run, services)\n        return True",
+        "        return True",
+        INCIDENTS,
+    ),
+    Mutant(
+        "whoever lost it and died is not stood in for",
+        "ticker/dispatch.py",
+        "        report(run, services)\n        return True",
+        "        return True",
+        INCIDENTS,
+    ),
+    Mutant(
+        "what is EXPIRED is not reported",
+        "worker/admission/due.py",
+        "    report(moved.run, worker.services)\n",
+        "",
+        INCIDENTS,
+    ),
+    # Backpressure, and the stripes of a queue.
+    Mutant(
+        "what is held back is taken off the agenda",
+        "fires/backpressure.py",
+        "        return [entry for entry in entries if entry.kind not in _SENT or not self._held[entry.queue]]\n",
+        "        held = [entry for entry in entries if entry.kind in _SENT and self._held[entry.queue]]\n"
+        "        self._services.agenda.remove(held)\n"
+        "        return [entry for entry in entries if entry not in held]\n",
+        PRESSURE,
+    ),
+    Mutant(
+        "what was held back counts as missed",
+        "fires/chain.py",
+        "if step.passed and (excused :=",
+        "if not step.passed and (excused :=",
+        PRESSURE,
+    ),
+    Mutant(
+        "held back without a note",
+        "fires/backpressure.py",
+        "if after is book or _write(after, version, self._services):",
+        "if after is book or version >= 0:",
+        PRESSURE,
+    ),
+    Mutant(
+        "a spell is forgotten when it is over",
+        "state/backpressure.py",
+        "replace(self, spells=(*self.spells[:-1], replace(self.spells[-1], until=now)))",
+        "replace(self, spells=self.spells[:-1])",
+        PRESSURE,
+    ),
+    Mutant(
+        "a receipt forgets its stripe",
+        "sqs/queues.py",
+        "return [replace(each, receipt=held(each.receipt, stripe)) for each in found] if stripe else found",
+        "return found",
+        CONTRACT,
+    ),
+    # What the drivers make of a batch's answer.
+    Mutant(
+        "ignore DuplicateItem",
+        "dynamodb/batches.py",
+        "answers[index] = Answered(refused=True, item",
+        "answers[index] = Answered(item",
+        CONTRACT,
+    ),
+    Mutant(
+        "ignore UnprocessedItems",
+        "dynamodb/batches.py",
+        "return set(requests) - unprocessed,",
+        "return set(requests),",
+        CONTRACT,
+    ),
+    Mutant(
+        "ignore UnprocessedKeys",
+        "dynamodb/batches.py",
+        'answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])',
+        "[]",
+        CONTRACT,
+    ),
+    Mutant(
+        "ignore Failed",
+        "sqs/queues.py",
+        'accepted = [int(success["Id"]) for success in answer.get("Successful", [])]',
+        'accepted = [int(entry["Id"]) for entry in entries]',
+        CONTRACT,
+    ),
+    Mutant(
+        "stops return before what was leased ahead has begun",
+        "fires/held_leases.py",
+        "        services.wait(HELD / SECOND)",
+        "        pass",
+        AHEAD,
+    ),
+    Mutant(
+        "a cancellation returns before what was leased ahead has begun",
+        "owner/runs/cancel.py",
+        "    let_begin(unbegun([run], clock()), services)\n",
+        "",
+        AHEAD,
+    ),
+    Mutant(
+        "what was leased ahead begins at once",
+        "worker/ahead.py",
+        "        worker.wait_until(instant)",
+        "        pass",
+        AHEAD,
+    ),
+    Mutant(
+        "what was given back while it was held begins all the same",
+        "worker/execution/executor.py",
+        "    if leased.in_flight.lost:\n        return Abandoned()\n    if not leased.ahead:",
+        "    if not leased.ahead:",
+        AHEAD,
+    ),
+    Mutant(
+        "what was held for too long begins all the same",
+        "worker/ahead.py",
+        "in_time = now <= leased.message.not_before + TOO_LATE",
+        "in_time = True",
+        AHEAD,
+    ),
+    Mutant(
+        "what was given back unbegun begins after its schedule was stopped",
+        "state/transitions.py",
+        "either(unbegun, vanished)",
+        "vanished",
+        AHEAD,
+    ),
+    Mutant(
+        "what its worker took along while it was held begins after its schedule was stopped",
+        "state/transitions.py",
+        "either(unbegun, vanished)),",
+        "unbegun),",
+        AHEAD,
+    ),
+    Mutant(
+        "a run with one attempt is leased ahead",
+        "worker/ahead.py",
+        ".max_attempts > 1",
+        ".max_attempts > 0",
+        AHEAD,
+    ),
+    Mutant(
+        "a window without a bound",
+        "state/backfill.py",
+        "return self.concurrency - len(self.window) if advances else 0",
+        "return self.concurrency if advances else 0",
+        BACKFILL,
+    ),
+    Mutant(
+        "a cursor that stands still",
+        "owner/backfill/advance.py",
+        "        cursor = fire\n",
+        "        cursor = backfill.cursor\n",
+        BACKFILL,
+    ),
+    Mutant(
+        "fires enter the window of a stopped backfill",
+        "state/backfill.py",
+        "advances = self.state is BackfillState.RUNNING and not self.exhausted",
+        "advances = not self.exhausted",
+        BACKFILL,
+    ),
+    Mutant(
+        "claims before the window names them",
+        "owner/backfill/advance.py",
+        "        written = write_backfill(after, mover.services)\n",
+        "        _claimed(mover, after, [fire for fire in after.window if fire not in before.window])\n"
+        "        written = write_backfill(after, mover.services)\n",
+        BACKFILL,
+    ),
+    Mutant(
+        "a mover that loses a race leaves the rest to the ticker",
+        "owner/backfill/advance.py",
+        "if again is None or mine.isdisjoint(again.window):",
+        "if again or mine:",
+        BACKFILL,
+    ),
+    Mutant(
+        "a mover that loses a race counts its own run only",
+        "owner/backfill/advance.py",
+        "            backfill, fires = again, again.window\n",
+        "            backfill = again\n",
+        BACKFILL,
+    ),
+    Mutant(
+        "a fire in the window without a run stays so",
+        "owner/backfill/advance.py",
+        "            missing.append(fire)\n",
+        "            pass\n",
+        BACKFILL,
+    ),
+    Mutant(
+        "a lost message of a backfill is not sent again",
+        "owner/backfill/advance.py",
+        "            _send_again(mover, run, looked)\n",
+        "            pass\n",
+        BACKFILL,
+    ),
+    Mutant(
+        "a fire that another has claimed is awaited",
+        "state/backfill.py",
+        "    if run.backfill != backfill:\n        return FireAction.SKIP\n",
+        "",
+        BACKFILL,
+    ),
+    Mutant(
+        "free fires are skipped with the taken ones",
+        "owner/backfill/advance.py",
+        "if run.ref.is_fire and not is_free(run))",
+        "if run.ref.is_fire)",
+        BACKFILL,
+    ),
+    Mutant(
+        "what the ledger may have forgotten runs again",
+        "state/backfill.py",
+        "return FireAction.SKIP if too_old else FireAction.CLAIM",
+        "return FireAction.CLAIM",
+        BACKFILL,
+    ),
+    Mutant(
+        "done with runs under way",
+        "state/backfill.py",
+        "self.exhausted and not self.window",
+        "self.exhausted",
+        BACKFILL,
+    ),
+    Mutant(
+        "a revived run is not sent",
+        "owner/backfill/advance.py",
+        "if run.ref in answer.created or revived.get(run.ref):",
+        "if run.ref in answer.created:",
+        BACKFILL,
+    ),
+    Mutant(
+        "a refused run counts as one that ended",
+        "owner/backfill/advance.py",
+        "if outcome.state in _STARTED:",
+        "if outcome.state is not None:",
+        BACKFILL,
+    ),
+    Mutant(
+        "a pause of a backfill takes nothing back",
+        "owner/backfill/control.py",
+        "BackfillState.PAUSED, services, clock)\n    take_back(backfill, services, clock)\n",
+        "BackfillState.PAUSED, services, clock)\n",
+        BACKFILL,
+    ),
+    Mutant(
+        "a cancelled backfill's retries go on",
+        "owner/backfill/stop.py",
+        "waiting = WAITING if backfill.state is BackfillState.CANCELLED else {RunState.QUEUED}",
+        "waiting = {RunState.QUEUED}",
+        BACKFILL,
+    ),
+    Mutant(
+        "a worker does not look whether its backfill was stopped",
+        "owner/backfill/stop.py",
+        "if backfill is None or backfill.state not in _REASONS:",
+        "if backfill or True:",
+        BACKFILL,
+    ),
+    Mutant(
+        "a stop takes another backfill's run",
+        "owner/backfill/stop.py",
+        "yield replace(refusal, guard=every(own, refusal.guard))",
+        "yield refusal",
+        BACKFILL,
+    ),
+    Mutant(
+        "the ticker leaves a stop unfinished",
+        "owner/backfill/timer.py",
+        "    if backfill.state in (BackfillState.PAUSED, BackfillState.CANCELLED):\n        take_back",
+        "    if backfill.state is None:\n        take_back",
+        BACKFILL,
+    ),
+    Mutant(
+        "a backfill without an entry",
+        "owner/backfill/timer.py",
+        "return over or _put_next(entry, services, clock)",
+        "return True",
+        BACKFILL,
+    ),
+    Mutant(
+        "an end after a cancellation is not counted",
+        "owner/backfill/timer.py",
+        "over = backfill.state in ENDED and not backfill.window",
+        "over = backfill.state in ENDED",
+        BACKFILL,
+    ),
+    Mutant(
+        "a backfill that takes more than its part of a tick",
+        "owner/backfill/advance.py",
+        "if until is not None and mover.clock() >= until:",
+        "if until is None and mover.clock() < 0:",
+        BACKFILL,
+    ),
+    Mutant(
+        "a backfill outlives its schedule",
+        "owner/backfill/timer.py",
+        "if ready is Readiness.ORPHANED and",
+        "if ready is None and",
+        BACKFILL,
+    ),
+)
+
+
+class Tree:
+    """A copy of the project in which one mutant at a time lives."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        for name in COPIED:
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, place / name, ignore=shutil.ignore_patterns("__pycache__"))
+            elif source.exists():
+                shutil.copy(source, place / name)
+
+    def kill(self, mutant: Mutant) -> tuple[bool, str]:
+        """Whether the proof notices it, and what did."""
+        path = self.place / PACKAGE / mutant.file
+        original = path.read_text()
+        path.write_text(original.replace(mutant.old, mutant.new))
+        try:
+            return self._prove(mutant.killers)
+        finally:
+            path.write_text(original)
+
+    def _prove(self, killers: Sequence[str]) -> tuple[bool, str]:
+        paths = os.pathsep.join([str(self.place / "shared"), str(self.place)])
+        environment = os.environ | {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "--no-header",
+            "-p",
+            "no:cacheprovider",
+            "-m",
+            "not proof",
+            *killers,
+        ]
+        try:
+            done = subprocess.run(
+                command, cwd=self.place, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return True, f"did not end in {PATIENCE} s"
+        failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED tests", "ERROR tests"))]
+        if done.returncode not in (0, 1):
+            return False, f"pytest itself ended with {done.returncode}: {(done.stdout + done.stderr)[-300:]}"
+        return done.returncode == 1, failed[0][:160] if failed else ""
+
+
+def stale(mutants: Sequence[Mutant]) -> list[str]:
+    """Mutants whose text is not in the code exactly once any more."""
+    return [m.name for m in mutants if (ROOT / PACKAGE / m.file).read_text().count(m.old) != 1]
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="mutants")
+    parser.add_argument("names", nargs="*", help="only these")
+    parser.add_argument("--workers", type=number, default=2)
+    given = parser.parse_args(arguments)
+    chosen = [mutant for mutant in MUTANTS if not given.names or mutant.name in given.names]
+    unknown = set(given.names) - {mutant.name for mutant in MUTANTS}
+    if unknown:
+        parser.error(
+            f"names: {sorted(unknown)} are none of the mutants; leave them out for all, or take names from this file"
+        )
+    if stale(chosen):
+        print(f"these do not apply any more: {stale(chosen)}; bring them up to the code")  # noqa: T201 (its report)
+        return 2
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        trees: SimpleQueue[Tree] = SimpleQueue()
+        for place in range(given.workers):
+            trees.put(Tree(Path(folder) / str(place)))
+        with ThreadPoolExecutor(given.workers) as pool:
+            killed = list(pool.map(lambda mutant: _one(mutant, trees), chosen))
+    print(f"mutants={len(chosen)} killed={sum(killed)}")  # noqa: T201 (its report)
+    return 0 if all(killed) else 1
+
+
+def _one(mutant: Mutant, trees: SimpleQueue[Tree]) -> bool:
+    tree, started = trees.get(), time.monotonic()
+    try:
+        killed, by = tree.kill(mutant)
+    finally:
+        trees.put(tree)
+    took = time.monotonic() - started
+    print(f"{'killed  ' if killed else 'SURVIVED'} {took:5.0f} s  {mutant.name}  {by}", flush=True)  # noqa: T201 (its report)
+    return killed
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,142 @@
+"""Rows of the ledger in every situation that a run can be in, and every transition there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from minutehand.domain.run import RunState
+from minutehand.domain.times import DAY, MINUTE
+from minutehand.state import transitions as t
+from minutehand.state.transitions import LEASE, SKEW, Transition
+
+from tests.support.builders import BOOM, NOON, OWNER, a_run
+
+Row = dict[str, Any]
+NOW = NOON + 10 * MINUTE
+EXPIRES = NOW + 36_500 * DAY  # beyond today: the local cloud deletes what has expired, while a test looks at it
+TTL = EXPIRES // 1000 - 1
+
+A_CLAIM = a_run(revision=3, not_before=NOW, backfill="b", defined_by=1, payload='{"n":1}')  # a backfill's
+
+_BASE: Row = {
+    "owner": OWNER,
+    "key": "k",
+    "rev": 2,
+    "job": "report",
+    "due": NOON,
+    "not_before": NOON,
+    "created_at": NOON,
+}
+_WAITS = _BASE | {"fence": 0, "attempt": 0}
+_HELD = _BASE | {"fence": 3, "attempt": 2, "max_attempts": 3, "started_at": NOON, "worker": "w", "slices": 0}
+_AHEAD = _BASE | {"fence": 3, "attempt": 1, "max_attempts": 3, "worker": "w", "slices": 0}  # leased before its instant
+_OVER = _HELD | {"ended_at": NOW - 5, "ttl": EXPIRES // 1000, "reason": "why"}
+_LEASE = {"state": "RUNNING", "lease_token": "t1"}
+
+SITUATIONS: dict[str, Row] = {
+    "queued": _WAITS | {"state": "QUEUED"},
+    "retrying": _HELD | {"state": "RETRYING", "reason": "failed"},
+    "continued": _HELD | {"state": "CONTINUED", "slices": 1},
+    "running": _HELD | _LEASE | {"lease_until": NOW + LEASE},
+    "just ended": _HELD | _LEASE | {"lease_until": NOW - SKEW},  # its lease, but not the margin
+    "abandoned": _HELD | _LEASE | {"lease_until": NOW - SKEW - 1},
+    "given back unbegun": _AHEAD | {"state": "RETRYING", "reason": "released", "attempt": 0},
+    "vanished ahead": _AHEAD | _LEASE | {"lease_until": NOW - SKEW - 1, "started_at": NOON, "leased_at": NOON},
+    "succeeded": _OVER | {"state": "SUCCEEDED"},
+    "dead": _OVER | {"state": "DEAD"},
+    "buried": _OVER | {"state": "DEAD", "buried_at": NOW - 1},
+    "lost": _OVER | {"state": "LOST"},
+    "expired": _OVER | {"state": "EXPIRED"},
+    "cancelled": _OVER | {"state": "CANCELLED", "cancel_requested": True},
+    "paused": _WAITS | {"state": "CANCELLED", "unstarted": True, "reason": "paused", "ended_at": NOW, "ttl": TTL},
+    "superseded": _WAITS
+    | {"state": "SUPERSEDED", "unstarted": True, "reason": "replaced", "ended_at": NOW, "ttl": TTL},
+    "skipped": _WAITS | {"state": "SKIPPED", "reason": "skip_next", "ended_at": NOW, "ttl": TTL},
+    "gap": _WAITS
+    | {
+        "state": "SKIPPED",
+        "reason": "missed",
+        "ended_at": NOW,
+        "ttl": TTL,
+        "skipped": 7,
+        "skipped_until": NOON + MINUTE,
+    },
+    "shadowed": _WAITS | {"state": "SHADOWED", "reason": "shadow", "started_at": NOON, "ended_at": NOON, "ttl": TTL},
+    "queued, cancel asked": _WAITS | {"state": "QUEUED", "cancel_requested": True},
+    "running, cancel asked": _HELD | _LEASE | {"lease_until": NOW + LEASE, "cancel_requested": True},
+    "abandoned, cancel asked": _HELD | _LEASE | {"lease_until": NOW - SKEW - 1, "cancel_requested": True},
+}
+
+AHEAD = {"given back unbegun", "vanished ahead"}
+WAITING = {"queued", "retrying", "continued", "queued, cancel asked", "given back unbegun"}
+ABANDONED = {"abandoned", "abandoned, cancel asked", "vanished ahead"}
+HELD = {"running", "just ended", "running, cancel asked"} | ABANDONED
+ASKED = {"queued, cancel asked", "running, cancel asked", "abandoned, cancel asked"}
+
+
+def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
+    """Every transition as it fits the rows above, and the situations in which it applies. ``changes`` spoil the fit."""
+
+    def build(constructor: Callable[..., Transition], **given: Any) -> Transition:
+        return constructor(**(given | {name: value for name, value in changes.items() if name in given}))
+
+    end = {"now": NOW, "expires": EXPIRES}
+    fence = {"fence": 3}
+    lease = {"revision": 2, "now": NOW, "token": "t2", "worker": "w2", "max_attempts": 3}
+    over = {"revision": 3, "job": "other", "not_before": NOON, "now": NOW}
+    return {
+        "take over queued": (build(t.take_over, seen=RunState.QUEUED, **over), {"queued", "queued, cancel asked"}),
+        "take over refused": (build(t.take_over, seen=RunState.CANCELLED, **over), {"paused", "superseded"}),
+        "revive": (build(t.revive, claim=A_CLAIM), {"paused", "superseded"}),
+        "refuse": (
+            build(t.refuse, to=RunState.CANCELLED, revision=2, reason="paused", **end),
+            {"queued", "queued, cancel asked"},
+        ),
+        "take back": (build(t.take_back, revision=2, instant=NOON, reason="deleted", **end), AHEAD),
+        "skip queued": (
+            build(t.skip, queued=True, revision=2, reason="skip_next", act="a", **end),
+            {"queued", "queued, cancel asked"},
+        ),
+        "skip refused": (
+            build(t.skip, queued=False, revision=2, reason="skip_next", act="a", **end),
+            {"paused", "superseded"},
+        ),
+        "recount": (build(t.recount, skipped=9, until=NOW, seen_skipped=7, seen_until=NOON + MINUTE), {"gap"}),
+        "shadow": (build(t.shadow, revision=2, **end), {"queued"}),
+        "line up": (build(t.line_up, revision=2, reason="waits"), {"queued", "queued, cancel asked"}),
+        "pass over": (
+            build(t.pass_over, to=RunState.SKIPPED, revision=2, reason="overlap", **end),
+            {"queued", "queued, cancel asked"},
+        ),
+        "terminate": (build(t.terminate, revision=2, reason="overlap", **end), WAITING | HELD),
+        "give up": (build(t.give_up, revision=2, reason="unknown job", failure=BOOM, **end), WAITING),
+        "lease": (build(t.lease, steal=True, **lease), (WAITING | ABANDONED) - ASKED),
+        "lease, no steal": (build(t.lease, steal=False, **lease), WAITING - ASKED),
+        "lease, first": (build(t.lease, steal=False, first=True, **lease), {"queued"}),
+        "renew": (build(t.renew, now=NOW, progress=0.25, stage="x", **fence), HELD),
+        "succeed": (build(t.succeed, result="1", **end, **fence), HELD),
+        "continue": (build(t.continue_, now=NOW, **fence), HELD),
+        "cancelled": (build(t.cancelled, reason="requested", failure=None, **end, **fence), HELD),
+        "retry": (build(t.retry, not_before=NOW + MINUTE, failure=BOOM, **fence), HELD),
+        "release": (build(t.release, now=NOW, **fence), HELD),
+        "die": (build(t.die, reason="failed", failure=BOOM, **end, **fence), HELD),
+        "cancel": (build(t.cancel, **end), WAITING),
+        "request cancel": (t.request_cancel(), HELD),
+        "hasten": (build(t.hasten, now=NOW), {"retrying", "continued", "given back unbegun"}),
+        "expire": (build(t.expire, revision=2, **end), WAITING | ABANDONED),
+        "exhaust": (
+            build(t.exhaust, max_attempts=2, reason="vanished", failure=None, **end, **fence),
+            {"retrying", "continued"} | ABANDONED - AHEAD,
+        ),
+        "lose": (build(t.lose, token="t1", **end), ABANDONED),
+        "cancel waiting": (
+            build(t.cancel_waiting, reason="requested", **end),
+            {"queued, cancel asked", "abandoned, cancel asked"},
+        ),
+        "inter": (build(t.inter, state=RunState.LOST, now=NOW, **fence), {"lost"}),
+        "bury": (
+            build(t.bury, reason="failed", failure=BOOM, **end, **fence),
+            HELD | {"retrying", "continued", "given back unbegun", "dead"},
+        ),
+    }

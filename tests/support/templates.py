@@ -1,0 +1,33 @@
+"""Questions to a CloudFormation template."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_cdk.assertions import Template
+
+
+def functions(template: Template) -> dict[str, dict[str, Any]]:
+    """By name."""
+    found = template.find_resources("AWS::Lambda::Function").values()
+    return {f["Properties"]["FunctionName"]: dict(f["Properties"]) for f in found}
+
+
+def queues_of(statements: list[dict[str, Any]], action: str) -> set[str]:
+    """The queues that these statements allow an action on, by the names that the construct gives them."""
+    found = set()
+    for statement in statements:
+        listed = [statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"]
+        resources = statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
+        if action in listed:
+            found |= {r["Fn::GetAtt"][0].removeprefix("JobsQueues")[:-8] for r in resources}
+    return found
+
+
+def statements(template: Template, role: str) -> list[dict[str, Any]]:
+    (policy,) = (
+        resource["Properties"]["PolicyDocument"]["Statement"]
+        for name, resource in template.find_resources("AWS::IAM::Policy").items()
+        if name.startswith(role)
+    )
+    return list(policy)
