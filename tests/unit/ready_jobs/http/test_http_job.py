@@ -251,7 +251,7 @@ def test_a_request_fits_into_what_is_left_of_the_function(endpoint: Endpoint) ->
         send(replace(ctx, remaining=lambda: 2.5), Request(url=endpoint.url), networks=("127.0.0.1",))
 
     run = once(Harness(jobs, at=NOON))
-    assert (run.error_type, run.error) == ("TimeoutError", "no whole answer within 0.5 s")
+    assert (run.error_type, run.error) == ("TimeoutError", "no complete response within 0.5 s")
 
 
 # Redirects.
