@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from minutehand.timing import Rule, timetable
 
-from tests.unit.schedule.ask import ask, ms, refused
+from tests.unit.timing.ask import ask, ms, refused
 
 START = "2026-01-01T00:00:30"
 

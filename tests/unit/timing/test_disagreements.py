@@ -14,7 +14,7 @@ from croniter import CroniterBadDateError, croniter
 from cronsim import CronSim
 from dateutil.rrule import rrulestr
 
-from tests.unit.schedule.ask import ask, at, refused, short
+from tests.unit.timing.ask import ask, at, refused, short
 
 BERLIN = "Europe/Berlin"
 

@@ -14,7 +14,7 @@ from croniter import croniter
 from minutehand.errors import ExpressionError, InvalidInput
 from minutehand.timing import Rule, fires, from_json, next_fires, pin, timetable
 
-from tests.unit.schedule.ask import ask, at, ms, refused
+from tests.unit.timing.ask import ask, at, ms, refused
 
 FULL = {
     "expression": "0 9 * * 1-5",

@@ -17,7 +17,7 @@ from minutehand.timing.instants import moment
 from minutehand.timing.zones import zone as zones
 from minutehand.timing.zones.zone import FIRST_SECOND, LAST_SECOND
 
-from tests.unit.schedule.ask import at, ms
+from tests.unit.timing.ask import at, ms
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from minutehand.timing import Rule, fires, holidays, next_fires, timetable
 from minutehand.timing.instants import milliseconds
 
-from tests.unit.schedule.ask import ask, at, refused
+from tests.unit.timing.ask import ask, at, refused
 
 BERLIN = "Europe/Berlin"
 DAY = timedelta(days=1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from minutehand.timing import Rule, next_fires
 from minutehand.timing.cron.expression import NAMES
 
-from tests.unit.schedule.ask import ask, at, refused
+from tests.unit.timing.ask import ask, at, refused
 
 START = "2026-01-01T00:00:30"  # a Thursday
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from minutehand.timing import Rule, fires, timetable
 
-from tests.unit.schedule.ask import ask, ms
+from tests.unit.timing.ask import ask, ms
 
 # Europe/Berlin            UTC          wall clock
 #   2026-03-29   00:59:59     01:59:59 +01:00

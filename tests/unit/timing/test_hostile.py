@@ -11,8 +11,8 @@ from minutehand.errors import ExpressionError
 from minutehand.timing import Rule, next_fires, pin
 
 from tests.support.counted import calls_of
-from tests.unit.schedule.ask import at, ms
-from tests.unit.schedule.hostile import hostile
+from tests.unit.timing.ask import at, ms
+from tests.unit.timing.hostile import hostile
 
 MOST_CALLS = 400_000  # of functions, for one answer: some 20 ms; the worst of 50,000 inputs takes 270,000
 

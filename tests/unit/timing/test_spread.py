@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from minutehand.timing import Rule, fires, timetable
 from minutehand.timing.timetables import LATEST
 
-from tests.unit.schedule.ask import at, ms
+from tests.unit.timing.ask import at, ms
 
 BEGIN, END = ms("2026-03-01"), ms("2026-03-03")
 EXPRESSIONS = ["* * * * *", "*/10 * * * * *", "0 * * * *", "7,8 */6 * * *", "rate(45 minutes)", "0 9 * * 1"]

@@ -8,7 +8,7 @@ import pytest
 from minutehand.errors import ExpressionError
 from minutehand.timing import PreviewRow, Rule, around_changes, explain, rows
 
-from tests.unit.schedule.ask import at, short
+from tests.unit.timing.ask import at, short
 
 # Europe/Berlin            UTC          wall clock
 #   2026-03-29   01:00        02:00 +01:00 → 03:00 +02:00
