@@ -6,11 +6,18 @@ from collections.abc import Iterator
 from functools import cache
 
 import botocore.session
+import hypothesis
 import pytest
 
 from tests.support.parts import TURN
 
 pytest_plugins = ["minutehand.testing.plugin"]
+
+# A loaded machine is slow, and a test that is slow there is not wrong.
+hypothesis.settings.register_profile(
+    "without_clocks", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("without_clocks")
 
 
 def pytest_report_header() -> str:
