@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import os
 import statistics
 import time
 from collections.abc import Iterator, Sequence
@@ -27,6 +26,7 @@ from minutehand.domain.names import one_off_ref, schedule_owner, shard_of
 from minutehand.domain.run import RunRow, RunState
 from minutehand.dynamodb.rows import run_row, to_item
 from minutehand.fires.plan import WINDOWS, shift_of
+from minutehand.local.process import changed_environ
 from minutehand.ports.services import Services
 from minutehand.services import connect
 from minutehand.settings import DEFAULT_REQUESTS, DEFAULT_TICKER_THREADS, Settings
@@ -132,10 +132,10 @@ def _submitted(case: Case) -> Item:
 
 def stubbed(cloud: StubbedCloud, *, requests: int = DEFAULT_REQUESTS, stats: RequestStats | None = None) -> Services:
     """The real services over a stubbed cloud."""
-    os.environ.update(AWS_ACCESS_KEY_ID="bench", AWS_SECRET_ACCESS_KEY="bench")
     endpoint = "http://127.0.0.1:9"
     settings = Settings(prefix="bench", endpoint=endpoint, region="us-east-1", shards=SHARDS, requests=requests)
-    services = connect(settings, stats=stats)
+    with changed_environ({"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench"}):
+        services = connect(settings, stats=stats)
     cloud.attach(services)
     return services
 
