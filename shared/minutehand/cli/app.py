@@ -39,7 +39,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "run",
     ),
     "schedules": CommandEntry("Create, change and look at schedules.", "schedules.group", "app"),
-    "backfills": CommandEntry("Backfills: how far they are; hold or end them.", "schedules.backfills", "app"),
+    "backfills": CommandEntry("Show, pause, resume and cancel backfills.", "schedules.backfills", "app"),
     "runs": CommandEntry("Look at what happened, cancel, repeat and follow.", "runs.group", "app"),
     "dead": CommandEntry("Runs that failed for good.", "runs.dead", "app"),
     "submit": CommandEntry("Run a job once: now, at a time, or after a delay.", "runs.submit", "run"),

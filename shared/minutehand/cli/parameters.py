@@ -1,4 +1,4 @@
-"""Adds shared parameters to commands by changing the signature that typer reads."""
+"""Parameters that commands share, and the decorators that add them to the signature that typer reads."""
 
 from __future__ import annotations
 
@@ -11,6 +11,19 @@ from typing import Annotated, Any
 import typer
 
 Command = Callable[..., Any]
+
+Name = Annotated[str, typer.Argument(help="Name of the schedule.")]
+RunId = Annotated[str, typer.Argument(help="Id of the run, as submit and list print it.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")]
+Payload = Annotated[str | None, typer.Option(help="Payload of the job: JSON, or - to read it from standard input.")]
+Drain = Annotated[bool, typer.Option("--drain", help="Runs that are already due still start.")]
+ExpectedRevision = Annotated[int | None, typer.Option(help="Refuse if another revision is current.")]
+ClientToken = Annotated[str | None, typer.Option(help="Any text: repeating the call with it changes nothing.")]
+Key = Annotated[str | None, typer.Option(help="Idempotency key: the same key is the same run.")]
+Limit = Annotated[int, typer.Option(help="Maximum number of lines.")]
+Cursor = Annotated[str | None, typer.Option(help="Continue after an earlier call, which printed the cursor.")]
+ForSeconds = Annotated[float | None, typer.Option("--for", min=0, help="End after this many seconds.")]
 
 
 def with_parameters(function: Command, added: Iterable[inspect.Parameter], call: Command) -> Command:

@@ -7,39 +7,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 import minutehand
 from minutehand.cli.exits import NotConfirmed
-from minutehand.cli.output import print_json, read_moment, read_payload, text_of, values
+from minutehand.cli.output import print_json, text_of, values
 from minutehand.cli.terminal import aside, console
 from minutehand.settings import Settings
 
 if TYPE_CHECKING:
     from minutehand import Page, Scheduler
 
-__all__ = [
-    "Advance",
-    "DryRun",
-    "Name",
-    "RunId",
-    "Shell",
-    "Yes",
-    "aside",
-    "console",
-    "of",
-    "print_json",
-    "read_moment",
-    "read_payload",
-]
-
-Advance = Callable[[int], None]  # how much is done by now
-Name = Annotated[str, typer.Argument(help="Name of the schedule.")]
-RunId = Annotated[str, typer.Argument(help="As submit and list print it.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+Advance = Callable[[int], None]  # takes the number done so far
 
 
 @dataclass(frozen=True)
@@ -50,7 +31,7 @@ class Shell:
     as_json: bool = False
 
     def scheduler(self) -> Scheduler:
-        """The SDK. Which jobs there are is the workers' business: the command line does not check their names."""
+        """The SDK. It does not check names of jobs: the command line does not load the workers' jobs."""
         return minutehand.Scheduler(settings=self.settings, check_jobs=False)
 
     def show(self, item: Any) -> None:
@@ -61,7 +42,7 @@ class Shell:
             return
         shown = {name.replace("_", " "): text_of(value) for name, value in found.items() if not _is_nothing(value)}
         width = max(map(len, shown), default=0) + 2
-        for name, text in shown.items():  # never cut or wrapped: what one sees here one copies
+        for name, text in shown.items():  # never cut or wrapped, so that values can be copied
             console.print(f"[bold]{name.ljust(width)}[/bold]", end="", soft_wrap=True, highlight=False)
             self.say(text.replace("\n", "\n" + " " * width))
 
@@ -79,12 +60,12 @@ class Shell:
             self.say(line, style="bold" if row is heading else None)
 
     def more(self, page: Page) -> None:
-        """Say that a list goes on, and how to see the rest."""
+        """Print that there are further items, and how to list them."""
         if page.cursor is not None:
             self.remark(f"there are more: --cursor '{page.cursor}', or raise --limit")
 
     def say(self, text: str, *, style: str | None = None) -> None:
-        """One line for people, as it is."""
+        """Print text without interpreting its markup."""
         console.print(text, soft_wrap=True, markup=False, highlight=False, style=style)
 
     def remark(self, text: str) -> None:
@@ -100,18 +81,18 @@ class Shell:
             aside.print(f"warning: {text}", soft_wrap=True, markup=False, highlight=False, style="yellow")
 
     def confirm(self, what: str, *, yes: bool) -> None:
-        """Go on only if the user says so. Raises NotConfirmed, or typer.Abort at Ctrl-C."""
+        """Ask the user for confirmation. Raises NotConfirmed, or typer.Abort at Ctrl-C."""
         if yes:
             return
         if self.as_json or not sys.stdin.isatty():
-            raise NotConfirmed(f"{what}: nobody is there to confirm it; give --yes")
+            raise NotConfirmed(f"{what}: there is no terminal to confirm it; give --yes")
         if not typer.confirm(f"{what}?", err=True):
-            raise NotConfirmed(f"{what}: not confirmed, so nothing was done")
+            raise NotConfirmed(f"{what}: not confirmed, nothing was changed")
 
     @contextmanager
     def progress(self, title: str, total: int | None = None) -> Iterator[Advance]:
         """A progress bar on a terminal. Yields a function that takes the number done so far."""
-        rich = import_module("rich.progress")  # costs more than many a command that shows no bar
+        rich = import_module("rich.progress")  # slow to import: only commands with a progress bar need it
         shown = aside.console.is_terminal and not self.as_json
         look = (
             rich.TextColumn("{task.description}"),

@@ -1,6 +1,6 @@
 """The doctor checks an installation from this machine. It writes nothing, and names each problem with its remedy.
 
-Each check is a function that yields findings. What AWS refuses to show is a finding too, with the name of the action.
+Each check is a function that yields findings. A read that AWS refuses is a finding, too, with the name of the action.
 """
 
 from __future__ import annotations

@@ -25,7 +25,9 @@ def _dead(context: DoctorContext, suffix: str, attributes: Mapping[str, str]) ->
     if not waiting:
         return ok("backlog", f"{name} is empty")
     remedy = f"look at the log of the function {context.settings.prefix}-undertaker, or run `minutehand undertaker`"
-    return warn("backlog", f"{name} holds {waiting} dead letters that nobody records{_age(context, name)}", remedy)
+    return warn(
+        "backlog", f"{name} holds {waiting} dead letters that no undertaker has recorded{_age(context, name)}", remedy
+    )
 
 
 def _work(context: DoctorContext, suffix: str, attributes: Mapping[str, str]) -> Finding:
@@ -33,23 +35,16 @@ def _work(context: DoctorContext, suffix: str, attributes: Mapping[str, str]) ->
     waiting = _count(attributes, "ApproximateNumberOfMessages")
     in_flight = _count(attributes, "ApproximateNumberOfMessagesNotVisible")
     delayed = _count(attributes, "ApproximateNumberOfMessagesDelayed")
-    what = f"{name}: {waiting} wait{_age(context, name)}, {in_flight} at hand, {delayed} until their time"
+    what = f"{name}: {waiting} waiting{_age(context, name)}, {in_flight} in flight, {delayed} delayed"
     if in_flight > _FULL:
-        return warn(
-            "backlog",
-            what,
-            "SQS gives no more than about 120,000 at a time: give the workers fewer at once, or more workers",
-        )
+        remedy = "SQS gives no more than about 120,000 at a time: start more workers, or lower their concurrency"
+        return warn("backlog", what, remedy)
     if waiting and not in_flight:
-        return warn(
-            "backlog",
-            f"{what}; no worker has any",
-            "start a worker: `minutehand worker`, or look at the worker function",
-        )
+        remedy = "start a worker: `minutehand worker`, or look at the worker function"
+        return warn("backlog", f"{what}; no worker has any", remedy)
     if waiting > _MANY:
-        return warn(
-            "backlog", what, "more workers: raise max_concurrency of the stack, or start further `minutehand worker`"
-        )
+        remedy = "start more workers: raise max_concurrency of the stack, or run further `minutehand worker`"
+        return warn("backlog", what, remedy)
     return ok("backlog", what)
 
 

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from minutehand.clock import system_clock
 from minutehand.doctor import backlog, chains, installation, known_jobs, permissions, pressure, ticker, timing
 from minutehand.doctor.context import DoctorContext
-from minutehand.doctor.findings import Finding, Severity
+from minutehand.doctor.findings import Finding, Severity, warn
 from minutehand.doctor.probe import AwsProbe
+from minutehand.errors import MinutehandError
 from minutehand.ports.clock import Clock
 from minutehand.settings import Settings
 
-SAMPLE = 50  # schedules whose chains are looked at
+SAMPLE = 50  # schedules whose chains are checked
 
 Check = Callable[[DoctorContext], Iterator[Finding]]
 _FIRST: tuple[Check, ...] = (installation.configuration, installation.access)
@@ -42,9 +43,9 @@ def run_checks(
     clock: Clock = system_clock,
     chance: random.Random | None = None,
 ) -> Iterator[Finding]:
-    """Look an installation over; findings as they are made.
+    """Check an installation. Yields each finding when its check is done.
 
-    ``jobs`` are packages whose jobs should be importable. Chains are looked at for ``sample`` schedules of the tenant, picked by
+    ``jobs`` are packages whose jobs should be importable. Chains are checked for ``sample`` schedules of the tenant, selected by
     ``chance``. Nothing is written: permissions to write are tried with conditions that no row can meet.
     """
     context = DoctorContext(
@@ -59,6 +60,9 @@ def run_checks(
         found = list(check(context))
         yield from found
         if any(finding.verdict is Severity.FAIL for finding in found):
-            return  # the rest would say the same ten times
+            return  # every further check would fail for the same reason
     for check in _THEN:
-        yield from check(context)
+        try:
+            yield from check(context)
+        except MinutehandError as problem:  # AWS refused a read: the other checks may still find something
+            yield warn(check.__name__, f"not checked: {problem}", "see tables and permissions")

@@ -14,6 +14,7 @@ from minutehand.dynamodb.tables import SCHEDULES, TABLES, TableDefinition
 from minutehand.sqs.queue_definitions import RETENTION, stripe_called
 
 _DEPLOYED = "deploy the stack to this account and region, or set MINUTEHAND_PREFIX and AWS_REGION to those of the stack"
+_BUCKET = "set MINUTEHAND_BUCKET to the stack's output BucketName"
 _LOCAL = "start `minutehand local` and use the line that it prints, or correct --endpoint or AWS_ENDPOINT_URL"
 
 
@@ -21,22 +22,18 @@ def configuration(context: DoctorContext) -> Iterator[Finding]:
     """The effective settings."""
     check, settings = "configuration", context.settings
     where = settings.endpoint or "AWS"
-    said = f"prefix {settings.prefix}, tenant {settings.tenant}, at {where}"
+    shown = f"prefix {settings.prefix}, tenant {settings.tenant}, at {where}"
     if settings.endpoint is not None and not settings.endpoint.startswith(("http://", "https://")):
-        yield fail(
-            check, f"{said}: the endpoint is no URL", "set AWS_ENDPOINT_URL to http://HOST:PORT, or unset it for AWS"
-        )
+        remedy = "set AWS_ENDPOINT_URL to http://HOST:PORT, or unset it for AWS"
+        yield fail(check, f"{shown}: the endpoint is no URL", remedy)
         return
     try:
         region = context.probe.region
-    except Exception as problem:  # noqa: BLE001 (boto3 has several for a profile or region that it does not know)
-        yield fail(
-            check,
-            f"{said}: {problem}",
-            "set AWS_REGION to the region of the stack, and AWS_PROFILE to a profile that exists",
-        )
+    except Exception as problem:  # noqa: BLE001 (boto3 has several errors for an unknown profile or region)
+        remedy = "set AWS_REGION to the region of the stack, and AWS_PROFILE to a profile that exists"
+        yield fail(check, f"{shown}: {problem}", remedy)
         return
-    yield ok(check, f"{said}, region {region}")
+    yield ok(check, f"{shown}, region {region}")
 
 
 def access(context: DoctorContext) -> Iterator[Finding]:
@@ -47,19 +44,13 @@ def access(context: DoctorContext) -> Iterator[Finding]:
     )
     if answer.code == UNREACHABLE:
         remedy = _LOCAL if context.settings.endpoint else "check the network, AWS_REGION, and proxies"
-        yield fail(check, f"nobody answers: {answer.text}", remedy)
+        yield fail(check, f"no answer: {answer.text}", remedy)
     elif answer.code in (NO_CREDENTIALS, NO_REGION):
-        yield fail(
-            check,
-            answer.text,
-            "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; those of a local cloud are in the line that it prints",
-        )
-    elif answer.is_nobodys:
-        yield fail(
-            check,
-            f"{answer.code}: {answer.text}",
-            "renew the credentials (e.g. aws sso login), and set this machine's clock",
-        )
+        remedy = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; `minutehand local` prints those of its cloud"
+        yield fail(check, answer.text, remedy)
+    elif answer.is_unauthenticated:
+        remedy = "renew the credentials (e.g. aws sso login), and set this machine's clock"
+        yield fail(check, f"{answer.code}: {answer.text}", remedy)
     else:
         yield _identity(context)
 
@@ -68,7 +59,7 @@ def _identity(context: DoctorContext) -> Finding:
     answer = context.probe.call("sts", "get_caller_identity")
     if answer.code is None:
         return ok("access", f"as {answer.data['Arn']}")
-    return ok("access", f"somebody answers; as whom we are known is not told ({answer.code})")
+    return ok("access", f"AWS answers; the identity of the credentials is unknown ({answer.code})")
 
 
 def tables(context: DoctorContext) -> Iterator[Finding]:
@@ -83,11 +74,8 @@ def _table(context: DoctorContext, table: TableDefinition) -> Finding:
     if answer.missing:
         return fail(check, f"{name} is not there", _DEPLOYED)
     if answer.code == "ValidationException":
-        return fail(
-            check,
-            f"{name} has other keys than Minutehand's: {answer.text}",
-            "set MINUTEHAND_PREFIX to that of the stack",
-        )
+        what = f"{name} has other keys than Minutehand's: {answer.text}"
+        return fail(check, what, "set MINUTEHAND_PREFIX to that of the stack")
     if answer.code is not None:
         return warn(check, f"{name} cannot be read: {answer.code}", grant(answer))
     context.tables.add(table.suffix)
@@ -106,7 +94,7 @@ def _ready(context: DoctorContext, table: TableDefinition, name: str) -> Finding
     state = expiry.data.get("TimeToLiveDescription", {}).get("TimeToLiveStatus", "ENABLED")
     if state in ("ENABLED", "ENABLING"):
         return None
-    return warn("tables", f"{name}: expired rows stay for ever", f"switch its TTL on, for the attribute {table.ttl}")
+    return warn("tables", f"{name}: expired rows are not deleted", f"switch its TTL on, for the attribute {table.ttl}")
 
 
 def queues(context: DoctorContext) -> Iterator[Finding]:
@@ -132,12 +120,12 @@ def _stripes(context: DoctorContext, suffixes: Sequence[str]) -> Iterator[Findin
         there[queue] = max(there.get(queue, 1), stripe_called(suffix) + 1)
     known = striped(context.settings.stripes)
     if any(known.get(queue, 1) != number for queue, number in there.items()):
-        told = striped_text(there)
+        stripes = striped_text(there)
         yield warn(
             "queues",
-            f"there are the stripes {told or 'of no queue'}, and MINUTEHAND_STRIPES says {context.settings.stripes or 'nothing'}: "
-            "what is sent from here goes to some of them only",
-            f"set MINUTEHAND_STRIPES={told}" if told else "unset MINUTEHAND_STRIPES",
+            f"there are the stripes {stripes or 'of no queue'}, and MINUTEHAND_STRIPES says {context.settings.stripes or 'nothing'}: "
+            "messages from this process go to some of them only",
+            f"set MINUTEHAND_STRIPES={stripes}" if stripes else "unset MINUTEHAND_STRIPES",
         )
 
 
@@ -168,7 +156,7 @@ def _well_made(name: str, suffix: str, attributes: dict[str, Any], *, dead: str)
         return warn("queues", f"{name} forgets messages before 14 days are over", again)
     target = str(json.loads(attributes.get("RedrivePolicy", "{}")).get("deadLetterTargetArn", ""))
     if suffix != "dead" and not target.endswith(f":{dead}"):
-        return warn("queues", f"{name} sends what nobody can handle to {target or 'no queue'}, not to {dead}", again)
+        return warn("queues", f"{name} moves dead letters to {target or 'no queue'}, not to {dead}", again)
     return ok("queues", name)
 
 
@@ -176,23 +164,18 @@ def bucket(context: DoctorContext) -> Iterator[Finding]:
     """Whether the bucket for large payloads exists."""
     check, name = "bucket", context.settings.bucket
     if name is None:
-        yield warn(
-            check,
-            "none is set: payloads over 64 KB and large results are refused",
-            "set MINUTEHAND_BUCKET to the stack's output BucketName",
-        )
+        yield warn(check, "none is set: payloads over 64 KB and large results are refused", _BUCKET)
         return
     answer = context.probe.call("s3", "get_object", Bucket=name, Key="payloads/~doctor")
     if answer.missing:
-        yield fail(check, f"{name} is not there", "set MINUTEHAND_BUCKET to the stack's output BucketName")
+        yield fail(check, f"{name} is not there", _BUCKET)
     elif answer.code in (None, "NoSuchKey"):
         yield ok(check, name)
-    elif answer.denied:  # S3 says so of a missing key as well to whoever may not list
+    elif answer.denied:  # S3 answers so for a missing key, too, if the caller may not list
         yield ok(check, f"{name} is there; whether you may read from it shows only with a payload that exists")
     else:
-        yield fail(
-            check, f"{name}: {answer.code}: {answer.text}", "set MINUTEHAND_BUCKET and AWS_REGION to those of the stack"
-        )
+        remedy = "set MINUTEHAND_BUCKET and AWS_REGION to those of the stack"
+        yield fail(check, f"{name}: {answer.code}: {answer.text}", remedy)
 
 
 def grant(answer: ProbeAnswer) -> str:

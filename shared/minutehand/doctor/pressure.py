@@ -8,7 +8,6 @@ from minutehand.doctor.context import DoctorContext
 from minutehand.doctor.findings import Finding, ok, warn
 from minutehand.domain.queue import DEFAULT_QUEUE
 from minutehand.domain.times import SECOND, from_ms
-from minutehand.errors import MinutehandError
 from minutehand.fires.backpressure import read_hold_log
 from minutehand.state.backpressure import QueueHolds
 
@@ -17,14 +16,7 @@ def backpressure(context: DoctorContext) -> Iterator[Finding]:
     """One finding for each queue that is held back, or one for all that are not."""
     if "runs" not in context.tables:
         return
-    try:
-        noted = held_back(context)
-    except MinutehandError as problem:
-        yield warn(
-            "backpressure", f"the note of queues that are held back cannot be read: {problem}", "see permissions"
-        )
-        return
-    held = {queue: each for queue, each in noted.items() if each.now is not None}
+    held = {queue: each for queue, each in held_back(context).items() if each.now is not None}
     for queue, each in held.items():
         yield _finding(queue or DEFAULT_QUEUE, each)
     if not held:
@@ -44,5 +36,5 @@ def _finding(queue: str, held: QueueHolds) -> Finding:
     return warn(
         "backpressure",
         f"queue {queue} is held back since {from_ms(held.now.since):%Y-%m-%d %H:%M:%SZ}: {why}; its fires wait in the agenda",
-        "see to its workers: more of them, more concurrency, or whatever their jobs wait for",
+        "start more workers, raise their concurrency, or remove the delay that their jobs wait for",
     )

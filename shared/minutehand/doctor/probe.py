@@ -1,4 +1,4 @@
-"""Raw, harmless calls to AWS whose errors are results, and the local clock's offset from their ``Date`` headers."""
+"""Calls to AWS without effects; their errors are results. Also measures the local clock's offset by their ``Date`` headers."""
 
 from __future__ import annotations
 
@@ -16,29 +16,14 @@ from minutehand.domain.times import SECOND, from_ms, to_ms
 from minutehand.ports.clock import Clock
 from minutehand.settings import Settings
 
-_PATIENT = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 2})
+_CONFIG = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 2})
 _DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"})
-_STRANGER = frozenset(
-    {
-        "AuthFailure",
-        "ExpiredToken",
-        "ExpiredTokenException",
-        "InvalidAccessKeyId",
-        "InvalidClientTokenId",
-        "InvalidSignatureException",
-        "RequestTimeTooSkewed",
-        "SignatureDoesNotMatch",
-        "UnrecognizedClientException",
-    }
+_BAD_CREDENTIALS = frozenset(
+    {"AuthFailure", "ExpiredToken", "ExpiredTokenException", "InvalidAccessKeyId", "InvalidClientTokenId"}
+    | {"InvalidSignatureException", "RequestTimeTooSkewed", "SignatureDoesNotMatch", "UnrecognizedClientException"}
 )
 _MISSING = frozenset(
-    {
-        "404",
-        "AWS.SimpleQueueService.NonExistentQueue",
-        "NoSuchBucket",
-        "QueueDoesNotExist",
-        "ResourceNotFoundException",
-    }
+    {"404", "AWS.SimpleQueueService.NonExistentQueue", "NoSuchBucket", "QueueDoesNotExist", "ResourceNotFoundException"}
 )
 _ACTION = re.compile(r"perform: ([\w-]+:\w+)")
 UNREACHABLE, NO_CREDENTIALS, NO_REGION = "Unreachable", "NoCredentials", "NoRegion"
@@ -50,7 +35,7 @@ class ProbeAnswer:
 
     action: str  # as IAM calls it: dynamodb:GetItem
     data: dict[str, Any] = field(default_factory=dict)  # of a success
-    code: str | None = None  # of an error; None: it went well
+    code: str | None = None  # of an error; None: success
     text: str = ""  # of an error
 
     @property
@@ -64,9 +49,9 @@ class ProbeAnswer:
         return self.code in _MISSING
 
     @property
-    def is_nobodys(self) -> bool:
-        """Whether AWS did not answer, or does not know the credentials."""
-        return self.code in (UNREACHABLE, NO_CREDENTIALS, NO_REGION) or self.code in _STRANGER
+    def is_unauthenticated(self) -> bool:
+        """Whether AWS did not answer, or refused the credentials."""
+        return self.code in (UNREACHABLE, NO_CREDENTIALS, NO_REGION) or self.code in _BAD_CREDENTIALS
 
 
 @dataclass(kw_only=True)
@@ -75,9 +60,7 @@ class AwsProbe:
 
     settings: Settings
     clock: Clock  # UTC ms
-    skews: list[tuple[int, int]] = field(
-        default_factory=list
-    )  # ms: by how much the clock here is ahead, at least and at most
+    skews: list[tuple[int, int]] = field(default_factory=list)  # ms: bounds of the local clock's lead over AWS
     _clients: dict[str, Any] = field(default_factory=dict)
 
     def call(self, service: str, operation: str, /, **arguments: Any) -> ProbeAnswer:
@@ -130,7 +113,7 @@ class AwsProbe:
     def _client(self, service: str) -> Any:
         if service not in self._clients:
             where = {"endpoint_url": self.settings.endpoint_of(service), "region_name": self.settings.region}
-            self._clients[service] = boto3.session.Session().client(service, config=_PATIENT, **where)
+            self._clients[service] = boto3.session.Session().client(service, config=_CONFIG, **where)
         return self._clients[service]
 
     def _note_date(self, before: int, response: dict[str, Any]) -> None:

@@ -18,7 +18,6 @@ from minutehand.domain.schedule import ScheduleState
 from minutehand.domain.times import MINUTE, SECOND, from_ms
 from minutehand.dynamodb.agenda import CONFIG, LOCK
 from minutehand.dynamodb.rows import shard_key
-from minutehand.errors import MinutehandError
 from minutehand.fires.plan import LOOKAHEAD
 
 _LATE = 2 * MINUTE  # behind: what the alarm of the stack rings at
@@ -31,9 +30,7 @@ _METRIC = timedelta(minutes=10)  # of the metric that the function writes
 class _Agenda:
     """Due entries of all shards."""
 
-    waiting: list[AgendaEntry] = field(
-        default_factory=list
-    )  # chains that a tick should have taken, oldest first in each shard
+    waiting: list[AgendaEntry] = field(default_factory=list)  # overdue chains, oldest first in each shard
     failing: list[AgendaEntry] = field(default_factory=list)  # entries whose handling failed
     locked: int = 0  # shards that a ticker works on
 
@@ -45,31 +42,24 @@ def ticker(context: DoctorContext) -> Iterator[Finding]:
     table = context.settings.table("agenda")
     config = context.probe.call("dynamodb", "get_item", TableName=table, Key=CONFIG).data.get("Item")
     if config is None:
-        yield warn(
-            "ticker", "the agenda was never used: neither a schedule nor a ticker has been here", _remedy(context)
-        )
+        yield warn("ticker", "the agenda was never used: there was no schedule and no tick yet", _remedy(context))
         return
     context.shards = int(config["shards"]["N"])
-    try:
-        seen = _look(context)
-    except MinutehandError as problem:
-        yield warn("ticker", f"the agenda cannot be read: {problem}", "see permissions")
-        return
+    seen = _read_agenda(context)
     yield _verdict(context, seen)
     if seen.failing:
         names = ", ".join(sorted({entry.id for entry in seen.failing})[:5])
         what = f"{len(seen.failing)} entries of the agenda fail and are tried again: {names}"
-        yield warn("ticker", what, "see `entry.failed` in the ticker's log; after ten failures they are put aside")
+        yield warn("ticker", what, "see `entry.failed` in the ticker's log; after ten failures they are quarantined")
 
 
 def _remedy(context: DoctorContext) -> str:
-    return (
-        f"look at the log and the schedule of the function {context.settings.prefix}-ticker, or run `minutehand ticker`"
-    )
+    function = f"{context.settings.prefix}-ticker"
+    return f"look at the log and the schedule of the function {function}, or run `minutehand ticker`"
 
 
-def _look(context: DoctorContext) -> _Agenda:
-    held = {queue for queue, spell in held_back(context).items() if spell.now is not None}
+def _read_agenda(context: DoctorContext) -> _Agenda:
+    held = {queue for queue, hold in held_back(context).items() if hold.now is not None}
     seen, table, now = _Agenda(), context.settings.table("agenda"), context.clock()
     for shard in range(context.shards):
         page = context.services.agenda.due(shard, upto=now + LOOKAHEAD, after=None, limit=_READ)
@@ -88,7 +78,7 @@ def _verdict(context: DoctorContext, seen: _Agenda) -> Finding:
     if oldest is None:
         return ok("ticker", f"nothing is late, nothing waits{_signs(context, seen)}")
     behind, silent = now - oldest.due, now + LOOKAHEAD - oldest.due
-    what = f"{oldest.id} was due at {from_ms(oldest.due):%Y-%m-%d %H:%M:%SZ} and nobody has come for it"
+    what = f"{oldest.id} was due at {from_ms(oldest.due):%Y-%m-%d %H:%M:%SZ} and no tick has handled it"
     if behind > _LATE:
         return fail("ticker", f"it is {behind // SECOND} s behind: {what}", _remedy(context))
     if silent > _SILENT:
@@ -109,12 +99,8 @@ def quarantined(context: DoctorContext) -> Iterator[Finding]:
     """Entries in quarantine after ten failures. Their schedules do not fire."""
     if not context.shards:
         return
-    try:
-        keys = [key for shard in range(context.shards) for key in context.services.agenda.quarantined(shard)]
-        live = [key for key in keys if _stands_still(context, key)]
-    except MinutehandError as problem:
-        yield warn("quarantined", f"the agenda cannot be read: {problem}", "see permissions")
-        return
+    keys = [key for shard in range(context.shards) for key in context.services.agenda.quarantined(shard)]
+    live = [key for key in keys if _is_needed(context, key)]
     if not live:
         moot = f", {len(keys)} of former revisions aside" if keys else ""
         yield ok("quarantined", f"no entry of a present revision was put aside{moot}")
@@ -126,8 +112,8 @@ def quarantined(context: DoctorContext) -> Iterator[Finding]:
     yield fail("quarantined", f"{len(live)} entries failed ten times and were put aside: {names}", remedy)
 
 
-def _stands_still(context: DoctorContext, key: str) -> bool:
-    """Whether something still waits for an entry; a chain's is moot once its schedule has another revision, or has ended."""
+def _is_needed(context: DoctorContext, key: str) -> bool:
+    """Whether an entry is still needed. A chain's entry is not once its schedule has another revision, or has ended."""
     _, kind, identity = parse_entry_key(key)
     if kind is not EntryKind.CHAIN:
         return True

@@ -46,7 +46,7 @@ def retry_of(manifest: Manifest, target: YamlNode | None, notes: list[str]) -> d
 
 
 def _number(manifest: Manifest, node: YamlNode, name: str, default: int) -> int:
-    text = manifest.text_of(node, name)
+    text = manifest.text(name, of=node)
     if text is None:
         return default
     if not text.isdigit():
@@ -58,13 +58,13 @@ def call_of(
     manifest: Manifest, target: YamlNode | None, schedule: str, jobs: TargetJobs, notes: list[str]
 ) -> dict[str, Any]:
     """Job and payload of a target. A target without a ready-made job becomes a paused schedule and a stub."""
-    arn = None if target is None else manifest.text_of(target, "Arn")
+    arn = None if target is None else manifest.text("Arn", of=target)
     if target is None or arn is None:
         notes.append("nothing says what it calls: write its job, or add Targets of aws events list-targets-by-rule")
         return _to_be_written(f"rule/{slug(schedule)}", f"what the rule {schedule} calls", jobs)
-    given = {name: manifest.text_of(target, kind, name) for kind, name in sorted(_PARAMETERS)}
+    given = {name: manifest.text(kind, name, of=target) for kind, name in sorted(_PARAMETERS)}
     parameters = {name: value for name, value in given.items() if value is not None}
-    payload = _payload(manifest.text_of(target, "Input"), notes)
+    payload = _payload(manifest.text("Input", of=target), notes)
     service, resource = _resource(arn)
     name = slug(f"{service}/{resource}")
     if not can_call(arn):

@@ -1,6 +1,6 @@
 """Celery's beat schedule as schedules of jobs that call the same tasks.
 
-The objects of a module are told by what they have, so that Celery is needed only where the user's module needs it.
+Celery's objects are recognised by their attributes, so Celery need not be installed unless the user's module imports it.
 """
 
 from __future__ import annotations
@@ -35,13 +35,6 @@ class BeatConfig:
     entries: Mapping[str, Any]
     zone: str | None = None  # of its crontabs; None: UTC
     app: str | None = None  # what the module calls Celery's app; None: it has none
-
-
-@dataclass(frozen=True, kw_only=True)
-class CeleryOptions:
-    """Options of the import that the module does not contain."""
-
-    timezone: str | None = None  # None: the app's, else UTC
 
 
 @dataclass
@@ -83,22 +76,22 @@ def _zone(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def read_beat(beat: BeatConfig, module: str, text: str, asked: CeleryOptions) -> ImportReport:
-    """Convert a beat schedule; ``text`` is the module's source, for the lines. Raises InvalidInput if it is empty."""
+def read_beat(beat: BeatConfig, module: str, text: str, *, timezone: str | None = None) -> ImportReport:
+    """Convert a beat schedule. Raises InvalidInput if it is empty.
+
+    ``text`` is the module's source, for the line numbers; ``timezone`` replaces the app's.
+    """
     found, jobs, lines = Collector(module), _Jobs(), _lines(text)
-    zone = asked.timezone or beat.zone or "UTC"
+    zone = timezone or beat.zone or "UTC"
     for name, entry in beat.entries.items():
         _entry(str(name), entry, lines.get(str(name), 0), zone, found, jobs)
     if not found.lines:
         raise InvalidInput("module", module, "has an empty beat schedule", "there is nothing to import")
-    return ImportReport(
-        source=module,
-        read_as=f"a beat schedule of Celery, in {zone}",
-        managed_by=slug(f"celery/{module}"),
-        lines=found.lines,
-        schedules=found.schedules,
-        remarks=_REMARKS,
-        jobs=jobs_file.for_tasks(module, beat.app, jobs.tasks, jobs.queues) if found.schedules else None,
+    return found.report(
+        f"a beat schedule of Celery, in {zone}",
+        slug(f"celery/{module}"),
+        _REMARKS,
+        lambda: jobs_file.for_tasks(module, beat.app, jobs.tasks, jobs.queues),
     )
 
 

@@ -1,7 +1,7 @@
 """A crontab as schedules of a job that runs commands.
 
-The times are read as cron reads them: two restricted day fields widen each other, a set time that the clocks skip runs once. The
-environment that a crontab sets goes into each payload; what cron does around a command (mail, users, its bare environment) is told.
+Times have cron's meaning: two restricted day fields are combined with OR, and a fixed time that a clock change skips runs once. The
+environment that a crontab sets goes into each payload. The notes say what cron does around a command: mail, users, its environment.
 """
 
 from __future__ import annotations
@@ -37,15 +37,6 @@ _UTC = ("UTC", "Etc/UTC")
 _DAY = 86_400  # seconds
 
 
-@dataclass(frozen=True, kw_only=True)
-class CrontabOptions:
-    """Options of the import that the crontab does not contain."""
-
-    timezone: str | None = None  # that its times are read in; None: UTC, and a remark
-    form: CrontabForm | None = None  # whether entries name a user; None: as it looks
-    job: str = "command"  # name of the job that runs the commands
-
-
 @dataclass
 class _State:
     """The settings in force at a line."""
@@ -59,11 +50,22 @@ class _State:
     zoned: bool = False
 
 
-def read_crontab(text: str, source: str, asked: CrontabOptions) -> ImportReport:
-    """Convert a crontab; ``source`` is its name or path. Raises InvalidInput with line and remedy for what is no crontab."""
-    form = asked.form or form_of(text, source)
+def read_crontab(
+    text: str,
+    source: str,
+    *,
+    timezone: str | None = None,
+    form: CrontabForm | None = None,
+    job: str = "command",
+) -> ImportReport:
+    """Convert a crontab; ``source`` is its name or path. Raises InvalidInput with line and remedy if the text is not a crontab.
+
+    ``timezone`` is the zone of its times (default UTC, with a remark), ``form`` its form (default: detected), and ``job`` the name of
+    the job that runs the commands.
+    """
+    form = form or form_of(text, source)
     stem = stem_of(source, "crontab")
-    state, found, comments = _State(asked.timezone or "UTC"), Collector(source), 0
+    state, found, comments = _State(timezone or "UTC"), Collector(source), 0
     for line in lines_of(text, source, form=form):
         if isinstance(line, CommentLine):
             comments += 1
@@ -72,18 +74,12 @@ def read_crontab(text: str, source: str, asked: CrontabOptions) -> ImportReport:
         elif isinstance(line, UnreadableLine):
             found.left(line.number, line.text, line.why)
         else:
-            _entry(line, f"{stem}/{program_of(line.command)}", asked.job, form, state, found)
+            _entry(line, f"{stem}/{program_of(line.command)}", job, form, state, found)
     if not found.lines:
         raise InvalidInput(source, text[:40], "has no line that asks for anything", "give a crontab: crontab -l > FILE")
-    return ImportReport(
-        source=source,
-        read_as=form.value,
-        managed_by=f"crontab/{stem}",
-        lines=found.lines,
-        schedules=found.schedules,
-        remarks=_remarks(state, asked, form),
-        jobs=jobs_file.for_commands(source, asked.job) if found.schedules else None,
-        comments=comments,
+    remarks = _remarks(state, timezone, form)
+    return found.report(
+        form.value, f"crontab/{stem}", remarks, lambda: jobs_file.for_commands(source, job), comments=comments
     )
 
 
@@ -91,6 +87,9 @@ def read_crontab(text: str, source: str, asked: CrontabOptions) -> ImportReport:
 
 
 def _setting(line: CrontabSetting, state: _State, found: Collector) -> None:
+    if line.name in _NOT_MAPPED:
+        found.setting(line.number, line.text, Conversion.LEFT, _NOT_MAPPED[line.name])
+        return
     special = _SPECIAL.get(line.name)
     fit, *notes = special(line.value, state) if special else _variable(line.name, line.value, state)
     found.setting(line.number, line.text, Conversion(fit), *notes)
@@ -129,14 +128,6 @@ def _mail(value: str, state: _State) -> tuple[str, ...]:
     )
 
 
-def _letter(value: str, state: _State) -> tuple[str, ...]:  # noqa: ARG001 (the signature of the others)
-    return Conversion.LEFT, "it is about mail, and none is sent"
-
-
-def _login(value: str, state: _State) -> tuple[str, ...]:  # noqa: ARG001
-    return Conversion.LEFT, "cron does not let a crontab set it either: it is the user that the command runs as"
-
-
 def _delay(value: str, state: _State) -> tuple[str, ...]:
     if not value.isdigit() or int(value) * 60 > LONGEST_WINDOW:
         return Conversion.LEFT, f"it is no number of minutes up to {LONGEST_WINDOW // 60}"
@@ -147,17 +138,12 @@ def _delay(value: str, state: _State) -> tuple[str, ...]:
     )
 
 
-_SPECIAL = {
-    "CRON_TZ": _zone,
-    "TZ": _tz,
-    "SHELL": _shell,
-    "MAILTO": _mail,
-    "MAILFROM": _letter,
-    "CONTENT_TYPE": _letter,
-    "CONTENT_TRANSFER_ENCODING": _letter,
-    "LOGNAME": _login,
-    "USER": _login,
-    "RANDOM_DELAY": _delay,
+_SPECIAL = {"CRON_TZ": _zone, "TZ": _tz, "SHELL": _shell, "MAILTO": _mail, "RANDOM_DELAY": _delay}
+_NOT_MAPPED = {
+    **dict.fromkeys(("MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"), "it is about mail, and none is sent"),
+    **dict.fromkeys(
+        ("LOGNAME", "USER"), "cron does not let a crontab set it either: it is the user that the command runs as"
+    ),
 }
 
 
@@ -238,12 +224,12 @@ def _clocks(expression: str, zone: str) -> dict[str, str]:
     return {"gap": "next_valid", "repeated": "first"} if wild_here and not wild_there else {}
 
 
-# What holds for all of it.
+# Remarks about the whole file.
 
 
-def _remarks(state: _State, asked: CrontabOptions, form: CrontabForm) -> list[str]:
+def _remarks(state: _State, timezone: str | None, form: CrontabForm) -> list[str]:
     found = []
-    if asked.timezone is None and not state.zoned:
+    if timezone is None and not state.zoned:
         found.append(
             "no time zone is known: the times are read in UTC; cron reads them in its machine's: --timezone ZONE"
         )

@@ -1,8 +1,8 @@
 """Schedules of EventBridge Scheduler, and scheduled rules of EventBridge, as schedules of jobs that call the same targets.
 
-It reads what the AWS command line prints: of ``scheduler get-schedule`` (one after the other, or in a list), of ``scheduler
-list-schedules`` (which leaves the expressions out: they are named), of ``events list-rules``, with each rule's Targets if they were
-put there. A target for which there is no ready call becomes a job to be written, and its schedule waits, paused, until it is.
+It reads the output of the AWS command line: ``scheduler get-schedule`` (several outputs in a row, or a list of them), ``scheduler
+list-schedules`` (it has no expressions, so each schedule is reported), ``events list-rules``, with or without the Targets of each
+rule. A target without a ready job becomes a stub for the user to write, and its schedule is paused.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from minutehand.apply.nodes import YamlNode, read_documents
 from minutehand.errors import InvalidInput
 from minutehand.importers import jobs_file
 from minutehand.importers.called import TargetJobs, call_of, retry_of
-from minutehand.importers.documents import as_documents
 from minutehand.importers.manifest import FieldRules, Manifest
 from minutehand.importers.names import stem_of
 from minutehand.importers.report import Collector, Conversion, ImportReport
+from minutehand.importers.text import as_documents
 from minutehand.timing import next_fires
 
 _WORDS = FieldRules(
@@ -40,30 +40,20 @@ _WORDS = FieldRules(
 _RATE = re.compile(r"rate\(([^,()]+)\)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, kw_only=True)
-class EventBridgeOptions:
-    """Options of the import, and the present time."""
-
-    now: datetime  # what is over by then is not taken over
-
-
-def read_eventbridge(text: str, source: str, asked: EventBridgeOptions) -> ImportReport:
-    """Convert a listing. Raises InvalidInput with line and remedy for what is none."""
+def read_eventbridge(text: str, source: str, *, now: datetime) -> ImportReport:
+    """Convert a listing; schedules without a fire after ``now`` are not converted. Raises InvalidInput with line and remedy."""
     found, jobs = Collector(source), TargetJobs()
     for document in read_documents(as_documents(text, source), source):
         for node in _items(document):
-            _item(node, asked, found, jobs)
+            _item(node, now, found, jobs)
     if not found.lines:
         remedy = "give what aws scheduler get-schedule, or aws events list-rules, prints"
         raise InvalidInput(source, text[:40], "has no schedule and no rule", remedy)
-    return ImportReport(
-        source=source,
-        read_as="schedules and rules of EventBridge",
-        managed_by=f"eventbridge/{stem_of(source, 'schedules')}",
-        lines=found.lines,
-        schedules=found.schedules,
-        remarks=_REMARKS if found.schedules else (),
-        jobs=jobs_file.for_targets(source, jobs.ready, jobs.unwritten) if found.schedules else None,
+    return found.report(
+        "schedules and rules of EventBridge",
+        f"eventbridge/{stem_of(source, 'schedules')}",
+        _REMARKS if found.schedules else (),
+        lambda: jobs_file.for_targets(source, jobs.ready, jobs.unwritten),
     )
 
 
@@ -89,7 +79,7 @@ def _items(node: YamlNode) -> Iterator[YamlNode]:
         yield node
 
 
-def _item(node: YamlNode, asked: EventBridgeOptions, found: Collector, jobs: TargetJobs) -> None:
+def _item(node: YamlNode, now: datetime, found: Collector, jobs: TargetJobs) -> None:
     manifest = Manifest(node, _WORDS)
     name, group = manifest.text("Name"), manifest.text("GroupName")
     if name is None:
@@ -114,7 +104,7 @@ def _item(node: YamlNode, asked: EventBridgeOptions, found: Collector, jobs: Tar
         for other in targets:
             if other is not None and other is not target:
                 item.manifest.take(other)  # it becomes a schedule of its own
-        _scheduled(item, asked, found, jobs)
+        _scheduled(item, now, found, jobs)
 
 
 def _without_expression(name: str, group: str | None) -> str:
@@ -133,11 +123,11 @@ class _Item:
     expression: str
 
 
-def _scheduled(item: _Item, asked: EventBridgeOptions, found: Collector, jobs: TargetJobs) -> None:
+def _scheduled(item: _Item, now: datetime, found: Collector, jobs: TargetJobs) -> None:
     notes: list[str] = []
     try:
         words = _times(item, notes)
-        if not _is_still_due(words, asked.now):
+        if not _is_still_due(words, now):
             found.setting(item.node.line, item.name, Conversion.LEFT, "it is over: it would never be due again")
             return
         words |= {

@@ -1,15 +1,13 @@
 """CronJob manifests as schedules of a job that runs commands.
 
-What a manifest says is taken word by word, and each word that was not taken is named with its line: nothing is passed over. Times
-are read as Kubernetes' parser reads them, also where that differs from cron: a step does not make a day field a wildcard, and a time
-that the clocks skip is skipped.
+Every field of a manifest is either converted or reported with its line. Times have the meaning of Kubernetes' parser, also where it
+differs from cron: a step does not make a day field a wildcard, and a time that a clock change skips is skipped.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from minutehand.apply.nodes import YamlNode, read_documents
@@ -62,25 +60,20 @@ _GROUP = re.compile(  # each word below one of these is a note of its own
 _WORDS = FieldRules(idle=_IDLE, reasons=_REASONS, group=_GROUP, idle_if={"completions": 1, "parallelism": 1})
 
 
-@dataclass(frozen=True, kw_only=True)
-class KubernetesOptions:
-    """Options of the import that manifests do not contain."""
-
-    timezone: str | None = None  # of those without timeZone; None: UTC
-    job: str = "command"  # name of the job that runs the commands
-
-
 class _Left(Exception):
     """This manifest cannot be converted; the text says why."""
 
 
-def read_kubernetes(text: str, source: str, asked: KubernetesOptions) -> ImportReport:
-    """Convert manifests: YAML or JSON, several documents, lists. Raises InvalidInput with line and remedy."""
+def read_kubernetes(text: str, source: str, *, timezone: str | None = None, job: str = "command") -> ImportReport:
+    """Convert manifests: YAML or JSON, several documents, lists. Raises InvalidInput with line and remedy.
+
+    ``timezone`` is the zone of manifests without timeZone (default UTC), ``job`` the name of the job that runs the commands.
+    """
     found, zoned = Collector(source), True
     for document in read_documents(text, source):
         for node in _items(document):
             if _word(node, "kind") == "CronJob":
-                _cron_job(node, asked, found)
+                _cron_job(node, timezone, job, found)
                 zoned = zoned and node.get("spec", "timeZone") is not None
             else:
                 found.setting(
@@ -88,15 +81,9 @@ def read_kubernetes(text: str, source: str, asked: KubernetesOptions) -> ImportR
                 )
     if not found.lines:
         raise InvalidInput(source, "", "has no manifest", "give the output of: kubectl get cronjobs -o yaml")
-    return ImportReport(
-        source=source,
-        read_as="manifests of Kubernetes",
-        managed_by=f"kubernetes/{stem_of(source, 'cronjobs')}",
-        lines=found.lines,
-        schedules=found.schedules,
-        remarks=_remarks(zoned=zoned or asked.timezone is not None),
-        jobs=jobs_file.for_commands(source, asked.job) if found.schedules else None,
-    )
+    remarks = _remarks(zoned=zoned or timezone is not None)
+    owner = f"kubernetes/{stem_of(source, 'cronjobs')}"
+    return found.report("manifests of Kubernetes", owner, remarks, lambda: jobs_file.for_commands(source, job))
 
 
 def _items(node: YamlNode) -> list[YamlNode]:
@@ -122,25 +109,25 @@ def _title(node: YamlNode) -> str:
 # One CronJob.
 
 
-def _cron_job(node: YamlNode, asked: KubernetesOptions, found: Collector) -> None:
+def _cron_job(node: YamlNode, timezone: str | None, job: str, found: Collector) -> None:
     manifest = Manifest(node, _WORDS)
     title = _title(node).partition(" ")[2] or f"cronjob-{node.line}"
     try:
         notes: list[str] = []
-        words = {"job": asked.job, **_times(manifest, asked), **_policies(manifest, notes)}
+        words = {"job": job, **_times(manifest, timezone), **_policies(manifest, notes)}
         words |= {"payload": _payload(manifest, notes), **_about(manifest)}
         found.entry(node.line, f"CronJob {title}", title, words, [*notes, *manifest.rest()])
     except (_Left, InvalidInput) as problem:
         found.left(node.line, f"CronJob {title}", str(problem))
 
 
-def _times(manifest: Manifest, asked: KubernetesOptions) -> dict[str, Any]:
+def _times(manifest: Manifest, timezone: str | None) -> dict[str, Any]:
     text = manifest.text("spec", "schedule")
     if not text:
         raise _Left("it has no spec.schedule")
     inline = _PREFIX.fullmatch(text.strip())
     zone, schedule = (inline[1], inline[2]) if inline else (None, text.strip())
-    zone = manifest.text("spec", "timeZone") or zone or asked.timezone or "UTC"
+    zone = manifest.text("spec", "timeZone") or zone or timezone or "UTC"
     clocks = {} if zone in ("UTC", "Etc/UTC") else {"gap": "skip", "repeated": "both"}
     every = _EVERY.fullmatch(schedule)
     if every:
@@ -205,7 +192,7 @@ def _payload(manifest: Manifest, notes: list[str]) -> dict[str, Any]:
     if not manifest.texts(container, "command"):
         raise _Left("its container has no command, so what it runs is in its image: write that as command: [...]")
     environment = _environment(manifest, container, notes)
-    image = manifest.text_of(container, "image")
+    image = manifest.text("image", of=container)
     if image:
         notes.append(f"the worker must have what the image {image} has")
     words = manifest.texts(container, "command") + manifest.texts(container, "args")
@@ -213,7 +200,7 @@ def _payload(manifest: Manifest, notes: list[str]) -> dict[str, Any]:
     payload = {
         "argv": [_expanded(word, environment) for word in words],
         "environment": environment,
-        "directory": manifest.text_of(container, "workingDir"),
+        "directory": manifest.text("workingDir", of=container),
         "timeout": min((limit for limit in limits if limit is not None), default=None),
     }
     return {name: value for name, value in payload.items() if value}
@@ -221,13 +208,13 @@ def _payload(manifest: Manifest, notes: list[str]) -> dict[str, Any]:
 
 def _environment(manifest: Manifest, container: YamlNode, notes: list[str]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for variable in manifest.below(container, "env"):
-        name = manifest.text_of(variable, "name") or ""
+    for variable in manifest.all("env", of=container):
+        name = manifest.text("name", of=variable) or ""
         if variable.get("valueFrom") is not None:
             manifest.take(variable)
             notes.append(f"line {variable.line}: {name} comes from elsewhere in the cluster: give it to the worker")
         else:
-            found[name] = _expanded(manifest.text_of(variable, "value") or "", found)
+            found[name] = _expanded(manifest.text("value", of=variable) or "", found)
     return found
 
 

@@ -35,14 +35,9 @@ class Manifest:
         """Whether there is such a field."""
         return self._node.get(*names) is not None
 
-    def text(self, *names: str) -> str | None:
-        """Read a text."""
-        found = self._node.get(*names)
-        return None if found is None else self._text(self.take(found))
-
-    def text_of(self, node: YamlNode, *names: str) -> str | None:
-        """Read a text below a node."""
-        found = node.get(*names)
+    def text(self, *names: str, of: YamlNode | None = None) -> str | None:
+        """Read a text of the document, or of a node in it."""
+        found = (of or self._node).get(*names)
         return None if found is None else self._text(self.take(found))
 
     def number(self, *names: str) -> int | None:
@@ -67,19 +62,14 @@ class Manifest:
         self.take(found)
         return found.value
 
-    def all(self, *names: str) -> list[YamlNode]:
-        """The items of a list; does not mark them as read."""
-        found = self._node.get(*names)
-        return found.value if found is not None and isinstance(found.value, list) else []
-
-    def below(self, node: YamlNode, name: str) -> list[YamlNode]:
-        """The items of a list below a node; does not mark them as read."""
-        found = node.get(name)
+    def all(self, *names: str, of: YamlNode | None = None) -> list[YamlNode]:
+        """The items of a list of the document, or of a node in it; does not mark them as read."""
+        found = (of or self._node).get(*names)
         return found.value if found is not None and isinstance(found.value, list) else []
 
     def texts(self, node: YamlNode, name: str) -> list[str]:
         """Read a list of texts below a node. Raises InvalidInput."""
-        return [self._text(self.take(item)) for item in self.below(node, name)]
+        return [self._text(self.take(item)) for item in self.all(name, of=node)]
 
     def mapping(self, *names: str, only: str | None = None) -> dict[str, str]:
         """Read texts by name: all, or one of them."""
@@ -105,8 +95,8 @@ class Manifest:
 
     def _is_idle(self, path: str, leaf: YamlNode) -> bool:
         name = path.rpartition(".")[2]
-        said = self._words.idle_if
-        return self._words.idle.fullmatch(path) is not None or (name in said and leaf.value == said[name])
+        idle_if = self._words.idle_if
+        return self._words.idle.fullmatch(path) is not None or (name in idle_if and leaf.value == idle_if[name])
 
     def _text(self, node: YamlNode) -> str:
         if isinstance(node.value, (dict, list)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -90,22 +90,37 @@ class Collector:
 
     def entry(self, line: int, text: str, name: str, words: Mapping[str, Any], notes: Sequence[str] = ()) -> str | None:
         """Record a line that becomes a schedule if its fields are valid. Returns the schedule's name, None if they are not."""
-        said = list(notes)
+        differences = list(notes)
         wanted = slug(name)
         if wanted != name:
-            said.append(f"{name!r} is no name here: it becomes {wanted}")
+            differences.append(f"{name!r} is no name here: it becomes {wanted}")
         chosen = self._names.unique(wanted)
         if chosen != wanted:
-            said.append(f"{wanted} is there already: it becomes {chosen}")
+            differences.append(f"{wanted} is there already: it becomes {chosen}")
         try:
             given = {word: value for word, value in words.items() if value not in (None, {}, "")}
             self.schedules[chosen] = _normal(chosen, given, f"{self._source}:{line}")
         except InvalidInput as problem:
             self.left(line, text, str(problem))
             return None
-        fit = Conversion.DIFFERS if said else Conversion.EXACT
-        self.lines.append(ImportedLine(line=line, text=text, fit=fit, name=chosen, notes=tuple(said)))
+        fit = Conversion.DIFFERS if differences else Conversion.EXACT
+        self.lines.append(ImportedLine(line=line, text=text, fit=fit, name=chosen, notes=tuple(differences)))
         return chosen
+
+    def report(
+        self, read_as: str, managed_by: str, remarks: Sequence[str], jobs: Callable[[], str], *, comments: int = 0
+    ) -> ImportReport:
+        """The result of the import. ``jobs`` makes the Python source of the jobs, which is needed only if there are schedules."""
+        return ImportReport(
+            source=self._source,
+            read_as=read_as,
+            managed_by=managed_by,
+            lines=self.lines,
+            schedules=self.schedules,
+            remarks=remarks,
+            jobs=jobs() if self.schedules else None,
+            comments=comments,
+        )
 
 
 def _normal(name: str, given: Mapping[str, Any], place: str) -> dict[str, Any]:

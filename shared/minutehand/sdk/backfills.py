@@ -12,7 +12,7 @@ from minutehand.arguments import checked_limit, checked_revision, payload_text
 from minutehand.domain.formats.payload import size
 from minutehand.domain.names import check_name, schedule_owner
 from minutehand.domain.policies import word
-from minutehand.domain.times import from_ms, stamp, to_ms
+from minutehand.domain.times import stamp, to_ms
 from minutehand.errors import InvalidInput
 from minutehand.owner.backfill import control
 from minutehand.owner.backfill.plan import BackfillSpec, count_existing, plan
@@ -78,9 +78,9 @@ class BackfillMethods(SchedulerBase):
         check_name(name)
         key = None if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
         expected = checked_revision(expected_revision)
-        own = (None, None) if payload is UNSET else self._stored_for(name, payload)
-        wish = triggering.TriggerSpec(token=uuid.uuid4().hex, key=key, payload=own)
-        run = triggering.trigger(self.tenant, name, wish, self._services, self._clock, expected=expected)
+        own = (None, None) if payload is UNSET else self._store_payload_for(name, payload)
+        spec = triggering.TriggerSpec(token=uuid.uuid4().hex, key=key, payload=own)
+        run = triggering.trigger(self.tenant, name, spec, self._services, self._clock, expected=expected)
         return views.run_view(run)
 
     def backfill(
@@ -119,7 +119,7 @@ class BackfillMethods(SchedulerBase):
         )
         self._check_interval(spec, start, end)
         expected, identity = checked_revision(expected_revision), f"{stamp(self._clock())}-{uuid.uuid4().hex[:8]}"
-        token = None if _flag("dry_run", dry_run) else token_of(client_token, self.tenant, "backfill", name, wish=spec)
+        token = None if _flag("dry_run", dry_run) else token_of(client_token, self.tenant, "backfill", name, spec)
         services, clock = self._services, self._clock
         first = control.started_before(_owner(self.tenant, name), token, services, clock)
         if first is not None:
@@ -197,26 +197,15 @@ def _owner(tenant: str, name: str) -> str:
 def _view(backfill: StoredBackfill, *, there: int | None = None) -> Backfill:
     """The public form of a backfill; ``there``: of a dry run."""
     planned = there is not None
-    return Backfill(
+    return views.view_of(
+        Backfill,
+        backfill,
+        **views.times_of(backfill, "start", "end", "first", "last", "created_at", "ended_at"),
         id=None if planned else backfill.id,
-        tenant=backfill.tenant,
         schedule=backfill.name,
         state=BackfillState.PLANNED if planned else backfill.state,
-        reason=backfill.reason,
-        start=from_ms(backfill.start),
-        end=from_ms(backfill.end),
-        order=backfill.order,
-        concurrency=backfill.concurrency,
-        total=backfill.total,
         there=there,
         under_way=len(backfill.window),
-        done=backfill.done,
-        failed=backfill.failed,
-        skipped=backfill.skipped,
-        first=None if backfill.first is None else from_ms(backfill.first),
-        last=None if backfill.last is None else from_ms(backfill.last),
-        created_at=from_ms(backfill.created_at),
-        ended_at=None if backfill.ended_at is None else from_ms(backfill.ended_at),
     )
 
 

@@ -27,7 +27,7 @@ from minutehand.sdk.queues import check_declared
 from minutehand.settings import Settings, from_environment
 from minutehand.timing import Rule
 
-_NEIGHBOURS = 200  # names that one that is not there is compared with
+_NEIGHBOURS = 200  # existing names that an unknown name is compared with
 
 
 class Unset(Enum):
@@ -68,20 +68,25 @@ class SchedulerBase:
         self._check_jobs = check_jobs
         self._jobs = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs
 
-    def _stored(self, payload: Any) -> tuple[str | None, str | None]:
+    def _store_payload(self, payload: Any) -> tuple[str | None, str | None]:
         """Store a payload. Returns its text, or its key in the bucket if it is too large for a message."""
         text = payload_text(payload)
         if size(text) <= INLINE_PAYLOAD:
             return text, None
         return None, self._services.payloads.put(self.tenant, text)
 
-    def _stored_for(self, name: str, payload: Any) -> tuple[str | None, str | None]:
+    def _store_payload_for(self, name: str, payload: Any) -> tuple[str | None, str | None]:
         """Store a payload for an existing schedule. Raises NotFound before it writes to the bucket."""
         if size(payload_text(payload)) > INLINE_PAYLOAD:
             head = self._services.schedules.head(self.tenant, name)
             if head is None or head.state is ScheduleState.DELETED:
                 raise self._no_schedule(name)
-        return self._stored(payload)
+        return self._store_payload(payload)
+
+    def _payload_of(self, definition: Definition) -> str | None:
+        """The JSON text of a payload, from the row or from the bucket."""
+        ref = definition.payload_ref
+        return definition.payload if ref is None else self._services.payloads.get(ref)
 
     def _read(self, run_id: str) -> RunRow:
         ref = parse_run_id(run_id)
@@ -95,7 +100,7 @@ class SchedulerBase:
         page = self._services.schedules.page(self.tenant, prefix=name[:1], limit=_NEIGHBOURS, cursor=None)
         names = [head.name for head in page.items if head.state is not ScheduleState.DELETED]
         near = [repr(other) for other in get_close_matches(name, names)]
-        remedy = f"did you mean {' or '.join(near)}?" if near else "list_schedules() shows those it has"
+        remedy = f"did you mean {' or '.join(near)}?" if near else "list_schedules() shows the existing ones"
         return NotFound(f"name={name!r}: tenant {self.tenant!r} has no schedule of that name; {remedy}")
 
     def _job_name(self, job: str) -> str:
@@ -114,8 +119,8 @@ class SchedulerBase:
         except ValueError as problem:
             raise InvalidInput("payload", payload, f"does not fit {job!r}", str(problem)) from problem
 
-    def _resolved(self, job: str, given: Overrides) -> Overrides:
-        """Overrides with the job's own ``start`` beside them: the ticker knows no jobs."""
+    def _with_job_start(self, job: str, given: Overrides) -> Overrides:
+        """The overrides, with the job's ``start`` if they have none: the ticker does not know the jobs."""
         known = self._jobs.get(job)
         if given.start is None and known is not None and known.policies.start is not Start.PROMPT:
             return replace(given, start=known.policies.start)
@@ -127,65 +132,59 @@ class SchedulerBase:
         """Names of the queues that exist: "default", and the declared ones that were deployed. Raises Unavailable, Misconfigured."""
         return [DEFAULT_QUEUE, *self._services.work.names()]
 
-    def _queue(self, job: str, asked: str | None) -> str | None:
-        """The queue of a run as messages name it: as asked, else its job's; None: the default one. The ticker knows no jobs.
+    def _queue_name(self, job: str, given: str | None) -> str | None:
+        """The queue of a run as messages name it: the given one, else its job's; None: the default queue.
 
-        InvalidInput for one that neither the loaded jobs declare nor the cloud has.
+        Raises InvalidInput for a queue that neither the loaded jobs declare nor the cloud has.
         """
-        known = self._jobs.get(job)
-        if asked is None and known is not None:
-            asked = known.queue
-        name = None if asked is None else declared_name(check_queue(asked))
+        queue = self._job_queue(job) if given is None else given
+        name = None if queue is None else declared_name(check_queue(queue))
         if name is not None:
             check_declared(name, self._jobs, self._services.work)
         return name
 
     def _options(self, job: str, given: Mapping[str, Any]) -> Options:
         """The options of a new schedule. Missing ones come from its job, then from its queue."""
-        asked = changed(Options(), given)
-        queue = self._queue(job, asked.queue)
+        chosen = changed(Options(), given)
+        queue = self._queue_name(job, chosen.queue)
         declared = self._jobs.find_queue(queue)
-        says: dict[str, Any] = (
-            {} if declared is None else {"on_failure": declared.on_failure, "on_recovery": declared.on_recovery}
-        )
-        options = replace(asked, queue=queue, **{name: value for name, value in says.items() if name not in given})
-        self._refuse_deaf(options)
+        names = () if declared is None else ("on_failure", "on_recovery")
+        inherited: dict[str, Any] = {name: getattr(declared, name) for name in names if name not in given}
+        options = replace(chosen, queue=queue, **inherited)
+        self._check_notified_jobs(options)
         return options
 
-    def _refuse_options(self, given: Mapping[str, Any]) -> None:
+    def _check_options(self, given: Mapping[str, Any]) -> None:
         """Raises InvalidInput for options that contradict each other, before anything is stored."""
         options = changed(Options(), given)
-        self._refuse_deaf(options)
+        self._check_notified_jobs(options)
         if options.queue is not None:
-            self._queue("", options.queue)
+            self._queue_name("", options.queue)
 
-    def _refuse_deaf(self, options: Options) -> None:
+    def _check_notified_jobs(self, options: Options) -> None:
         """Raises InvalidInput if a job to be notified does not exist: otherwise the first incident would reveal it."""
-        for field in ("on_failure", "on_recovery"):
-            said = getattr(options, field)
-            if said is None or not said.startswith(JOB) or not self._check_jobs:
-                continue
-            if self._jobs.get(said.removeprefix(JOB)) is None:
+        for field in ("on_failure", "on_recovery") if self._check_jobs else ():
+            target = getattr(options, field) or ""
+            if target.startswith(JOB) and self._jobs.get(target.removeprefix(JOB)) is None:
                 known = ", ".join(self._jobs.names()) or "none"
-                raise InvalidInput(
-                    field, said, "names no job that is registered in this process", f"known jobs: {known}"
-                )
+                problem = "names no job that is registered in this process"
+                raise InvalidInput(field, target, problem, f"known jobs: {known}")
 
     def _options_after(self, present: Definition, job: str, given: Mapping[str, Any]) -> Options:
-        """The options of an update. A queue that was its job's follows the job; one that its owner chose stays."""
+        """The options of an update. A queue that came from the job changes with the job; a queue that its owner chose stays."""
         after = changed(present.options, given)
         if "queue" in given:
-            return replace(after, queue=self._queue(job, given["queue"]))
-        if job != present.job and present.options.queue == self._queue_of(present.job):
-            return replace(after, queue=self._queue(job, None))
+            return replace(after, queue=self._queue_name(job, given["queue"]))
+        if job != present.job and present.options.queue == self._job_queue(present.job):
+            return replace(after, queue=self._queue_name(job, None))
         return after
 
-    def _queue_of(self, job: str) -> str | None:
+    def _job_queue(self, job: str) -> str | None:
         known = self._jobs.get(job)
         return None if known is None else known.queue
 
-    def _spread(self, rule: Rule, options: Options) -> Rule:
-        """A rule without a window takes its queue's."""
+    def _with_queue_window(self, rule: Rule, options: Options) -> Rule:
+        """The rule, with the window of its queue if it has none."""
         declared = self._jobs.find_queue(options.queue)
         if declared is None or rule.window or rule.jitter:
             return rule

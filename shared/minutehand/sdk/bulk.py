@@ -1,7 +1,7 @@
-"""The SDK's bulk operations: one act on every schedule that a filter finds, several at a time, in order of name.
+"""The SDK's bulk operations: one action on every schedule that a filter finds, eight at a time, sorted by name.
 
-What is done is each schedule's own call, so a crash leaves some done and some not, none half. The cursor is the last name up to which
-every act has ended: going on from it repeats nothing, and misses nothing but what was created behind it.
+Each schedule is changed by a call of its own, so a crash leaves no schedule half changed. The cursor is the last name up to which all
+actions have ended: continuing from it repeats no action, and skips only schedules that were created later with a smaller name.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ from minutehand.domain.schedule import Head, ScheduleState
 from minutehand.errors import InvalidInput, MinutehandError, Unavailable
 from minutehand.owner.schedules.head_cache import foreseen
 from minutehand.owner.schedules.tags import Tags, retag, retagged
-from minutehand.sdk.answers import BulkProgress, BulkResult
 from minutehand.sdk.backfills import BackfillMethods
 from minutehand.sdk.base import UNSET, Unset
 from minutehand.sdk.filters import CHUNK, Filter, TagWish, checked_cursor, checked_filter, walk
 from minutehand.sdk.schedules import ScheduleMethods
 
-AT_ONCE = 8  # acts under way at the same time: each waits for the tables most of its time
-_WINDOW = 4 * AT_ONCE  # acts handed out before the first of them is waited for
+AT_ONCE = 8  # concurrent actions: each spends most of its time waiting for DynamoDB
+_WINDOW = 4 * AT_ONCE  # actions started before the oldest one is awaited
 Act = Callable[["BulkMethods", Head], object]
-OnProgress = Callable[[BulkProgress], object]
+OnProgress = Callable[["BulkProgress"], object]
 
 # Which arguments an action takes.
 ACTIONS: Mapping[str, tuple[str, ...]] = {
@@ -40,12 +39,37 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
     "retag": ("tags",),
     "trigger": ("payload", "client_token"),
 }
-# The states in which a schedule is changed by it, and so in one transaction that decides whether it is still as it was listed.
+# The states in which an action changes a schedule. Its transaction then checks that the schedule is as it was listed.
 CHANGES: Mapping[str, tuple[ScheduleState, ...]] = {
     "pause": (ScheduleState.ACTIVE, ScheduleState.COMPLETED),
     "resume": (ScheduleState.PAUSED,),
     "delete": (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.COMPLETED),
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class BulkResult:
+    """Result of ``bulk``."""
+
+    action: str  # as passed to ``bulk``
+    done: Sequence[str] = ()  # names of the schedules that were changed, or would be (dry run), sorted
+    failed: Mapping[str, str] = field(default_factory=dict)  # error by name of the schedule
+    dry_run: bool = False  # True: nothing was written
+    cursor: str | None = None  # continue here if it ended early (``stop``); None: every schedule was read
+
+    @property
+    def count(self) -> int:
+        """Number of schedules that were changed."""
+        return len(self.done)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BulkProgress:
+    """Progress of ``bulk``."""
+
+    done: int  # schedules
+    failed: int  # schedules
+    cursor: str  # all schedules up to this name are done; pass it to continue
 
 
 class BulkMethods(ScheduleMethods, BackfillMethods):
@@ -82,27 +106,29 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         on, that of the result or, after a crash, that of the last progress. A ``dry_run`` writes nothing.
         Raises InvalidInput, and Unavailable (the listing failed; the message has the cursor).
         """
-        wanted = checked_filter(prefix=prefix, state=state, job=job, tag=tag, failing=failing, managed_by=managed_by)
-        if wanted.is_empty:
+        conditions = checked_filter(
+            prefix=prefix, state=state, job=job, tag=tag, failing=failing, managed_by=managed_by
+        )
+        if conditions.is_empty:
             remedy = "say which schedules: prefix, state, job, tag, failing or managed_by"
             raise InvalidInput("prefix", prefix, "is empty, and there is no other condition", remedy)
         given = {"note": note, "drain": drain, "tags": tags, "payload": payload, "client_token": client_token}
-        act = self._act(action, given)
-        work = _Work(action=action, act=_look if dry_run else act, dry_run=dry_run, on_progress=on_progress)
+        act = self._action(action, given)
+        work = _BulkState(action=action, act=_do_nothing if dry_run else act, dry_run=dry_run, on_progress=on_progress)
         waiter = threading.Event() if stop is None else stop
         pace = TokenBucket(checked_rate(rate, "schedules"), self._clock, waiter)
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="bulk") as pool:
-            ended_at = self._hand_out(wanted, checked_cursor(cursor, wanted), work, pace, pool)
+            ended_at = self._run_all(conditions, checked_cursor(cursor, conditions), work, pace, pool)
         return work.result(ended_at)
 
-    def _hand_out(
-        self, wanted: Filter, position: str | None, work: _Work, pace: TokenBucket, pool: ThreadPoolExecutor
+    def _run_all(
+        self, conditions: Filter, position: str | None, work: _BulkState, pace: TokenBucket, pool: ThreadPoolExecutor
     ) -> str | None:
         """Start an action for each schedule until all are done or ``stop`` is set, at least one. Returns the cursor, None at the end."""
         begun = False
         try:
-            for part in walk(self.tenant, wanted, self._services, cursor=position, chunk=CHUNK):
-                owner = self._who_has_read(part.heads, work)
+            for part in walk(self.tenant, conditions, self._services, cursor=position, chunk=CHUNK):
+                owner = self._with_heads(part.heads, work)
                 for head in part.heads:
                     if begun and not pace.go_on(wait=not work.dry_run):
                         return work.settle_all()
@@ -119,7 +145,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         work.settle_all()
         return None
 
-    def _who_has_read(self, heads: Sequence[Head], work: _Work) -> BulkMethods:
+    def _with_heads(self, heads: Sequence[Head], work: _BulkState) -> BulkMethods:
         """A copy of this SDK that takes the heads already read, so that an action reads none of them again."""
         changing = () if work.dry_run else CHANGES.get(work.action, ())
         to_change = [head for head in heads if head.state in changing]
@@ -129,7 +155,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         vars(other)["_services"] = foreseen(self._services, to_change)
         return other
 
-    def _act(self, action: str, given: Mapping[str, Any]) -> Act:
+    def _action(self, action: str, given: Mapping[str, Any]) -> Act:
         """The function to call for each schedule. Raises InvalidInput, also for an argument of another action."""
         if action not in ACTIONS:
             raise InvalidInput("action", action, "is not known", f"use one of {', '.join(ACTIONS)}")
@@ -137,7 +163,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
             if name not in ACTIONS[action] and value not in (None, False, UNSET):
                 takers = [repr(other) for other in ACTIONS if name in ACTIONS[other]]
                 raise InvalidInput(
-                    name, value, f"is nothing that {action!r} takes", f"it is for {' and '.join(takers)}"
+                    name, value, f"is not an argument of {action!r}", f"it is for {' and '.join(takers)}"
                 )
         acts: dict[str, Callable[..., Act]] = {
             "pause": self._pausing,
@@ -171,12 +197,12 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         return lambda owner, head: owner.trigger(head.name, payload=payload, idempotency_key=key)
 
 
-def _look(owner: BulkMethods, head: Head) -> None:
+def _do_nothing(owner: BulkMethods, head: Head) -> None:
     """The action of a dry run: none."""
 
 
 @dataclass(kw_only=True)
-class _Work:
+class _BulkState:
     """Actions in progress, and the results of those that ended."""
 
     action: str

@@ -23,7 +23,7 @@ from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, SchedulerBase
 from minutehand.sdk.views import Page, Redriven, Run
 
-LATELY = DAY  # how far back is looked where nothing else is said
+LATELY = DAY  # before now: the default of ``since``
 
 
 class DeadRunMethods(SchedulerBase):
@@ -47,8 +47,8 @@ class DeadRunMethods(SchedulerBase):
         were redriven are left out unless ``include_redriven``. Costs a query for each day asked for, and what lies in these days.
         Raises InvalidInput, Unavailable.
         """
-        wanted = self._wanted(since, until, job, schedule, error_type, redriven=include_redriven)
-        page = listing.list_dead(self.tenant, wanted, self._services, limit=checked_limit(limit), cursor=cursor)
+        conditions = self._filter(since, until, job, schedule, error_type, redriven=include_redriven)
+        page = listing.list_dead(self.tenant, conditions, self._services, limit=checked_limit(limit), cursor=cursor)
         return Page(items=[views.dead_view(dead) for dead in page.items], cursor=page.cursor)
 
     def replay_run(self, run_id: str, *, payload: Any = UNSET, idempotency_key: str | None = None) -> Run:
@@ -92,7 +92,7 @@ class DeadRunMethods(SchedulerBase):
         AlreadyExists (it was redriven with another payload).
         """
         filters = (job, schedule, since, until, error_type)
-        told: dict[str, Any] = {} if on_progress is None else {"on_progress": on_progress}
+        callback: dict[str, Any] = {} if on_progress is None else {"on_progress": on_progress}
         how = Redriving(
             services=self._services,
             clock=self._clock,
@@ -100,7 +100,7 @@ class DeadRunMethods(SchedulerBase):
             allow_repeat=allow_repeat,
             rate=checked_rate(rate, "runs"),
             stop=threading.Event() if stop is None else stop,
-            **told,
+            **callback,
         )
         if run_id is not None:
             if any(value is not None for value in filters):
@@ -108,12 +108,12 @@ class DeadRunMethods(SchedulerBase):
             ref = self._read(run_id).ref
             dead = redriving.redrive_one(ref, replace(how, payload=self._replacement(payload, dry_run=dry_run)))
             return Redriven(runs=[views.dead_view(dead)], failed={}, dry_run=dry_run)
-        _must_say_which("since", filters)
-        wanted = self._wanted(since, until, job, schedule, error_type)
+        _require_condition("since", filters)
+        conditions = self._filter(since, until, job, schedule, error_type)
         most = None if limit is None else checked_limit(limit, most=1_000_000)
         listing.key_before(cursor, self.tenant)  # refused before a payload is stored
         how = replace(how, payload=self._replacement(payload, dry_run=dry_run))
-        done = redriving.redrive_all(self.tenant, wanted, how, limit=most, cursor=cursor)
+        done = redriving.redrive_all(self.tenant, conditions, how, limit=most, cursor=cursor)
         runs = [views.dead_view(dead) for dead in done.runs]
         return Redriven(runs=runs, failed=done.failed, dry_run=dry_run, cursor=done.cursor)
 
@@ -130,11 +130,11 @@ class DeadRunMethods(SchedulerBase):
 
         Raises InvalidInput, Unavailable (then call again to go on).
         """
-        _must_say_which("until", (job, schedule, until, error_type))
-        wanted = self._wanted(None, until, job, schedule, error_type, redriven=True, ever=True)
-        return listing.purge(self.tenant, wanted, self._services, dry_run=dry_run)
+        _require_condition("until", (job, schedule, until, error_type))
+        conditions = self._filter(None, until, job, schedule, error_type, redriven=True, ever=True)
+        return listing.purge(self.tenant, conditions, self._services, dry_run=dry_run)
 
-    def _wanted(
+    def _filter(
         self,
         since: datetime | None,
         until: datetime | None,
@@ -166,10 +166,10 @@ class DeadRunMethods(SchedulerBase):
         """A payload instead of the original's; None if none is given."""
         if payload is UNSET:
             return None
-        return (payload_text(payload), None) if dry_run else self._stored(payload)
+        return (payload_text(payload), None) if dry_run else self._store_payload(payload)
 
 
-def _must_say_which(field: str, given: tuple[object, ...]) -> None:
+def _require_condition(field: str, given: tuple[object, ...]) -> None:
     """A call that changes many runs needs at least one condition. Raises InvalidInput."""
     if all(value is None for value in given):
         remedy = f"say which runs: {field}, job, schedule or error_type"

@@ -1,8 +1,7 @@
-"""Schedules as declared in code or in a file: compare them with what there is, bring them about, write down what there is.
+"""Declared schedules, in code or in a file: compare them with the stored ones, apply the differences, export the stored ones.
 
-Comparing reads everything once and writes nothing, so what is as declared costs no write. Each difference is then one transaction of
-its own, bound to the revision that was looked at: somebody who came between is a failure of that one schedule, reported by name, and
-the same call again goes on from wherever a crash left it.
+The comparison reads every schedule once and writes nothing. Each difference is one transaction, bound to the revision that was
+compared: if that schedule changed in between, its change fails and is reported by name. After a crash the same call continues.
 """
 
 from __future__ import annotations
@@ -21,8 +20,9 @@ from minutehand.domain.names import check_name
 from minutehand.domain.schedule import Definition, Head, Revision, ScheduleState, settled
 from minutehand.errors import InvalidInput, JobError, MinutehandError, Unavailable
 from minutehand.owner.schedules import arm as creating
-from minutehand.sdk.requests import PendingPayload, ScheduleRequest, Stored
-from minutehand.sdk.schedules import ScheduleMethods, wish_of
+from minutehand.sdk.filters import Filter, walk
+from minutehand.sdk.requests import PendingPayload, ScheduleRequest, StoredPayload
+from minutehand.sdk.schedules import ScheduleMethods
 
 _BATCH = 100  # revisions that are read at once
 _PAGE = 1_000  # heads of one query
@@ -37,7 +37,7 @@ class ApplyResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _There:
+class _Existing:
     """A schedule that exists."""
 
     head: Head
@@ -48,10 +48,10 @@ class _There:
         return self.head.state is ScheduleState.PAUSED
 
 
-class _Compared(PendingPayload):
+class _ComparedPayload(PendingPayload):
     """A payload that is compared and never stored."""
 
-    def beside(self, present: Definition | None) -> Stored:
+    def beside(self, present: Definition | None) -> StoredPayload:
         """The stored payload if it is equal, else the new one."""
         if present is not None and self._is_that_of(present):
             return present.payload, present.payload_ref
@@ -74,7 +74,7 @@ class DeclarationMethods(ScheduleMethods):
         there = {one.head.name: one for one in self._all()}
         changes: dict[str, PlannedChange] = {}
         for declared in declarations:
-            change = self._compared(declared, there, owner, adopt=adopt)
+            change = self._compare(declared, there, owner, adopt=adopt)
             if change.name in changes:
                 why = (
                     f"{declared.place} declares it, and {_place(changes[change.name])} too; give each a name of its own"
@@ -122,22 +122,22 @@ class DeclarationMethods(ScheduleMethods):
 
     # Comparing.
 
-    def _compared(
-        self, declared: Declaration, there: Mapping[str, _There], owner: str | None, *, adopt: bool
+    def _compare(
+        self, declared: Declaration, there: Mapping[str, _Existing], owner: str | None, *, adopt: bool
     ) -> PlannedChange:
         name = declared.name or declared.place
         try:
             job = job_of(declared, self._jobs)
             name = declared.name or job
-            payload = _Compared(json.loads(declared.payload), self.tenant, self._services.payloads)
-            asked = replace(self._whole(name, job, declared, owner), payload=payload)
+            payload = _ComparedPayload(json.loads(declared.payload), self.tenant, self._services.payloads)
+            request = replace(self._request_of(name, job, declared, owner), payload=payload)
         except (InvalidInput, JobError) as problem:
             return PlannedChange(name=name, act=ApplyAction.REFUSED, why=str(problem), declaration=declared)
         one = there.get(name)
         present = None if one is None else one.definition
-        wanted = settled(asked.define(present), present)
+        definition = settled(request.define(present), present)
         words = words_of(
-            wanted,
+            definition,
             json.loads(declared.payload),
             description=declared.description,
             tags=declared.tags,
@@ -146,28 +146,28 @@ class DeclarationMethods(ScheduleMethods):
         return plan_change(
             name,
             DeclaredState(declaration=declared, words=words, job=job),
-            None if one is None else self._present(one, wanted, declared),
+            None if one is None else self._current_state(one, definition, declared),
             managed_by=owner,
             adopt=adopt,
         )
 
-    def _present(self, one: _There, wanted: Definition, declared: Declaration) -> CurrentState:
+    def _current_state(self, one: _Existing, wanted: Definition, declared: Declaration) -> CurrentState:
         """The present state of a schedule. A payload equal to the declared one is not fetched from the bucket."""
         same = (one.definition.payload, one.definition.payload_ref) == (wanted.payload, wanted.payload_ref)
         payload = json.loads(declared.payload) if same else self._payload(one.definition)
         return CurrentState(words=self._words(one, payload), managed_by=one.head.managed_by, revision=one.head.revision)
 
-    def _words(self, one: _There, payload: Any) -> dict[str, Any]:
+    def _words(self, one: _Existing, payload: Any) -> dict[str, Any]:
         head = one.head
         paused = one.is_paused or None
         return words_of(one.definition, payload, description=head.description, tags=head.tags, paused=paused)
 
     def _payload(self, definition: Definition) -> Any:
-        ref = definition.payload_ref
-        return json.loads((definition.payload if ref is None else self._services.payloads.get(ref)) or "null")
+        return json.loads(self._payload_of(definition) or "null")
 
-    def _whole(self, name: str, job: str, declared: Declaration, owner: str | None) -> ScheduleRequest:
-        return self._asked(
+    def _request_of(self, name: str, job: str, declared: Declaration, owner: str | None) -> ScheduleRequest:
+        words: dict[str, Any] = vars(declared.overrides) | declared.options.as_dict()
+        return self._request(
             name,
             job,
             declared.rule,
@@ -175,30 +175,21 @@ class DeclarationMethods(ScheduleMethods):
             json.loads(declared.payload),
             declared.description,
             declared.tags,
-            vars(declared.overrides),
-            declared.options.as_dict(),  # type: ignore[arg-type]  # they are the words of options
+            words,  # type: ignore[arg-type]  # the fields of Overrides and Options are its keys
             owner,
         )
 
     # Reading.
 
-    def _all(self, prefix: str = "") -> Iterator[_There]:
+    def _all(self, prefix: str = "") -> Iterator[_Existing]:
         """Every schedule that was not deleted, in order of name."""
-        heads = (head for head in self._heads(prefix) if head.state is not ScheduleState.DELETED)
+        pages = walk(self.tenant, Filter(prefix=prefix), self._services, cursor=None, chunk=_PAGE)
+        heads = (head for page in pages for head in page.heads)
         while batch := list(islice(heads, _BATCH)):
             revisions = self._revisions(batch)
             yield from (
-                _There(head=head, definition=one.definition) for head, one in zip(batch, revisions, strict=True)
+                _Existing(head=head, definition=one.definition) for head, one in zip(batch, revisions, strict=True)
             )
-
-    def _heads(self, prefix: str) -> Iterator[Head]:
-        cursor = None
-        while True:
-            page = self._services.schedules.page(self.tenant, prefix=prefix, limit=_PAGE, cursor=cursor)
-            yield from page.items
-            cursor = page.cursor
-            if cursor is None:
-                return
 
     def _revisions(self, heads: list[Head]) -> list[Revision]:
         answer = self._services.schedules.revisions([(head.owner, head.revision) for head in heads])
@@ -215,20 +206,17 @@ class DeclarationMethods(ScheduleMethods):
         if change.declaration is None:
             self.delete_schedule(change.name, expected_revision=change.revision)
             return
-        wish = self._wish(change, change.declaration, owner)
+        declared = change.declaration
+        spec = self._request_of(change.name, change.job, declared, owner).spec(paused=declared.paused is True)
         if change.revision is None:
-            creating.create(self.tenant, change.name, wish, self._services, self._clock)
+            creating.create(self.tenant, change.name, spec, self._services, self._clock)
             return
-        rests = change.fields.get("paused")
-        if rests == (None, True):  # first: nothing of what comes now shall start
+        paused = change.fields.get("paused")
+        if paused == (None, True):  # before the update, so that no fire of the new revision starts
             self.pause_schedule(change.name, note=f"paused by {owner or 'apply'}", expected_revision=change.revision)
-        done = creating.upsert(self.tenant, change.name, wish, self._services, self._clock, expected=change.revision)
-        if rests == (True, False):
+        done = creating.upsert(self.tenant, change.name, spec, self._services, self._clock, expected=change.revision)
+        if paused == (True, False):
             self.resume_schedule(change.name, expected_revision=done.head.revision)
-
-    def _wish(self, change: PlannedChange, declared: Declaration, owner: str | None) -> creating.ScheduleSpec:
-        asked = self._whole(change.name, change.job, declared, owner)
-        return replace(wish_of(asked), paused=declared.paused is True)
 
 
 def _place(change: PlannedChange) -> str:

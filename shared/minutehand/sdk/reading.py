@@ -15,10 +15,9 @@ from minutehand.fires.current import revision_of
 from minutehand.owner.schedules import chain_health as chain
 from minutehand.owner.schedules.chain_health import ChainHealth
 from minutehand.sdk import views
-from minutehand.sdk.answers import ChainView, DefinitionView, RevisionView, ScheduleDescription
 from minutehand.sdk.base import SchedulerBase
 from minutehand.sdk.filters import CHUNK, TagWish, checked_cursor, checked_filter, walk
-from minutehand.sdk.views import Page, Schedule
+from minutehand.sdk.views import ChainView, DefinitionView, Page, RevisionView, Schedule, ScheduleDescription
 from minutehand.timing import fires, timetable, zone
 
 LOOKED_AT = 2_000  # heads that one call of list_schedules reads at the most: about 1 MB
@@ -41,9 +40,9 @@ class ReadMethods(SchedulerBase):
     def get_schedule(self, name: str) -> Schedule:
         """A schedule with its payload, last fire and next fires. Raises NotFound."""
         head = self._head(name)
-        return self._shown(head, revision_of(head, self._services))
+        return self._view(head, revision_of(head, self._services))
 
-    def _shown(self, head: Head, revision: Revision) -> Schedule:
+    def _view(self, head: Head, revision: Revision) -> Schedule:
         return views.schedule_view(
             head,
             revision,
@@ -51,10 +50,6 @@ class ReadMethods(SchedulerBase):
             last_fired=self._last_fired(head),
             upcoming=self._upcoming(head, revision, _UPCOMING),
         )
-
-    def _payload_of(self, definition: Definition) -> str | None:
-        ref = definition.payload_ref
-        return definition.payload if ref is None else self._services.payloads.get(ref)
 
     def _head(self, name: str) -> Head:
         head = self._services.schedules.head(self.tenant, check_name(name))
@@ -91,19 +86,21 @@ class ReadMethods(SchedulerBase):
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page:
-        """Schedules in order of name that meet all conditions; deleted ones only with ``state="DELETED"``.
+        """Schedules that meet all conditions, sorted by name; deleted schedules only with ``state="DELETED"``.
 
-        ``tag`` is ``("key", "value")``, or ``"key"`` for any value; ``failing``: whether an incident goes on;
+        ``tag`` is ``("key", "value")``, or ``"key"`` for any value; ``failing``: whether an incident is open;
         ``managed_by``: the package or file that declares it.
-        A prefix narrows what is read; all else is looked for in what is read, which is what it costs: about half a KB a schedule.
-        One call reads 2,000 at the most, so a page may be short, even empty, and still have a ``cursor``: only None is the end.
+        Only the prefix limits which schedules are read (about half a KB each); the other conditions filter the schedules read.
+        One call reads at most 2,000, so a page may be short, even empty, and still have a ``cursor``: only None is the end.
         Raises InvalidInput, Unavailable.
         """
-        wanted = checked_filter(prefix=prefix, state=state, job=job, tag=tag, failing=failing, managed_by=managed_by)
-        position = checked_cursor(cursor, wanted)
-        chunk = max(checked_limit(limit), CHUNK if wanted.is_rare else _READ)
+        conditions = checked_filter(
+            prefix=prefix, state=state, job=job, tag=tag, failing=failing, managed_by=managed_by
+        )
+        position = checked_cursor(cursor, conditions)
+        chunk = max(checked_limit(limit), CHUNK if conditions.is_rare else _READ)
         heads: list[Head] = []
-        for calls, part in enumerate(walk(self.tenant, wanted, self._services, cursor=position, chunk=chunk), 1):
+        for calls, part in enumerate(walk(self.tenant, conditions, self._services, cursor=position, chunk=chunk), 1):
             heads += part.heads
             if len(heads) > limit:
                 return _page(heads[:limit], heads[limit - 1].name)
@@ -112,23 +109,23 @@ class ReadMethods(SchedulerBase):
         return _page(heads, None)
 
     def describe_schedule(self, name: str) -> ScheduleDescription:
-        """All that is known of a schedule: definition, history, next fires, last runs, and whether its chain is there.
+        """A schedule with its definition, history, next fires, last runs, and the health of its chain.
 
-        Who made a change is not known, what and when is. Costs a handful of reads. Raises InvalidInput, NotFound, Unavailable.
+        The history says what changed and when, not who changed it. Costs about five reads. Raises InvalidInput, NotFound, Unavailable.
         """
         head = self._head(name)
         revision = revision_of(head, self._services)
         now, local = self._clock(), zone(head.timezone)
-        shown = self._shown(head, revision)
+        schedule = self._view(head, revision)
         definition = revision.definition
         history = list(islice(self._services.schedules.history(head.owner), _REVISIONS + 1))
         found = chain.check_chain(head, revision, self._services, self._clock)
         return ScheduleDescription(
-            schedule=shown,
+            schedule=schedule,
             definition=DefinitionView(
                 job=definition.job,
                 rule=definition.rule,
-                payload=shown.payload,
+                payload=schedule.payload,
                 policies=definition.overrides.as_dict(),
                 options=definition.options.as_dict(),
             ),
@@ -153,10 +150,10 @@ def _revisions(history: Sequence[Revision]) -> list[RevisionView]:
     """Revisions, newest first, each with the fields that differ from its predecessor."""
     pairs = [*pairwise(history), *((one, None) for one in history[-1:])]
     return [
-        RevisionView(
-            number=one.number,
-            active_from=from_ms(one.active_from),
-            active_until=None if one.active_until is None else from_ms(one.active_until),
+        views.view_of(
+            RevisionView,
+            one,
+            **views.times_of(one, "active_from", "active_until"),
             closed_by=None if one.closed_by is None else str(one.closed_by),
             changed=[] if before is None else _changed(before.definition, one.definition),
         )
@@ -171,8 +168,8 @@ def _changed(before: Definition, after: Definition) -> list[str]:
 
 
 def _flat(definition: Definition) -> dict[str, Any]:
-    worked_out = ("seed", "last")
-    rule = {name: value for name, value in definition.rule.as_dict().items() if name not in worked_out}
+    derived = ("seed", "last")
+    rule = {name: value for name, value in definition.rule.as_dict().items() if name not in derived}
     text = definition.payload_ref or definition.payload
     return {
         "job": definition.job,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime
@@ -14,16 +15,34 @@ from minutehand.arguments import payload_text, rule_of
 from minutehand.domain.formats.message import INLINE_PAYLOAD
 from minutehand.domain.formats.payload import is_object_of, size
 from minutehand.domain.names import check_name
-from minutehand.domain.options import Options
-from minutehand.domain.policies import Overrides, Retry
+from minutehand.domain.options import Options, OptionWords
+from minutehand.domain.policies import Overrides, Retry, overrides
 from minutehand.domain.schedule import Definition
 from minutehand.domain.times import to_ms
+from minutehand.owner.schedules.arm import ScheduleSpec
 from minutehand.owner.schedules.client_tokens import ClientToken
 from minutehand.ports.payloads import Payloads
 from minutehand.timing import Rule
 
 _T = TypeVar("_T")
-Stored = tuple[str | None, str | None]  # its text, or its key in the bucket
+StoredPayload = tuple[str | None, str | None]  # JSON text, or key in the bucket
+
+
+class ScheduleWords(OptionWords, total=False):
+    """Keywords of create, update and upsert: policies that override the job's own, and the options."""
+
+    delivery: str | None  # "at_least_once", "exactly_once" or "at_most_once"
+    start: str | None  # "prompt" or "exact"
+    retry: Retry | None
+    timeout: float | None  # seconds of one attempt
+    deadline: float | None  # seconds after the due time; after them no attempt starts
+
+
+def split_words(words: ScheduleWords) -> tuple[Overrides, dict[str, Any]]:
+    """The overrides of the job's policies, and the options. Raises InvalidInput."""
+    options: dict[str, Any] = dict(words)
+    policies = {name: options.pop(name, None) for name in ("delivery", "start", "retry", "timeout", "deadline")}
+    return overrides(**policies), options
 
 
 class PendingPayload:
@@ -32,9 +51,9 @@ class PendingPayload:
     def __init__(self, payload: Any, tenant: str, payloads: Payloads) -> None:
         self.text = payload_text(payload)
         self._tenant, self._payloads = tenant, payloads
-        self._stored: Stored | None = None
+        self._stored: StoredPayload | None = None
 
-    def beside(self, present: Definition | None) -> Stored:
+    def beside(self, present: Definition | None) -> StoredPayload:
         """The present definition's payload if it is equal, else the newly stored one."""
         if present is not None and self._is_that_of(present):
             return present.payload, present.payload_ref
@@ -73,6 +92,17 @@ class ScheduleRequest:
             options=self.options,
         )
 
+    def spec(self, *, paused: bool = False) -> ScheduleSpec:
+        """The specification that the owner's functions take."""
+        return ScheduleSpec(
+            definition=self.define,
+            description=self.description,
+            tags=self.tags,
+            managed_by=self.managed_by,
+            paused=paused,
+            seed=new_seed(),
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class SpecPatch:
@@ -83,7 +113,7 @@ class SpecPatch:
     timezone: str | None
     payload: PendingPayload | None
     overrides: Overrides
-    options: Callable[[Definition, str], Options]  # from the present definition and the job that it shall have
+    options: Callable[[Definition, str], Options]  # from the present definition and the name of the new job
 
     def define(self, present: Definition) -> Definition:
         text, ref = (present.payload, present.payload_ref) if self.payload is None else self.payload.beside(present)
@@ -97,6 +127,11 @@ class SpecPatch:
             overrides=Overrides(**{name: either(value, getattr(present.overrides, name)) for name, value in given}),
             options=self.options(present, job),
         )
+
+
+def new_seed() -> str:
+    """Random text for a rule with jitter."""
+    return uuid.uuid4().hex
 
 
 # Rules.
@@ -120,12 +155,12 @@ def either(given: _T | None, present: _T) -> _T:
 # Client tokens.
 
 
-def token_of(client_token: str | None, tenant: str, act: str, name: str, **said: Any) -> ClientToken | None:
-    """A client token with a digest of the call; None if the caller gave none."""
+def token_of(client_token: str | None, tenant: str, act: str, name: str, *arguments: object) -> ClientToken | None:
+    """A client token with a digest of the call and its arguments; None if the caller gave none."""
     if client_token is None:
         return None
     check_name(client_token, "client_token")
-    text = json.dumps([act, name, said], sort_keys=True, default=_plain)
+    text = json.dumps([act, name, arguments], sort_keys=True, default=_plain)
     digest = hashlib.sha256(text.encode()).hexdigest()
     return ClientToken(tenant=tenant, text=client_token, act=f"{act}({name!r})", said=digest)
 

@@ -50,10 +50,10 @@ class RunMethods(SchedulerBase):
         now = self._clock()
         due = due_time(run_at, delay, now)
         given = overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline)
-        policies, lane = self._resolved(self._job_name(job), given), self._queue(job, queue)
+        policies, queue_name = self._with_job_start(self._job_name(job), given), self._queue_name(job, queue)
         run_id = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
         self._check_payload(job, payload)
-        text, ref = self._stored(payload)
+        text, ref = self._store_payload(payload)
         run = LedgerRun(
             ref=one_off_ref(self.tenant, run_id),
             state=RunState.QUEUED,
@@ -65,7 +65,7 @@ class RunMethods(SchedulerBase):
             payload=text,
             payload_ref=ref,
             overrides=policies.encode(),
-            queue=lane,
+            queue=queue_name,
         )
         return views.run_view(submitting.submit(run, self._services, self._clock, same_time=run_at is not None))
 

@@ -1,15 +1,22 @@
-"""The SDK: what an owner of schedules calls."""
+"""The SDK: one class with the methods of the other modules of this folder, and the freeze of a tenant."""
 
 from __future__ import annotations
 
+from datetime import datetime
+
+from minutehand.arguments import MAX_DESCRIPTION, checked_text
+from minutehand.domain.freeze import Freeze
+from minutehand.domain.times import DAY, from_ms, to_ms
+from minutehand.errors import InvalidInput
 from minutehand.sdk.backfills import BackfillMethods
 from minutehand.sdk.bulk import BulkMethods
 from minutehand.sdk.dead import DeadRunMethods
 from minutehand.sdk.declared import DeclarationMethods
-from minutehand.sdk.freeze import FreezeMethods
 from minutehand.sdk.reading import ReadMethods
 from minutehand.sdk.runs import RunMethods
-from minutehand.sdk.skips import SkipMethods
+from minutehand.worker.admission.freeze import freeze_of
+
+LONGEST_FREEZE = 400  # days; to stop schedules for longer, pause or delete them
 
 
 class Scheduler(
@@ -19,12 +26,36 @@ class Scheduler(
     RunMethods,
     BackfillMethods,
     DeadRunMethods,
-    FreezeMethods,
-    SkipMethods,
 ):
     """One tenant's schedules and runs.
 
     ``settings`` (default: from the environment) say where the tables and queues are; ``endpoint`` and ``prefix`` override two
-    of them. ``jobs`` is a Registry or the name of a package to load; None takes what ``@job`` registered in this process.
-    With ``check_jobs=False`` jobs may be named that only workers elsewhere know.
+    of them. ``jobs`` is a Registry or the name of a package to load; None: the jobs that ``@job`` registered in this process.
+    ``check_jobs=False`` accepts names of jobs that are not registered in this process.
     """
+
+    def freeze(self, until: datetime, *, note: str | None = None) -> None:
+        """Start no run of this tenant before ``until`` (aware, at most 400 days ahead), neither of schedules nor one-offs.
+
+        Running attempts continue; retries wait, too. A run that starts more than 5 s after this call has returned means that its
+        worker process stalled. Runs that become due during the freeze start afterwards, late, unless their deadline has passed; to
+        skip the fires of a schedule, pause it instead. A second freeze replaces the first. Raises InvalidInput, Unavailable (call
+        again: nothing is guaranteed until the call returns).
+        """
+        now, end = self._clock(), to_ms(until, "until")
+        if not now < end <= now + LONGEST_FREEZE * DAY:
+            raise InvalidInput(
+                "until", until, "is not ahead, or too far", f"give a moment within the next {LONGEST_FREEZE} days"
+            )
+        text = None if note is None else checked_text("note", note, MAX_DESCRIPTION)
+        self._services.schedules.freeze(Freeze(tenant=self.tenant, until=end, note=text, created_at=now))
+
+    def thaw(self) -> None:
+        """End the freeze now, if there is one. Runs that it delayed start within five minutes. Raises Unavailable."""
+        now = self._clock()
+        self._services.schedules.freeze(Freeze(tenant=self.tenant, until=now, created_at=now))
+
+    def frozen(self) -> datetime | None:
+        """The end of the freeze (UTC), or None if there is no freeze. Raises Unavailable."""
+        freeze = freeze_of(self.tenant, self._services, self._clock)
+        return None if freeze is None else from_ms(freeze.until)

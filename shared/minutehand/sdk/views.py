@@ -1,12 +1,12 @@
-"""What the SDK returns: schedules and runs with aware datetimes."""
+"""Return values of the SDK, with aware datetimes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from minutehand.domain.dead_run import DeadRunRow as IndexedRun
 from minutehand.domain.formats.schema import reading
@@ -14,31 +14,33 @@ from minutehand.domain.run import FailedAttemptRow, RunState, SiblingRows
 from minutehand.domain.run import RunRow as LedgerRun
 from minutehand.domain.schedule import Head, Revision, ScheduleState
 from minutehand.domain.times import from_ms
-from minutehand.timing import zone
+from minutehand.timing import Rule, zone
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
     """A schedule as its owner sees it. Listings leave ``payload``, ``last_fired_at`` and ``next_fires`` out."""
 
-    tenant: str  # whose
+    tenant: str
     name: str  # unique within the tenant
     state: ScheduleState  # ACTIVE, PAUSED, COMPLETED (no further fire) or DELETED
     job: str  # name of its job
     expression: str  # when it is due
     timezone: str  # the zone that the expression is read in
-    payload: Any = None  # what the job is given
-    description: str = ""  # free text
-    tags: Mapping[str, str]  # free words
+    payload: Any = None  # of the job
+    description: str = ""
+    tags: Mapping[str, str]
     note: str | None = None  # why it was paused
     resume_at: datetime | None = None  # UTC: when its pause ends by itself
     managed_by: str | None = None  # the package or file that it is declared in
-    failing: int = 0  # how many runs in a row failed for good, as of the last that did; 0 after a success
-    failed_at: datetime | None = None  # UTC: the last of these
-    failed_run: str | None = None  # its id
-    incident: str | None = None  # id of the incident that goes on; None: all is well
+    failing: int = 0  # consecutive runs that failed for good; 0 after a success
+    failed_at: datetime | None = None  # UTC: the last failure
+    failed_run: str | None = None  # id of the run that failed last
+    incident: str | None = None  # id of the open incident, if there is one
     revision: int  # number of the current revision
-    version: int  # raised by every change
+    version: int  # incremented by every change
     created_at: datetime  # UTC
     updated_at: datetime  # UTC
     last_fired_at: datetime | None = None  # of the last run that started, in the schedule's zone
@@ -50,14 +52,14 @@ class FailedAttempt:
     """One attempt that failed."""
 
     number: int  # 1, 2, 3 …
-    worker: str  # which process
+    worker: str  # name of its process
     started_at: datetime  # UTC: when its lease was taken
     ended_at: datetime  # UTC
     error_type: str  # class of the exception
     error: str  # its message
     error_code: str | None  # its code or HTTP status
-    traceback: str  # its end
-    permanent: bool  # whether it was classified as not worth another attempt
+    traceback: str  # the last lines
+    permanent: bool  # whether the error rules out another attempt
     next_attempt_at: datetime | None  # UTC; None if it was the last
 
     def __str__(self) -> str:
@@ -69,32 +71,32 @@ class Run:
     """A run as its owner sees it."""
 
     id: str  # pass it to get_run
-    tenant: str  # whose
+    tenant: str
     schedule: str | None  # name of its schedule; None for a one-off
     revision: int  # of the schedule; 0 for a one-off
-    state: RunState  # where it stands
+    state: RunState
     job: str  # name of its job
     due: datetime  # UTC
     not_before: datetime  # UTC: no attempt starts before it
     started_at: datetime | None  # UTC, of the first attempt
     ended_at: datetime | None  # UTC
-    attempt: int  # attempts begun
+    attempt: int  # attempts started
     fence: int  # leases taken
     reason: str | None  # why it is in this state
     error_type: str | None  # class of the last failure
     error: str | None  # its message
     error_code: str | None = None  # its code or HTTP status
-    payload: Any = None  # one-offs only: what the job is given
+    payload: Any = None  # of the job; one-offs only
     result: Any = None  # what the job returned
     progress: float | None = None  # 0 to 1, as of the last heartbeat
-    stage: str | None = None  # what the job is at, as of the last heartbeat
+    stage: str | None = None  # stage that the job reported, as of the last heartbeat
     slices: int = 0  # slices that ended at a checkpoint
     cancel_requested: bool = False  # its owner asked for its cancellation
     replay_of: str | None = None  # id of the run that this one repeats
-    missed: bool = False  # the scheduler came to its fire more than a minute late
+    missed: bool = False  # its fire was handled more than a minute late
     backfill: str | None = None  # id of the backfill that it belongs to
-    skipped: int | None = None  # the row of a gap only: how many missed fires were passed over, from ``due`` on
-    skipped_until: datetime | None = None  # the row of a gap only: UTC, the last of them
+    skipped: int | None = None  # row of a gap only: number of missed fires that were skipped, from ``due`` on
+    skipped_until: datetime | None = None  # row of a gap only: UTC, the last skipped fire
     steps: Mapping[str, Any] = field(default_factory=dict)  # recorded results by name; get_run only
     failed_attempts: Sequence[FailedAttempt] = ()  # oldest first; get_run only
 
@@ -106,42 +108,105 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class DeadRun:
-    """A run that failed for good, as the list of dead runs shows it; ``get_run`` tells more."""
+    """A run that failed for good, as listed in the index of dead runs; ``get_run`` has all fields."""
 
     id: str  # pass it to get_run, replay_run or redrive
-    tenant: str  # whose
+    tenant: str
     schedule: str | None  # name of its schedule; None for a one-off
     job: str  # name of its job
-    ended_at: datetime  # UTC: when it died
-    attempts: int  # begun
+    ended_at: datetime  # UTC
+    attempts: int  # started
     reason: str  # why it is in its state
-    state: RunState = RunState.DEAD  # or LOST (at most once, its worker vanished), EXPIRED (its deadline passed)
+    state: RunState = RunState.DEAD  # or LOST (at most once, its worker crashed), EXPIRED (its deadline passed)
     error_type: str | None  # class of the last failure; None if no attempt failed, e.g. if its process died
-    error: str | None  # its message, bounded
+    error: str | None  # its message, shortened
     redriven_as: str | None  # id of the run that repeats it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Redriven:
-    """What ``redrive`` did."""
+    """Result of ``redrive``."""
 
-    runs: Sequence[DeadRun]  # dead runs that are repeated now, or would be (dry run)
+    runs: Sequence[DeadRun]  # dead runs that were repeated, or would be (dry run)
     failed: Mapping[str, str]  # dead runs by id that cannot be repeated, and why
     dry_run: bool  # True: nothing was written
-    cursor: str | None = None  # where to go on if it ended early (``limit``, ``stop``); None: all was looked at
+    cursor: str | None = None  # continue here if it ended early (``limit``, ``stop``); None: every dead run was read
 
     @property
     def count(self) -> int:
-        """How many runs are repeated."""
+        """Number of repeated runs."""
         return len(self.runs)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """Some items in a stable order; pass ``cursor`` for the next ones, None means there are none."""
+    """Some items in a stable order; pass ``cursor`` for the next page; None: this is the last page."""
 
     items: Sequence[Any]
     cursor: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upserted:
+    """Result of ``upsert_schedule``."""
+
+    schedule: Schedule  # as it is now
+    change: str  # "created", "updated" or "unchanged"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DefinitionView:
+    """Content of the current revision."""
+
+    job: str  # name of its job
+    rule: Rule  # expression, time zone and all rule options
+    payload: Any  # of the job
+    policies: Mapping[str, Any]  # that override the job's own, by keyword of create_schedule
+    options: Mapping[str, Any]  # the options that are not the default
+
+
+@dataclass(frozen=True, kw_only=True)
+class RevisionView:
+    """One revision of a schedule's history."""
+
+    number: int  # 1, 2, 3 …
+    active_from: datetime  # UTC, exclusive: the first instant of its fires
+    active_until: datetime | None  # UTC, inclusive; None: it is the current revision
+    closed_by: str | None  # "replaced", "paused", "deleted" or "drained" (paused or deleted with ``drain``)
+    changed: Sequence[str]  # fields that differ from the previous revision, e.g. "expression", "payload", "retry"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainView:
+    """Health of a schedule's chain: whether its next fire is in the agenda."""
+
+    state: str  # "ok", "missing", "quarantined", "unknown" or "not needed"
+    due: datetime | None = None  # UTC: due time of its agenda entry
+    remedy: str | None = None  # None if the state is ok or not needed
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleDescription:
+    """Everything that is stored about a schedule."""
+
+    schedule: Schedule  # as get_schedule shows it
+    definition: DefinitionView  # of its current revision
+    revisions: Sequence[RevisionView]  # newest first, at most twenty
+    next_fires: Sequence[datetime]  # the next ten, in the schedule's zone; empty unless ACTIVE
+    last_runs: Sequence[Run]  # the last ten that were due, newest first
+    chain: ChainView
+
+
+def view_of(kind: Callable[..., _T], row: object, **given: Any) -> _T:
+    """A public object: its fields are ``given``, else those that ``row`` has under the same name, else their defaults."""
+    names = (name for name in vars(kind)["__dataclass_fields__"] if name not in given and hasattr(row, name))
+    return kind(**given, **{name: getattr(row, name) for name in names})
+
+
+def times_of(row: object, *names: str) -> dict[str, datetime | None]:
+    """Fields of a row in UTC ms as datetimes; None stays None."""
+    found = {name: getattr(row, name) for name in names}
+    return {name: None if time is None else from_ms(time) for name, time in found.items()}
 
 
 def schedule_view(
@@ -152,29 +217,14 @@ def schedule_view(
     last_fired: int | None = None,
     upcoming: Sequence[int] = (),
 ) -> Schedule:
-    """The public form of a head, with what else is known."""
+    """The public form of a head. With its ``revision`` the other arguments are known, too."""
     local = zone(head.timezone)
-    return Schedule(
-        tenant=head.tenant,
-        name=head.name,
-        state=head.state,
-        job=head.job,
-        expression=head.expression,
-        timezone=head.timezone,
+    return view_of(
+        Schedule,
+        head,
+        **times_of(head, "resume_at", "failed_at", "created_at", "updated_at"),
         payload=_value(payload) if revision is not None else None,
-        description=head.description,
         tags=dict(head.tags),
-        note=head.note,
-        resume_at=None if head.resume_at is None else from_ms(head.resume_at),
-        managed_by=head.managed_by,
-        failing=head.failing,
-        failed_at=None if head.failed_at is None else from_ms(head.failed_at),
-        failed_run=head.failed_run,
-        incident=head.incident,
-        revision=head.revision,
-        version=head.version,
-        created_at=from_ms(head.created_at),
-        updated_at=from_ms(head.updated_at),
         last_fired_at=None if last_fired is None else from_ms(last_fired, local),
         next_fires=[from_ms(fire, local) for fire in upcoming],
     )
@@ -183,75 +233,42 @@ def schedule_view(
 def run_view(
     run: LedgerRun, *, payload: str | None = None, result: str | None = None, beside: SiblingRows | None = None
 ) -> Run:
-    """The public form of a ledger row, with what else is known. Raises Unreadable for a row that garbage was written into."""
+    """The public form of a ledger row, with payload, result and rows ``beside`` it if they were read. Raises Unreadable."""
+    siblings, failure = beside or SiblingRows(), run.failure
     with reading(f"run {run.ref}", {}):
-        return _run_view(run, payload, result, beside or SiblingRows())
-
-
-def _run_view(run: LedgerRun, payload: str | None, result: str | None, beside: SiblingRows) -> Run:
-    return Run(
-        id=str(run.ref),
-        tenant=run.ref.tenant,
-        schedule=None if run.ref.is_one_off else run.ref.owner.partition("/")[2],
-        revision=run.revision,
-        state=run.state,
-        job=run.job,
-        due=from_ms(run.due),
-        not_before=from_ms(run.not_before),
-        started_at=None if run.started_at is None else from_ms(run.started_at),
-        ended_at=None if run.ended_at is None else from_ms(run.ended_at),
-        attempt=run.attempt,
-        fence=run.fence,
-        reason=run.reason,
-        error_type=run.failure.kind if run.failure else None,
-        error=run.failure.message if run.failure else None,
-        error_code=run.failure.code if run.failure else None,
-        payload=_value(payload or run.payload),
-        result=_value(result or run.result),
-        progress=run.progress,
-        stage=run.stage,
-        slices=run.slices,
-        cancel_requested=run.cancel_requested,
-        replay_of=run.replay_of,
-        missed=run.missed,
-        backfill=run.backfill,
-        skipped=run.skipped,
-        skipped_until=None if run.skipped_until is None else from_ms(run.skipped_until),
-        steps={name: json.loads(text) for name, text in beside.steps.items()},
-        failed_attempts=[_attempt_view(attempt) for attempt in beside.attempts],
-    )
+        return view_of(
+            Run,
+            run,
+            **times_of(run, "due", "not_before", "started_at", "ended_at", "skipped_until"),
+            id=str(run.ref),
+            tenant=run.ref.tenant,
+            schedule=None if run.ref.is_one_off else run.ref.owner.partition("/")[2],
+            error_type=failure.kind if failure else None,
+            error=failure.message if failure else None,
+            error_code=failure.code if failure else None,
+            payload=_value(payload or run.payload),
+            result=_value(result or run.result),
+            steps={name: json.loads(text) for name, text in siblings.steps.items()},
+            failed_attempts=[_attempt_view(attempt) for attempt in siblings.attempts],
+        )
 
 
 def dead_view(dead: IndexedRun) -> DeadRun:
-    """The public form of a line of the index."""
-    return DeadRun(
-        id=str(dead.run),
-        tenant=dead.run.tenant,
-        schedule=dead.schedule,
-        job=dead.job,
-        ended_at=from_ms(dead.ended_at),
-        attempts=dead.attempts,
-        reason=dead.reason,
-        state=dead.state,
-        error_type=dead.error_type,
-        error=dead.error,
-        redriven_as=dead.redriven_as,
-    )
+    """The public form of a row of the dead runs' index."""
+    return view_of(DeadRun, dead, id=str(dead.run), tenant=dead.run.tenant, ended_at=from_ms(dead.ended_at))
 
 
 def _attempt_view(attempt: FailedAttemptRow) -> FailedAttempt:
-    again = attempt.next_attempt_at
-    return FailedAttempt(
-        number=attempt.number,
-        worker=attempt.worker,
-        started_at=from_ms(attempt.started_at),
-        ended_at=from_ms(attempt.ended_at),
-        error_type=attempt.failure.kind,
-        error=attempt.failure.message,
-        error_code=attempt.failure.code,
-        traceback=attempt.failure.traceback,
-        permanent=attempt.failure.permanent,
-        next_attempt_at=None if again is None else from_ms(again),
+    failure = attempt.failure
+    return view_of(
+        FailedAttempt,
+        attempt,
+        **times_of(attempt, "started_at", "ended_at", "next_attempt_at"),
+        error_type=failure.kind,
+        error=failure.message,
+        error_code=failure.code,
+        traceback=failure.traceback,
+        permanent=failure.permanent,
     )
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from minutehand import Scheduler
-from minutehand.domain.options import OptionWords
 from minutehand.errors import InvalidInput, MinutehandError, Unavailable
+from minutehand.sdk.requests import ScheduleWords
 
 from tests.support.counted import calls_of
 from tests.support.hostile.pools import HOSTILE, fine
@@ -35,7 +35,7 @@ def parameters(method: str) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for name, parameter in inspect.signature(getattr(Scheduler, method)).parameters.items():
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            found |= dict.fromkeys(OptionWords.__annotations__, False)
+            found |= dict.fromkeys(ScheduleWords.__annotations__, False)
         elif name != "self" and name not in OBJECTS:
             found[name] = parameter.default is inspect.Parameter.empty
     return found

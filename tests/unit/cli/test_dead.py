@@ -104,8 +104,8 @@ def test_redrive_tells_what_cannot_be_repeated(say: Say, dead: list[str], local_
 
 def test_purge(say: Say, dead: list[str]) -> None:
     assert told(say, "dead", "purge", "--job", "pay", "--dry-run") == [{"count": 3, "dry_run": True}]
-    assert "3 would be off the list" in say("dead", "purge", "--job", "pay", "--dry-run")
-    assert "3 are off the list" in say("dead", "purge", "--job", "pay", "--yes")
+    assert "3 would be removed from the list" in say("dead", "purge", "--job", "pay", "--dry-run")
+    assert "3 are removed from the list" in say("dead", "purge", "--job", "pay", "--yes")
     assert told(say, "dead", "list") == []
 
 

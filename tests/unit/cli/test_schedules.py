@@ -6,9 +6,9 @@ import inspect
 
 import pytest
 from minutehand import Scheduler, Settings
-from minutehand.cli.schedules.options import WORDS, given
-from minutehand.domain.options import OptionWords
+from minutehand.cli.schedules.options import WORDS, parse_options
 from minutehand.errors import InvalidInput
+from minutehand.sdk.requests import ScheduleWords
 from minutehand.timing import Rule
 
 from tests.support.command_line import Say
@@ -28,21 +28,21 @@ class TestWords:
 
     def test_every_keyword_of_the_sdk_has_its_option(self) -> None:
         ours = {word.name for word in WORDS} | {"name", "job", "expression", "client_token"}
-        keywords = set(inspect.signature(Scheduler.create_schedule).parameters) - {"self", "options", "retry"}
-        assert keywords | set(OptionWords.__annotations__) <= ours
+        keywords = set(inspect.signature(Scheduler.create_schedule).parameters) - {"self", "words"}
+        assert keywords | (set(ScheduleWords.__annotations__) - {"retry"}) <= ours
 
     def test_every_field_of_a_rule_has_one(self) -> None:
         ours = {word.name for word in WORDS} | {"start", "end"}
         assert {f for f in Rule.__dataclass_fields__ if f not in ("expression", "seed", "last", "plan")} <= ours
 
     def test_what_was_not_given_is_not_said(self) -> None:
-        said = given({"payload": None, "tags": [], "shadow": False, "timeout": 0.0, "gap": None})
+        said = parse_options({"payload": None, "tags": [], "shadow": False, "timeout": 0.0, "gap": None})
         assert (said.words, said.rule) == ({"shadow": False, "timeout": 0.0}, {})
 
     def test_what_always_has_a_value_cannot_be_unset(self) -> None:
-        assert given({}, unset=["max-running", "queue"]).words == {"max_running": None, "queue": None}
+        assert parse_options({}, unset=["max-running", "queue"]).words == {"max_running": None, "queue": None}
         with pytest.raises(InvalidInput, match="always has a value"):
-            given({}, unset=["catch_up"])
+            parse_options({}, unset=["catch_up"])
 
 
 def test_created_with_a_rule_policies_and_options(said: Say, owner: Scheduler) -> None:

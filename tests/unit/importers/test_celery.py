@@ -22,7 +22,7 @@ from minutehand.apply.document import read
 from minutehand.cli.entry import run
 from minutehand.errors import InvalidInput
 from minutehand.importers.beat import NotMapped, times_of
-from minutehand.importers.celery import BeatConfig, CeleryOptions, beat_of, read_beat
+from minutehand.importers.celery import BeatConfig, beat_of, read_beat
 from minutehand.importers.report import Conversion, ImportedLine, ImportReport
 from minutehand.testing import Harness
 from minutehand.timing import next_fires
@@ -99,7 +99,7 @@ class Celery:
 
 
 def imported(entries: Mapping[str, Any], **asked: Any) -> ImportReport:
-    return read_beat(BeatConfig(entries=entries), "shop.beat", "", CeleryOptions(**asked))
+    return read_beat(BeatConfig(entries=entries), "shop.beat", "", **asked)
 
 
 def only(**entry: Any) -> tuple[Mapping[str, Any], ImportedLine]:
@@ -229,7 +229,7 @@ def test_what_cannot_be_is_named_and_stops_nobody(entry: dict[str, Any], why: st
 def test_lines_are_where_the_entries_stand() -> None:
     text = 'X = "b"\nbeat_schedule = {\n    "a": {},\n}\nbeat_schedule["c"] = {}\n'
     entries = {name: {"task": "t", "schedule": 60} for name in ("a", "c", "elsewhere")}
-    found = read_beat(BeatConfig(entries=entries, zone="Asia/Tokyo"), "m", text, CeleryOptions())
+    found = read_beat(BeatConfig(entries=entries, zone="Asia/Tokyo"), "m", text)
     assert [line.line for line in found.lines] == [3, 5, 0]
     assert {words["timezone"] for words in found.schedules.values()} == {"Asia/Tokyo"}
     assert {words["timezone"] for words in imported(entries, timezone="Asia/Seoul").schedules.values()} == {

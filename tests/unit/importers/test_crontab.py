@@ -19,7 +19,7 @@ from minutehand import Registry
 from minutehand.apply.document import read
 from minutehand.errors import InvalidInput
 from minutehand.importers.cronlines import CrontabForm, form_of, percent
-from minutehand.importers.crontab import CrontabOptions, read_crontab
+from minutehand.importers.crontab import read_crontab
 from minutehand.importers.names import program_of
 from minutehand.importers.report import Conversion, ImportedLine, ImportReport
 from minutehand.importers.text import text_of
@@ -42,13 +42,11 @@ BEFORE = [
 
 
 def imported(path: Path, zone: str = BERLIN) -> ImportReport:
-    return read_crontab(
-        text_of(path.read_bytes(), path.name), str(path.relative_to(DATA)), CrontabOptions(timezone=zone)
-    )
+    return read_crontab(text_of(path.read_bytes(), path.name), str(path.relative_to(DATA)), timezone=zone)
 
 
 def crontab(text: str, source: str = "jobs", **asked: Any) -> ImportReport:
-    return read_crontab(text, source, CrontabOptions(**asked))
+    return read_crontab(text, source, **asked)
 
 
 def only(text: str, **asked: Any) -> tuple[Mapping[str, Any], ImportedLine]:

@@ -13,7 +13,7 @@ import pytest
 from minutehand import Registry
 from minutehand.apply.document import read
 from minutehand.errors import InvalidInput
-from minutehand.importers.eventbridge import EventBridgeOptions, read_eventbridge
+from minutehand.importers.eventbridge import read_eventbridge
 from minutehand.importers.report import Conversion, ImportedLine, ImportReport
 from minutehand.timing import next_fires
 
@@ -23,7 +23,7 @@ TARGET = {"Arn": "arn:aws:lambda:eu-central-1:123456789012:function:report", "In
 
 
 def imported(text: str, source: str = "f.json") -> ImportReport:
-    return read_eventbridge(text, source, EventBridgeOptions(now=NOW))
+    return read_eventbridge(text, source, now=NOW)
 
 
 def only(**words: Any) -> tuple[Mapping[str, Any], ImportedLine]:

@@ -16,7 +16,7 @@ from minutehand import Registry
 from minutehand.apply.document import read
 from minutehand.apply.nodes import read_documents
 from minutehand.errors import InvalidInput
-from minutehand.importers.kubernetes import KubernetesOptions, read_kubernetes
+from minutehand.importers.kubernetes import read_kubernetes
 from minutehand.importers.report import Conversion, ImportedLine, ImportReport
 from minutehand.ready_jobs.command import command_job
 from minutehand.testing import Harness
@@ -30,7 +30,7 @@ JOB = "{template: {spec: {containers: [{name: a, command: [echo, hi]}]}}}"
 
 
 def imported(name: str) -> ImportReport:
-    return read_kubernetes((DATA / name).read_text(), name, KubernetesOptions())
+    return read_kubernetes((DATA / name).read_text(), name)
 
 
 def cron_job(spec: str, job: str = JOB) -> str:
@@ -38,7 +38,7 @@ def cron_job(spec: str, job: str = JOB) -> str:
 
 
 def only(text: str, **asked: Any) -> tuple[Mapping[str, Any], ImportedLine]:
-    found = read_kubernetes(text, "f.yaml", KubernetesOptions(**asked))
+    found = read_kubernetes(text, "f.yaml", **asked)
     (words,) = found.schedules.values()
     return words, found.lines[0]
 
@@ -88,14 +88,14 @@ def test_the_documented_ones_are_created_and_apply() -> None:
 def test_every_word_is_taken_or_named(name: str) -> None:
     """Take a word out of the manifest: either the schedule changes, or the report does, or it says nothing of what is due."""
     text = (DATA / name).read_text()
-    whole = read_kubernetes(text, name, KubernetesOptions())
+    whole = read_kubernetes(text, name)
     silent = set()
     for document in read_documents(text, name):
         for leaf in document.leaves():
             lines = text.splitlines()
             if re.fullmatch(r"\s*[\w./-]+: [^\[{|]+", lines[leaf.line - 1]):
                 del lines[leaf.line - 1]
-                told = read_kubernetes("\n".join(lines), name, KubernetesOptions())
+                told = read_kubernetes("\n".join(lines), name)
                 if _without_lines(told) == _without_lines(whole):
                     silent.add(leaf.path.rpartition(".")[2])
     assert silent <= {
@@ -189,9 +189,7 @@ def test_any_schedule_is_due_whenever_the_wall_clock_matches(cron: Cron, start: 
     after = datetime.fromisoformat(start).replace(tzinfo=UTC)
     minutes = [after + timedelta(minutes=number) for number in range(1, 3 * 24 * 60 + 1)]
     due = [one for one in minutes if as_kubernetes(cron, one.astimezone(ZoneInfo("Europe/Berlin")))]
-    found = read_kubernetes(
-        cron_job(f"  schedule: '{cron.text}'\n  timeZone: Europe/Berlin"), "f.yaml", KubernetesOptions()
-    )
+    found = read_kubernetes(cron_job(f"  schedule: '{cron.text}'\n  timeZone: Europe/Berlin"), "f.yaml")
     if not found.schedules:
         assert "never occurs" in found.lines[0].notes[0]
         return
@@ -236,7 +234,7 @@ def test_when_it_is_due(spec: str, expression: str, zone: str) -> None:
 )
 def test_what_cannot_be_is_named_and_stops_nobody(text: str, why: str) -> None:
     good = cron_job("  schedule: 0 5 * * *").replace("name: a}", "name: good}")
-    found = read_kubernetes(f"{text}\n---\n{good}", "f.yaml", KubernetesOptions())
+    found = read_kubernetes(f"{text}\n---\n{good}", "f.yaml")
     assert list(found.schedules) == ["good"]
     assert found.lines[0].fit is Conversion.LEFT
     assert why in found.lines[0].notes[0]
@@ -267,10 +265,10 @@ def laughs() -> str:
 )
 def test_hostile_yaml_is_one_clean_error(text: str, where: str, what: str) -> None:
     with pytest.raises(InvalidInput, match=rf"^{where}.*({what})"):
-        read_kubernetes(text, "f.yaml", KubernetesOptions())
+        read_kubernetes(text, "f.yaml")
 
 
 def test_what_is_no_manifest_is_named() -> None:
-    found = read_kubernetes("just text\n---\n- 1\n- 2\n", "f.yaml", KubernetesOptions())
+    found = read_kubernetes("just text\n---\n- 1\n- 2\n", "f.yaml")
     assert [line.fit for line in found.lines] == [Conversion.LEFT, Conversion.LEFT]
     assert found.jobs is None

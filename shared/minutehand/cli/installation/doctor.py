@@ -10,7 +10,9 @@ import typer
 
 from minutehand.cli.exits import ExitCode
 from minutehand.cli.installation.packages import find_here
-from minutehand.cli.shell import Shell, console, of, print_json
+from minutehand.cli.output import print_json
+from minutehand.cli.shell import Shell, of
+from minutehand.cli.terminal import console
 
 if TYPE_CHECKING:  # it loads boto3, which no other command needs
     from minutehand.doctor import Finding

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from minutehand.cli.installation.signals import stop_on_signals
-from minutehand.cli.shell import console, of
+from minutehand.cli.shell import of
+from minutehand.cli.terminal import console
 
 
 def run(

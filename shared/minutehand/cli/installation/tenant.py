@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 
 from minutehand.cli.output import print_json, read_instant, text_of
-from minutehand.cli.shell import Shell, Yes, of
+from minutehand.cli.parameters import Yes
+from minutehand.cli.shell import Shell, of
 
 
 def freeze(
     context: typer.Context,
     until: Annotated[str, typer.Argument(help="E.g. 2026-12-24T18:00:00Z.")],
-    note: Annotated[str | None, typer.Option(help="Why.")] = None,
+    note: Annotated[str | None, typer.Option(help="The reason, as text.")] = None,
     *,
     yes: Yes = False,
 ) -> None:
@@ -22,18 +23,18 @@ def freeze(
     shell, end = of(context), read_instant(until, "until")
     shell.confirm(f"Stop all starts of tenant {shell.settings.tenant} until {text_of(end)}", yes=yes)
     shell.scheduler().freeze(end, note=note)
-    _tell(shell, shell.scheduler().frozen())
+    _print_freeze(shell, shell.scheduler().frozen())
 
 
 def thaw(context: typer.Context) -> None:
     """End the freeze now: what it held back starts within five minutes."""
     of(context).scheduler().thaw()
-    _tell(of(context), None)
+    _print_freeze(of(context), None)
 
 
 def frozen(context: typer.Context) -> None:
     """Say whether the tenant is frozen, and until when."""
-    _tell(of(context), of(context).scheduler().frozen())
+    _print_freeze(of(context), of(context).scheduler().frozen())
 
 
 def queues(context: typer.Context) -> None:
@@ -46,7 +47,7 @@ def queues(context: typer.Context) -> None:
             shell.say(name)
 
 
-def _tell(shell: Shell, until: datetime | None) -> None:
+def _print_freeze(shell: Shell, until: datetime | None) -> None:
     if shell.as_json:
         print_json({"frozen_until": until})
     else:

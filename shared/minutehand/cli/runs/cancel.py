@@ -1,4 +1,4 @@
-"""``minutehand runs cancel``: one run, or those of a schedule within a span."""
+"""``minutehand runs cancel``: one run, or the runs of a schedule that were due in a span of time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from minutehand.cli.installation.signals import stop_on_signals
-from minutehand.cli.output import text_of
-from minutehand.cli.shell import DryRun, Shell, Yes, of, print_json, read_moment
+from minutehand.cli.output import print_json, read_moment, text_of
+from minutehand.cli.parameters import DryRun, Yes
+from minutehand.cli.shell import Shell, of
 from minutehand.errors import InvalidInput
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -28,9 +29,9 @@ def run(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Cancel a run, or those of a schedule. One that waits never starts; a running one is asked to end.
+    """Cancel a run, or the runs of a schedule. A waiting run never starts; a running one is asked to end.
 
-    Fires that are not claimed yet are not touched: pause the schedule first if it should stop as well.
+    Later fires still start: to stop these, too, pause the schedule first.
     """
     shell = of(context)
     if (run_id is None) == (schedule is None):
@@ -52,19 +53,19 @@ def _of_schedule(
     scheduler = shell.scheduler()
     between = (span[0] or _EPOCH, span[1] or datetime.now(UTC) + _AHEAD)
     total = scheduler.cancel_runs(name, between=between, dry_run=True)
-    words = f"{name}{_in_words(span)}"
+    which = f"{name}{_describe(span)}"
     done = 0
     if total and not dry_run:
-        shell.confirm(f"Cancel {total} runs of {words}", yes=yes)
+        shell.confirm(f"Cancel {total} runs of {which}", yes=yes)
         with stop_on_signals() as stop, shell.progress("cancelling", total) as advance:
             done = scheduler.cancel_runs(name, between=between, on_progress=advance, stop=stop)
     count = total if dry_run else done
     if shell.as_json:
         print_json({"count": count, "dry_run": dry_run})
     else:
-        shell.say(f"{count} runs of {words} {'would be' if dry_run else 'are'} cancelled or asked to end")
+        shell.say(f"{count} runs of {which} {'would be' if dry_run else 'are'} cancelled or asked to end")
 
 
-def _in_words(span: tuple[datetime | None, datetime | None]) -> str:
+def _describe(span: tuple[datetime | None, datetime | None]) -> str:
     after, before = span
     return (f" due after {text_of(after)}" if after else "") + (f" due up to {text_of(before)}" if before else "")

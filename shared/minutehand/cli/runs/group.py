@@ -1,4 +1,4 @@
-"""``minutehand runs …``: look at what happened, and act on single runs."""
+"""``minutehand runs …``: show, cancel, retry, replay and follow runs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from minutehand.cli.exits import code_of_run
+from minutehand.cli.output import read_moment, read_payload
+from minutehand.cli.parameters import Cursor, Key, Limit, Name, Payload, RunId
 from minutehand.cli.runs import cancel, logs, tail
-from minutehand.cli.schedules.lifecycle import Payload
-from minutehand.cli.shell import Name, RunId, of, read_moment, read_payload
+from minutehand.cli.shell import of
 
 app = typer.Typer(help="Look at what happened, cancel, repeat and follow.", no_args_is_help=True)
 
@@ -23,13 +24,13 @@ def list_(
     name: Name,
     after: Annotated[str | None, typer.Option(help="Due later than, e.g. 2026-12-24T18:00:00Z.")] = None,
     before: Annotated[str | None, typer.Option(help="Due up to then. Default: now.")] = None,
-    limit: Annotated[int, typer.Option(help="At most so many.")] = 20,
-    cursor: Annotated[str | None, typer.Option(help="Go on after an earlier list.")] = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
     *,
-    oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Instead of the newest.")] = False,
-    upcoming: Annotated[bool, typer.Option("--upcoming", help="Those too that wait for their time.")] = False,
+    oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Oldest runs first.")] = False,
+    upcoming: Annotated[bool, typer.Option("--upcoming", help="Runs that are not due yet, too.")] = False,
 ) -> None:
-    """List the runs of a schedule, the newest first."""
+    """List the runs of a schedule, newest first."""
     shell = of(context)
     page = shell.scheduler().list_runs(
         name,
@@ -51,7 +52,7 @@ def show(context: typer.Context, run_id: RunId) -> None:
 
 @app.command()
 def retry(context: typer.Context, run_id: RunId) -> None:
-    """Give a run that waits for its next attempt that attempt now."""
+    """Start the next attempt of a waiting run now."""
     of(context).show(of(context).scheduler().retry_run(run_id))
 
 
@@ -60,9 +61,9 @@ def replay(
     context: typer.Context,
     run_id: RunId,
     payload: Payload = None,
-    key: Annotated[str | None, typer.Option(help="Idempotency key: the same key is the same replay.")] = None,
+    key: Key = None,
 ) -> None:
-    """Run again what has ended, as a new run with the same job, payload and time, also after its schedule changed."""
+    """Repeat an ended run as a new run with the same job, payload and scheduled time, also if its schedule has changed."""
     given: dict[str, Any] = {} if payload is None else {"payload": read_payload(payload)}
     of(context).show(of(context).scheduler().replay_run(run_id, idempotency_key=key, **given))
 
@@ -71,9 +72,9 @@ def replay(
 def wait(
     context: typer.Context,
     run_id: RunId,
-    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait at the most.")] = 60.0,
+    timeout: Annotated[float, typer.Option(min=0, help="Maximum seconds to wait.")] = 60.0,
 ) -> None:
-    """Wait until a run has ended; the exit code says how: 0 SUCCEEDED, 10 DEAD, 12 CANCELLED …, 7 not yet."""
+    """Wait until a run has ended. The exit code is 0 for SUCCEEDED, 10 DEAD, 12 CANCELLED …, 7 not ended."""
     run = of(context).scheduler().wait_for(run_id, timeout)
     of(context).show(run)
     raise typer.Exit(code_of_run(run.state))

@@ -9,13 +9,14 @@ from typing import Annotated
 import typer
 
 from minutehand.cli.output import print_json
+from minutehand.cli.parameters import RunId
 from minutehand.cli.runs.log_lines import LogLine, from_cloudwatch, from_folder
-from minutehand.cli.shell import RunId, Shell, of
+from minutehand.cli.shell import Shell, of
 from minutehand.domain.run import TERMINAL
 from minutehand.sdk.views import Run
 
 _MARGIN = timedelta(minutes=1)  # clocks differ, and lines come late
-_ALREADY_SAID = frozenset({"time", "level", "event", "message", "logger", "run_id", "traceback", "exception"})
+_SHOWN_ELSEWHERE = frozenset({"time", "level", "event", "message", "logger", "run_id", "traceback", "exception"})
 
 
 def run(
@@ -59,7 +60,7 @@ def _print(shell: Shell, line: LogLine) -> None:
         return
     fields = line.fields
     event = fields.get("event") or fields.get("message") or ""
-    rest = "  ".join(f"{name}={value}" for name, value in fields.items() if name not in _ALREADY_SAID)
+    rest = "  ".join(f"{name}={value}" for name, value in fields.items() if name not in _SHOWN_ELSEWHERE)
     at = line.at.isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
     shell.say(f"{at}  {fields.get('level', ''):<7}  {line.source}  {event}  {rest}".rstrip())
     trace = fields.get("traceback") or fields.get("exception")

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli.schedules.lifecycle import Payload
-from minutehand.cli.shell import of, read_moment, read_payload
+from minutehand.cli.output import read_moment, read_payload
+from minutehand.cli.parameters import Key, Payload
+from minutehand.cli.shell import of
 from minutehand.domain.policies import Retry
 
 
@@ -17,7 +18,7 @@ def run(
     payload: Payload = None,
     at: Annotated[str | None, typer.Option(help="When, e.g. 2026-12-24T18:00:00Z. Default: now.")] = None,
     delay: Annotated[float | None, typer.Option(help="Seconds from now, instead of --at.")] = None,
-    key: Annotated[str | None, typer.Option(help="Idempotency key: the same key is the same run.")] = None,
+    key: Key = None,
     delivery: Annotated[
         str | None, typer.Option(help="at_least_once or at_most_once instead of the job's own.")
     ] = None,
@@ -25,18 +26,15 @@ def run(
     max_attempts: Annotated[int | None, typer.Option(help="Instead of the job's own.")] = None,
 ) -> None:
     """Run a job once: now, at a time, or after a delay."""
-    submitted = (
-        of(context)
-        .scheduler()
-        .submit(
-            job,
-            None if payload is None else read_payload(payload),
-            run_at=read_moment(at, "at"),
-            delay=delay,
-            idempotency_key=key,
-            delivery=delivery,
-            start=start,
-            retry=None if max_attempts is None else Retry(max_attempts=max_attempts),
-        )
+    shell = of(context)
+    run = shell.scheduler().submit(
+        job,
+        None if payload is None else read_payload(payload),
+        run_at=read_moment(at, "at"),
+        delay=delay,
+        idempotency_key=key,
+        delivery=delivery,
+        start=start,
+        retry=None if max_attempts is None else Retry(max_attempts=max_attempts),
     )
-    of(context).show(submitted)
+    shell.show(run)

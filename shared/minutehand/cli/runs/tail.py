@@ -13,6 +13,7 @@ import typer
 from minutehand.cli.exits import code_of_run
 from minutehand.cli.installation.signals import stop_on_signals
 from minutehand.cli.output import print_json, values
+from minutehand.cli.parameters import ForSeconds
 from minutehand.cli.shell import Shell, of
 from minutehand.domain.run import TERMINAL, RunState
 from minutehand.sdk.scheduler import Scheduler
@@ -50,12 +51,14 @@ class RunFollower:
 def run(
     context: typer.Context,
     target: Annotated[str, typer.Argument(help="The id of a run, or the name of a schedule.")],
-    last: Annotated[int, typer.Option(min=0, max=_NEWEST, help="So many past runs of a schedule first.")] = 5,
-    seconds: Annotated[float | None, typer.Option("--for", min=0, help="End by itself after so many seconds.")] = None,
+    last: Annotated[
+        int, typer.Option(min=0, max=_NEWEST, help="Number of past runs of a schedule to print first.")
+    ] = 5,
+    seconds: ForSeconds = None,
 ) -> None:
-    """Follow a run until it has ended, or a schedule's runs until Ctrl-C; prints what changes.
+    """Follow a run until it has ended, or a schedule's runs until Ctrl-C; print each change.
 
-    After a run has ended the exit code says how, as with `runs wait`.
+    After a run has ended, the exit code is that of `runs wait`.
     """
     shell = of(context)
     scheduler, follower = shell.scheduler(), RunFollower()

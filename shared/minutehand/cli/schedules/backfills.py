@@ -8,13 +8,13 @@ import typer
 
 from minutehand.cli.installation.signals import stop_on_signals
 from minutehand.cli.output import read_instant, read_payload
-from minutehand.cli.schedules.lifecycle import ClientToken, ExpectedRevision, Payload
-from minutehand.cli.shell import DryRun, Name, Shell, Yes, of
+from minutehand.cli.parameters import ClientToken, Cursor, DryRun, ExpectedRevision, Limit, Name, Payload, Yes
+from minutehand.cli.shell import Shell, of
 from minutehand.sdk.backfills import Backfill
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.state.backfill import ENDED, BackfillState
 
-app = typer.Typer(help="Backfills: how far they are; hold or end them.", no_args_is_help=True)
+app = typer.Typer(help="Show, pause, resume and cancel backfills.", no_args_is_help=True)
 
 Id = Annotated[str, typer.Argument(help="Of the backfill, as `schedules backfill` and `backfills list` print it.")]
 Watch = Annotated[bool, typer.Option("--watch", help="Show its progress until it ends; Ctrl-C leaves it going.")]
@@ -100,8 +100,8 @@ def runs(
     context: typer.Context,
     name: Name,
     backfill: Id,
-    limit: Annotated[int, typer.Option(help="At most so many.")] = 100,
-    cursor: Annotated[str | None, typer.Option(help="Go on after an earlier list.")] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
 ) -> None:
     """List the runs that a backfill made."""
     shell = of(context)

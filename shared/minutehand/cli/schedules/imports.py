@@ -1,7 +1,7 @@
-"""``minutehand import``: what people already run, as a file of schedules for ``minutehand apply`` and the jobs that they name.
+"""``minutehand import``: converts schedules of other systems to a file for ``minutehand apply`` and a file with their jobs.
 
-Everything is read and reported before anything is written. Both files are written beside their places and moved there: a crash leaves
-none or whole ones.
+Everything is read and reported before a file is written. Each file is written under a temporary name and then renamed, so that a crash
+leaves no partial file.
 """
 
 from __future__ import annotations
@@ -10,24 +10,26 @@ import importlib
 import inspect
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from minutehand.cli.installation.packages import find_here
+from minutehand.cli.output import print_json
+from minutehand.cli.parameters import Command, option, with_parameters
 from minutehand.cli.schedules.eventbridge import listing
-from minutehand.cli.shell import DryRun, Shell, of, print_json
+from minutehand.cli.shell import Shell, of
 from minutehand.errors import InvalidInput
-from minutehand.importers import celery as tasks
-from minutehand.importers import crontab as crontabs
-from minutehand.importers import eventbridge as events
-from minutehand.importers import kubernetes as manifests
+from minutehand.importers.celery import BeatConfig, beat_of, read_beat
 from minutehand.importers.cronlines import CrontabForm
+from minutehand.importers.crontab import read_crontab
+from minutehand.importers.eventbridge import read_eventbridge
+from minutehand.importers.kubernetes import read_kubernetes
 from minutehand.importers.names import STANDARD_INPUT
 from minutehand.importers.report import Conversion, ImportedLine, ImportReport
 from minutehand.importers.text import text_of
@@ -39,92 +41,97 @@ app = typer.Typer(
 _SHOWN = 100  # characters of a line
 _STYLES = {Conversion.EXACT: "green", Conversion.DIFFERS: "yellow", Conversion.LEFT: "red"}
 _MODE = 0o644  # of the files
-
-Output = Annotated[Path, typer.Option(help="The file of schedules to write.")]
-JobsFile = Annotated[
-    Path | None, typer.Option(help="The Python file with their jobs to write. Default: jobs.py beside the output.")
-]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")]
 Zone = Annotated[
     str | None, typer.Option(help="IANA time zone of times that name none, e.g. Europe/Berlin. Default: UTC.")
-]
-Shadow = Annotated[
-    bool, typer.Option("--shadow", help="Let the schedules record their fires and start nothing, to compare first.")
 ]
 JobName = Annotated[str, typer.Option("--job", help="Name of the job that runs the commands.")]
 
 
+def importer(function: Callable[..., ImportReport]) -> Command:
+    """A command that reports and writes the import that ``function`` returns. It gets the options of all imports."""
+
+    def call(
+        *,
+        context: typer.Context,
+        shadow: bool,
+        output: Path,
+        jobs_file: Path | None,
+        dry_run: bool,
+        force: bool,
+        **own: Any,
+    ) -> None:
+        report = function(context=context, **own)
+        report = report.in_shadow() if shadow else report
+        files = {} if dry_run or not report.schedules else _files(report, output, jobs_file)
+        _finish(of(context), report, files, force=force)
+
+    flags = {
+        "shadow": typer.Option(
+            "--shadow", help="Let the schedules record their fires and start nothing, to compare first."
+        ),
+        "dry_run": typer.Option("--dry-run", help="Report, and write no file."),
+        "force": typer.Option("--force", help="Overwrite existing files."),
+    }
+    jobs_help = "The Python file with their jobs to write. Default: jobs.py beside the output."
+    added = [
+        option("output", Path, Path("schedules.yaml"), typer.Option(help="The file of schedules to write.")),
+        option("jobs_file", Path | None, None, typer.Option(help=jobs_help)),
+        *(option(name, bool, default=False, what=flag) for name, flag in flags.items()),
+    ]
+    return with_parameters(function, added, call)
+
+
 @app.command("crontab")
+@importer
 def crontab(
-    context: typer.Context,
+    context: typer.Context,  # noqa: ARG001 (every command has it)
     file: Annotated[str, typer.Argument(help="A crontab; - for standard input, as from crontab -l.")],
-    output: Output = Path("schedules.yaml"),
-    jobs_file: JobsFile = None,
     timezone: Zone = None,
     job: JobName = "command",
     *,
     system: Annotated[
         bool | None,
-        typer.Option(
-            "--system/--user", help="Whether each entry names a user. Default: as it looks.", show_default=False
-        ),
+        typer.Option("--system/--user", help="Whether each entry names a user. Default: detected.", show_default=False),
     ] = None,
-    shadow: Shadow = False,
-    dry_run: DryRun = False,
-    force: Force = False,
-) -> None:
+) -> ImportReport:
     """Turn a crontab into schedules of a job that runs its commands.
 
-    It writes a file for minutehand apply and a jobs.py for minutehand worker, and says of each line what becomes of it. The exit
-    code is 1 if an entry was not taken over.
+    It writes a file for minutehand apply and a jobs.py for minutehand worker, and reports for each line whether it converts. The exit
+    code is 1 if an entry was not converted.
     """
     form = None if system is None else CrontabForm.SYSTEM if system else CrontabForm.USER
-    asked = crontabs.CrontabOptions(timezone=timezone, form=form, job=job)
-    found = crontabs.read_crontab(_read(file), _named(file), asked)
-    _finish(of(context), found.in_shadow() if shadow else found, output, jobs_file, dry_run=dry_run, force=force)
+    return read_crontab(_read(file), _named(file), timezone=timezone, form=form, job=job)
 
 
 @app.command("kubernetes")
+@importer
 def kubernetes(
-    context: typer.Context,
+    context: typer.Context,  # noqa: ARG001 (every command has it)
     file: Annotated[str, typer.Argument(help="Manifests in YAML or JSON; - for standard input.")],
-    output: Output = Path("schedules.yaml"),
-    jobs_file: JobsFile = None,
     timezone: Zone = None,
     job: JobName = "command",
-    *,
-    shadow: Shadow = False,
-    dry_run: DryRun = False,
-    force: Force = False,
-) -> None:
+) -> ImportReport:
     """Turn CronJob manifests into schedules of a job that runs their commands.
 
-    It reads what kubectl get cronjobs -A -o yaml prints. Whatever a manifest says and a schedule cannot is named with its line.
-    The exit code is 1 if a CronJob was not taken over.
+    It reads the output of kubectl get cronjobs -A -o yaml. Each field of a manifest that a schedule cannot have is reported with its
+    line. The exit code is 1 if a CronJob was not converted.
     """
-    asked = manifests.KubernetesOptions(timezone=timezone, job=job)
-    found = manifests.read_kubernetes(_read(file), _named(file), asked)
-    _finish(of(context), found.in_shadow() if shadow else found, output, jobs_file, dry_run=dry_run, force=force)
+    return read_kubernetes(_read(file), _named(file), timezone=timezone, job=job)
 
 
 @app.command("eventbridge")
+@importer
 def eventbridge(
     context: typer.Context,
     file: Annotated[
-        str | None, typer.Argument(help="What aws scheduler or events printed; - for standard input. Default: ask AWS.")
+        str | None, typer.Argument(help="Output of aws scheduler or events; - for standard input. Default: ask AWS.")
     ] = None,
-    output: Output = Path("schedules.yaml"),
-    jobs_file: JobsFile = None,
     region: Annotated[str | None, typer.Option(help="Of the schedules, if AWS is asked. Default: AWS_REGION.")] = None,
     group: Annotated[str | None, typer.Option(help="Only the schedules of this group, if AWS is asked.")] = None,
-    *,
-    shadow: Shadow = False,
-    dry_run: DryRun = False,
-    force: Force = False,
-) -> None:
+) -> ImportReport:
     """Turn schedules of EventBridge Scheduler and scheduled rules into schedules of jobs that call the same targets.
 
-    It changes nothing there. The exit code is 1 if something that is still due was not taken over.
+    It changes nothing in EventBridge. The exit code is 1 if a schedule with further fires was not converted.
     """
     shell = of(context)
     if file is None:
@@ -133,45 +140,38 @@ def eventbridge(
         source = group or region or shell.settings.region or "eventbridge"
     else:
         text, source = _read(file), _named(file)
-    found = events.read_eventbridge(text, source, events.EventBridgeOptions(now=datetime.now(UTC)))
-    _finish(shell, found.in_shadow() if shadow else found, output, jobs_file, dry_run=dry_run, force=force)
+    return read_eventbridge(text, source, now=datetime.now(UTC))
 
 
 @app.command("celery")
+@importer
 def celery(
-    context: typer.Context,
+    context: typer.Context,  # noqa: ARG001 (every command has it)
     module: Annotated[str, typer.Argument(help="The module of the Celery app, or of the dict with its beat schedule.")],
-    output: Output = Path("schedules.yaml"),
-    jobs_file: JobsFile = None,
     timezone: Annotated[
         str | None, typer.Option(help="IANA time zone of the crontabs. Default: the app's timezone, else UTC.")
     ] = None,
-    *,
-    shadow: Shadow = False,
-    dry_run: DryRun = False,
-    force: Force = False,
-) -> None:
+) -> ImportReport:
     """Turn a beat schedule into schedules of jobs that call the same tasks.
 
-    The module is imported, so run this where it can be. The exit code is 1 if an entry was not taken over.
+    The module is imported, so run this in the environment of the Celery app. The exit code is 1 if an entry was not converted.
     """
     loaded, beat = _beat(module)
     try:
         text = inspect.getsource(loaded)
     except (OSError, TypeError):
-        text = ""  # no lines then
-    found = tasks.read_beat(beat, module, text, tasks.CeleryOptions(timezone=timezone))
-    _finish(of(context), found.in_shadow() if shadow else found, output, jobs_file, dry_run=dry_run, force=force)
+        text = ""  # then the report has no line numbers
+    return read_beat(beat, module, text, timezone=timezone)
 
 
 # Reading.
 
 
-def _beat(module: str) -> tuple[ModuleType, tasks.BeatConfig]:
+def _beat(module: str) -> tuple[ModuleType, BeatConfig]:
     find_here([module])
     try:
         loaded = importlib.import_module(module)
-        return loaded, tasks.beat_of(loaded)
+        return loaded, beat_of(loaded)
     except InvalidInput:
         raise
     except Exception as problem:
@@ -195,12 +195,9 @@ def _named(file: str) -> str:
 # Reporting, then writing.
 
 
-def _finish(
-    shell: Shell, found: ImportReport, output: Path, jobs_file: Path | None, *, dry_run: bool, force: bool
-) -> None:
-    """Say what becomes of each line, then write. Ends with code 1 if something was not taken over."""
+def _finish(shell: Shell, found: ImportReport, files: dict[Path, str], *, force: bool) -> None:
+    """Report each line, then write the files. Ends with code 1 if an entry was not converted."""
     _show(shell, found)
-    files = {} if dry_run or not found.schedules else _files(found, output, jobs_file)
     _spare(found.source, files)
     _write(files, force=force)
     counts = {str(fit): found.count(fit) for fit in Conversion}
@@ -208,8 +205,8 @@ def _finish(
         summary = {"source": found.source, "read_as": found.read_as, "schedules": len(found.schedules), **counts}
         print_json({**summary, "remarks": list(found.remarks), "written": list(map(str, files))})
     else:
-        told = ", ".join(f"{count} {fit}" for fit, count in counts.items() if count)
-        shell.remark(f"{len(found.lines)} lines: {told}; {len(found.schedules)} schedules")
+        shown = ", ".join(f"{count} {fit}" for fit, count in counts.items() if count)
+        shell.remark(f"{len(found.lines)} lines: {shown}; {len(found.schedules)} schedules")
         for path in files:
             shell.remark(f"wrote {path}")
     if found.not_taken:

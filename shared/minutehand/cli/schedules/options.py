@@ -1,9 +1,9 @@
-"""Table of the schedule options, from which the parameters of create, update and upsert are made."""
+"""Tables of options, from which parameters of commands are made: a schedule's, and the filters of schedules and dead runs."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, get_type_hints
 
@@ -22,27 +22,27 @@ class OptionSpec:
     """One option."""
 
     name: str  # as the SDK calls it
-    kind: Any  # of its value
-    what: str  # help
-    flag: str | None = None  # as the command line calls it, where that is not its name
+    kind: Any  # type of its value
+    help: str
+    flag: str | None = None  # on the command line, if it is not made from the name
     panel: str | None = None  # heading in the help
 
     @classmethod
     def all(cls, panel: str | None, *rows: tuple[str, Any, str] | tuple[str, Any, str, str]) -> tuple[OptionSpec, ...]:
-        """Several under one heading."""
+        """Several options under one heading."""
         return tuple(replace(cls(*row), panel=panel) for row in rows)
 
     def parameter(self) -> inspect.Parameter:
-        """As a parameter of a command; None: not given."""
+        """The option as a parameter of a command; None: not given."""
         flag = self.flag or "--" + self.name.replace("_", "-")
-        declared = f"{flag}/--no-{flag.removeprefix('--')}" if self.kind is bool else flag
-        shown = typer.Option(declared, help=self.what, rich_help_panel=self.panel, show_default=False)
+        declared = f"{flag}/--no-{flag.removeprefix('--')}" if self.kind is bool and "/" not in flag else flag
+        shown = typer.Option(declared, help=self.help, rich_help_panel=self.panel, show_default=False)
         return option(self.name, self.kind | None, None, shown)
 
 
 _LABELS = OptionSpec.all(
     None,
-    ("payload", str, "What the job is given: JSON, or - to read it from standard input."),
+    ("payload", str, "Payload of the job: JSON, or - to read it from standard input."),
     ("description", str, "Free text."),
     ("tags", list[str], "key=value; may be repeated.", "--tag"),
 )
@@ -53,49 +53,49 @@ _TIMES = OptionSpec.all(
     (
         "exclude",
         list[str],
-        "Never then: a date, a range 2026-12-24/2026-12-31, weekends, a cron expression; may be repeated.",
+        "No fire on these days: a date, a range 2026-12-24/2026-12-31, weekends, a cron expression; may be repeated.",
     ),
     ("calendar", str, "Public holidays to exclude, by country and subdivision: DE, DE-BY."),
-    ("on_excluded", str, "What a fire on an excluded day does: skip, next_business_day or previous_business_day."),
-    ("gap", str, "A wall time that the clocks skip: next_valid, skip or shift."),
-    ("repeated", str, "A wall time that comes twice: first, second or both."),
+    ("on_excluded", str, "For a fire on an excluded day: skip, next_business_day or previous_business_day."),
+    ("gap", str, "For a wall time that a clock change skips: next_valid, skip or shift."),
+    ("repeated", str, "For a wall time that occurs twice: first, second or both."),
     ("rule_start", str, "No fire before, e.g. 2026-12-24T18:00:00Z.", "--from"),
     ("rule_end", str, "No fire after.", "--until"),
-    ("max_fires", int, "Fires in all."),
-    ("window", int, "Spread each fire by less than so many seconds, stable by schedule."),
-    ("jitter", int, "Spread each fire by less than so many seconds, by chance."),
+    ("max_fires", int, "Maximum number of fires."),
+    ("window", int, "Delay each fire by less than this many seconds, the same for each fire of the schedule."),
+    ("jitter", int, "Delay each fire by less than this many seconds, at random."),
 )
 _EXECUTION = OptionSpec.all(
-    "How it is executed, instead of the job's own",
+    "Execution, instead of the job's own policies",
     ("delivery", str, "at_least_once, exactly_once or at_most_once."),
     ("start", str, "prompt or exact."),
-    ("max_attempts", int, "Attempts in all."),
+    ("max_attempts", int, "Maximum number of attempts."),
     ("backoff", str, "How the wait between attempts grows: exponential, linear or fixed."),
     ("retry_base", float, "Seconds before the second attempt."),
-    ("retry_cap", float, "Seconds between two attempts at the most."),
-    ("retry_within", float, "Seconds after the due time in which attempts may start."),
-    ("timeout", float, "Seconds of one attempt."),
-    ("deadline", float, "Seconds after the due time past which it does not start."),
+    ("retry_cap", float, "Maximum seconds between two attempts."),
+    ("retry_within", float, "Seconds after the due time; later no attempt starts."),
+    ("timeout", float, "Time limit of one attempt in seconds."),
+    ("deadline", float, "Seconds after the due time; later the run does not start."),
 )
 _OPTIONS = OptionSpec.all(
-    "When runs are late, meet or fail",
+    "Late, overlapping and failed runs",
     ("queue", str, "Name of a declared queue."),
     ("catch_up", str, "Which missed fires run late: all, latest or none."),
-    ("catch_up_window", float, "Seconds: what was due longer ago is skipped and recorded."),
+    ("catch_up_window", float, "Seconds: a fire that was due longer ago is skipped and recorded."),
     ("automatic_backfill", bool, "Treat the fires of a pause as missed when it is resumed."),
     (
         "overlap",
         str,
-        "While the last run goes on: allow, skip, buffer_one, buffer_all, cancel_other or terminate_other.",
+        "While the previous run is running: allow, skip, buffer_one, buffer_all, cancel_other or terminate_other.",
     ),
-    ("buffer", int, "Runs that wait for others at the most."),
-    ("max_running", int, "Runs at the same time at the most."),
-    ("pause_on_failure", int, "Pause after so many runs in a row failed for good."),
+    ("buffer", int, "Maximum number of waiting runs."),
+    ("max_running", int, "Maximum number of concurrent runs."),
+    ("pause_on_failure", int, "Pause after this many consecutive runs failed for good."),
     ("delete_after_completion", bool, "Delete it after its last fire."),
-    ("shadow", bool, "Record its fires and start nothing."),
-    ("on_failure", str, "Whom to tell: the ARN of an SNS topic, or job:NAME."),
-    ("on_recovery", str, "Likewise, of the first success after."),
-    ("expect_success_within", float, "Seconds: no success for so long is a failure too."),
+    ("shadow", bool, "Record its fires and start no run."),
+    ("on_failure", str, "Notify on an incident: the ARN of an SNS topic, or job:NAME."),
+    ("on_recovery", str, "Notify on the first success after an incident, likewise."),
+    ("expect_success_within", float, "Seconds without a success after which an incident opens."),
 )
 _RETRY = {
     "max_attempts": "max_attempts",
@@ -106,6 +106,23 @@ _RETRY = {
 }
 _RULE = {word.name: word.name for word in _TIMES} | {"rule_start": "start", "rule_end": "end"}
 WORDS = (*_LABELS, *_TIMES, *_EXECUTION, *_OPTIONS)
+_FILTERS = OptionSpec.all(
+    "Which schedules",
+    ("prefix", str, "Only names with this prefix."),
+    ("state", str, "Only ACTIVE, PAUSED or COMPLETED ones."),
+    ("job", str, "Only schedules of this job."),
+    ("tag", str, "Only with this tag: key=value, or key for any value."),
+    ("managed_by", str, "Only schedules that this package or file declares."),
+    ("failing", bool, "Only with an open incident, or without one.", "--failing/--not-failing"),
+)
+_DEAD_FILTERS = OptionSpec.all(
+    "Which dead runs",
+    ("job", str, "Only runs of this job."),
+    ("schedule", str, "Only runs of this schedule."),
+    ("until", str, "Only runs that died before this time, e.g. 2026-12-24T18:00:00Z."),
+    ("error_type", str, "Only runs with this exception, e.g. TimeoutError."),
+    ("since", str, "Only runs that died after this time. Default: 24 hours ago."),
+)
 OPTIONAL = tuple(name for name, kind in get_type_hints(OptionWords).items() if kind == kind | None)
 
 
@@ -116,41 +133,69 @@ class ParsedOptions:
     words: Mapping[str, Any]
     rule: Mapping[str, Any]
 
-    def expression(self, text: str) -> str | Rule:
-        """A new schedule's expression, or a rule if there are rule options."""
-        return text if set(self.rule) <= {"timezone"} else Rule.of(text, **self.rule)
+    @property
+    def has_rule(self) -> bool:
+        """Whether there is an option that needs a rule."""
+        return not set(self.rule) <= {"timezone"}
+
+    def definition(self, expression: str) -> dict[str, Any]:
+        """Arguments of the SDK for a new schedule. A rule has its own time zone."""
+        if self.has_rule:
+            return {"expression": Rule.of(expression, **self.rule), **self.words}
+        return {"expression": expression, **self.rule, **self.words}
 
     def rule_after(self, present: Rule, expression: str | None) -> Rule:
         """The rule of an existing schedule with the given options."""
-        said = dict(self.rule) if expression is None else {"expression": expression, **self.rule}
-        return replace(present, **said, last=None)
+        changes = dict(self.rule) if expression is None else {"expression": expression, **self.rule}
+        return replace(present, **changes, last=None)
 
 
-def with_words(function: Command) -> Command:
-    """A command with all options of the table. It gets them as keywords, None for a missing one."""
+def _with_options(
+    specs: Iterable[OptionSpec], parse: Callable[[dict[str, Any]], dict[str, Any]] = dict
+) -> Callable[[Command], Command]:
+    """A decorator that adds options to a command. The command gets them, parsed, as keywords."""
+    known = tuple(specs)
 
-    def call(**given: Any) -> Any:
-        return function(**given)
+    def decorate(function: Command) -> Command:
+        def call(**given: Any) -> Any:
+            added = parse({spec.name: given.pop(spec.name) for spec in known})
+            return function(**given, **added)
 
-    return with_parameters(function, [word.parameter() for word in WORDS], call)
+        return with_parameters(function, [spec.parameter() for spec in known], call)
+
+    return decorate
 
 
-def given(words: Mapping[str, Any], *, unset: list[str] | None = None) -> ParsedOptions:
-    """Parse the options. Raises InvalidInput."""
-    said = {name: value for name, value in words.items() if value not in (None, [])}
-    rule = {_RULE[name]: value for name, value in said.items() if name in _RULE}
+def _parse_filter(given: dict[str, Any]) -> dict[str, Any]:
+    """Conditions as the SDK takes them, without the missing ones. Raises InvalidInput."""
+    found = {name: value for name, value in given.items() if value is not None}
+    key, equals, value = found.get("tag", "").partition("=")
+    moments = {name: read_moment(found[name], name) for name in ("since", "until") if name in found}
+    return found | moments | ({"tag": (key, value)} if equals else {})
+
+
+with_schedule_options = _with_options(WORDS)
+with_filters = _with_options(_FILTERS, _parse_filter)
+with_dead_filters = _with_options(_DEAD_FILTERS, _parse_filter)
+with_purge_filters = _with_options(_DEAD_FILTERS[:-1], _parse_filter)  # a purge has no ``since``
+
+
+def parse_options(words: Mapping[str, Any], *, unset: list[str] | None = None) -> ParsedOptions:
+    """The options that were given. Raises InvalidInput."""
+    given = {name: value for name, value in words.items() if value not in (None, [])}
+    rule = {_RULE[name]: value for name, value in given.items() if name in _RULE}
     for bound, flag in (("start", "from"), ("end", "until")):
         if bound in rule:
             rule[bound] = read_moment(rule[bound], flag)
-    plain = {name: value for name, value in said.items() if name not in _RULE and name not in _RETRY}
-    retry = {_RETRY[name]: value for name, value in said.items() if name in _RETRY}
+    plain = {name: value for name, value in given.items() if name not in _RULE and name not in _RETRY}
+    retry = {_RETRY[name]: value for name, value in given.items() if name in _RETRY}
     if retry:
         plain["retry"] = Retry(**retry)
     if "payload" in plain:
         plain["payload"] = read_payload(plain["payload"])
     if "tags" in plain:
         plain["tags"] = read_tags(plain["tags"])
-    return ParsedOptions(plain | _nothing(unset or []), rule)
+    return ParsedOptions(plain | _unset(unset or []), rule)
 
 
 def read_tags(pairs: list[str]) -> dict[str, str]:
@@ -161,8 +206,8 @@ def read_tags(pairs: list[str]) -> dict[str, str]:
     return {key: value for key, _, value in (pair.partition("=") for pair in pairs)}
 
 
-def _nothing(names: list[str]) -> dict[str, None]:
-    """Options to be unset."""
+def _unset(names: list[str]) -> dict[str, None]:
+    """Options that are set to None. Raises InvalidInput for an option that always has a value."""
     for name in names:
         if name.replace("-", "_") not in OPTIONAL:
             raise InvalidInput("unset", name, "always has a value", f"use one of {', '.join(OPTIONAL)}")

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli.shell import console, of, print_json, read_moment
+from minutehand.cli.output import print_json, read_moment
+from minutehand.cli.shell import of
+from minutehand.cli.terminal import console
 from minutehand.timing import Rule, around_changes, explain, next_fires
 
 _COLUMNS = ("at", "kind", "mark", "note")

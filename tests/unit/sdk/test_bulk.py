@@ -11,7 +11,7 @@ from minutehand import RunState, Scheduler, ScheduleState
 from minutehand.concurrency.token_bucket import TokenBucket
 from minutehand.domain.schedule import ClosedBy, Head
 from minutehand.errors import InvalidInput, Unavailable
-from minutehand.sdk.answers import BulkProgress
+from minutehand.sdk.bulk import BulkProgress
 from minutehand.testing import Detail, Hook, ManualClock
 
 from tests.support.scenes.world import START, Faults, World, fails
