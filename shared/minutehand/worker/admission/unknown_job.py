@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 
 from minutehand.domain.formats.message import Message
-from minutehand.domain.run import Failure, RunRow, RunState
+from minutehand.domain.run import Failure, RunState
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.state.transitions import SKEW, give_up
 from minutehand.worker.context import WorkerContext
@@ -33,15 +33,10 @@ def unknown_job(worker: WorkerContext, received: ReceivedMessage, message: Messa
     lease_until = run.lease_until or 0
     if run.state is RunState.RUNNING and lease_until >= now - SKEW:  # another worker knows it, and runs it
         return Outcome.kept(message, "unknown_job", at=lease_until + SKEW + SECOND)
-    return _dead(worker, received, message, run)
-
-
-def _dead(worker: WorkerContext, received: ReceivedMessage, message: Message, run: RunRow) -> Outcome:
-    now, reason = worker.clock(), "unknown job"
+    reason = "unknown job"
     failure = Failure(kind="UnknownJob", message=f"no worker knew job {message.job!r} for {PATIENCE // MINUTE} minutes")
     worker.send_dead_letter(received.delivery.body, run.fence, reason, failure)
-    transition = give_up(
-        revision=message.revision, now=now, expires=worker.expires(now), reason=reason, failure=failure
-    )
+    expires = worker.expires(now)
+    transition = give_up(revision=message.revision, now=now, expires=expires, reason=reason, failure=failure)
     moved = worker.services.ledger.move(message.run, transition)
     return Outcome.ended(message, reason, moved.run.state if moved.applied and moved.run else None)

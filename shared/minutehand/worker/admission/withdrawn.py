@@ -24,25 +24,24 @@ _AHEAD = 10  # later revisions that are read at once
 
 def withdrawn(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome | None:
     """Refuse a run that its owner took back before it ever started. Raises Unavailable."""
+    revision = received.revision
     if message.revision == 0:
         return None
-    if not message.run.is_fire:
-        refusal = _deleted(worker, message)
-        return None if refusal is None else _refuse(worker, message, refusal)
-    revision = received.revision
-    if revision is None:
+    if message.run.is_fire and revision is None:
         if (message.run.owner, message.revision) not in received.revisions.unanswered:
             log.error("revision.missing", extra={"run_id": str(message.run), "revision": message.revision})
         return Outcome.kept(message, "revision_unread", at=worker.clock() + _LATER)
-    refusal = refused_by(revision, message.due) or _refused_later(worker, revision, message.due)
+    refusal = _refusal(worker, message, revision)
     if refusal is not None:
         return _refuse(worker, message, refusal)
-    return None if message.backfill is None else _stopped(worker, message)
-
-
-def _stopped(worker: WorkerContext, message: Message) -> Outcome | None:
-    found = refuse_stopped(message, worker.services, worker.clock)
+    found = None if message.backfill is None else refuse_stopped(message, worker.services, worker.clock)
     return None if found is None else Outcome.refused(message, found.reason, found.state)
+
+
+def _refusal(worker: WorkerContext, message: Message, revision: Revision | None) -> Refusal | None:
+    if revision is None or not message.run.is_fire:
+        return _deleted(worker, message)
+    return _refused_by(worker, revision, message.due)
 
 
 def _deleted(worker: WorkerContext, message: Message) -> Refusal | None:
@@ -60,10 +59,11 @@ def _deleted(worker: WorkerContext, message: Message) -> Refusal | None:
     return Refusal(RunState.CANCELLED, str(ClosedBy.DELETED))
 
 
-def _refused_later(worker: WorkerContext, revision: Revision, due: int) -> Refusal | None:
-    """Whether a stop after its revision was replaced took the run back: a late ticker may have claimed it only now."""
-    number = revision.number
-    while revision.active_until is not None:
+def _refused_by(worker: WorkerContext, revision: Revision, due: int) -> Refusal | None:
+    """Whether the end of its revision took the run back, or a stop after that was replaced: a late ticker may have claimed it only now."""
+    refusal, number = refused_by(revision, due), revision.number
+    last = revision.active_until is None
+    while refusal is None and not last:
         keys = [(revision.owner, number + ahead) for ahead in range(1, _AHEAD + 1)]
         answer = worker.services.schedules.revisions(keys)
         for key in keys:
@@ -71,10 +71,11 @@ def _refused_later(worker: WorkerContext, revision: Revision, due: int) -> Refus
                 raise Unavailable(f"revision {key[1]} of {key[0]!r} could not be read")
             later = answer.found.get(key)
             refusal = None if later is None else refused_by(later, due)
-            if later is None or later.active_until is None or refusal is not None:
-                return refusal
+            last = later is None or later.active_until is None
+            if last or refusal is not None:
+                break
         number += _AHEAD
-    return None
+    return refusal
 
 
 def _refuse(worker: WorkerContext, message: Message, refusal: Refusal) -> Outcome | None:
