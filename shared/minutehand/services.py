@@ -16,6 +16,7 @@ from minutehand.dynamodb.ledger import DynamoLedger
 from minutehand.dynamodb.payloads import BucketPayloads
 from minutehand.dynamodb.records import DynamoRecords
 from minutehand.dynamodb.schedules import DynamoSchedules
+from minutehand.dynamodb.table_client import TableClient
 from minutehand.ports.services import Services
 from minutehand.settings import Settings
 from minutehand.sqs.async_function import AsyncFunction
@@ -43,24 +44,20 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
     def pool() -> RequestPool:  # of one table or queue: what one throttles slows down no other
         return RequestPool(settings.requests, stats=stats, wait=backoff.wait)
 
+    def table(suffix: str) -> TableClient:
+        return TableClient(dynamodb, settings.table(suffix), backoff=backoff, pool=pool())
+
     @cache
     def models() -> Models:
         from minutehand.dynamodb.models import Models  # noqa: PLC0415 (PynamoDB loads botocore: a tenth of a second)
 
         return Models(dynamodb, settings, backoff=backoff)
 
-    runs = settings.table("runs")
+    runs = table("runs")
     return Services(
-        schedules=DynamoSchedules(dynamodb, settings.table("revisions"), models=models, backoff=backoff, pool=pool()),
-        ledger=DynamoLedger(
-            dynamodb,
-            runs,
-            backoff=backoff,
-            retention=retention,
-            claim_by=settings.claim_by,
-            pool=pool(),
-        ),
-        agenda=DynamoAgenda(dynamodb, settings.table("agenda"), backoff=backoff, shards=settings.shards, pool=pool()),
+        schedules=DynamoSchedules(table("revisions"), models=models),
+        ledger=DynamoLedger(runs, retention=retention, claim_by=settings.claim_by),
+        agenda=DynamoAgenda(table("agenda"), shards=settings.shards),
         work=SqsWorkQueue(
             sqs,
             settings.queue("work"),
@@ -70,8 +67,8 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
             pool=pool(),
         ),
         dead=SqsDeadQueue(sqs, settings.queue("dead")),
-        dead_index=DynamoDeadIndex(dynamodb, runs, models=models, backoff=backoff),
-        records=DynamoRecords(dynamodb, runs, models=models),
+        dead_index=DynamoDeadIndex(runs, models=models),
+        records=DynamoRecords(runs, models=models),
         payloads=BucketPayloads(lambda: Client("s3", settings, session), settings.bucket),
         notices=SnsNotices(settings),
         retention=retention,

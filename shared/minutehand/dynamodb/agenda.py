@@ -5,28 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from minutehand.aws import BatchBackoff, Client, ConditionFailed
-from minutehand.concurrency.request_pool import RequestPool
+from minutehand.aws import ConditionFailed
 from minutehand.domain.agenda_entry import AgendaEntry
 from minutehand.domain.times import stamp
-from minutehand.dynamodb import batches
-from minutehand.dynamodb.rows import entry_of, entry_row, shard_key, to_item, to_row
+from minutehand.dynamodb.rows import Item, entry_of, entry_row, shard_key, to_item, to_row
+from minutehand.dynamodb.table_client import TableClient
 from minutehand.errors import TooNew, Unreadable
 from minutehand.ports.agenda import DuePage
 
 CONFIG = {"shard": {"S": "config"}, "entry": {"S": "config"}}
-LOCK = "lock"  # sorts after every entry, as all that is no entry does
-_ASIDE = "quarantined#"
+LOCK = "lock"  # sorts after every entry, as the keys of all other items do
+_QUARANTINED = "quarantined#"
 
 
 class DynamoAgenda:
-    """The agenda in DynamoDB."""
+    """The agenda in DynamoDB. ``shards`` is the number that the settings ask for."""
 
-    def __init__(
-        self, client: Client, table: str, *, backoff: BatchBackoff, shards: int, pool: RequestPool | None = None
-    ) -> None:
-        self._client, self._table, self._backoff, self._wanted = client, table, backoff, shards
-        self._pool = pool or RequestPool()
+    def __init__(self, table: TableClient, *, shards: int) -> None:
+        self._table, self._wanted = table, shards
         self._known: int | None = None
 
     def shards(self, *, fresh: bool = False) -> int:
@@ -35,78 +31,46 @@ class DynamoAgenda:
         return self._known
 
     def _read_shards(self) -> int:
-        """The config item; made from the settings on first use, raised where the settings say more."""
-        answer = self._client.call("get_item", TableName=self._table, Key=CONFIG, ConsistentRead=True)
-        present = int(answer["Item"]["shards"]["N"]) if "Item" in answer else 0
+        """The number in the config item; made from the settings on first use, raised if the settings ask for more."""
+        config = self._table.call("get_item", Key=CONFIG, ConsistentRead=True).get("Item", {})
+        present = int(config["shards"]["N"]) if config else 0
         if present >= self._wanted:
             return present
-        try:
-            self._client.call(
-                "put_item",
-                TableName=self._table,
-                Item=CONFIG | {"shards": {"N": str(self._wanted)}},
-                ConditionExpression="attribute_not_exists(#shards) OR #shards < :wanted",
-                ExpressionAttributeNames={"#shards": "shards"},
-                ExpressionAttributeValues={":wanted": {"N": str(self._wanted)}},
-            )
-        except ConditionFailed:
-            return self._read_shards()
-        return self._wanted
+        raised = self._table.applies(
+            "put_item",
+            Item=CONFIG | {"shards": {"N": str(self._wanted)}},
+            ConditionExpression="attribute_not_exists(#shards) OR #shards < :wanted",
+            values={"wanted": self._wanted},
+        )
+        return self._wanted if raised else self._read_shards()
 
     def lock(self, shard: int, *, holder: str, now: int, until: int) -> bool:
-        free, ours = "attribute_not_exists(#until) OR #until < :now", "#holder = :holder"
-        try:
-            self._client.call(
-                "update_item",
-                TableName=self._table,
-                Key=_key(shard, LOCK),
-                UpdateExpression="SET #until = :until, #holder = :holder",
-                ConditionExpression=f"{free} OR {ours}",
-                ExpressionAttributeNames={"#until": "until", "#holder": "holder"},
-                ExpressionAttributeValues={
-                    ":now": {"N": str(now)},
-                    ":until": {"N": str(until)},
-                    ":holder": {"S": holder},
-                },
-            )
-        except ConditionFailed:
-            return False
-        return True
+        return self._table.applies(
+            "update_item",
+            Key=_key(shard, LOCK),
+            UpdateExpression="SET #until = :until, #holder = :holder",
+            ConditionExpression="attribute_not_exists(#until) OR #until < :now OR #holder = :holder",
+            values={"now": now, "until": until, "holder": holder},
+        )
 
     def unlock(self, shard: int, *, holder: str) -> None:
-        try:
-            self._client.call(
-                "delete_item",
-                TableName=self._table,
-                Key=_key(shard, LOCK),
-                ConditionExpression="#holder = :holder",
-                ExpressionAttributeNames={"#holder": "holder"},
-                ExpressionAttributeValues={":holder": {"S": holder}},
-            )
-        except ConditionFailed:
-            return
+        self._table.applies(
+            "delete_item",
+            Key=_key(shard, LOCK),
+            ConditionExpression="#holder = :holder",
+            values={"holder": holder},
+        )
 
     def due(self, shard: int, *, upto: int, after: str | None, limit: int) -> DuePage:
-        request: dict[str, Any] = {
-            "TableName": self._table,
-            "ConsistentRead": True,
-            "Limit": limit,
-            "KeyConditionExpression": "#shard = :shard AND #entry < :last",
-            "ProjectionExpression": "#entry, #after, #failures, #created, #queue, #v",  # the shard is known
-            "ExpressionAttributeNames": {
-                "#shard": "shard",
-                "#entry": "entry",
-                "#after": "after",
-                "#failures": "failures",
-                "#created": "created_at",
-                "#queue": "queue",
-                "#v": "v",
-            },
-            "ExpressionAttributeValues": {":shard": {"S": shard_key(shard)}, ":last": {"S": stamp(upto + 1)}},
-        }
-        if after is not None:
-            request["ExclusiveStartKey"] = _key(shard, after)
-        answer = self._client.call("query", **request)
+        answer = self._table.call(
+            "query",
+            ConsistentRead=True,
+            Limit=limit,
+            KeyConditionExpression="#shard = :shard AND #entry < :last",
+            ProjectionExpression="#entry, #after, #failures, #created_at, #queue, #v",  # the shard is known
+            values={"shard": shard_key(shard), "last": stamp(upto + 1)},
+            **({} if after is None else {"ExclusiveStartKey": _key(shard, after)}),
+        )
         entries, broken, newer = [], [], []
         for item in answer["Items"]:
             try:
@@ -119,23 +83,19 @@ class DynamoAgenda:
         return DuePage(entries=entries, broken=broken, newer=newer, last=last["entry"]["S"] if last else None)
 
     def put(self, entries: Sequence[AgendaEntry]) -> frozenset[str]:
-        requests = {entry.key: {"PutRequest": {"Item": to_item(entry_row(entry))}} for entry in entries}
-        return batches.write(self._client, self._backoff, self._table, requests, self._pool)
+        return self._table.write({entry.key: {"PutRequest": {"Item": to_item(entry_row(entry))}} for entry in entries})
 
     def remove(self, entries: Sequence[AgendaEntry]) -> frozenset[str]:
-        requests = {entry.key: {"DeleteRequest": {"Key": _key(entry.shard, entry.key)}} for entry in entries}
-        return batches.write(self._client, self._backoff, self._table, requests, self._pool)
+        return self._table.write({e.key: {"DeleteRequest": {"Key": _key(e.shard, e.key)}} for e in entries})
 
     def fail(self, entry: AgendaEntry) -> int:
         try:
-            answer = self._client.call(
+            answer = self._table.call(
                 "update_item",
-                TableName=self._table,
                 Key=_key(entry.shard, entry.key),
                 UpdateExpression="ADD #failures :one",
                 ConditionExpression="attribute_exists(#entry)",
-                ExpressionAttributeNames={"#failures": "failures", "#entry": "entry"},
-                ExpressionAttributeValues={":one": {"N": "1"}},
+                values={"one": 1},
                 ReturnValues="UPDATED_NEW",
             )
         except ConditionFailed:
@@ -144,27 +104,16 @@ class DynamoAgenda:
 
     def quarantine(self, entry: AgendaEntry, *, reason: str, now: int) -> None:
         key = _key(entry.shard, entry.key)
-        there = self._client.call("get_item", TableName=self._table, Key=key, ConsistentRead=True).get("Item", {})
-        row = entry_row(entry) | {"entry": f"{_ASIDE}{entry.key}", "reason": reason[:500], "quarantined_at": now}
-        self._client.call("put_item", TableName=self._table, Item=there | to_item(row))
-        self._client.call("delete_item", TableName=self._table, Key=_key(entry.shard, entry.key))
+        stored = self._table.call("get_item", Key=key, ConsistentRead=True).get("Item", {})
+        marks: dict[str, Any] = {"entry": f"{_QUARANTINED}{entry.key}", "reason": reason[:500], "quarantined_at": now}
+        self._table.call("put_item", Item=stored | to_item(entry_row(entry) | marks))
+        self._table.call("delete_item", Key=key)
 
     def quarantined(self, shard: int) -> Sequence[str]:
-        request: dict[str, Any] = {
-            "TableName": self._table,
-            "ConsistentRead": True,
-            "KeyConditionExpression": "#shard = :shard AND begins_with(#entry, :aside)",
-            "ExpressionAttributeNames": {"#shard": "shard", "#entry": "entry"},
-            "ExpressionAttributeValues": {":shard": {"S": shard_key(shard)}, ":aside": {"S": _ASIDE}},
-        }
-        keys: list[str] = []
-        while True:
-            answer = self._client.call("query", **request)
-            keys += [item["entry"]["S"].removeprefix(_ASIDE) for item in answer["Items"]]
-            if "LastEvaluatedKey" not in answer:
-                return keys
-            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+        values = {"shard": shard_key(shard), "quarantined": _QUARANTINED}
+        rows = self._table.query("#shard = :shard AND begins_with(#entry, :quarantined)", values=values)
+        return [row["entry"].removeprefix(_QUARANTINED) for row in rows]
 
 
-def _key(shard: int, entry: str) -> dict[str, dict[str, str]]:
-    return {"shard": {"S": shard_key(shard)}, "entry": {"S": entry}}
+def _key(shard: int, entry: str) -> Item:
+    return to_item({"shard": shard_key(shard), "entry": entry})

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from minutehand.aws import BatchBackoff, Client, ConditionFailed
+from minutehand.aws import ConditionFailed
 from minutehand.domain.dead_run import DeadRunRow, parse_dead_key, partitions
-from minutehand.domain.formats.schema import reading
 from minutehand.domain.run import RunState
 from minutehand.domain.times import SECOND
-from minutehand.dynamodb import batches
-from minutehand.dynamodb.rows import Item, readable
+from minutehand.dynamodb.rows import present, readable, reads, to_item
+from minutehand.dynamodb.table_client import TableClient
 from minutehand.state.conditions import Condition, Value
 
 if TYPE_CHECKING:  # PynamoDB is loaded by the first call that needs it
@@ -21,8 +20,8 @@ if TYPE_CHECKING:  # PynamoDB is loaded by the first call that needs it
 class DynamoDeadIndex:
     """Dead runs in DynamoDB. ``models`` makes the models when they are first needed."""
 
-    def __init__(self, client: Client, table: str, *, models: Callable[[], Models], backoff: BatchBackoff) -> None:
-        self._client, self._table, self._models, self._backoff = client, table, models, backoff
+    def __init__(self, table: TableClient, *, models: Callable[[], Models]) -> None:
+        self._table, self._models = table, models
 
     def put(self, dead: DeadRunRow, *, expires: int) -> bool:
         model = self._models().dead
@@ -57,17 +56,13 @@ class DynamoDeadIndex:
         return True
 
     def remove(self, dead: Sequence[DeadRunRow]) -> frozenset[str]:
-        requests = {line.key: {"DeleteRequest": {"Key": _key(line)}} for line in dead}
-        return batches.write(self._client, self._backoff, self._table, requests)
-
-
-def _key(dead: DeadRunRow) -> Item:
-    return {"owner": {"S": dead.owner}, "key": {"S": dead.key}}
+        keys = (to_item({"owner": line.owner, "key": line.key}) for line in dead)
+        return self._table.write({key["key"]["S"]: {"DeleteRequest": {"Key": key}} for key in keys})
 
 
 def dead_row(dead: DeadRunRow, expires: int) -> dict[str, Value]:
     """A line as it is first written; ``expires`` in epoch seconds. Run and time of death are in its key."""
-    row: dict[str, Value | None] = {
+    row = {
         "owner": dead.owner,
         "key": dead.key,
         "job": dead.job,
@@ -81,21 +76,12 @@ def dead_row(dead: DeadRunRow, expires: int) -> dict[str, Value]:
         "redriven_as": dead.redriven_as,
         "ttl": expires,
     }
-    return {name: value for name, value in row.items() if value is not None}
+    return present(row)
 
 
+@reads("line {key} of the index of dead runs")
 def dead_of(row: Mapping[str, Any]) -> DeadRunRow:
     """A line from its row. Raises Unreadable, TooNew."""
-    with reading(f"line {row.get('key')!r} of the index of dead runs", row):
-        return _dead_of(row)
-
-
-def readable_dead(rows: Iterable[Mapping[str, Any]]) -> Iterator[DeadRunRow]:
-    """The lines of rows."""
-    return readable(rows, dead_of, "dead.unreadable")
-
-
-def _dead_of(row: Mapping[str, Any]) -> DeadRunRow:
     ended_at, run = parse_dead_key(row["key"])
     return DeadRunRow(
         run=run,
@@ -109,3 +95,8 @@ def _dead_of(row: Mapping[str, Any]) -> DeadRunRow:
         error=row.get("error"),
         redriven_as=row.get("redriven_as"),
     )
+
+
+def readable_dead(rows: Iterable[Mapping[str, Any]]) -> Iterator[DeadRunRow]:
+    """The lines of rows."""
+    return readable(rows, dead_of, "dead.unreadable")

@@ -1,9 +1,8 @@
-"""Render clauses and transitions: as a condition and update expression, and as one PartiQL statement."""
+"""Render conditions and transitions: as expressions of DynamoDB's own operations, and as one PartiQL statement."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -13,72 +12,91 @@ from minutehand.state.conditions import Absent, AllOf, AnyOf, Compare, Condition
 from minutehand.state.transitions import Change, Once, Plus, Transition
 
 
-@dataclass
-class Placeholders:
-    """Names and values of one expression. Every name gets a placeholder, because many words are reserved."""
+class Expression:
+    """The words of an expression. It collects the values that the expression refers to: ``:v0`` stands for ``values["v0"]``."""
 
-    names: dict[str, str] = field(default_factory=dict)
-    values: dict[str, dict[str, Any]] = field(default_factory=dict)
+    absent, one_of = "attribute_not_exists({})", "{} IN ({})"
+
+    def __init__(self) -> None:
+        self.values: dict[str, Value] = {}
 
     def name(self, attribute: str) -> str:
-        self.names[f"#{attribute}"] = attribute
         return f"#{attribute}"
 
     def value(self, value: Value) -> str:
-        placeholder = f":{len(self.values)}"
-        self.values[placeholder] = encode(value)
-        return placeholder
+        name = f"v{len(self.values)}"
+        self.values[name] = value
+        return f":{name}"
+
+    def either(self, parts: list[str]) -> str:
+        return f"({' OR '.join(parts)})"
 
 
-def condition(clause: Condition, use: Placeholders) -> str:
-    """A clause as a condition expression."""
+class Statement(Expression):
+    """The words of a PartiQL statement; its values are parameters by their place."""
+
+    absent, one_of = "{} IS MISSING", "{} IN [{}]"
+
+    def __init__(self) -> None:
+        self.parameters: list[dict[str, Any]] = []
+
+    def name(self, attribute: str) -> str:
+        return f'"{attribute}"'
+
+    def value(self, value: Value) -> str:
+        self.parameters.append(encode(value))
+        return "?"
+
+    def either(self, parts: list[str]) -> str:
+        raise TypeError(f"a batched guard has no alternatives, not {parts}: not every engine reads OR beside the key")
+
+
+def condition(clause: Condition, words: Expression) -> str:
+    """A clause in the words of an expression or statement."""
     match clause:
         case Compare(attribute, symbol, value):
-            return f"{use.name(attribute)} {symbol} {use.value(value)}"
+            return f"{words.name(attribute)} {symbol} {words.value(value)}"
         case OneOf(attribute, values):
-            return f"{use.name(attribute)} IN ({', '.join(use.value(v) for v in values)})"
+            return words.one_of.format(words.name(attribute), ", ".join(map(words.value, values)))
         case Absent(attribute):
-            return f"attribute_not_exists({use.name(attribute)})"
+            return words.absent.format(words.name(attribute))
         case AllOf(parts):
-            return " AND ".join(f"({condition(part, use)})" for part in parts)
+            return " AND ".join([condition(part, words) for part in parts])
         case AnyOf(parts):
-            return " OR ".join(f"({condition(part, use)})" for part in parts)
+            return words.either([condition(part, words) for part in parts])
 
 
-def update(changes: Mapping[str, Change], use: Placeholders) -> str:
+def update(changes: Mapping[str, Change], words: Expression) -> str:
     """Changes as an update expression."""
-    sets = [f"{use.name(name)} = {_new(name, change, use)}" for name, change in changes.items() if change is not None]
-    removes = [use.name(name) for name, change in changes.items() if change is None]
+    sets = [f"#{name} = {_new(name, change, words)}" for name, change in changes.items() if change is not None]
+    removes = [f"#{name}" for name, change in changes.items() if change is None]
     return " ".join(f"{word} {', '.join(parts)}" for word, parts in (("SET", sets), ("REMOVE", removes)) if parts)
 
 
-def _new(name: str, change: Value | Plus | Once, use: Placeholders) -> str:
+def _new(name: str, change: Value | Plus | Once, words: Expression) -> str:
     match change:
         case Plus(amount):
-            return f"{use.name(name)} + {use.value(amount)}"
+            return f"#{name} + {words.value(amount)}"
         case Once(value):
-            return f"if_not_exists({use.name(name)}, {use.value(value)})"
+            return f"if_not_exists(#{name}, {words.value(value)})"
         case _:
-            return use.value(change)
+            return words.value(change)
 
 
-def update_arguments(table: str, ref: RunRef, transition: Transition) -> dict[str, Any]:
-    """A transition as the arguments of ``update_item``; the old row comes back if it is refused."""
-    use = Placeholders()
+def update_arguments(transition: Transition) -> dict[str, Any]:
+    """A transition as arguments of ``TableClient.call("update_item")``; the old row comes back if it is refused."""
+    words = Expression()
     return {
-        "TableName": table,
-        "Key": {"owner": {"S": ref.owner}, "key": {"S": ref.key}},
-        "UpdateExpression": update(transition.changes, use),
-        "ConditionExpression": condition(transition.guard, use),
-        "ExpressionAttributeNames": use.names,
-        "ExpressionAttributeValues": use.values,
+        "UpdateExpression": update(transition.changes, words),
+        "ConditionExpression": condition(transition.guard, words),
+        "values": words.values,
         "ReturnValues": "ALL_NEW",
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
 
 
-# Every claim begins so. As literals they are in the statement's text, which is made once, and not among the parameters,
-# which botocore serialises one by one: a tenth of a tick's CPU.
+# Every claim has these values. They are literals in the statement's text, which is made once, and not parameters, which
+# are serialised one by one: a tenth of a tick's processor time.
 _LITERALS: Mapping[str, tuple[Value, str]] = {"state": ("QUEUED", "'QUEUED'"), "fence": (0, "0"), "attempt": (0, "0")}
 
 
@@ -98,62 +116,21 @@ def _insert_text(table: str, names: tuple[str, ...], literal: bool) -> str:  # n
     return f'INSERT INTO "{table}" VALUE {{{", ".join(fields)}}}'
 
 
-_REMOVE = "-"  # before the name of an attribute that is removed
-
-
 def update_statement(table: str, ref: RunRef, transition: Transition, *, returning: bool = False) -> dict[str, Any]:
-    """A transition with plain changes and a guard of ANDed clauses as a PartiQL statement; ``returning`` the new row."""
-    parameters: list[dict[str, Any]] = []
-    changed: list[str] = []
+    """A transition with plain changes and a guard of ANDed clauses as a PartiQL statement; ``returning`` the new row.
+
+    Raises TypeError for another transition.
+    """
+    words, changed = Statement(), []
     for name, change in transition.changes.items():
-        if change is None:
-            changed.append(_REMOVE + name)
-        elif isinstance(change, (Plus, Once)):
+        if isinstance(change, (Plus, Once)):
             raise TypeError(f"transition {transition.name} cannot be batched: {name} depends on the row")
-        else:
-            changed.append(name)
-            parameters.append(encode(change))
-    parameters += ({"S": ref.owner}, {"S": ref.key})
-    conditions: list[tuple[str, str, int]] = []
-    _collect(transition.guard, conditions, parameters)
+        changed.append(f'REMOVE "{name}"' if change is None else f'SET "{name}"={words.value(change)}')
+    words.parameters += ({"S": ref.owner}, {"S": ref.key})
+    guard = condition(transition.guard, words)
+    returned = " RETURNING ALL NEW *" if returning else ""
     return {
-        "Statement": _update_text(table, tuple(changed), tuple(conditions), returning),
-        "Parameters": parameters,
+        "Statement": f'UPDATE "{table}" {" ".join(changed)} WHERE "owner"=? AND "key"=? AND {guard}{returned}',
+        "Parameters": words.parameters,
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
-
-
-def _collect(clause: Condition, conditions: list[tuple[str, str, int]], parameters: list[dict[str, Any]]) -> None:
-    """The conditions of a guard as attribute, operator and number of parameters; and the parameters."""
-    if isinstance(clause, Compare):
-        conditions.append((clause.attribute, clause.operator, 1))
-        parameters.append(encode(clause.value))
-    elif isinstance(clause, AllOf):
-        for part in clause.parts:
-            _collect(part, conditions, parameters)
-    elif isinstance(clause, Absent):
-        conditions.append((clause.attribute, "IS MISSING", 0))
-    elif isinstance(clause, OneOf):
-        conditions.append((clause.attribute, "IN", len(clause.values)))
-        parameters += [encode(value) for value in clause.values]
-    else:
-        raise TypeError("a batched guard has no alternatives: not every engine reads OR beside the key")
-
-
-@lru_cache(maxsize=64)
-def _update_text(
-    table: str,
-    changed: tuple[str, ...],
-    conditions: tuple[tuple[str, str, int], ...],
-    returning: bool,  # noqa: FBT001 (a cache key)
-) -> str:
-    sets = (f'REMOVE "{name[1:]}"' if name[0] == _REMOVE else f'SET "{name}"=?' for name in changed)
-    guards = (f' AND "{attribute}" {_compared(operator, count)}' for attribute, operator, count in conditions)
-    asked = " RETURNING ALL NEW *" if returning else ""
-    return f'UPDATE "{table}" {" ".join(sets)} WHERE "owner"=? AND "key"=?{"".join(guards)}{asked}'
-
-
-def _compared(operator: str, count: int) -> str:
-    if operator == "IN":
-        return f"IN [{', '.join('?' * count)}]"
-    return f"{operator} ?" if count else operator

@@ -1,410 +1,181 @@
-"""The ledger in DynamoDB: claims and transitions of runs."""
+"""The ledger in DynamoDB: the requests for claims, transitions and reads of runs."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
-from minutehand.aws import BatchBackoff, Client, ConditionFailed, TransactionRefused
+from minutehand.aws import ConditionFailed, TransactionRefused
 from minutehand.concurrency.request_pool import RequestPool
 from minutehand.domain.names import RunRef
-from minutehand.domain.run import WAITING, FailedAttemptRow, RunRow, RunState, SiblingRows
-from minutehand.domain.times import DAY, SECOND, stamp
-from minutehand.dynamodb import batches
-from minutehand.dynamodb.cursors import decode_cursor, encode_cursor
+from minutehand.domain.run import WAITING, RunRow, RunState
 from minutehand.dynamodb.expressions import (
-    Placeholders,
+    Expression,
     condition,
     insert_statement,
     update_arguments,
     update_statement,
 )
-from minutehand.dynamodb.rows import (
-    Item,
-    attempt_row,
-    beside_key,
-    beside_of,
-    beside_prefix,
-    claim_row,
-    readable_runs,
-    run_of,
-    run_row,
-    to_item,
-    to_row,
-)
-from minutehand.errors import Unavailable, Unreadable
-from minutehand.ports.ledger import BatchReadResult, BesideKind, ClaimResult, TransitionResult
-from minutehand.ports.page import RowPage
-from minutehand.state.conditions import Value, holds
-from minutehand.state.transitions import Transition, held
+from minutehand.dynamodb.row_ledger import Moves, Row, RowLedger
+from minutehand.dynamodb.rows import Item, readable_runs, to_item, to_row
+from minutehand.dynamodb.table_client import TableClient
+from minutehand.errors import Unavailable
+from minutehand.ports.ledger import BesideKind
+from minutehand.state.conditions import Condition, OneOf, Value
+from minutehand.state.transitions import Transition
 
-log = logging.getLogger(__name__)
-
-INLINE_PAYLOAD = (
-    400  # bytes of a one-off's payload in its own row; more lies in a sibling row, as updates bill the whole row
-)
-_FIRST, _LAST = stamp(0), stamp(10**15 - 1)
-_ASIDE = "\x7f"  # after all rows of an instant: those aside of its fire as well
-_SUCCESSES = 100  # rows among which a success is looked for in one query
-_RETRY_SPAN = 14 * DAY  # how long after a failed attempt its run may still be retried
 _MISSING = "attribute_not_exists(#owner)"
 
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
-class DynamoLedger:
-    """Runs in DynamoDB. ``claim_by`` is "partiql", or "put" for engines without PartiQL. Claims go over ``pool``."""
 
-    def __init__(
-        self,
-        client: Client,
-        table: str,
-        *,
-        backoff: BatchBackoff,
-        retention: int,
-        claim_by: str = "partiql",
-        pool: RequestPool | None = None,
-    ) -> None:
-        self._client, self._table, self._backoff = client, table, backoff
-        self._pool = pool or RequestPool()
-        self._retention, self._batched = retention, claim_by == "partiql"
+class DynamoLedger(RowLedger):
+    """Runs in DynamoDB. ``claim_by`` is "partiql", or "put" for engines without PartiQL. ``retention`` in ms."""
+
+    def __init__(self, table: TableClient, *, retention: int, claim_by: str = "partiql") -> None:
+        super().__init__(retention)
+        self._table, self._batched = table, claim_by == "partiql"
+
+    def _one_by_one(self, do: Callable[[_T], _R], items: Sequence[_T], pool: RequestPool) -> dict[int, _R]:
+        """A request for each item, for engines without PartiQL: index → result. An item without a response is absent."""
+
+        def attempt(item: _T) -> tuple[tuple[_R, ...], int]:
+            try:
+                return (do(item),), 0
+            except Unavailable:
+                return (), 1
+
+        return {index: result for index, got in enumerate(pool.map(attempt, items)) for result in got}
 
     # Claims.
 
-    def claim(self, runs: Sequence[RunRow]) -> ClaimResult:
-        rows = [claim_row(run, self._retention) for run in runs]
-        answers = self._claim_in_batches(rows) if self._batched else self._claim_one_by_one(rows)
-        created = frozenset(runs[index].ref for index, answer in answers.items() if not answer.refused)
-        duplicates = {runs[index].ref: answer.item for index, answer in answers.items() if answer.refused}
-        return _claimed(created, self._rows_of(duplicates))
+    def _insert_all(self, rows: Sequence[Row]) -> Mapping[int, Row | None]:
+        if self._batched:
+            statements = [insert_statement(self._table.name, row) for row in rows]
+            results = self._table.execute(statements, pooled=True)
+            answers = {index: result.row if result.refused else None for index, result in results.items()}
+        else:
+            answers = self._one_by_one(self._insert_one, rows, self._table.pool)
+        unknown = {index: _ref(rows[index]) for index, row in answers.items() if row == {}}
+        if unknown:  # the refusal came without the stored row
+            stored, _ = self._get_all(list(unknown.values()))
+            read: dict[int, Row | None] = {index: stored[ref] for index, ref in unknown.items() if ref in stored}
+            answers = {index: row for index, row in answers.items() if row != {}} | read
+        return answers
 
-    def _claim_in_batches(self, rows: Sequence[Mapping[str, Any]]) -> dict[int, batches.Answered]:
-        statements = [insert_statement(self._table, row) for row in rows]
-        return batches.execute(self._client, self._backoff, statements, self._pool)
-
-    def _claim_one_by_one(self, rows: Sequence[Mapping[str, Any]]) -> dict[int, batches.Answered]:
-        answers = self._pool.map(self._claim_one, rows)
-        return {index: answer for index, answer in enumerate(answers) if answer is not None}
-
-    def _claim_one(self, row: Mapping[str, Any]) -> tuple[batches.Answered | None, int]:
+    def _insert_one(self, row: Row) -> Row | None:
         try:
-            self._put(to_item(row))
+            self._put_new(row)
         except ConditionFailed as refused:
-            return batches.Answered(refused=True, item=refused.item or {}), 0
-        except Unavailable:
-            return None, 1  # it was asked for again already; the entry stays for the next tick
-        return batches.Answered(), 0
-
-    def _put(self, item: Item) -> None:
-        self._client.call(
-            "put_item",
-            TableName=self._table,
-            Item=item,
-            ConditionExpression=_MISSING,
-            ExpressionAttributeNames={"#owner": "owner"},
-            ReturnValuesOnConditionCheckFailure="ALL_OLD",
-        )
-
-    def _rows_of(self, duplicates: Mapping[RunRef, Item]) -> dict[RunRef, Item]:
-        """The rows that are there; those that did not come with the refusal are read, strongly."""
-        present = {ref: item for ref, item in duplicates.items() if item}
-        unknown = [_key(ref) for ref in duplicates if ref not in present]
-        if unknown:
-            items, _ = batches.get(self._client, self._backoff, self._table, unknown)
-            present |= {_ref(item): item for item in items}
-        return present
-
-    def submit(self, run: RunRow) -> RunRow | None:
-        row = run_row(run)
-        payload = row.get("payload", "")
-        try:
-            if len(str(payload).encode()) <= INLINE_PAYLOAD:
-                self._put(to_item(row))
-            else:
-                self._put_with_payload(run.ref, row)
-        except (ConditionFailed, TransactionRefused):
-            existing = self.read(run.ref)
-            if existing is None:
-                raise Unavailable(f"run {run.ref} is being written by somebody else; try again") from None
-            return existing
+            return to_row(refused.item or {})
         return None
 
-    def _put_with_payload(self, ref: RunRef, row: dict[str, Any]) -> None:
-        """Both rows or none: a payload without its run could be taken for another's."""
-        payload = row.pop("payload")
-        sibling = {"owner": ref.owner, "key": f"#{ref.key}#payload", "payload": payload}
-        put = {"TableName": self._table, "Item": to_item(row | {"payload_beside": True})}
-        condition = {"ConditionExpression": _MISSING, "ExpressionAttributeNames": {"#owner": "owner"}}
-        items = [{"Put": put | condition}, {"Put": {"TableName": self._table, "Item": to_item(sibling)}}]
-        self._client.call("transact_write_items", TransactItems=items)
+    def _put_new(self, row: Row) -> None:
+        on_failure = {"ConditionExpression": _MISSING, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+        self._table.call("put_item", Item=to_item(row), **on_failure)
+
+    def _insert(self, row: Row, sibling: Row | None) -> bool:
+        try:
+            if sibling is None:
+                self._put_new(row)
+            else:
+                put = self._table.arguments(Item=to_item(row), ConditionExpression=_MISSING)
+                self._table.transact({"Put": put}, {"Put": self._table.arguments(Item=to_item(sibling))})
+        except (ConditionFailed, TransactionRefused):
+            return False
+        return True
 
     # Transitions.
 
-    def move(self, ref: RunRef, transition: Transition) -> TransitionResult:
+    def _update(self, ref: RunRef, transition: Transition) -> tuple[bool, Row | None]:
         try:
-            answer = self._client.call("update_item", **update_arguments(self._table, ref, transition))
+            answer = self._table.call("update_item", Key=_key(ref), **update_arguments(transition))
         except ConditionFailed as refused:
-            row = to_row(refused.item) if refused.item else None
-            if row is None or "state" not in row:
-                return TransitionResult(applied=False, run=None)
-            return TransitionResult(applied=holds(transition.already, row), run=run_of(row))
-        row = to_row(answer["Attributes"])
-        if "payload_beside" in row and "ttl" in transition.changes:
-            self._expire_payload(ref, int(row["ttl"]))
-        return TransitionResult(applied=True, run=run_of(row))
+            return False, to_row(refused.item) if refused.item else None
+        return True, to_row(answer["Attributes"])
 
-    def _expire_payload(self, ref: RunRef, expires: int) -> None:
-        """A one-off's payload row leaves the ledger with its run."""
-        self._client.call(
-            "update_item",
-            TableName=self._table,
-            Key=_key(RunRef(ref.owner, f"#{ref.key}#payload")),
-            UpdateExpression="SET #ttl = :ttl",
-            ExpressionAttributeNames={"#ttl": "ttl"},
-            ExpressionAttributeValues={":ttl": {"N": str(expires)}},
-        )
-
-    def move_all(self, moves: Sequence[tuple[RunRef, Transition]]) -> Mapping[RunRef, bool]:
-        return self._move_in_batches(moves) if self._batched else self._move_one_by_one(moves)
-
-    def _move_in_batches(self, moves: Sequence[tuple[RunRef, Transition]]) -> dict[RunRef, bool]:
-        statements = [update_statement(self._table, ref, transition) for ref, transition in moves]
-        answers = batches.execute(self._client, self._backoff, statements)
-        result = {}
-        for index, answer in answers.items():
-            ref, transition = moves[index]
-            mine = bool(answer.item) and holds(transition.already, to_row(answer.item))
-            result[ref] = mine or not answer.refused
-        return result
-
-    def lease_all(
-        self, leases: Sequence[tuple[RunRef, Transition]], *, known: Collection[RunRef] = ()
-    ) -> Mapping[RunRef, TransitionResult]:
+    def _update_all(self, moves: Moves, *, returning: Collection[RunRef] = ()) -> Mapping[int, tuple[bool, Row | None]]:
         if not self._batched:
-            return self._lease_one_by_one(leases)
-        statements = [update_statement(self._table, ref, lease, returning=ref not in known) for ref, lease in leases]
-        answers = batches.execute(self._client, self._backoff, statements)
-        result = {}
-        for index, answer in answers.items():
-            ref, lease = leases[index]
-            try:
-                taken = ref in known and not answer.refused
-                result[ref] = TransitionResult(applied=True, run=None) if taken else self._leased(ref, lease, answer)
-            except Unreadable as problem:  # its own: the leases of the others are taken, and must be known
-                log.error("run.unreadable", extra={"run_id": str(ref), "error": str(problem)})
-        return result
+            return self._one_by_one(lambda move: self._apply(*move), moves, RequestPool())
+        name = self._table.name
+        statements = [update_statement(name, ref, move, returning=ref in returning) for ref, move in moves]
+        return {i: (not result.refused, result.row) for i, result in self._table.execute(statements).items()}
 
-    def _leased(self, ref: RunRef, lease: Transition, answer: batches.Answered) -> TransitionResult:
-        row = to_row(answer.item)
-        if answer.refused and "state" not in row:
-            return TransitionResult(applied=False, run=None)
-        if not row:  # an engine that does not return what it was asked for
-            return TransitionResult(applied=True, run=self.read(ref))
-        return TransitionResult(applied=not answer.refused or holds(lease.already, row), run=run_of(row))
-
-    def _lease_one_by_one(self, leases: Sequence[tuple[RunRef, Transition]]) -> dict[RunRef, TransitionResult]:
-        result = {}
-        for ref, lease in leases:
-            try:
-                result[ref] = self.move(ref, lease)
-            except (Unavailable, Unreadable):
-                continue
-        return result
-
-    def _move_one_by_one(self, moves: Sequence[tuple[RunRef, Transition]]) -> dict[RunRef, bool]:
-        result = {}
-        for ref, transition in moves:
-            try:
-                result[ref] = self.move(ref, transition).applied
-            except (Unavailable, Unreadable):
-                continue
-        return result
+    def _expire(self, ref: RunRef, expires: int) -> None:
+        self._table.call("update_item", Key=_key(ref), UpdateExpression="SET #ttl = :ttl", values={"ttl": expires})
 
     # Reads.
 
-    def read(self, ref: RunRef) -> RunRow | None:
-        row = self._get(ref)
-        if row is None:
-            return None
-        if "payload_beside" in row:
-            beside = self._get(RunRef(ref.owner, f"#{ref.key}#payload"))
-            row |= {"payload": beside["payload"]} if beside else {}
-        return run_of(row)
+    def _get(self, ref: RunRef, verb: str) -> Row | None:
+        del verb
+        return self._table.get(owner=ref.owner, key=ref.key)
 
-    def _get(self, ref: RunRef) -> dict[str, Any] | None:
-        answer = self._client.call("get_item", TableName=self._table, Key=_key(ref), ConsistentRead=True)
-        return to_row(answer["Item"]) if "Item" in answer else None
-
-    def look(self, refs: Sequence[RunRef]) -> BatchReadResult:
-        items, unread = batches.get(
-            self._client, self._backoff, self._table, [_key(ref) for ref in dict.fromkeys(refs)], self._pool
-        )
-        rows = {_ref(item): to_row(item) for item in items}
-        found = {run.ref: run for run in readable_runs(rows.values())}
-        return BatchReadResult(
-            found=found, unanswered=frozenset(rows.keys() - found.keys()) | {_ref(key) for key in unread}
-        )
-
-    def never_leased(self, owner: str, *, after: int | None, upto: int | None = None) -> Iterator[RunRow]:
-        return self._query(owner, after=after, upto=upto, only=RunState.QUEUED)
-
-    def window(self, owner: str, *, after: int, upto: int) -> Iterator[RunRow]:
-        return self._query(owner, after=after, upto=upto)
+    def _get_all(self, refs: Sequence[RunRef]) -> tuple[Mapping[RunRef, Row], frozenset[RunRef]]:
+        items, unread = self._table.read(map(_key, refs))
+        rows = map(to_row, items)
+        return {_ref(row): row for row in rows}, frozenset(_ref(to_row(key)) for key in unread)
 
     def unfinished(self, *, segment: int, segments: int) -> Iterator[RunRow]:
-        states = sorted(WAITING | {RunState.RUNNING})
-        request: dict[str, Any] = {
-            "TableName": self._table,
-            "Segment": segment,
-            "TotalSegments": segments,
-            "FilterExpression": f"#state IN ({', '.join(f':{i}' for i in range(len(states)))})",
-            "ExpressionAttributeNames": {"#state": "state"},
-            "ExpressionAttributeValues": {f":{i}": {"S": str(state)} for i, state in enumerate(states)},
-        }
-        while True:
-            answer = self._client.call("scan", **request)
-            yield from readable_runs(to_row(item) for item in answer["Items"])
-            if "LastEvaluatedKey" not in answer:
-                return
-            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
-
-    def latest(self, owner: str, *, upto: int) -> Iterator[RunRow]:
-        return self._query(owner, after=None, upto=upto, newest_first=True, page=5)
-
-    def succeeded(self, owner: str, *, after: int, upto: int) -> Iterator[RunRow]:
-        return self._query(owner, after=after, upto=upto, only=RunState.SUCCEEDED, newest_first=True, page=_SUCCESSES)
-
-    def page(
-        self, owner: str, *, after: int | None, upto: int | None, limit: int, cursor: str | None, newest_first: bool
-    ) -> RowPage:
-        start = None if cursor is None else decode_cursor(cursor, owner)
-        rows = self._rows(owner, after, upto, newest_first=newest_first, start=start)
-        taken = list(islice(rows, limit + 1))
-        more = encode_cursor(taken[limit - 1]) if len(taken) > limit else None
-        return RowPage(items=list(readable_runs(taken[:limit])), cursor=more)
+        words = Expression()
+        only = condition(OneOf("state", tuple(sorted(WAITING | {RunState.RUNNING}))), words)
+        scan = self._table.pages(
+            "scan", Segment=segment, TotalSegments=segments, FilterExpression=only, values=words.values
+        )
+        return readable_runs(scan)
 
     def _query(
         self,
+        verb: str,
         owner: str,
+        first: str,
+        last: str,
         *,
-        after: int | None,
-        upto: int | None = None,
-        only: RunState | None = None,
-        newest_first: bool = False,
-        page: int | None = None,
-    ) -> Iterator[RunRow]:
-        return readable_runs(self._rows(owner, after, upto, only=only, newest_first=newest_first, page=page))
-
-    def _rows(
-        self,
-        owner: str,
-        after: int | None,
-        upto: int | None,
-        *,
-        only: RunState | None = None,
-        newest_first: bool = False,
-        start: str | None = None,
-        page: int | None = None,
-    ) -> Iterator[dict[str, Any]]:
-        """Rows of an owner with fires in ``(after, upto]``, page by page as they are asked for."""
-        first = _FIRST if after is None else stamp(after) + _ASIDE
-        last = (_LAST if upto is None else stamp(upto)) + _ASIDE
-        if first > last:
-            return
-        request: dict[str, Any] = {
-            "TableName": self._table,
-            "ConsistentRead": True,
-            "ScanIndexForward": not newest_first,
-            "KeyConditionExpression": "#owner = :owner AND #key BETWEEN :first AND :last",
-            "ExpressionAttributeNames": {"#owner": "owner", "#key": "key"},
-            "ExpressionAttributeValues": {":owner": {"S": owner}, ":first": {"S": first}, ":last": {"S": last}},
-        }
+        only: RunState | None,
+        newest_first: bool,
+        page: int | None,
+        start: str | None,
+    ) -> Iterator[Row]:
+        del verb
+        values: dict[str, Value] = {"owner": owner, "first": first, "last": last}
+        more: dict[str, Any] = {"ScanIndexForward": not newest_first}
         if only is not None:
-            request["FilterExpression"] = "#state = :state"
-            request["ExpressionAttributeNames"]["#state"] = "state"
-            request["ExpressionAttributeValues"][":state"] = {"S": str(only)}
+            more["FilterExpression"] = "#state = :state"
+            values["state"] = only
         if page is not None:
-            request["Limit"] = page
+            more["Limit"] = page
         if start is not None:
-            request["ExclusiveStartKey"] = _key(RunRef(owner, start))
-        while True:
-            answer = self._client.call("query", **request)
-            yield from (to_row(item) for item in answer["Items"])
-            if "LastEvaluatedKey" not in answer:
-                return
-            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+            more["ExclusiveStartKey"] = _key(RunRef(owner, start))
+        return self._table.query("#owner = :owner AND #key BETWEEN :first AND :last", values=values, **more)
 
-    # Attempts.
+    # Siblings of a run.
 
-    def record(self, attempt: FailedAttemptRow) -> None:
-        expires = (attempt.ended_at + self._retention + _RETRY_SPAN) // SECOND
-        self._client.call("put_item", TableName=self._table, Item=to_item(attempt_row(attempt, expires)))
+    def _put(self, row: Row) -> None:
+        self._table.call("put_item", Item=to_item(row))
 
-    def attempts(self, ref: RunRef) -> Sequence[FailedAttemptRow]:
-        return self.beside(ref).attempts
-
-    # What lies beside a run.
-
-    def keep(self, ref: RunRef, *, fence: int, kind: BesideKind, name: str, text: str, expires: int) -> bool:
-        place = beside_key(ref, kind, name)
-        use = Placeholders()
-        check = {
-            "TableName": self._table,
-            "Key": _key(ref),
-            "ConditionExpression": condition(held(fence), use),
-            "ExpressionAttributeNames": use.names,
-            "ExpressionAttributeValues": use.values,
-        }
-        row: dict[str, Value] = {
-            "owner": place.owner,
-            "key": place.key,
-            "text": text,
-            "ttl": (expires + _RETRY_SPAN) // SECOND,
-        }
-        put: dict[str, Any] = {"TableName": self._table, "Item": to_item(row)}
-        if kind is BesideKind.STEP:
-            put |= {"ConditionExpression": _MISSING, "ExpressionAttributeNames": {"#owner": "owner"}}
-        for _ in self._backoff.rounds_with_waits():
+    def _put_beside(self, ref: RunRef, kind: BesideKind, guard: Condition, row: Row) -> bool:
+        words = Expression()
+        clause = condition(guard, words)
+        check = self._table.arguments(Key=_key(ref), ConditionExpression=clause, values=words.values)
+        once: dict[str, Any] = {"ConditionExpression": _MISSING} if kind is BesideKind.STEP else {}
+        put = self._table.arguments(Item=to_item(row), **once)
+        for _ in self._table.backoff.rounds_with_waits():
             try:
-                self._client.call("transact_write_items", TransactItems=[{"ConditionCheck": check}, {"Put": put}])
+                self._table.transact({"ConditionCheck": check}, {"Put": put})
                 return True
             except TransactionRefused as refused:
                 if refused.by_condition:
-                    return False  # otherwise it met a heartbeat on the same row: again
-        raise Unavailable(f"the {kind} {name!r} of run {ref} met other writes on its row again and again")
+                    return False  # any other refusal is a conflict with a heartbeat on the run's row: repeat
+        raise Unavailable(f"{row['key']!r} of run {ref} met other writes on the run's row again and again; try again")
 
-    def beside(self, ref: RunRef) -> SiblingRows:
-        request: dict[str, Any] = {
-            "TableName": self._table,
-            "ConsistentRead": True,
-            "KeyConditionExpression": "#owner = :owner AND begins_with(#key, :prefix)",
-            "ExpressionAttributeNames": {"#owner": "owner", "#key": "key"},
-            "ExpressionAttributeValues": {":owner": {"S": ref.owner}, ":prefix": {"S": beside_prefix(ref)}},
-        }
-        rows: list[dict[str, Any]] = []
-        while True:
-            answer = self._client.call("query", **request)
-            rows += [to_row(item) for item in answer["Items"]]
-            if "LastEvaluatedKey" not in answer:
-                return beside_of(ref, rows)
-            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
-
-
-def _claimed(created: frozenset[RunRef], present: Mapping[RunRef, Item]) -> ClaimResult:
-    """The answer to claims; one row that cannot be read spoils no other's answer."""
-    existing: dict[RunRef, RunRow] = {}
-    unreadable = set()
-    for ref, item in present.items():
-        try:
-            existing[ref] = run_of(to_row(item))
-        except Unreadable:
-            unreadable.add(ref)
-    return ClaimResult(created=created, existing=existing, unreadable=frozenset(unreadable))
+    def _siblings(self, owner: str, prefix: str) -> Iterator[Row]:
+        values = {"owner": owner, "prefix": prefix}
+        return self._table.query("#owner = :owner AND begins_with(#key, :prefix)", values=values)
 
 
 def _key(ref: RunRef) -> Item:
     return {"owner": {"S": ref.owner}, "key": {"S": ref.key}}
 
 
-def _ref(item: Item) -> RunRef:
-    return RunRef(item["owner"]["S"], item["key"]["S"])
+def _ref(row: Mapping[str, Any]) -> RunRef:
+    return RunRef(row["owner"], row["key"])

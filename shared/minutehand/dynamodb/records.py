@@ -1,4 +1,4 @@
-"""Records in DynamoDB: versioned JSON documents in the table of runs, beyond all runs of their owner."""
+"""Records in DynamoDB: versioned JSON documents in the table of runs, sorted after all runs of their owner."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from minutehand.aws import Client, ConditionFailed
-from minutehand.domain.formats.schema import reading
+from minutehand.aws import ConditionFailed
 from minutehand.domain.times import SECOND
-from minutehand.dynamodb.rows import readable, to_item, to_row
+from minutehand.dynamodb.rows import readable, reads, to_row
+from minutehand.dynamodb.table_client import TableClient
 from minutehand.ports.records import Record
 
 if TYPE_CHECKING:  # PynamoDB is loaded by the first call that needs it
@@ -21,22 +21,20 @@ if TYPE_CHECKING:  # PynamoDB is loaded by the first call that needs it
 class DynamoRecords:
     """Records in one table. ``models`` makes the models when they are first needed."""
 
-    def __init__(self, client: Client, table: str, *, models: Callable[[], Models]) -> None:
-        self._client, self._table, self._models = client, table, models
+    def __init__(self, table: TableClient, *, models: Callable[[], Models]) -> None:
+        self._table, self._models = table, models
 
     def read(self, owner: str, key: str) -> Record | None:
-        # Every tick reads the record of held queues, and every start of an exclusive run its slot: it goes over our own client.
-        answer = self._client.call(
-            "get_item", TableName=self._table, Key=to_item({"owner": owner, "key": key}), ConsistentRead=True
-        )
-        return record_of(to_row(answer["Item"])) if "Item" in answer else None
+        # Not by a model: every tick reads the record of held queues, and every start of an exclusive run its slot.
+        row = self._table.get(owner=owner, key=key)
+        return None if row is None else record_of(row)
 
     def write(self, record: Record) -> bool:
         models, row = self._models(), record_row(record)
         try:
             models.update(models.records.of(row), follows(models, record))
         except ConditionFailed as refused:
-            return refused.item is not None and says(to_row(refused.item), row)
+            return refused.item is not None and contains(to_row(refused.item), row)
         return True
 
     def remove(self, record: Record) -> bool:
@@ -54,13 +52,13 @@ class DynamoRecords:
 
 
 def follows(models: Models, record: Record) -> Condition:
-    """The version that is there is the one before; before the first there is none."""
+    """The condition that the stored version is the one before the record's; before version 1 there is no row."""
     version = models.records.version
     return version == record.version - 1 if record.version > 1 else version.does_not_exist()
 
 
 def record_row(record: Record) -> dict[str, Any]:
-    """A record as a row; its body as one text, the same text for the same body. None is not stored."""
+    """A record as a row. Equal bodies give equal texts. None is not stored."""
     return {
         "owner": record.owner,
         "key": record.key,
@@ -70,21 +68,21 @@ def record_row(record: Record) -> dict[str, Any]:
     }
 
 
-def says(there: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    """Whether a row that is there says what this one does; a later release may have put more into it."""
-    return all(there.get(name) == value for name, value in row.items())
+def contains(stored: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    """Whether a stored row has every attribute of ``row``; a later release may have added others."""
+    return all(stored.get(name) == value for name, value in row.items())
 
 
+@reads("record {owner}#{key}")
 def record_of(row: Mapping[str, Any]) -> Record:
-    """The reverse of ``record_row``; of the expiry whole seconds are left. Raises Unreadable, TooNew."""
-    with reading(f"record {row.get('owner')}#{row.get('key')}", row):
-        return Record(
-            owner=row["owner"],
-            key=row["key"],
-            version=int(row["version"]),
-            body=dict(json.loads(row["body"])),
-            expires=int(row["ttl"]) * SECOND if "ttl" in row else None,
-        )
+    """The reverse of ``record_row``. The expiry is rounded down to seconds. Raises Unreadable, TooNew."""
+    return Record(
+        owner=row["owner"],
+        key=row["key"],
+        version=int(row["version"]),
+        body=dict(json.loads(row["body"])),
+        expires=int(row["ttl"]) * SECOND if "ttl" in row else None,
+    )
 
 
 def readable_records(rows: Iterable[Mapping[str, Any]]) -> Iterator[Record]:

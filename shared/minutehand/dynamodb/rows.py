@@ -1,21 +1,24 @@
-"""Rows: runs, attempts and entries as DynamoDB items and back. Attributes that say nothing are not written: a row is billed by size."""
+"""Runs, attempts and agenda entries as rows of DynamoDB and back. Empty attributes are not written: a row is billed by size."""
 
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from minutehand.domain.agenda_entry import AgendaEntry, EntryKind, parse_entry_key
 from minutehand.domain.formats.schema import GARBAGE, check_schema, unreadable
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import FailedAttemptRow, Failure, RunRow, RunState, SiblingRows
 from minutehand.domain.times import SECOND
-from minutehand.errors import Unreadable
+from minutehand.errors import MinutehandError, Unreadable
 from minutehand.state.conditions import Value
 
 log = logging.getLogger(__name__)
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 Item = dict[str, dict[str, Any]]
@@ -36,9 +39,7 @@ _NUMBERS = (
     "skipped_until",
     "defined_by",
 )
-_ALWAYS = frozenset(
-    {"fence", "attempt", "due", "not_before"}
-)  # conditions compare them, so they are there from the start
+_ALWAYS = frozenset({"fence", "attempt", "due", "not_before"})  # conditions compare them, so that zeros are written too
 _TEXTS = (
     *("job", "lease_token", "reason", "payload", "payload_ref", "overrides", "worker"),
     *("result", "result_ref", "stage", "replay_of", "timezone", "backfill", "queue", "act"),
@@ -72,9 +73,39 @@ def to_row(item: Mapping[str, Mapping[str, Any]]) -> dict[str, Value]:
 
 
 def _foreign(attribute: Mapping[str, Any]) -> Any:
-    """Our numbers are whole. One that is not, a later release's, stays text: it must not spoil the rest of its row."""
+    """Minutehand's numbers are whole. Another number, of a later release, stays text, so that the rest of its row can be read."""
     ((kind, value),) = attribute.items()
     return int(value) if kind == "N" and value.removeprefix("-").isdigit() else value
+
+
+def present(row: Mapping[str, Value | None]) -> dict[str, Value]:
+    """A row without the attributes that are None: these are not stored."""
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def reads(
+    what: str,
+) -> Callable[[Callable[Concatenate[Mapping[str, Any], _P], _T]], Callable[Concatenate[Mapping[str, Any], _P], _T]]:
+    """Decorate a function that makes an object from a row: Unreadable for a row that is no such object, TooNew for a later schema.
+
+    ``what`` names the object for the error, with the row's attributes in braces.
+    """
+
+    def decorate(
+        parse: Callable[Concatenate[Mapping[str, Any], _P], _T],
+    ) -> Callable[Concatenate[Mapping[str, Any], _P], _T]:
+        @wraps(parse)
+        def read(row: Mapping[str, Any], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+            if "v" in row:
+                check_schema(row, what.partition(" ")[0])
+            try:
+                return parse(row, *args, **kwargs)
+            except (*GARBAGE, MinutehandError) as problem:
+                raise unreadable(what.format_map(defaultdict(lambda: None, row)), problem) from problem
+
+        return read
+
+    return decorate
 
 
 def run_row(run: RunRow) -> dict[str, Value]:
@@ -85,25 +116,15 @@ def run_row(run: RunRow) -> dict[str, Value]:
 
 
 def claim_row(run: RunRow, retention: int) -> dict[str, Value]:
-    """A run as it is claimed. One that is passed over is claimed in its end; it is kept for the retention (ms) from its fire on."""
+    """A run as it is claimed. A skipped fire is claimed in its terminal state; it is kept for the retention (ms) from its fire on."""
     row = run_row(run)
     if run.is_terminal:
         row["ttl"] = (max(run.due, run.ended_at or 0) + retention) // SECOND
     return row
 
 
-def run_of(row: Mapping[str, Any]) -> RunRow:
-    """A run from its row; attributes of a later release are passed over. Raises Unreadable, TooNew."""
-    if "v" in row:
-        check_schema(row, "run")
-    try:
-        return _run_of(row)
-    except GARBAGE as problem:
-        raise unreadable(f"run {row.get('owner')}#{row.get('key')}", problem) from problem
-
-
 def readable(rows: Iterable[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], _T], event: str) -> Iterator[_T]:
-    """What ``read`` makes of rows; one that cannot be read, of a later release or garbage, is named and hides no other."""
+    """The objects that ``read`` makes of rows. A row that cannot be read, of a later release or garbage, is logged and left out."""
     for row in rows:
         try:
             yield read(row)
@@ -111,12 +132,9 @@ def readable(rows: Iterable[Mapping[str, Any]], read: Callable[[Mapping[str, Any
             log.error(event, extra={"owner": row.get("owner"), "key": row.get("key"), "error": str(problem)})
 
 
-def readable_runs(rows: Iterable[Mapping[str, Any]]) -> Iterator[RunRow]:
-    """The runs of rows."""
-    return readable(rows, run_of, "run.unreadable")
-
-
-def _run_of(row: Mapping[str, Any]) -> RunRow:
+@reads("run {owner}#{key}")
+def run_of(row: Mapping[str, Any]) -> RunRow:
+    """A run from its row; attributes of a later release are ignored. Raises Unreadable, TooNew."""
     numbers = {name: row[name] for name in _READ_NUMBERS if name in row}
     texts = {name: row[name] for name in _TEXTS if name in row}
     if not (_INT.issuperset(map(type, numbers.values())) and _STR.issuperset(map(type, texts.values()))):
@@ -138,23 +156,21 @@ def _run_of(row: Mapping[str, Any]) -> RunRow:
     )
 
 
-def attempt_prefix(ref: RunRef) -> str:
-    """Sibling rows sort before all runs, so that a listing of runs never reads them."""
-    return f"#{ref.key}#attempt#"
+def readable_runs(rows: Iterable[Mapping[str, Any]]) -> Iterator[RunRow]:
+    """The runs of rows."""
+    return readable(rows, run_of, "run.unreadable")
 
 
 def beside_prefix(ref: RunRef) -> str:
-    """What lies beside a run: attempts, steps, checkpoint, result, payload."""
+    """The keys of a run's sibling rows begin so: attempts, steps, checkpoint, result, payload.
+
+    They sort before all runs, so that a listing of runs never reads them.
+    """
     return f"#{ref.key}#"
 
 
-def beside_key(ref: RunRef, kind: str, name: str) -> RunRef:
-    """The row of something beside a run."""
-    return RunRef(ref.owner, f"{beside_prefix(ref)}{kind}#{name}")
-
-
-def beside_of(ref: RunRef, rows: Iterable[Mapping[str, Any]]) -> SiblingRows:
-    """All that lies beside a run, from its rows."""
+def sibling_rows(ref: RunRef, rows: Iterable[Mapping[str, Any]]) -> SiblingRows:
+    """A run's siblings from their rows."""
     attempts, steps, kept = [], {}, {}
     for row in rows:
         kind, _, name = row["key"].removeprefix(beside_prefix(ref)).partition("#")
@@ -173,7 +189,7 @@ def attempt_row(attempt: FailedAttemptRow, expires: int) -> dict[str, Value]:
     """The row of a failed attempt; ``expires`` in epoch seconds."""
     row: dict[str, Value | None] = {
         "owner": attempt.run.owner,
-        "key": f"{attempt_prefix(attempt.run)}{attempt.fence:06d}",
+        "key": f"{beside_prefix(attempt.run)}attempt#{attempt.fence:06d}",
         "number": attempt.number,
         "fence": attempt.fence,
         "worker": attempt.worker,
@@ -187,7 +203,7 @@ def attempt_row(attempt: FailedAttemptRow, expires: int) -> dict[str, Value]:
         "next_attempt_at": attempt.next_attempt_at,
         "ttl": expires,
     }
-    return {name: value for name, value in row.items() if value is not None}
+    return present(row)
 
 
 def attempt_of(ref: RunRef, row: Mapping[str, Any]) -> FailedAttemptRow:
@@ -214,26 +230,16 @@ def shard_key(shard: int) -> str:
 
 
 def entry_row(entry: AgendaEntry) -> dict[str, Value]:
-    """A chain's entry needs no more than its place and ``after``; of the others it matters how old they are."""
-    row: dict[str, Value] = {"shard": shard_key(entry.shard), "entry": entry.key}
-    if entry.queue is not None:
-        row["queue"] = entry.queue
-    if entry.kind is EntryKind.CHAIN:
-        return row | {"after": entry.after}
-    return row | {"created_at": entry.created_at}
+    """An entry as a row: a chain's entry has ``after``, the others have their age."""
+    own: dict[str, Value] = (
+        {"after": entry.after} if entry.kind is EntryKind.CHAIN else {"created_at": entry.created_at}
+    )
+    return present({"shard": shard_key(entry.shard), "entry": entry.key, "queue": entry.queue, **own})
 
 
+@reads("entry {entry}")
 def entry_of(row: Mapping[str, Any], shard: int) -> AgendaEntry:
-    """An entry from its row. Raises Unreadable, or TooNew."""
-    if "v" in row:
-        check_schema(row, "entry")
-    try:
-        return _entry_of(row, shard)
-    except GARBAGE as problem:
-        raise unreadable("entry", problem) from problem
-
-
-def _entry_of(row: Mapping[str, Any], shard: int) -> AgendaEntry:
+    """An entry from its row. Raises Unreadable, TooNew."""
     due, kind, identity = parse_entry_key(row["entry"])
     return AgendaEntry(
         shard=shard,

@@ -1,24 +1,22 @@
 """Heads, revisions and freezes in DynamoDB.
 
-An owner's change is one transaction, conditional on the head not having moved: so an active schedule without its entry in the agenda
-cannot exist, nor a revision that no head knows of. Ticker and worker read revisions in batches, over our own client.
+An owner's change is one transaction, conditional on the head's version. So an active schedule always has its entry in the agenda, and
+every revision belongs to a head. Ticker and worker read revisions in batches, without a model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from minutehand.aws import BatchBackoff, Client, ConditionFailed
-from minutehand.concurrency.request_pool import RequestPool
+from minutehand.aws import ConditionFailed
 from minutehand.domain.agenda_entry import AgendaEntry
 from minutehand.domain.freeze import Freeze, is_freeze
 from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from minutehand.domain.times import SECOND
-from minutehand.dynamodb import batches
 from minutehand.dynamodb.dead_index import dead_row
 from minutehand.dynamodb.records import follows, record_row
-from minutehand.dynamodb.rows import entry_row, readable, to_row
+from minutehand.dynamodb.rows import Item, entry_row, readable, to_item, to_row
 from minutehand.dynamodb.schedule_rows import (
     ControlRow,
     freeze_of,
@@ -29,6 +27,7 @@ from minutehand.dynamodb.schedule_rows import (
     revision_of,
     revision_row,
 )
+from minutehand.dynamodb.table_client import TableClient
 from minutehand.errors import Unreadable
 from minutehand.ports.page import RowPage
 from minutehand.ports.records import Record
@@ -37,7 +36,7 @@ from minutehand.ports.schedules import IncidentChange, RevisionBatch, RevisionKe
 if TYPE_CHECKING:  # PynamoDB is loaded by the first call that needs it
     from pynamodb.transactions import TransactWrite
 
-    from minutehand.dynamodb.models import Models
+    from minutehand.dynamodb.models import ControlModel, Models
 
 _HISTORY = 50  # revisions read at a time
 
@@ -45,23 +44,13 @@ _HISTORY = 50  # revisions read at a time
 class DynamoSchedules:
     """Schedules in DynamoDB. ``models`` makes the models when they are first needed."""
 
-    def __init__(
-        self,
-        client: Client,
-        table: str,
-        *,
-        models: Callable[[], Models],
-        backoff: BatchBackoff,
-        pool: RequestPool | None = None,
-    ) -> None:
-        self._client, self._table, self._models, self._backoff = client, table, models, backoff
-        self._pool = pool
+    def __init__(self, revisions: TableClient, *, models: Callable[[], Models]) -> None:
+        self._revisions, self._models = revisions, models
 
     # Reads.
 
     def revisions(self, keys: Iterable[RevisionKey]) -> RevisionBatch:
-        wanted = [{"owner": {"S": owner}, "number": {"N": str(number)}} for owner, number in set(keys)]
-        items, unread = batches.get(self._client, self._backoff, self._table, wanted, self._pool)
+        items, unread = self._revisions.read(to_item({"owner": owner, "number": n}) for owner, n in set(keys))
         found: dict[RevisionKey, Revision] = {}
         frozen: dict[str, Freeze] = {}
         broken: dict[RevisionKey, Exception] = {}
@@ -98,14 +87,27 @@ class DynamoSchedules:
             limit=limit,
             last_evaluated_key={"tenant": {"S": tenant}, "name": {"S": cursor}} if cursor else None,
         )
-        items = list(_readable_heads(item.attribute_values for item in found))
+        items = list(_heads(found))
         last = found.last_evaluated_key
         return RowPage(items=items, cursor=last["name"]["S"] if last else None)
 
     def all_heads(self) -> Iterator[Head]:
-        return _readable_heads(item.attribute_values for item in self._models().heads.scan(consistent_read=True))
+        return _heads(self._models().heads.scan(consistent_read=True))
 
     # Changes.
+
+    def _transact(self, head: Head, expected: int, write: Callable[[TransactWrite], None]) -> bool:
+        """One transaction that writes a head over the version that was read, and what else ``write`` adds."""
+
+        def fill(transaction: TransactWrite) -> None:
+            models, item = self._models(), self._models().heads.of(head_row(head))
+            if expected:
+                models.rewrite(transaction, item, models.heads.version == expected)
+            else:
+                transaction.save(item, condition=models.heads.tenant.does_not_exist())
+            write(transaction)
+
+        return self._models().transact(fill, head.owner)
 
     def arm(
         self,
@@ -118,18 +120,15 @@ class DynamoSchedules:
         expect: AgendaEntry | None = None,
         token: Record | None = None,
     ) -> bool:
-        models = self._models()
-
         def write(transaction: TransactWrite) -> None:
-            self._move_head(transaction, head, expected)
-            made = models.revisions.of(revision_row(revision))
-            transaction.save(made, condition=models.revisions.owner.does_not_exist())
+            model = self._models().revisions
+            transaction.save(model.of(revision_row(revision)), condition=model.owner.does_not_exist())
             if previous is not None:
                 self._end(transaction, previous)
             self._put(transaction, entry, expect)
             self._remember(transaction, token)
 
-        return models.transact(write, head.owner)
+        return self._transact(head, expected, write)
 
     def close(
         self,
@@ -141,19 +140,17 @@ class DynamoSchedules:
         token: Record | None = None,
     ) -> bool:
         def write(transaction: TransactWrite) -> None:
-            self._move_head(transaction, head, expected)
             if revision is not None:
                 self._end(transaction, revision)
             self._put(transaction, entry)
             self._remember(transaction, token)
 
-        return self._models().transact(write, head.owner)
+        return self._transact(head, expected, write)
 
     def note(self, note: IncidentChange) -> bool:
         models = self._models()
 
         def write(transaction: TransactWrite) -> None:
-            self._move_head(transaction, note.head, note.expected)
             if note.revision is not None:
                 self._flag(transaction, note.revision, closes=note.closes)
             if note.dead is not None:
@@ -163,7 +160,7 @@ class DynamoSchedules:
             for record in note.records:
                 models.rewrite(transaction, models.records.of(record_row(record)))
 
-        return models.transact(write, note.head.owner)
+        return self._transact(note.head, note.expected, write)
 
     def complete(self, tenant: str, name: str, *, revision: int, now: int, to: ScheduleState) -> bool:
         heads = self._models().heads
@@ -181,14 +178,6 @@ class DynamoSchedules:
 
     # Parts of a transaction.
 
-    def _move_head(self, transaction: TransactWrite, head: Head, expected: int) -> None:
-        """Write a head over the version that was read."""
-        models, item = self._models(), self._models().heads.of(head_row(head))
-        if expected:
-            models.rewrite(transaction, item, models.heads.version == expected)
-        else:
-            transaction.save(item, condition=models.heads.tenant.does_not_exist())
-
     def _end(self, transaction: TransactWrite, revision: Revision) -> None:
         """Set the end of a revision that is open, or draining."""
         model = self._models().revisions
@@ -197,7 +186,7 @@ class DynamoSchedules:
         self._models().rewrite(transaction, item, is_open)
 
     def _flag(self, transaction: TransactWrite, revision: Revision, *, closes: bool) -> None:
-        """Note on a revision that is there whether it fails, and set its end if it is open."""
+        """Write on a stored revision whether it fails; if the change ``closes`` it, set its end. It must be open then."""
         model = self._models().revisions
         row, condition = _key(revision) | {"failing": revision.failing or None}, model.shard.exists()
         if closes:
@@ -221,9 +210,9 @@ def _key(revision: Revision) -> ControlRow:
     return {"owner": revision.owner, "number": revision.number}
 
 
-def _revision_key(item: Mapping[str, Mapping[str, Any]]) -> RevisionKey:
+def _revision_key(item: Item) -> RevisionKey:
     return item["owner"]["S"], int(item["number"]["N"])
 
 
-def _readable_heads(rows: Iterable[Mapping[str, Any]]) -> Iterator[Head]:
-    return readable(rows, head_of, "head.unreadable")
+def _heads(items: Iterable[ControlModel]) -> Iterator[Head]:
+    return readable((item.attribute_values for item in items), head_of, "head.unreadable")

@@ -16,26 +16,34 @@ from minutehand.domain.queue import MOST_STRIPES, is_queue
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
 from minutehand.sqs.queue_definitions import WORK, work_suffix
-from minutehand.sqs.routing import Stripe, by_stripe, held, holder, note_detour, note_refusal
+from minutehand.sqs.routing import (
+    BATCH,
+    MAX_VISIBILITY,
+    Stripe,
+    by_stripe,
+    cut_by_size,
+    held,
+    log_detour,
+    log_refusal,
+    receipts_by_stripe,
+)
 from minutehand.state.backpressure import QueueDepth
 
 log = logging.getLogger(__name__)
 
-BATCH = 10
-_BATCH_BYTES = 1_000_000  # of 1 MiB that a batch may have in all, entries' overhead left out
 _COUNTS = tuple(f"ApproximateNumberOfMessages{which}" for which in ("", "NotVisible", "Delayed"))
 _UNSTRIPED: Mapping[str | None, int] = {}
 _GONE = frozenset({"ReceiptHandleIsInvalid", "MessageNotInflight", "InvalidParameterValue"})
 
-_Left = dict[Stripe, list[dict[str, Any]]]  # entries that were not accepted yet
+_Entries = list[dict[str, Any]]  # of a SendMessageBatch
 
 
 class SqsWorkQueue:
-    """The work queues: what is sent goes to the queue that each message names, what is received comes from one, ``consumes``.
+    """The work queues. A message is sent to the queue that it names; messages are received from one queue, ``consumes``.
 
-    A tenant is a message group, so that SQS keeps one tenant's backlog from delaying the others. ``name`` is that of the default
-    queue; those of declared queues and of stripes follow from it. ``stripes`` says how many a queue has, where it has several.
-    Batches that are sent go over ``pool``.
+    A tenant is a message group, so that SQS keeps one tenant's backlog from delaying other tenants. ``name`` is the default queue's
+    name, from which those of declared queues and of stripes are derived. ``stripes`` has the number of stripes of queues with more
+    than one. Batches are sent over ``pool``.
     """
 
     def __init__(
@@ -68,11 +76,11 @@ class SqsWorkQueue:
         except MinutehandError:
             return False
 
-    def send(self, parcels: Sequence[OutgoingMessage]) -> Sequence[bool]:
-        accepted = [False] * len(parcels)
-        left: _Left = {
-            stripe: [_entry(place, parcels[place]) for place in places]
-            for stripe, places in by_stripe(parcels, self._striped).items()
+    def send(self, messages: Sequence[OutgoingMessage]) -> Sequence[bool]:
+        accepted = [False] * len(messages)
+        left = {
+            stripe: [_entry(place, messages[place]) for place in places]
+            for stripe, places in by_stripe(messages, self._striped).items()
         }
         for _ in self._client.rounds(self._backoff):
             left = self._send(left, accepted)
@@ -80,44 +88,37 @@ class SqsWorkQueue:
                 break
         return accepted
 
-    def _send(self, left: _Left, accepted: list[bool]) -> _Left:
-        """All of it once, side by side; what is still left. Raises Misconfigured where the default queue is not there."""
+    def _send(self, left: Mapping[Stripe, _Entries], accepted: list[bool]) -> dict[Stripe, _Entries]:
+        """Send all entries once, and return those to repeat. Raises Misconfigured if the default queue does not exist.
+
+        Entries for a missing stripe go to the first stripe. Entries for a missing queue are given up.
+        """
         missing: dict[Stripe, MinutehandError] = {}
-        asked = [(stripe, batch) for stripe, entries in left.items() for batch in _batches(entries)]
-        for stripe, indexes, problem in self._pool.map(self._send_once, asked):
+        parts = [(stripe, batch) for stripe, entries in left.items() for batch in cut_by_size(entries, _size)]
+        for stripe, indexes, problem in self._pool.map(self._send_once, parts):
             for index in indexes:
                 accepted[index] = True
             if problem is not None:
                 missing[stripe] = problem
-        still = {stripe: rest for stripe, entries in left.items() if (rest := _open(entries, accepted))}
-        detoured: dict[Stripe, list[dict[str, Any]]] = {}
-        for stripe, problem in missing.items():
-            self._give_up(stripe, problem, still.pop(stripe, []), detoured)
+        again, detoured = defaultdict[Stripe, _Entries](list), defaultdict[Stripe, _Entries](list)
+        for stripe, entries in left.items():
+            rest, problem = [entry for entry in entries if not accepted[int(entry["Id"])]], missing.get(stripe)
+            if problem is None:
+                again[stripe] += rest
+            elif stripe.number:
+                log_detour(stripe, len(rest), problem)
+                detoured[Stripe(stripe.queue)] += rest
+            elif stripe.queue is None:
+                raise problem
+            else:
+                log_refusal(stripe.queue, len(rest), problem)
         for stripe, entries in (self._send(detoured, accepted) if detoured else {}).items():
-            still.setdefault(stripe, []).extend(entries)  # of the first stripe something may be left already
-        return still
+            again[stripe] += entries
+        return {stripe: entries for stripe, entries in again.items() if entries}
 
-    def _give_up(
-        self,
-        stripe: Stripe,
-        problem: MinutehandError,
-        entries: list[dict[str, Any]],
-        detoured: dict[Stripe, list[dict[str, Any]]],
-    ) -> None:
-        """What is for a stripe that is not there goes to the first; for a queue that is not there, it waits."""
-        if stripe.number:
-            note_detour(stripe, len(entries), problem)
-            detoured.setdefault(Stripe(stripe.queue), []).extend(entries)
-        elif stripe.queue is None:
-            raise problem
-        else:
-            note_refusal(stripe.queue, len(entries), problem)
-
-    def _send_once(
-        self, asked: tuple[Stripe, list[dict[str, Any]]]
-    ) -> tuple[tuple[Stripe, list[int], MinutehandError | None], int]:
-        """The indexes that were accepted, or what is wrong with their stripe; and how many were throttled."""
-        stripe, entries = asked
+    def _send_once(self, part: tuple[Stripe, _Entries]) -> tuple[tuple[Stripe, list[int], MinutehandError | None], int]:
+        """The indexes that were accepted, or the error of their stripe; and how many entries were throttled."""
+        stripe, entries = part
         try:
             answer = self._client.call_once("send_message_batch", QueueUrl=self._of(stripe).url, Entries=entries)
         except Unavailable:
@@ -136,21 +137,19 @@ class SqsWorkQueue:
         return self._queues.setdefault(stripe, _Queue(self._client, name))
 
     def _own(self, stripe: int) -> _Queue:
-        """A stripe of the queue that this process takes from."""
+        """A stripe of the queue that this process consumes."""
         return self._of(Stripe(self._consumes, stripe))
 
     def load(self, queues: Collection[str | None]) -> dict[str | None, Sequence[QueueDepth]]:
-        asked = [Stripe(queue, n) for queue in queues for n in range(self._striped.get(queue, 1))]
-        answers = self._pool.map(lambda stripe: (self._load_of(self._of(stripe)), 0), asked)
-        loads: dict[str | None, list[QueueDepth]] = {queue: [] for queue in queues}
-        for stripe, load in zip(asked, answers, strict=True):
-            loads[stripe.queue] += [] if load is None else [load]
-        return dict(loads)
+        stripes = [Stripe(queue, n) for queue in queues for n in range(self._striped.get(queue, 1))]
+        depths = self._pool.map(lambda stripe: (self._load_of(self._of(stripe)), 0), stripes)
+        found = list(zip(stripes, depths, strict=True))
+        return {queue: [depth for stripe, depth in found if stripe.queue == queue and depth] for queue in queues}
 
     def _load_of(self, queue: _Queue) -> QueueDepth | None:
         try:
             answer = self._client.call("get_queue_attributes", QueueUrl=queue.url, AttributeNames=list(_COUNTS))
-        except MinutehandError as problem:  # what is not there holds nothing; what does not answer is not judged
+        except MinutehandError as problem:  # a queue that does not exist is empty; one that does not answer is left out
             log.info("queue.not_counted", extra={"error": str(problem)})
             return None
         waiting, at_hand, delayed = (int(answer.get("Attributes", {}).get(name, "0")) for name in _COUNTS)
@@ -171,29 +170,27 @@ class SqsWorkQueue:
         return [replace(each, receipt=held(each.receipt, stripe)) for each in found] if stripe else found
 
     def hide(self, receipts: Sequence[str], seconds: int) -> None:
-        for_so_long = min(max(seconds, 0), 43_200)
-        self._each("change_message_visibility_batch", receipts, VisibilityTimeout=for_so_long)
+        hidden = min(max(seconds, 0), MAX_VISIBILITY)
+        self._each("change_message_visibility_batch", receipts, VisibilityTimeout=hidden)
 
     def delete(self, receipt: str) -> None:
-        stripe, own = holder(receipt)
+        ((stripe, (own,)),) = receipts_by_stripe([receipt]).items()
         self._own(stripe).delete(own)
 
     def erase(self, receipts: Sequence[str]) -> None:
         self._each("delete_message_batch", receipts)
 
-    def _each(self, operation: str, receipts: Sequence[str], **said: Any) -> None:
-        """In batches, of which one that fails stops no other. Raises the first failure in the end."""
-        by_number: defaultdict[int, list[str]] = defaultdict(list)
-        for stripe, own in map(holder, receipts):
-            by_number[stripe].append(own)
+    def _each(self, operation: str, receipts: Sequence[str], **fields: Any) -> None:
+        """Batches for each stripe; one that fails stops no other. Raises the first failure in the end."""
         problems: list[Unavailable] = []
-        for stripe, part in ((n, of[i : i + BATCH]) for n, of in by_number.items() for i in range(0, len(of), BATCH)):
-            entries = [{"Id": str(index), "ReceiptHandle": receipt, **said} for index, receipt in enumerate(part)]
-            try:
-                answer = self._client.call(operation, QueueUrl=self._own(stripe).url, Entries=entries)
-                _raise_unless_gone(operation, answer)
-            except Unavailable as problem:
-                problems.append(problem)
+        for stripe, own in receipts_by_stripe(receipts).items():
+            entries = [{"Id": str(index), "ReceiptHandle": receipt, **fields} for index, receipt in enumerate(own)]
+            for part in cut_by_size(entries, _size):
+                try:
+                    answer = self._client.call(operation, QueueUrl=self._own(stripe).url, Entries=part)
+                    _raise_unless_gone(operation, answer)
+                except Unavailable as problem:
+                    problems.append(problem)
         if problems:
             raise problems[0]
 
@@ -215,18 +212,18 @@ class SqsDeadQueue:
 
 
 class _Queue:
-    """What both queues have in common."""
+    """One SQS queue by its name."""
 
     def __init__(self, client: Client, name: str) -> None:
         self._client, self._name = client, name
         self._url: str | None = None
-        self._looking = threading.Lock()
+        self._lock = threading.Lock()
 
     @property
     def url(self) -> str:
-        """Looked up by name once a process."""
+        """Read by name once a process."""
         if self._url is None:
-            with self._looking:
+            with self._lock:
                 if self._url is None:
                     self._url = str(self._client.call("get_queue_url", QueueName=self._name)["QueueUrl"])
         return self._url
@@ -262,18 +259,18 @@ class _Queue:
 
 
 def _raise_unless_gone(operation: str, answer: dict[str, Any]) -> None:
-    """Read a batch's answer item by item: a message that is gone already is what we wanted."""
+    """Read a batch's response item by item. A message that is deleted already is no failure."""
     for failed in answer.get("Failed", []):
         if str(failed.get("Code", "")).rpartition(".")[2] not in _GONE:
             raise Unavailable(f"{operation}: {failed.get('Code')}: {failed.get('Message')}")
 
 
-def _entry(index: int, parcel: OutgoingMessage) -> dict[str, Any]:
-    message = parcel.message
+def _entry(index: int, outgoing: OutgoingMessage) -> dict[str, Any]:
+    message = outgoing.message
     entry: dict[str, Any] = {
         "Id": str(index),
         "MessageBody": message.encode(),
-        "DelaySeconds": parcel.delay,
+        "DelaySeconds": outgoing.delay,
         "MessageGroupId": message.run.tenant,
     }
     if message.trace:
@@ -282,19 +279,5 @@ def _entry(index: int, parcel: OutgoingMessage) -> dict[str, Any]:
     return entry
 
 
-def _open(entries: Sequence[dict[str, Any]], accepted: Sequence[bool]) -> list[dict[str, Any]]:
-    return [entry for entry in entries if not accepted[int(entry["Id"])]]
-
-
-def _batches(entries: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Cut into batches of at most BATCH messages and 1 MiB."""
-    result: list[list[dict[str, Any]]] = []
-    size = 0
-    for entry in entries:
-        weight = len(entry["MessageBody"].encode())
-        if not result or len(result[-1]) == BATCH or size + weight > _BATCH_BYTES:
-            result.append([])
-            size = 0
-        result[-1].append(entry)
-        size += weight
-    return result
+def _size(entry: dict[str, Any]) -> int:
+    return len(entry.get("MessageBody", "").encode())

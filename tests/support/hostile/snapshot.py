@@ -15,7 +15,7 @@ def snapshot(memory: Memory) -> dict[str, Any]:
         "schedules": content.schedules.heads,
         "revisions": content.schedules.revisions,
         "agenda": content.agenda.entries,
-        "aside": content.agenda.aside,
+        "aside": content.agenda.quarantined,
     }
     held: dict[str, Any] = {name: {(of, key): item for of, key, item in table} for name, table in tables.items()}
     queues = {str(stripe): queue for stripe, queue in memory.stripes.items()} | {"dead letters": memory.dead}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from minutehand.aws import BatchBackoff, Client, ConditionFailed
 from minutehand.aws.retry import ATTEMPTS
-from minutehand.dynamodb import batches
+from minutehand.dynamodb.table_client import TableClient
 from minutehand.errors import Misconfigured, Unavailable
 from minutehand.settings import Settings
 from opentelemetry import trace
@@ -58,7 +58,7 @@ def test_one_batch_against_constant_errors_sends_one_request_a_round(
 ) -> None:
     service.always = FAILED
     client, backoff = without_waits(Client("dynamodb", settings)), BatchBackoff(rounds=rounds, wait=lambda _: None)
-    assert batches.execute(client, backoff, [{"Statement": "s", "Parameters": []}] * 25) == {}
+    assert TableClient(client, "t", backoff=backoff).execute([{"Statement": "s", "Parameters": []}] * 25) == {}
     assert len(service.requests) == rounds
 
 
@@ -66,7 +66,7 @@ def test_many_batches_against_constant_errors_share_the_quota_of_retries(service
     service.always = FAILED
     client, backoff = without_waits(Client("dynamodb", settings)), BatchBackoff(wait=lambda _: None)
     for _ in range(100):
-        assert batches.get(client, backoff, "t", [{"key": {"S": "k"}}]) == ([], [{"key": {"S": "k"}}])
+        assert TableClient(client, "t", backoff=backoff).read([{"key": {"S": "k"}}]) == ([], [{"key": {"S": "k"}}])
     assert 100 < len(service.requests) <= 120, "a hundred first requests, and 20 retries at the most"
 
 
@@ -75,7 +75,7 @@ def test_a_batch_goes_on_once_the_service_does(service: Service, settings: Setti
     client, backoff = without_waits(Client("dynamodb", settings)), BatchBackoff(wait=lambda _: None)
     service.answers.append((200, {}, b'{"UnprocessedItems": {}}'))
     put = {"PutRequest": {"Item": {"entry": {"S": "e"}}}}
-    assert batches.write(client, backoff, "t", {"e": put}) == {"e"}
+    assert TableClient(client, "t", backoff=backoff).write({"e": put}) == {"e"}
 
 
 # Plain botocore.

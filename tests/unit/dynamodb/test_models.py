@@ -16,6 +16,7 @@ from minutehand.dynamodb.dead_index import DynamoDeadIndex
 from minutehand.dynamodb.models import HeadItem, Models
 from minutehand.dynamodb.records import DynamoRecords
 from minutehand.dynamodb.schedules import DynamoSchedules
+from minutehand.dynamodb.table_client import TableClient
 from minutehand.dynamodb.tables import TABLES
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.ports.records import Record
@@ -52,9 +53,9 @@ class Installation:
         given: Any = client
         backoff = BatchBackoff(rounds=3, wait=lambda seconds: None)
         self.models = Models(given, Settings(prefix="p"), backoff=backoff)
-        self.schedules = DynamoSchedules(given, "p-revisions", models=lambda: self.models, backoff=backoff)
-        self.records = DynamoRecords(given, "p-runs", models=lambda: self.models)
-        self.dead = DynamoDeadIndex(given, "p-runs", models=lambda: self.models, backoff=backoff)
+        self.schedules = DynamoSchedules(TableClient(given, "p-revisions"), models=lambda: self.models)
+        self.records = DynamoRecords(TableClient(given, "p-runs"), models=lambda: self.models)
+        self.dead = DynamoDeadIndex(TableClient(given, "p-runs"), models=lambda: self.models)
 
 
 Act = Callable[[Installation], object]

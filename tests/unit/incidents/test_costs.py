@@ -8,6 +8,7 @@ from typing import Any
 from minutehand.aws import BatchBackoff
 from minutehand.dynamodb.models import Models
 from minutehand.dynamodb.schedules import DynamoSchedules
+from minutehand.dynamodb.table_client import TableClient
 from minutehand.ports.schedules import IncidentChange
 from minutehand.ports.services import Services
 from minutehand.settings import Settings
@@ -24,7 +25,7 @@ class Transactions:
         self.rows: list[int] = []
         backoff = BatchBackoff()
         models = Models(self, Settings(), backoff=backoff)  # type: ignore[arg-type]  # it can but call
-        self.schedules = DynamoSchedules(self, "t", models=lambda: models, backoff=backoff)  # type: ignore[arg-type]
+        self.schedules = DynamoSchedules(TableClient(self, "t"), models=lambda: models)  # type: ignore[arg-type]
 
     def call(self, operation: str, /, **arguments: Any) -> dict[str, Any]:
         assert operation == "transact_write_items"

@@ -1,52 +1,57 @@
-"""Calls of the in-memory cloud, and the one place where a test can step in: before and after each of them.
+"""Requests to the cloud in memory. A test can step in before and after each of them.
 
-A call is what a process sends to AWS in one request. Between two calls of a process anything may happen: another process runs, the
-process stalls or dies, the request is refused, or it takes effect and its answer is lost.
+Between two requests of a process anything may happen: another process runs, the process stalls or dies, a request is refused, or it
+takes effect and its response is lost.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from minutehand.concurrency.request_pool import RequestStats
 from minutehand.errors import Unavailable
+from minutehand.testing.memory.tables import MemoryTable
 
+_ALL = 10**6  # items: more than any query finds
+_K = TypeVar("_K", str, int)
+_V = TypeVar("_V")
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Detail:
-    """What a call is about."""
+    """The subject of a request."""
 
     place: str  # the table ("schedules", "revisions", "agenda", "runs"), queue ("work", "dead") or bucket ("payloads")
-    verb: str  # of the port that makes it ("claim", "due", "send"), or the name of the transition
+    verb: str  # method of the port that sends it ("claim", "due", "send"), or the name of the transition
     items: tuple[Hashable, ...] = ()  # keys of the items, in their order in the request; none for a query
 
 
 class Hook:
-    """Steps in around every call. This one lets everything pass; a test overrides what it wants to break."""
+    """Runs before and after every request. This one does nothing; a test overrides a method to inject a fault."""
 
     def before_call(self, operation: str, detail: Detail) -> Collection[int]:
         """Before the request has any effect. ``operation`` is its name in AWS's API, e.g. ``BatchExecuteStatement``.
 
-        May wait, so that others run; raise ``Unavailable``: it fails without effect; raise ``Crash``: the process dies before it.
-        Returns the places in ``detail.items`` that are throttled: these have no effect and are not answered.
+        May wait, so that other processes run. May raise ``Unavailable``: the request fails without effect; or ``Crash``: the process
+        dies before it. Returns the indexes in ``detail.items`` that are throttled: these have no effect and no answer.
         """
         del operation, detail
         return ()
 
     def after_call(self, operation: str, detail: Detail) -> None:
-        """After it took effect, before its answer arrives.
+        """After the request took effect, before its response arrives.
 
-        May wait; raise ``Unavailable``: the answer is lost; raise ``Crash``: the process dies without having seen it.
+        May wait. May raise ``Unavailable``: the response is lost; or ``Crash``: the process dies without having seen it.
         """
 
 
 class Crash(BaseException):
-    """The process that makes the call dies at this point. No code of the process survives it, so it is no Exception."""
+    """The process that sends the request dies at this point. It is no Exception, so that no code of the process handles it."""
 
 
 class Calls:
@@ -54,6 +59,8 @@ class Calls:
 
     ``attempts`` of one request and ``rounds`` of a batch, in all. ``lock`` makes each request atomic between threads; ``stats``
     counts the items that were not answered in a round. The requests of a batch go one after the other.
+
+    ``operation``, ``place``, ``verb`` and ``items`` of a request are what the hook sees, as in ``Detail``.
     """
 
     def __init__(
@@ -68,10 +75,12 @@ class Calls:
         self._hook, self._lock, self._attempts, self._rounds = hook, lock, attempts, rounds
         self._stats = stats or RequestStats()
 
-    def one(self, operation: str, detail: Detail, effect: Callable[[], _T], *, token: bool = False) -> _T:
-        """One request about one thing, or several that stand and fall together. Raises Unavailable.
+    def one(
+        self, operation: str, place: str, verb: str, effect: Callable[[], _T], *items: Hashable, token: bool = False
+    ) -> _T:
+        """One request about one item, or about several that are written together. Raises Unavailable.
 
-        ``token``: repeated after a lost answer it is recognised, and answered as the first time.
+        ``token``: if it is repeated after a lost response, it is recognised, and answered as the first time.
         """
 
         def unless_throttled(throttled: Collection[int]) -> _T:
@@ -79,24 +88,48 @@ class Calls:
                 raise Unavailable(f"{operation}: ProvisionedThroughputExceededException")
             return effect()
 
-        return self._request(operation, detail, unless_throttled, token=token)
+        return self._request(operation, Detail(place=place, verb=verb, items=items), unless_throttled, token=token)
+
+    def pages(
+        self,
+        table: MemoryTable[_K, _V],
+        place: str,
+        verb: str,
+        keys: tuple[str, _K, _K],
+        *,
+        limit: int = _ALL,
+        after: _K | None = None,
+        backwards: bool = False,
+    ) -> Iterator[_V]:
+        """The items of a partition with keys from the first to the last, a query for each page as they are asked for."""
+        query = partial(table.page, *keys, limit=limit, backwards=backwards)
+        while True:
+            found = self.one("Query", place, verb, partial(query, after=after))
+            yield from (item for _, item in found.items)
+            if found.last is None:
+                return
+            after = found.last
 
     def many(
         self,
         operation: str,
-        detail: Detail,
+        place: str,
+        verb: str,
+        items: Sequence[Hashable],
         effect: Callable[[int], _T],
         *,
-        batches: Callable[[Sequence[int]], Iterable[Sequence[int]]],
+        most: int = 0,
+        cut: Callable[[list[int]], Iterable[Sequence[int]]] | None = None,
         rounds: int | None = None,
     ) -> dict[int, _T]:
-        """Batches over ``detail.items``: place → answer. A place that stayed unanswered after all rounds is missing."""
+        """Batches of at most ``most`` items, or as ``cut``: place → answer. A place that stayed unanswered after all rounds is missing."""
         answers: dict[int, _T] = {}
-        left: list[int] = list(range(len(detail.items)))
+        left = list(range(len(items)))
         for _ in range(self._rounds if rounds is None else rounds):
-            for part in batches(left):
+            for part in cut(left) if cut else (left[start : start + most] for start in range(0, len(left), most)):
+                detail = Detail(place=place, verb=verb, items=tuple(items[i] for i in part))
                 answers |= self._batch(operation, detail, part, effect)
-            left = [place for place in left if place not in answers]
+            left = [i for i in left if i not in answers]
             if not left:
                 break
             self._stats.record_throttled(len(left))
@@ -104,18 +137,17 @@ class Calls:
 
     def _batch(self, operation: str, detail: Detail, part: Sequence[int], effect: Callable[[int], _T]) -> dict[int, _T]:
         def answered(throttled: Collection[int]) -> dict[int, _T]:
-            return {place: effect(place) for order, place in enumerate(part) if order not in throttled}
+            return {i: effect(i) for order, i in enumerate(part) if order not in throttled}
 
-        partly = Detail(place=detail.place, verb=detail.verb, items=tuple(detail.items[place] for place in part))
         try:
-            return self._request(operation, partly, answered)
+            return self._request(operation, detail, answered)
         except Unavailable:
             return {}
 
     def _request(
         self, operation: str, detail: Detail, effect: Callable[[Collection[int]], _T], *, token: bool = False
     ) -> _T:
-        answers: list[_T] = []  # of the tries that took effect
+        answers: list[_T] = []  # of the attempts that took effect
         for left in reversed(range(self._attempts)):
             try:
                 throttled = self._hook.before_call(operation, detail)
@@ -127,9 +159,4 @@ class Calls:
             except Unavailable:
                 if not left:
                     raise
-        raise AssertionError("a request is tried at least once")
-
-
-def by_count(most: int) -> Callable[[Sequence[int]], Iterable[Sequence[int]]]:
-    """Cut into batches of at most ``most``."""
-    return lambda places: [places[start : start + most] for start in range(0, len(places), most)]
+        raise AssertionError("a request is attempted at least once")

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from minutehand.domain.dead_run import DeadRunRow, partitions
 from minutehand.domain.times import SECOND
 from minutehand.dynamodb.dead_index import dead_row, readable_dead
+from minutehand.dynamodb.table_client import WRITES
 from minutehand.state.conditions import Condition, holds
-from minutehand.testing.memory.calls import Calls, Detail, by_count
+from minutehand.testing.memory.calls import Calls
 from minutehand.testing.memory.tables import MemoryTable, Row
 
-PAGE = 200  # lines of one query at the most
-WRITES = 25
+PAGE = 200  # lines of one query at most
 
 
 class MemoryDeadIndex:
@@ -25,31 +25,18 @@ class MemoryDeadIndex:
         def insert() -> bool:
             if self._rows.get(dead.owner, dead.key) is not None:
                 return False
-            self._rows.put(dead.owner, dead.key, dict(dead_row(dead, expires // SECOND)))
+            self._rows.put(dead.owner, dead.key, dead_row(dead, expires // SECOND))
             return True
 
-        return self._calls.one("PutItem", Detail(place="runs", verb="index", items=(dead.key,)), insert)
+        return self._calls.one("PutItem", "runs", "index", insert, dead.key)
 
     def read(
         self, tenant: str, *, after: int, upto: int, only: Condition | None, before: str | None, page: int | None
     ) -> Iterator[DeadRunRow]:
-        for owner, first, last in partitions(tenant, after=after, upto=upto, before=before):
-            rows = self._query(owner, first, last, page or PAGE)
+        for keys in partitions(tenant, after=after, upto=upto, before=before):
+            rows = self._calls.pages(self._rows, "runs", "read_dead", keys, limit=page or PAGE, backwards=True)
             wanted = (row for row in rows if (only is None or holds(only, row)) and row["key"] != before)
             yield from readable_dead(wanted)
-
-    def _query(self, owner: str, first: str, last: str, page: int) -> Iterator[Row]:
-        start: str | None = None
-        while True:
-            found = self._calls.one(
-                "Query",
-                Detail(place="runs", verb="read_dead"),
-                lambda start=start: self._rows.page(owner, first, last, limit=page, after=start, backwards=True),  # type: ignore[misc]
-            )
-            yield from (row for _, row in found.items)
-            if found.last is None:
-                return
-            start = found.last
 
     def mark(self, dead: DeadRunRow, *, redriven_as: str) -> bool:
         def write() -> bool:
@@ -58,14 +45,16 @@ class MemoryDeadIndex:
                 self._rows.put(dead.owner, dead.key, row | {"redriven_as": redriven_as})
             return row is not None
 
-        return self._calls.one("UpdateItem", Detail(place="runs", verb="mark_redriven", items=(dead.key,)), write)
+        return self._calls.one("UpdateItem", "runs", "mark_redriven", write, dead.key)
 
     def remove(self, dead: Sequence[DeadRunRow]) -> frozenset[str]:
-        detail = Detail(place="runs", verb="remove_dead", items=tuple(line.key for line in dead))
-        answers = self._calls.many(
+        keys = [line.key for line in dead]
+        removed = self._calls.many(
             "BatchWriteItem",
-            detail,
-            lambda i: self._rows.delete(dead[i].owner, dead[i].key),
-            batches=by_count(WRITES),
+            "runs",
+            "remove_dead",
+            keys,
+            lambda i: self._rows.delete(dead[i].owner, keys[i]),
+            most=WRITES,
         )
-        return frozenset(dead[place].key for place in answers)
+        return frozenset(keys[i] for i in removed)

@@ -32,11 +32,12 @@ from minutehand.sqs.queue_definitions import DEAD, WORK
 from minutehand.sqs.routing import Stripe
 from minutehand.state.backpressure import Limits
 from minutehand.testing.memory.agenda import AgendaState, MemoryAgenda
-from minutehand.testing.memory.calls import Calls, Detail, Hook
+from minutehand.testing.memory.calls import Calls, Hook
 from minutehand.testing.memory.dead_index import MemoryDeadIndex
 from minutehand.testing.memory.ledger import MemoryLedger
 from minutehand.testing.memory.notices import MemoryNotices, Published
-from minutehand.testing.memory.queues import Idle, MemoryDeadQueue, MemoryQueue, MemoryWorkQueue
+from minutehand.testing.memory.queue_ports import Idle, MemoryDeadQueue, MemoryWorkQueue, Receiver
+from minutehand.testing.memory.queues import MemoryQueue
 from minutehand.testing.memory.records import MemoryRecords
 from minutehand.testing.memory.schedules import MemorySchedules, ScheduleTables
 from minutehand.testing.memory.tables import MemoryTable, Row
@@ -61,14 +62,11 @@ class MemoryPayloads:
 
     def _put(self, prefix: str, tenant: str, text: str) -> str:
         key = object_key(prefix, tenant, text)
-        detail = Detail(place="payloads", verb="put", items=(key,))
-        self._calls.one("PutObject", detail, lambda: self._texts.update({key: text}))
+        self._calls.one("PutObject", "payloads", "put", lambda: self._texts.update({key: text}), key)
         return key
 
     def get(self, key: str) -> str:
-        found = self._calls.one(
-            "GetObject", Detail(place="payloads", verb="get", items=(key,)), lambda: self._texts.get(key)
-        )
+        found = self._calls.one("GetObject", "payloads", "get", lambda: self._texts.get(key), key)
         if found is None:
             raise NotFound(f"{key!r}: the bucket has no such object")
         return found
@@ -142,7 +140,7 @@ class Memory:
         A failing request is tried ``attempts`` times, single items of a batch ``rounds`` times.
         """
         calls = Calls(hook or Hook(), self._lock, attempts=attempts, rounds=rounds, stats=stats)
-        content = self._content
+        content, receiver = self._content, Receiver(calls, self._clock, self._idle)
         return Services(
             schedules=MemorySchedules(calls, content.schedules, content.agenda, content.runs),
             ledger=MemoryLedger(calls, content.runs, retention=self._retention),
@@ -150,12 +148,11 @@ class Memory:
             work=MemoryWorkQueue(
                 calls,
                 self.stripes,
-                self._clock,
-                self._idle,
+                receiver,
                 consumes=queue,
                 stripes=self._striped if stripes is None else stripes,
             ),
-            dead=MemoryDeadQueue(calls, self.dead, self._clock, self._idle),
+            dead=MemoryDeadQueue(calls, self.dead, receiver),
             dead_index=MemoryDeadIndex(calls, content.runs),
             payloads=MemoryPayloads(calls, content.payloads),
             records=MemoryRecords(calls, content.runs),

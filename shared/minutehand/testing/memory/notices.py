@@ -1,11 +1,11 @@
-"""Topics in memory: what was published to them, in order."""
+"""SNS topics in memory: a list of publications."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from minutehand.domain.notice import Notice
-from minutehand.testing.memory.calls import Calls, Detail
+from minutehand.testing.memory.calls import Calls
 
 
 class Published(NamedTuple):
@@ -16,11 +16,11 @@ class Published(NamedTuple):
 
 
 class MemoryNotices:
-    """Topics as one process sees them; every ARN is one."""
+    """Topics as one process sees them; every ARN is a topic."""
 
     def __init__(self, calls: Calls, published: list[Published]) -> None:
         self._calls, self._published = calls, published
 
     def publish(self, topic: str, notice: Notice) -> None:
-        detail = Detail(place="topics", verb="publish", items=(topic,))
-        self._calls.one("Publish", detail, lambda: self._published.append(Published(topic, notice)))
+        published = Published(topic, notice)
+        self._calls.one("Publish", "topics", "publish", lambda: self._published.append(published), topic)

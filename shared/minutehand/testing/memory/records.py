@@ -1,12 +1,13 @@
-"""Records in memory, in the rows of the ledger, as the DynamoDB driver has them."""
+"""Records in memory, among the rows of the ledger as in DynamoDB."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from minutehand.dynamodb.records import readable_records, record_of, record_row, says
+from minutehand.dynamodb.records import contains, readable_records, record_of, record_row
+from minutehand.dynamodb.rows import present
 from minutehand.ports.records import Record
-from minutehand.testing.memory.calls import Calls, Detail
+from minutehand.testing.memory.calls import Calls
 from minutehand.testing.memory.tables import MemoryTable, Row
 
 
@@ -17,51 +18,43 @@ class MemoryRecords:
         self._calls, self._rows = calls, rows
 
     def read(self, owner: str, key: str) -> Record | None:
-        detail = Detail(place="runs", verb="record", items=((owner, key),))
-        row = self._calls.one("GetItem", detail, lambda: self._rows.get(owner, key))
+        row = self._calls.one("GetItem", "runs", "record", lambda: self._rows.get(owner, key), (owner, key))
         return None if row is None else record_of(row)
 
     def write(self, record: Record) -> bool:
         def put() -> bool:
-            return put_record(self._rows, record) or says(
-                self._rows.get(record.owner, record.key) or {}, record_row(record)
-            )
+            stored = self._rows.get(record.owner, record.key) or {}
+            return put_record(self._rows, record) or contains(stored, record_row(record))
 
-        detail = Detail(place="runs", verb="write_record", items=((record.owner, record.key),))
-        return self._calls.one("UpdateItem", detail, put)
+        return self._calls.one("UpdateItem", "runs", "write_record", put, (record.owner, record.key))
 
     def remove(self, record: Record) -> bool:
         def delete() -> bool:
-            there = self._rows.get(record.owner, record.key)
-            if there is not None and there["version"] != record.version:
+            stored = self._rows.get(record.owner, record.key)
+            if stored is not None and stored["version"] != record.version:
                 return False
             self._rows.delete(record.owner, record.key)
             return True
 
-        detail = Detail(place="runs", verb="remove_record", items=((record.owner, record.key),))
-        return self._calls.one("DeleteItem", detail, delete)
+        return self._calls.one("DeleteItem", "runs", "remove_record", delete, (record.owner, record.key))
 
     def listed(self, owner: str, prefix: str) -> Iterator[Record]:
-        detail = Detail(place="runs", verb="records")
-        found = self._calls.one(
-            "Query", detail, lambda: self._rows.page(owner, prefix, f"{prefix}\x7f", limit=10**6).items
-        )
-        return readable_records([row for _, row in found])
+        found = self._calls.pages(self._rows, "runs", "records", (owner, prefix, f"{prefix}\x7f"))
+        return readable_records(found)
 
 
 def put_record(rows: MemoryTable[str, Row], record: Record | None) -> bool:
-    """Put a record if its version follows the one that is there; whether it could be. None is nothing to put."""
+    """Put a record if its version follows the stored one, and return whether it does; True for None."""
     if record is None:
         return True
-    there = rows.get(record.owner, record.key)
-    if (there["version"] if there else 0) != record.version - 1:
+    stored = rows.get(record.owner, record.key)
+    if (stored["version"] if stored else 0) != record.version - 1:
         return False
     rewrite_record(rows, record)
     return True
 
 
 def rewrite_record(rows: MemoryTable[str, Row], record: Record) -> None:
-    """Write a record's attributes; others that its row has stay."""
-    there = rows.get(record.owner, record.key) or {}
-    row = {**there, **record_row(record)}
-    rows.put(record.owner, record.key, {name: value for name, value in row.items() if value is not None})
+    """Write a record's attributes; other attributes of its row stay."""
+    stored = rows.get(record.owner, record.key) or {}
+    rows.put(record.owner, record.key, present(stored | record_row(record)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -12,26 +12,25 @@ from minutehand.domain.freeze import Freeze, freeze_key
 from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from minutehand.domain.times import SECOND
 from minutehand.dynamodb.dead_index import dead_row
+from minutehand.dynamodb.table_client import READS
 from minutehand.ports.page import RowPage
 from minutehand.ports.records import Record
 from minutehand.ports.schedules import IncidentChange, RevisionBatch, RevisionKey
 from minutehand.testing.memory.agenda import AgendaState
-from minutehand.testing.memory.calls import Calls, Detail, by_count
+from minutehand.testing.memory.calls import Calls
 from minutehand.testing.memory.records import put_record, rewrite_record
 from minutehand.testing.memory.tables import MemoryTable, Row
 
-READS = 100
 HISTORY = 50  # revisions read at a time
 
 
 @dataclass
 class ScheduleTables:
-    """What the processes share."""
+    """The tables that all processes share."""
 
     heads: MemoryTable[str, Head] = field(default_factory=MemoryTable)
-    revisions: MemoryTable[int, Any] = field(
-        default_factory=MemoryTable
-    )  # Revision, Freeze; an Exception is an item that cannot be read
+    # Revision or Freeze; an Exception stands for an item that cannot be read.
+    revisions: MemoryTable[int, Any] = field(default_factory=MemoryTable)
 
 
 class MemorySchedules:
@@ -43,14 +42,19 @@ class MemorySchedules:
     # Reads.
 
     def head(self, tenant: str, name: str) -> Head | None:
-        detail = Detail(place="schedules", verb="head", items=((tenant, name),))
-        return self._calls.one("GetItem", detail, lambda: self._tables.heads.get(tenant, name))
+        return self._calls.one(
+            "GetItem", "schedules", "head", lambda: self._tables.heads.get(tenant, name), (tenant, name)
+        )
 
     def revisions(self, keys: Iterable[RevisionKey]) -> RevisionBatch:
         wanted = sorted(set(keys))
-        detail = Detail(place="revisions", verb="revisions", items=tuple(wanted))
         answers = self._calls.many(
-            "BatchGetItem", detail, lambda i: self._tables.revisions.get(*wanted[i]), batches=by_count(READS)
+            "BatchGetItem",
+            "revisions",
+            "revisions",
+            wanted,
+            lambda i: self._tables.revisions.get(*wanted[i]),
+            most=READS,
         )
         return RevisionBatch(
             found={wanted[i]: item for i, item in answers.items() if isinstance(item, Revision)},
@@ -60,36 +64,23 @@ class MemorySchedules:
         )
 
     def history(self, owner: str) -> Iterator[Revision]:
-        after: int | None = None
-        while True:
-            found = self._calls.one(
-                "Query",
-                Detail(place="revisions", verb="history"),
-                partial(self._tables.revisions.page, owner, 0, 10**15, limit=HISTORY, after=after, backwards=True),
-            )
-            yield from (item for _, item in found.items if isinstance(item, Revision))
-            if found.last is None:
-                return
-            after = found.last
+        keys = (owner, 0, 10**15)
+        found = self._calls.pages(self._tables.revisions, "revisions", "history", keys, limit=HISTORY, backwards=True)
+        return (item for item in found if isinstance(item, Revision))
 
     def page(self, tenant: str, *, prefix: str, limit: int, cursor: str | None) -> RowPage:
-        found = self._calls.one(
-            "Query",
-            Detail(place="schedules", verb="page"),
-            lambda: self._tables.heads.page(tenant, prefix, f"{prefix}\x7f", limit=limit, after=cursor),
-        )
+        query = partial(self._tables.heads.page, tenant, prefix, f"{prefix}\x7f", limit=limit, after=cursor)
+        found = self._calls.one("Query", "schedules", "page", query)
         return RowPage(items=[head for _, head in found.items], cursor=found.last)
 
     def all_heads(self) -> Iterator[Head]:
-        everything = self._calls.one(
-            "Scan", Detail(place="schedules", verb="all_heads"), lambda: [head for _, _, head in self._tables.heads]
+        return iter(
+            self._calls.one("Scan", "schedules", "all_heads", lambda: [head for _, _, head in self._tables.heads])
         )
-        return iter(everything)
 
     def freeze(self, freeze: Freeze) -> None:
         key = freeze_key(freeze.tenant)
-        detail = Detail(place="revisions", verb="freeze", items=(key,))
-        self._calls.one("UpdateItem", detail, lambda: self._tables.revisions.put(*key, freeze))
+        self._calls.one("UpdateItem", "revisions", "freeze", lambda: self._tables.revisions.put(*key, freeze), key)
 
     # Transactions.
 
@@ -133,10 +124,8 @@ class MemorySchedules:
 
         return self._transaction("close", head, write)
 
-    def _transaction(self, verb: str, head: Head, write: Any) -> bool:
-        detail = Detail(place="schedules", verb=verb, items=((head.tenant, head.name),))
-        done: bool = self._calls.one("TransactWriteItems", detail, write, token=True)
-        return done
+    def _transaction(self, verb: str, head: Head, write: Callable[[], bool]) -> bool:
+        return self._calls.one("TransactWriteItems", "schedules", verb, write, (head.tenant, head.name), token=True)
 
     def note(self, note: IncidentChange) -> bool:
         def write() -> bool:
@@ -148,7 +137,7 @@ class MemorySchedules:
             if note.revision is not None:
                 self._tables.revisions.put(note.revision.owner, note.revision.number, note.revision)
             if dead is not None:
-                self._rows.put(dead.owner, dead.key, dict(dead_row(dead, note.expires // SECOND)))
+                self._rows.put(dead.owner, dead.key, dead_row(dead, note.expires // SECOND))
             self._put(*note.entries)
             for record in note.records:
                 rewrite_record(self._rows, record)
@@ -159,12 +148,12 @@ class MemorySchedules:
     def _put(self, *entries: AgendaEntry | None) -> None:
         for entry in entries:
             if entry is not None:
-                self._agenda.entries.put(str(entry.shard), entry.key, entry)
+                self._agenda.put(entry)
 
     def _may_move(self, head: Head, expected: int, closing: Revision | None) -> bool:
-        """The head has not moved, and the revision to close is open or draining."""
-        there = self._tables.heads.get(head.tenant, head.name)
-        if (there.version if there is not None else 0) != expected:
+        """Whether the head has the expected version, and the revision to close is open or draining."""
+        stored = self._tables.heads.get(head.tenant, head.name)
+        if (stored.version if stored is not None else 0) != expected:
             return False
         if closing is None:
             return True
@@ -180,12 +169,11 @@ class MemorySchedules:
 
     def complete(self, tenant: str, name: str, *, revision: int, now: int, to: ScheduleState) -> bool:
         def write() -> bool:
-            there = self._tables.heads.get(tenant, name)
-            if there is None or there.revision != revision or there.state is not ScheduleState.ACTIVE:
+            head = self._tables.heads.get(tenant, name)
+            if head is None or head.revision != revision or head.state is not ScheduleState.ACTIVE:
                 return False
-            done = replace(there, state=to, version=there.version + 1, updated_at=now)
+            done = replace(head, state=to, version=head.version + 1, updated_at=now)
             self._tables.heads.put(tenant, name, done)
             return True
 
-        detail = Detail(place="schedules", verb="complete", items=((tenant, name),))
-        return self._calls.one("UpdateItem", detail, write)
+        return self._calls.one("UpdateItem", "schedules", "complete", write, (tenant, name))

@@ -1,0 +1,188 @@
+"""Requests about the items of one table: single requests, queries page by page, and batches.
+
+The HTTP status of a batch is 200 even where single items failed, so every response is read item by item. Items that were throttled or
+not processed are sent again with jittered backoff; an item that has no answer after all rounds is reported as unanswered. The requests of
+a round go over ``pool``, which limits how many are under way.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from minutehand.aws import TRANSIENT, BatchBackoff, Client, ConditionFailed
+from minutehand.concurrency.request_pool import RequestPool
+from minutehand.domain.quick import quick
+from minutehand.dynamodb.rows import Item, to_item, to_row
+from minutehand.errors import Unavailable
+from minutehand.state.conditions import Value
+
+log = logging.getLogger(__name__)
+
+STATEMENTS = 25  # of one BatchExecuteStatement
+READS = 100  # keys of one BatchGetItem
+WRITES = 25  # requests of one BatchWriteItem
+
+_NO_VALUES: Mapping[str, Value] = {}
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+@quick
+@dataclass(frozen=True, kw_only=True)
+class StatementResult:
+    """The response to one statement of a batch; a statement without a response has none."""
+
+    refused: bool = False  # its condition does not hold, or its key exists
+    row: dict[str, Value] = field(
+        default_factory=dict
+    )  # the row that refused it, or that it returns; empty where the engine leaves it out
+
+
+class TableClient:
+    """The items of one table. Raises ``ConditionFailed``, ``Unavailable`` and ``Misconfigured``, as ``Client`` does."""
+
+    def __init__(
+        self, client: Client, name: str, *, backoff: BatchBackoff | None = None, pool: RequestPool | None = None
+    ) -> None:
+        self._client, self.name = client, name
+        self.backoff, self.pool = backoff or BatchBackoff(), pool or RequestPool()
+
+    # Single requests.
+
+    def arguments(self, *, values: Mapping[str, Value] = _NO_VALUES, **arguments: Any) -> dict[str, Any]:
+        """The arguments of a request, with the table's name and what its expressions refer to.
+
+        In an expression ``#state`` stands for the attribute ``state``, and ``:first`` for ``values["first"]``.
+        """
+        texts = tuple(text for argument, text in arguments.items() if argument.endswith("Expression"))
+        if texts:
+            arguments["ExpressionAttributeNames"] = dict(_names(texts))
+        if values:
+            arguments["ExpressionAttributeValues"] = to_item({f":{name}": value for name, value in values.items()})
+        return {"TableName": self.name, **arguments}
+
+    def call(self, operation: str, /, **arguments: Any) -> dict[str, Any]:
+        """One request; for ``arguments`` see there."""
+        return self._client.call(operation, **self.arguments(**arguments))
+
+    def applies(self, operation: str, /, **arguments: Any) -> bool:
+        """One conditional write: whether its condition held."""
+        try:
+            self.call(operation, **arguments)
+        except ConditionFailed:
+            return False
+        return True
+
+    def get(self, **key: Value) -> dict[str, Any] | None:
+        """A row by its key, read strongly; None if there is none."""
+        answer = self.call("get_item", Key=to_item(key), ConsistentRead=True)
+        return to_row(answer["Item"]) if "Item" in answer else None
+
+    def transact(self, *items: dict[str, Any]) -> None:
+        """One transaction. Raises TransactionRefused as well."""
+        self._client.call("transact_write_items", TransactItems=list(items))
+
+    def query(self, condition: str, **arguments: Any) -> Iterator[dict[str, Any]]:
+        """The rows of a query by its key condition, read strongly, page by page as they are asked for."""
+        return self.pages("query", KeyConditionExpression=condition, ConsistentRead=True, **arguments)
+
+    def pages(self, operation: str, /, **arguments: Any) -> Iterator[dict[str, Any]]:
+        """The rows of a query or scan, page by page as they are asked for."""
+        while True:
+            answer = self.call(operation, **arguments)
+            yield from map(to_row, answer["Items"])
+            if "LastEvaluatedKey" not in answer:
+                return
+            arguments["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    # Batches.
+
+    def execute(self, statements: Sequence[dict[str, Any]], *, pooled: bool = False) -> dict[int, StatementResult]:
+        """Execute PartiQL statements, each with its own condition: index → result. One batch after the other, unless ``pooled``."""
+        pool = self.pool if pooled else RequestPool()
+        responses, _ = self._in_rounds(list(enumerate(statements)), STATEMENTS, self._execute_once, pool)
+        return dict(responses)
+
+    def _execute_once(
+        self, part: list[tuple[int, dict[str, Any]]]
+    ) -> tuple[list[tuple[int, StatementResult]], list[tuple[int, dict[str, Any]]], int]:
+        statements = [statement for _, statement in part]
+        responses = self._client.call_once("batch_execute_statement", Statements=statements)["Responses"]
+        results, left, throttled = [], [], 0
+        for place, response in zip(part, responses, strict=True):
+            error = response.get("Error")
+            if error is None:
+                results.append((place[0], StatementResult(row=to_row(response.get("Item", {})))))
+            elif error["Code"] in ("DuplicateItem", "ConditionalCheckFailed"):
+                results.append((place[0], StatementResult(refused=True, row=to_row(error.get("Item", {})))))
+            else:
+                left.append(place)
+                if error["Code"] in TRANSIENT:
+                    throttled += 1
+                else:  # an error of this statement alone: it stays unanswered and stops no other
+                    log.error("statement.failed", extra={"code": error["Code"], "error": error.get("Message")})
+        return results, left, throttled
+
+    def read(self, keys: Iterable[Item]) -> tuple[list[Item], list[Item]]:
+        """Read items strongly: those found, and the keys that were not answered."""
+        return self._in_rounds(list(keys), READS, self._read_once, self.pool)
+
+    def _read_once(self, keys: list[Item]) -> tuple[list[Item], list[Item], int]:
+        wanted = {self.name: {"Keys": keys, "ConsistentRead": True}}
+        answer = self._client.call_once("batch_get_item", RequestItems=wanted)
+        unread = answer.get("UnprocessedKeys", {}).get(self.name, {}).get("Keys", [])
+        return answer["Responses"].get(self.name, []), unread, len(unread)
+
+    def write(self, requests: Mapping[str, dict[str, Any]]) -> frozenset[str]:
+        """Unconditional puts and deletes by their range key: the keys that were accepted."""
+        written, _ = self._in_rounds(list(requests.items()), WRITES, self._write_once, self.pool)
+        return frozenset(written)
+
+    def _write_once(
+        self, part: list[tuple[str, dict[str, Any]]]
+    ) -> tuple[list[str], list[tuple[str, dict[str, Any]]], int]:
+        requests = [request for _, request in part]
+        answer = self._client.call_once("batch_write_item", RequestItems={self.name: requests})
+        unprocessed = {_range_key(request) for request in answer.get("UnprocessedItems", {}).get(self.name, [])}
+        left = [each for each in part if each[0] in unprocessed]
+        return [key for key, _ in part if key not in unprocessed], left, len(left)
+
+    def _in_rounds(
+        self, left: list[_T], most: int, send: Callable[[list[_T]], tuple[list[_R], list[_T], int]], pool: RequestPool
+    ) -> tuple[list[_R], list[_T]]:
+        """Send batches of at most ``most``, and again what is left of them: all results, and what stayed unanswered.
+
+        ``send`` makes one request: its results, what is left, and how many items were throttled.
+        """
+
+        def attempt(part: list[_T]) -> tuple[tuple[list[_R], list[_T]], int]:
+            try:
+                done, unprocessed, throttled = send(part)
+            except Unavailable:
+                return ([], part), len(part)
+            return (done, unprocessed), throttled
+
+        results: list[_R] = []
+        for _ in self._client.rounds(self.backoff):
+            answers = pool.map(attempt, [left[start : start + most] for start in range(0, len(left), most)])
+            results += (result for done, _ in answers for result in done)
+            left = [item for _, unprocessed in answers for item in unprocessed]
+            if not left:
+                break
+        return results, left
+
+
+@lru_cache(maxsize=256)
+def _names(texts: tuple[str, ...]) -> Mapping[str, str]:
+    """The placeholders of expressions: every attribute has one, because many words are reserved."""
+    return {f"#{name}": name for text in texts for name in re.findall(r"#(\w+)", text)}
+
+
+def _range_key(request: Mapping[str, Any]) -> str:
+    item = request["PutRequest"]["Item"] if "PutRequest" in request else request["DeleteRequest"]["Key"]
+    return str((item.get("entry") or item["key"])["S"])  # of the agenda, or of the ledger
