@@ -23,7 +23,7 @@ from minutehand.fires.chain import _FIRES_AT_ONCE
 from minutehand.fires.plan import LOOKAHEAD, ChainPlan, first_entry, plan_chain
 from minutehand.fires.send import _BATCH
 from minutehand.sqs.queues import BATCH
-from minutehand.state.decisions import delay_for
+from minutehand.state.start import delay_for
 from minutehand.ticker.fan_out import ALONE, FanOutConfig
 from minutehand.ticker.tick import PAGE
 

@@ -8,11 +8,11 @@ import pytest
 from minutehand.domain.names import RunRef
 from minutehand.dynamodb.rows import to_item, to_row
 from minutehand.state.conditions import holds
-from minutehand.state.transitions import Once, Plus, Transition
+from minutehand.state.transitions.transition import Once, Plus, Transition
 from minutehand.testing.memory.ledger import changed_row
 
 from tests.contract.conftest import Engine
-from tests.unit.runs.rows import SITUATIONS, Row, made
+from tests.unit.state.rows import SITUATIONS, Row, made
 
 ALL = {name: transition for name, (transition, _) in made().items()}
 PLACES = {situation: RunRef("acme/guards", f"{number:03d}") for number, situation in enumerate(SITUATIONS)}

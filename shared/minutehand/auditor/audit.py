@@ -32,7 +32,7 @@ from minutehand.fires.plan import chain_entry, end_of, timetable_of
 from minutehand.owner.schedules.pauses import resume_entry
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
-from minutehand.state.missed import covers
+from minutehand.state.catch_up import covers
 from minutehand.timing import fires
 
 log = logging.getLogger(__name__)

@@ -17,8 +17,12 @@ from minutehand.flow.outcome import Outcome
 from minutehand.flow.report import report
 from minutehand.owner.backfill.stop import refuse_stopped
 from minutehand.ports.schedules import RevisionBatch
-from minutehand.state.decisions import HEAD_START, HOLD, Refusal, is_past_deadline, refused_by
-from minutehand.state.transitions import SKEW, expire, give_up, refuse, take_back
+from minutehand.state.deadline import is_past_deadline
+from minutehand.state.start import HEAD_START, HOLD
+from minutehand.state.transitions.before_start import give_up, refuse, take_back
+from minutehand.state.transitions.ending import expire
+from minutehand.state.transitions.lease_time import SKEW
+from minutehand.state.withdrawal import Refusal, refused_by
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from minutehand.flow.outcome import Outcome
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import OutgoingMessage
-from minutehand.state.decisions import MAX_DELAY, delay_for
+from minutehand.state.start import MAX_DELAY, delay_for
 
 
 @dataclass(frozen=True, kw_only=True)

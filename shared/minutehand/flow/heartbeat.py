@@ -10,7 +10,8 @@ from minutehand.domain.names import RunRef
 from minutehand.domain.times import SECOND
 from minutehand.errors import MinutehandError
 from minutehand.ports.services import Services
-from minutehand.state.transitions import LEASE, SKEW, renew
+from minutehand.state.transitions.lease import renew
+from minutehand.state.transitions.lease_time import LEASE, SKEW
 
 log = logging.getLogger(__name__)
 

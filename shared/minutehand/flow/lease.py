@@ -18,8 +18,11 @@ from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
 from minutehand.flow.outcome import Outcome
 from minutehand.flow.report import report
-from minutehand.state.decisions import OnRefusedLease, on_refused_lease, vanished
-from minutehand.state.transitions import LEASE, SKEW, Transition, cancel_waiting, exhaust, lease, lose
+from minutehand.state.lease_refusal import OnRefusedLease, on_refused_lease, vanished
+from minutehand.state.transitions.ending import cancel_waiting, exhaust, lose
+from minutehand.state.transitions.lease import lease
+from minutehand.state.transitions.lease_time import LEASE, SKEW
+from minutehand.state.transitions.transition import Transition
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +94,7 @@ def after_refusal(
             return Outcome(gone=False, action="waiting", why=answer.why, message=message)
         case OnRefusedLease.POSTPONE:
             return postponed(desk, ticket, message, answer.until, answer.why)
-        case OnRefusedLease.AGAIN:
+        case OnRefusedLease.RETRY:
             return None
         case _:
             assert run is not None

@@ -25,7 +25,7 @@ from minutehand.errors import Continue, InvalidInput, JobSignal, LeaseLost, RunC
 from minutehand.flow.assignment import Abandoned, Assignment, Cancelled, Ended, Failed, Returned, SliceEnded
 from minutehand.flow.effects import LARGEST, json_text
 from minutehand.ports.clock import Clock
-from minutehand.state.decisions import is_permanent, stuck
+from minutehand.state.retry import is_permanent, stuck
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,9 @@ from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
 from minutehand.flow.outcome import Outcome
 from minutehand.ports.ledger import BesideKind, TransitionResult
-from minutehand.state.decisions import GiveUp, after_failure
-from minutehand.state.transitions import Transition, cancelled, continue_, die, release, retry, succeed
+from minutehand.state.retry import GiveUp, after_failure
+from minutehand.state.transitions.settling import cancelled, continue_, die, release, retry, succeed
+from minutehand.state.transitions.transition import Transition
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from minutehand.flow.desk import Desk
 from minutehand.flow.heartbeat import Ticket
 from minutehand.flow.lease import AGAIN, after_refusal
 from minutehand.flow.outcome import Outcome
-from minutehand.state.transitions import shadow
+from minutehand.state.transitions.before_start import shadow
 
 log = logging.getLogger(__name__)
 

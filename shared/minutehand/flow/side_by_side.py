@@ -20,7 +20,7 @@ from minutehand.flow.begin import log_start
 from minutehand.flow.desk import Desk
 from minutehand.flow.perform import attempt_of, limit_of, timeout_of
 from minutehand.flow.task import Task
-from minutehand.state.decisions import TOO_LATE
+from minutehand.state.start import TOO_LATE
 
 log = logging.getLogger(__name__)
 

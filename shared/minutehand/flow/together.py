@@ -31,8 +31,9 @@ from minutehand.flow.task import Admitted, Task
 from minutehand.flow.work import Worker
 from minutehand.logs import AtOnce
 from minutehand.ports.ledger import TransitionResult
-from minutehand.state.decisions import goes_ahead
-from minutehand.state.transitions import Transition, lease
+from minutehand.state.start import goes_ahead
+from minutehand.state.transitions.lease import lease
+from minutehand.state.transitions.transition import Transition
 
 log = logging.getLogger(__name__)
 

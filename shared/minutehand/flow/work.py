@@ -39,7 +39,7 @@ from minutehand.owner.backfill.advance import move_on
 from minutehand.ports.schedules import RevisionBatch
 from minutehand.ports.work_queue import RawMessage
 from minutehand.state.backfill import unhurried
-from minutehand.state.decisions import deaths
+from minutehand.state.lease_refusal import deaths
 from minutehand.undertaker.success_watch import report_success
 
 log = logging.getLogger(__name__)

@@ -21,8 +21,9 @@ from minutehand.flow.report import report
 from minutehand.flow.slot import look_at
 from minutehand.owner.backfill.timer import look_after
 from minutehand.owner.schedules.resume import end_pause
-from minutehand.state.decisions import vanished
-from minutehand.state.transitions import SKEW, lose
+from minutehand.state.lease_refusal import vanished
+from minutehand.state.transitions.ending import lose
+from minutehand.state.transitions.lease_time import SKEW
 from minutehand.ticker.run_timers import put_again, send_waiting_run, send_waiting_runs
 from minutehand.undertaker.notify import notify
 from minutehand.undertaker.success_watch import watch_success

@@ -21,7 +21,9 @@ from minutehand.errors import TooNew, Unavailable, Unreadable
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
-from minutehand.state.transitions import SKEW, Transition, bury, inter
+from minutehand.state.transitions.ending import bury, inter
+from minutehand.state.transitions.lease_time import SKEW
+from minutehand.state.transitions.transition import Transition
 from minutehand.undertaker.incidents import record_dead_run
 
 log = logging.getLogger(__name__)

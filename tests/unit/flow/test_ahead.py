@@ -20,8 +20,8 @@ from minutehand.flow.settle import release_ticket
 from minutehand.flow.side_by_side import InThreads
 from minutehand.flow.together import groups, work_together
 from minutehand.flow.work import Worker
-from minutehand.state.decisions import HEAD_START, HELD, UNCERTAIN, may_not_have_begun
-from minutehand.state.transitions import lease
+from minutehand.state.start import HEAD_START, HELD, UNCERTAIN, may_not_have_begun
+from minutehand.state.transitions.lease import lease
 from minutehand.testing import Crash
 
 from tests.unit.flow.threads import PATIENCE

@@ -13,7 +13,7 @@ from minutehand.domain.names import parse_run_id
 from minutehand.errors import Continue, InvalidInput, JobError, LeaseLost, Unavailable
 from minutehand.flow.effects import LARGEST
 from minutehand.flow.heartbeat import Heartbeat
-from minutehand.state.transitions import lease
+from minutehand.state.transitions.lease import lease
 
 from tests.unit.flow.world import Faults, World, fails
 

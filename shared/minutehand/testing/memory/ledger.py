@@ -25,7 +25,7 @@ from minutehand.errors import Unreadable
 from minutehand.ports.ledger import BatchReadResult, BesideKind, ClaimResult, TransitionResult
 from minutehand.ports.page import RowPage
 from minutehand.state.conditions import AllOf, AnyOf, Condition, holds
-from minutehand.state.transitions import Once, Plus, Transition, held
+from minutehand.state.transitions.transition import Once, Plus, Transition, held
 from minutehand.testing.memory.calls import Calls, Detail, by_count
 from minutehand.testing.memory.tables import MemoryTable, Row
 

@@ -17,8 +17,8 @@ from minutehand.testing import Crash, Detail, Hook
 from minutehand.ticker.fan_out import ALONE, FanOutConfig, group_event, group_of
 from minutehand.ticker.tick import LOCK, TickReport
 
-from tests.unit.flow.test_tick import far
 from tests.unit.flow.world import Faults, World, crash, fails
+from tests.unit.ticker.test_tick import far
 
 SHARDS, SCHEDULES = 8, 64
 

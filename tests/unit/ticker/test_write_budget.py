@@ -15,9 +15,9 @@ from minutehand.testing import Crash, Detail, Hook
 from minutehand.ticker.fan_out import FanOutConfig, ShardQueue, group_event, group_of, writes_of
 from minutehand.ticker.tick import LOCK, TickReport
 
-from tests.unit.flow.test_fan import Fan
-from tests.unit.flow.test_tick import far
 from tests.unit.flow.world import NOON, Faults, World, crash
+from tests.unit.ticker.test_fan_out import Fan
+from tests.unit.ticker.test_tick import far
 
 
 @pytest.fixture(autouse=True)

@@ -13,29 +13,17 @@ from minutehand.domain.schedule import ClosedBy
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.dynamodb.rows import run_of
 from minutehand.state.conditions import holds
-from minutehand.state.decisions import (
-    EARLY,
-    HOLD,
-    MAX_DELAY,
-    MAX_SLICES,
-    GiveUp,
-    OnExisting,
-    OnRefusedLease,
-    Refusal,
-    RetryAt,
-    after_failure,
-    delay_for,
-    is_past_deadline,
-    is_permanent,
-    on_existing,
-    on_refused_lease,
-    refused_by,
-    stuck,
-)
-from minutehand.state.transitions import LEASE, SKEW, lease
+from minutehand.state.deadline import is_past_deadline
+from minutehand.state.existing_run import OnExisting, on_existing
+from minutehand.state.lease_refusal import OnRefusedLease, on_refused_lease
+from minutehand.state.retry import MAX_SLICES, GiveUp, RetryAt, after_failure, is_permanent, stuck
+from minutehand.state.start import EARLY, HOLD, MAX_DELAY, delay_for
+from minutehand.state.transitions.lease import lease
+from minutehand.state.transitions.lease_time import LEASE, SKEW
+from minutehand.state.withdrawal import Refusal, refused_by
 
 from tests.builders import NOON, a_revision, a_run
-from tests.unit.runs.rows import NOW, SITUATIONS
+from tests.unit.state.rows import NOW, SITUATIONS
 
 # A claim whose run exists.
 
@@ -123,15 +111,15 @@ DROP, WAIT = OnRefusedLease.DROP, OnRefusedLease.WAIT
         ("running", {}, (WAIT, "live_lease")),
         ("just ended", {}, (WAIT, "live_lease")),
         ("running", {"delivery": Delivery.AT_MOST_ONCE}, (WAIT, "live_lease")),
-        ("abandoned", {}, (OnRefusedLease.AGAIN, "changed")),
+        ("abandoned", {}, (OnRefusedLease.RETRY, "changed")),
         ("abandoned", {"attempts": 2}, (OnRefusedLease.EXHAUST, "attempts_spent")),
         ("abandoned", {"delivery": Delivery.AT_MOST_ONCE}, (OnRefusedLease.LOSE, "at_most_once")),
         ("abandoned, cancel asked", {}, (OnRefusedLease.CANCEL, "cancelled")),
         ("running, cancel asked", {}, (WAIT, "live_lease")),
         ("queued, cancel asked", {}, (OnRefusedLease.CANCEL, "cancelled")),
         ("retrying", {"attempts": 2}, (OnRefusedLease.EXHAUST, "attempts_spent")),
-        ("retrying", {}, (OnRefusedLease.AGAIN, "changed")),
-        ("queued", {}, (OnRefusedLease.AGAIN, "changed")),
+        ("retrying", {}, (OnRefusedLease.RETRY, "changed")),
+        ("queued", {}, (OnRefusedLease.RETRY, "changed")),
     ],
 )
 def test_what_to_do_with_a_refused_lease(
@@ -150,7 +138,7 @@ def test_one_waits_for_a_lease_until_its_margin_is_over() -> None:
     run = run_of(SITUATIONS["running"])
     assert on_refused_lease(run, revision=2, now=NOW, policies=Policies()).until == NOW + LEASE + SKEW
     bare = a_run(state=RunState.RUNNING, revision=2, lease_until=None)
-    assert on_refused_lease(bare, revision=2, now=NOW, policies=Policies()).action is OnRefusedLease.AGAIN
+    assert on_refused_lease(bare, revision=2, now=NOW, policies=Policies()).action is OnRefusedLease.RETRY
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
@@ -172,7 +160,7 @@ def test_a_lease_is_tried_again_exactly_where_it_would_be_had(
         steal=delivery is not Delivery.AT_MOST_ONCE,
     )
     answer = on_refused_lease(run_of(row), revision=revision, now=NOW, policies=policies)
-    assert (answer.action is OnRefusedLease.AGAIN) == holds(wanted.guard, row)
+    assert (answer.action is OnRefusedLease.RETRY) == holds(wanted.guard, row)
 
 
 # Failures.
