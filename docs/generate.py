@@ -174,7 +174,10 @@ def transition_makers() -> dict[str, Callable[..., Transition]]:
     found = {}
     for phase in _PHASES:
         made = [f for _, f in inspect.getmembers(phase, inspect.isfunction) if f.__module__ == phase.__name__]
-        public = sorted((f for f in made if not f.__name__.startswith("_")), key=lambda f: f.__code__.co_firstlineno)
+        public = sorted(
+            (f for f in made if f.__annotations__.get("return") == "Transition" and not f.__name__.startswith("_")),
+            key=lambda f: f.__code__.co_firstlineno,
+        )
         found |= {f.__name__: f for f in public}
     return found
 

@@ -26,7 +26,7 @@ from minutehand.ports.work_queue import RawMessage
 from minutehand.services import system_clock
 from minutehand.sqs.queue_definitions import stripe_called
 from minutehand.sqs.routing import held
-from minutehand.state.transitions.lease_time import HEARTBEAT
+from minutehand.state.transitions.lease import HEARTBEAT
 
 log = logging.getLogger(__name__)
 

@@ -38,7 +38,7 @@ from minutehand.ports.work_queue import RawMessage
 from minutehand.sdk.queues import check_declared
 from minutehand.services import connect, system_clock
 from minutehand.settings import Settings
-from minutehand.state.transitions.lease_time import HEARTBEAT
+from minutehand.state.transitions.lease import HEARTBEAT
 from minutehand.ticker.fan_out import FanOutConfig
 from minutehand.ticker.tick import TickReport, tick
 from minutehand.undertaker.bury import bury_one

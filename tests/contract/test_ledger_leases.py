@@ -12,8 +12,7 @@ from minutehand.flow.together import first_run
 from minutehand.ports.services import Services
 from minutehand.state.transitions.before_start import give_up
 from minutehand.state.transitions.ending import bury, cancel_waiting, exhaust, lose
-from minutehand.state.transitions.lease import renew
-from minutehand.state.transitions.lease_time import LEASE, SKEW
+from minutehand.state.transitions.lease import LEASE, SKEW, renew
 from minutehand.state.transitions.settling import die, release, retry, succeed
 
 from tests.builders import BOOM, NOON, a_message, a_one_off, a_run

@@ -21,7 +21,7 @@ from minutehand.state.deadline import is_past_deadline
 from minutehand.state.start import HEAD_START, HOLD
 from minutehand.state.transitions.before_start import give_up, refuse, take_back
 from minutehand.state.transitions.ending import expire
-from minutehand.state.transitions.lease_time import SKEW
+from minutehand.state.transitions.lease import SKEW
 from minutehand.state.withdrawal import Refusal, refused_by
 
 log = logging.getLogger(__name__)

@@ -10,8 +10,7 @@ from minutehand.domain.names import RunRef
 from minutehand.domain.times import SECOND
 from minutehand.errors import MinutehandError
 from minutehand.ports.services import Services
-from minutehand.state.transitions.lease import renew
-from minutehand.state.transitions.lease_time import LEASE, SKEW
+from minutehand.state.transitions.lease import LEASE, SKEW, renew
 
 log = logging.getLogger(__name__)
 

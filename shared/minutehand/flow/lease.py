@@ -20,8 +20,7 @@ from minutehand.flow.outcome import Outcome
 from minutehand.flow.report import report
 from minutehand.state.lease_refusal import OnRefusedLease, on_refused_lease, vanished
 from minutehand.state.transitions.ending import cancel_waiting, exhaust, lose
-from minutehand.state.transitions.lease import lease
-from minutehand.state.transitions.lease_time import LEASE, SKEW
+from minutehand.state.transitions.lease import LEASE, SKEW, lease
 from minutehand.state.transitions.transition import Transition
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from minutehand.domain.run import MISSED, RunRow, RunState
 from minutehand.domain.schedule import Revision
 from minutehand.domain.times import SECOND
 from minutehand.state.transitions.before_start import recount
-from minutehand.state.transitions.lease_time import SKEW
+from minutehand.state.transitions.lease import SKEW
 from minutehand.state.transitions.transition import Transition
 from minutehand.timing import Timetable
 

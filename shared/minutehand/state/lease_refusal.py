@@ -8,7 +8,7 @@ from enum import StrEnum
 from minutehand.domain.policies import Delivery, Policies
 from minutehand.domain.run import FailedAttemptRow, Failure, RunRow, RunState
 from minutehand.domain.times import SECOND
-from minutehand.state.transitions.lease_time import SKEW, has_live_lease, last_renewal
+from minutehand.state.transitions.lease import SKEW, has_live_lease, last_renewal
 
 
 class OnRefusedLease(StrEnum):

@@ -11,7 +11,7 @@ from minutehand.domain.formats.message import Message
 from minutehand.domain.policies import Start
 from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.times import SECOND
-from minutehand.state.transitions.lease_time import SKEW
+from minutehand.state.transitions.lease import SKEW
 
 MAX_DELAY = 900 * SECOND  # the longest delay of an SQS message
 # The longest (ms) that a worker waits for a run's instant; it sends earlier messages back for the rest.

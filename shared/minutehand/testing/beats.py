@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from minutehand.flow.heartbeat import Heartbeat
-from minutehand.state.transitions.lease_time import HEARTBEAT
+from minutehand.state.transitions.lease import HEARTBEAT
 from minutehand.testing.clock import ManualClock
 
 

@@ -19,7 +19,7 @@ from minutehand.local.process import inherited
 from minutehand.local.process_group import ProcessRole, variables
 from minutehand.processes import run_auditor
 from minutehand.settings import Settings
-from minutehand.state.transitions.lease_time import LEASE, SKEW
+from minutehand.state.transitions.lease import LEASE, SKEW
 from minutehand.testing.cloud import fresh_settings
 
 from tests.proof.chaos.books import Books

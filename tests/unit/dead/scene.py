@@ -13,8 +13,7 @@ from minutehand.domain.run import RunRow as LedgerRun
 from minutehand.fires.send import one_off_message
 from minutehand.ports.services import Services
 from minutehand.sqs.queue_definitions import DEAD
-from minutehand.state.transitions.lease import lease
-from minutehand.state.transitions.lease_time import LEASE, SKEW
+from minutehand.state.transitions.lease import LEASE, SKEW, lease
 from minutehand.state.transitions.settling import die
 from minutehand.testing import Crash, Detail, Hook
 from minutehand.testing.process import bury_all

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from minutehand.domain.run import TERMINAL, RunState
 from minutehand.state.conditions import Row, holds
-from minutehand.state.transitions.lease_time import LEASE, SKEW
+from minutehand.state.transitions.lease import LEASE, SKEW
 from minutehand.state.transitions.transition import Transition
 
 from docs import generate

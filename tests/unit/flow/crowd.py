@@ -9,7 +9,7 @@ from minutehand import Context
 from minutehand.domain.run import RunState
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.flow.work import Worker
-from minutehand.state.transitions.lease_time import HEARTBEAT
+from minutehand.state.transitions.lease import HEARTBEAT
 from minutehand.testing import Hook
 from minutehand.testing.process import Hand, bury_all
 

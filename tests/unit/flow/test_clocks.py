@@ -19,7 +19,7 @@ from minutehand.domain.names import fire_ref, schedule_owner
 from minutehand.domain.run import RunState
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.flow.work import Worker
-from minutehand.state.transitions.lease_time import HEARTBEAT
+from minutehand.state.transitions.lease import HEARTBEAT
 from minutehand.testing.process import Hand, bury_all, make_worker
 from minutehand.ticker.tick import tick
 from minutehand.timing import fires, timetable

@@ -21,7 +21,7 @@ from minutehand.flow.settle import release_ticket
 from minutehand.flow.work import Worker
 from minutehand.ports.work_queue import OutgoingMessage
 from minutehand.state.lease_refusal import deaths
-from minutehand.state.transitions.lease_time import HEARTBEAT, LEASE, SKEW
+from minutehand.state.transitions.lease import HEARTBEAT, LEASE, SKEW
 from minutehand.testing import Crash
 from minutehand.testing.process import bury_all
 

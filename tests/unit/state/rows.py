@@ -9,7 +9,7 @@ from minutehand.domain.run import RunState
 from minutehand.domain.times import DAY, MINUTE
 from minutehand.state.transitions import before_start, ending, settling
 from minutehand.state.transitions import lease as leasing
-from minutehand.state.transitions.lease_time import LEASE, SKEW
+from minutehand.state.transitions.lease import LEASE, SKEW
 from minutehand.state.transitions.transition import Transition
 
 from tests.builders import BOOM, NOON, OWNER, a_run

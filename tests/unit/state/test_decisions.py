@@ -18,8 +18,7 @@ from minutehand.state.existing_run import OnExisting, on_existing
 from minutehand.state.lease_refusal import OnRefusedLease, on_refused_lease
 from minutehand.state.retry import MAX_SLICES, GiveUp, RetryAt, after_failure, is_permanent, stuck
 from minutehand.state.start import EARLY, HOLD, MAX_DELAY, delay_for
-from minutehand.state.transitions.lease import lease
-from minutehand.state.transitions.lease_time import LEASE, SKEW
+from minutehand.state.transitions.lease import LEASE, SKEW, lease
 from minutehand.state.withdrawal import Refusal, refused_by
 
 from tests.builders import NOON, a_revision, a_run

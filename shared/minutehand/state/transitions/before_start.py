@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from minutehand.domain.run import Failure, RunRow, RunState
 from minutehand.state.conditions import Absent, Compare, Condition, all_of, any_of
-from minutehand.state.transitions.lease_time import abandoned
+from minutehand.state.transitions.lease import abandoned
 from minutehand.state.transitions.transition import (
     Change,
     Transition,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from minutehand.domain.run import Failure, RunState
 from minutehand.state.conditions import Absent, Compare, OneOf, all_of, any_of
-from minutehand.state.transitions.lease_time import abandoned
+from minutehand.state.transitions.lease import abandoned
 from minutehand.state.transitions.transition import (
     OPEN,
     Change,

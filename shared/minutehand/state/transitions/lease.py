@@ -1,12 +1,18 @@
-"""A worker takes the lease of a run, and renews it."""
+"""A lease: how long it lasts, when it has lapsed, and the transitions that take and renew it.
+
+lease        now               renewed every HEARTBEAT          lease_until         + SKEW
+─────────────┼──────────────────────┼───────────────────────────────┼──────────────────┼──────────►
+             │ live: no other worker may lease                      │ margin: still    │ abandoned:
+             │                                                      │ refused          │ may be leased
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from minutehand.domain.run import RunState
-from minutehand.state.conditions import Compare, all_of, any_of
-from minutehand.state.transitions.lease_time import abandoned, lease_end
+from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.times import SECOND
+from minutehand.state.conditions import Compare, Condition, all_of, any_of
 from minutehand.state.transitions.transition import (
     Change,
     Once,
@@ -22,9 +28,33 @@ from minutehand.state.transitions.transition import (
     same_revision,
 )
 
+LEASE = 60 * SECOND  # how long a worker may be silent before another worker may take its run
+HEARTBEAT = 20 * SECOND  # LEASE - HEARTBEAT > SKEW + the longest tolerated pause of a process
+SKEW = 10 * SECOND  # how far clocks may differ before a live lease is stolen
+
 _COUNTED: Mapping[str, Change] = {"fence": Plus(1), "attempt": Plus(1), "slices": Once(0)}
 _FIRST: Mapping[str, Change] = {"fence": 1, "attempt": 1, "slices": 0}
 _UNTOUCHED = same_fence(0)
+
+
+def lease_end(now: int) -> int:
+    """Until when (UTC ms) a lease lasts that is taken or renewed now."""
+    return now + LEASE
+
+
+def last_renewal(lease_until: int) -> int:
+    """When (UTC ms) a lease was taken or last renewed."""
+    return lease_until - LEASE
+
+
+def has_live_lease(run: RunRow, now: int) -> bool:
+    """Whether a worker may still hold the run by its own clock."""
+    return run.state is RunState.RUNNING and (run.lease_until or 0) >= now - SKEW
+
+
+def abandoned(now: int) -> Condition:
+    """The guard's form of a lapsed lease: RUNNING and not ``has_live_lease``."""
+    return all_of(Compare("state", "=", RunState.RUNNING), Compare("lease_until", "<", now - SKEW))
 
 
 def lease(
