@@ -28,12 +28,14 @@ from minutehand.cli.app import whole
 from minutehand.cli.exits import ExitCode
 from minutehand.domain.run import TERMINAL, RunState
 from minutehand.ready_jobs import http
-from minutehand.state import transitions
+from minutehand.state.transitions import before_start, ending, lease, settling
+from minutehand.state.transitions.transition import Transition
 
 DOCS = Path(__file__).parent
 _PACKAGE = DOCS.parent / "shared" / "minutehand"
 _MARKED = re.compile(r"(<!-- begin: ([a-z-]+) -->\n).*?(<!-- end: \2 -->)", re.DOTALL)
 _WIDE = 100  # characters of a signature on one line
+_PHASES = (before_start, lease, settling, ending)  # modules of transitions
 
 # In the order in which a newcomer meets them; a public name that is missing here comes last.
 _ORDER = (
@@ -93,8 +95,8 @@ def transitions_table() -> Iterator[str]:
     """The transitions of a run, and the modules that apply them."""
     yield "| transition | meaning | applied by |\n|---|---|---|"
     appliers = _appliers()
-    for name in transition_names():
-        what = _cell(inspect.getdoc(getattr(transitions, name)) or "")
+    for name, make in transition_makers().items():
+        what = _cell(inspect.getdoc(make) or "")
         yield f"| `{name}` | {what} | {', '.join(f'`{place}`' for place in appliers.get(name, ())) or 'nobody yet'} |"
 
 
@@ -167,11 +169,17 @@ def remarks(kind: type) -> dict[str, str]:
     return result
 
 
-def transition_names() -> list[str]:
-    """The constructors of transitions, in the order of their module."""
-    made = [f for _, f in inspect.getmembers(transitions, inspect.isfunction) if f.__module__ == transitions.__name__]
-    public = [f for f in made if f.__annotations__.get("return") == "Transition" and not f.__name__.startswith("_")]
-    return [f.__name__ for f in sorted(public, key=lambda f: f.__code__.co_firstlineno)]
+def transition_makers() -> dict[str, Callable[..., Transition]]:
+    """The constructors of transitions by name, in the order of a run's phases."""
+    found = {}
+    for phase in _PHASES:
+        made = [f for _, f in inspect.getmembers(phase, inspect.isfunction) if f.__module__ == phase.__name__]
+        public = sorted(
+            (f for f in made if f.__annotations__.get("return") == "Transition" and not f.__name__.startswith("_")),
+            key=lambda f: f.__code__.co_firstlineno,
+        )
+        found |= {f.__name__: f for f in public}
+    return found
 
 
 def _appliers() -> dict[str, list[str]]:
@@ -182,7 +190,7 @@ def _appliers() -> dict[str, list[str]]:
         if part.parts[0] == "testing":
             continue
         for node in ast.walk(ast.parse(place.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module == transitions.__name__:
+            if isinstance(node, ast.ImportFrom) and node.module in {phase.__name__ for phase in _PHASES}:
                 for alias in node.names:
                     found.setdefault(alias.name, []).append(str(part))
     return found

@@ -19,13 +19,13 @@ from minutehand.domain.policies import Start
 from minutehand.domain.schedule import Revision
 from minutehand.domain.times import DAY, MINUTE, SECOND
 from minutehand.dynamodb.table_client import READS, STATEMENTS, WRITES
+from minutehand.fires.agenda_entries import PAGE
 from minutehand.fires.chain import _FIRES_AT_ONCE
 from minutehand.fires.plan import LOOKAHEAD, ChainPlan, first_entry, plan_chain
 from minutehand.fires.send import _BATCH
 from minutehand.sqs.routing import BATCH
-from minutehand.state.decisions import delay_for
+from minutehand.state.start import delay_for
 from minutehand.ticker.fan_out import ALONE, FanOutConfig
-from minutehand.ticker.tick import PAGE
 
 from bench.modelled.assumptions import DATABASE_CALL, PACED, PARTITION_WRITES, QUEUE_CALL, TICK_CPU, TICK_JITTER
 from bench.modelled.lateness import STEP

@@ -24,7 +24,7 @@ from minutehand.ports.services import Services
 from minutehand.ports.work_queue import OutgoingMessage
 from minutehand.services import connect, system_clock
 from minutehand.settings import DEFAULT_REQUESTS
-from minutehand.state.transitions import refuse
+from minutehand.state.transitions.before_start import refuse
 from minutehand.testing.cloud import fresh_settings
 from minutehand.testing.process import Hand, make_worker
 from minutehand.ticker.tick import tick

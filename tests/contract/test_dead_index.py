@@ -11,7 +11,8 @@ from minutehand.domain.names import fire_ref, one_off_ref
 from minutehand.domain.times import DAY, MINUTE, SECOND
 from minutehand.ports.services import Services
 from minutehand.state.conditions import Absent, Compare, Condition, all_of
-from minutehand.state.transitions import bury, die
+from minutehand.state.transitions.ending import bury
+from minutehand.state.transitions.settling import die
 
 from tests.support.builders import BOOM, NOON, a_one_off, a_run
 from tests.support.engines import Engine

@@ -15,7 +15,8 @@ from minutehand.domain.times import DAY, MINUTE
 from minutehand.ports.records import Record
 from minutehand.ports.schedules import IncidentChange
 from minutehand.ports.services import Services
-from minutehand.state.transitions import refuse, succeed
+from minutehand.state.transitions.before_start import refuse
+from minutehand.state.transitions.settling import succeed
 
 from tests.support.builders import NOON, OWNER, a_head, a_revision, a_run, an_entry
 from tests.support.lease_steps import lease_of

@@ -13,7 +13,7 @@ from minutehand.domain.schedule import ClosedBy, ScheduleState
 from minutehand.domain.times import MINUTE
 from minutehand.ports.records import Record
 from minutehand.ports.schedules import IncidentChange
-from minutehand.state.transitions import succeed
+from minutehand.state.transitions.settling import succeed
 
 from tests.support.builders import NOON, OWNER, a_head, a_revision, a_run, an_entry
 from tests.support.engines import Engine

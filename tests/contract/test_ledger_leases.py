@@ -9,20 +9,10 @@ import pytest
 from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.ports.services import Services
-from minutehand.state.transitions import (
-    LEASE,
-    SKEW,
-    bury,
-    cancel_waiting,
-    die,
-    exhaust,
-    give_up,
-    lose,
-    release,
-    renew,
-    retry,
-    succeed,
-)
+from minutehand.state.transitions.before_start import give_up
+from minutehand.state.transitions.ending import bury, cancel_waiting, exhaust, lose
+from minutehand.state.transitions.lease import LEASE, SKEW, renew
+from minutehand.state.transitions.settling import die, release, retry, succeed
 from minutehand.worker.admission.lease import first_run
 
 from tests.support.builders import BOOM, NOON, a_message, a_one_off, a_run

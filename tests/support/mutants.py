@@ -27,24 +27,24 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = "shared/minutehand"
 COPIED = ("shared", "tests", "functions", "infra", "examples", "bench", "pyproject.toml")
 PROOF = (
-    "tests/unit/flow/test_changes.py",  # races and failures told step by step: quick, and histories meet some of them seldom
-    "tests/unit/flow/test_tick.py",
+    "tests/unit/owner/schedules/test_changes.py",  # races and failures told step by step: quick, and histories meet some of them seldom
+    "tests/unit/ticker/test_tick.py",
     "tests/unit/worker/test_worker.py",
     "tests/proof/test_crash_points.py",
     "tests/unit/flow/test_interleaving.py",
     "tests/proof/test_simulator.py",
 )
 DECISIONS = (
-    "tests/unit/runs",
-    "tests/unit/flow/test_changes.py",
+    "tests/unit/state",
+    "tests/unit/owner/schedules/test_changes.py",
 )  # what takes a stall, a throttle and a race at once to show
-WORKERS = ("tests/unit/worker/test_worker.py", "tests/unit/runs")
+WORKERS = ("tests/unit/worker/test_worker.py", "tests/unit/state")
 PRESSURE = ("tests/unit/queues/test_pressure.py", "tests/proof/test_simulator.py")
 CONTRACT = (
     "tests/contract/test_batch_failures.py",
     "tests/contract/test_stripes.py",
 )  # what the drivers make of AWS's answers
-INCIDENTS = ("tests/unit/incidents", "tests/unit/dead/test_lost_and_expired.py")
+INCIDENTS = ("tests/unit/undertaker",)
 BACKFILL = tuple(f"tests/unit/owner/backfill/test_{name}.py" for name in ("window", "backfill", "crashes"))
 AHEAD = ("tests/unit/worker/test_ahead.py",)
 PATIENCE = 600  # seconds for one mutant
@@ -259,35 +259,35 @@ MUTANTS = (
         "ticker/fan_out.py",
         "        if not taken:\n            self._left.extend(group)\n",
         "",
-        ("tests/unit/flow/test_fan.py",),
+        ("tests/unit/ticker/test_fan_out.py",),
     ),
     Mutant(
         "what is due soon waits for its turn",
         "concurrency/write_budget.py",
         "min(dues) - SOON",
         "max(dues)",
-        ("tests/unit/flow/test_allowance.py",),
+        ("tests/unit/ticker/test_write_budget.py",),
     ),
     Mutant(
         "a turn outlasts the tick",
         "concurrency/write_budget.py",
         "latest = min(latest, self._start",
         "latest = max(latest, self._start",
-        ("tests/unit/flow/test_allowance.py",),
+        ("tests/unit/ticker/test_write_budget.py",),
     ),
     Mutant(
         "the first shards wait the tick's time away",
         "concurrency/write_budget.py",
         " * self.begun()",
         "",
-        ("tests/unit/flow/test_allowance.py",),
+        ("tests/unit/ticker/test_write_budget.py",),
     ),
     Mutant(
         "each group has the whole tick's writes",
         "ticker/fan_out.py",
         "each = self._spread.writes // (len(groups) + 1)",
         "each = self._spread.writes",
-        ("tests/unit/flow/test_allowance.py",),
+        ("tests/unit/ticker/test_write_budget.py",),
     ),
     Mutant(
         "a stage begins while requests of the last are under way",
@@ -301,14 +301,14 @@ MUTANTS = (
         "fires/plan.py",
         " and end - window < first]",
         "]",
-        ("tests/unit/flow/test_steps.py",),
+        ("tests/unit/fires/test_plan.py",),
     ),
     Mutant(
         "windows of each process",
         "fires/plan.py",
         "crc32(owner.encode()) * SECOND",
         "hash(owner) * SECOND",
-        ("tests/unit/flow/test_steps.py",),
+        ("tests/unit/fires/test_plan.py",),
     ),
     # Workers.
     Mutant(

@@ -7,8 +7,10 @@ from typing import Any
 
 from minutehand.domain.run import RunState
 from minutehand.domain.times import DAY, MINUTE
-from minutehand.state import transitions as t
-from minutehand.state.transitions import LEASE, SKEW, Transition
+from minutehand.state.transitions import before_start, ending, settling
+from minutehand.state.transitions import lease as leasing
+from minutehand.state.transitions.lease import LEASE, SKEW
+from minutehand.state.transitions.transition import Transition
 
 from tests.support.builders import BOOM, NOON, OWNER, a_run
 
@@ -86,57 +88,63 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
     lease = {"revision": 2, "now": NOW, "token": "t2", "worker": "w2", "max_attempts": 3}
     over = {"revision": 3, "job": "other", "not_before": NOON, "now": NOW}
     return {
-        "take over queued": (build(t.take_over, seen=RunState.QUEUED, **over), {"queued", "queued, cancel asked"}),
-        "take over refused": (build(t.take_over, seen=RunState.CANCELLED, **over), {"paused", "superseded"}),
-        "revive": (build(t.revive, claim=A_CLAIM), {"paused", "superseded"}),
-        "refuse": (
-            build(t.refuse, to=RunState.CANCELLED, revision=2, reason="paused", **end),
+        "take over queued": (
+            build(before_start.take_over, seen=RunState.QUEUED, **over),
             {"queued", "queued, cancel asked"},
         ),
-        "take back": (build(t.take_back, revision=2, instant=NOON, reason="deleted", **end), AHEAD),
+        "take over refused": (build(before_start.take_over, seen=RunState.CANCELLED, **over), {"paused", "superseded"}),
+        "revive": (build(before_start.revive, claim=A_CLAIM), {"paused", "superseded"}),
+        "refuse": (
+            build(before_start.refuse, to=RunState.CANCELLED, revision=2, reason="paused", **end),
+            {"queued", "queued, cancel asked"},
+        ),
+        "take back": (build(before_start.take_back, revision=2, instant=NOON, reason="deleted", **end), AHEAD),
         "skip queued": (
-            build(t.skip, queued=True, revision=2, reason="skip_next", act="a", **end),
+            build(before_start.skip, queued=True, revision=2, reason="skip_next", act="a", **end),
             {"queued", "queued, cancel asked"},
         ),
         "skip refused": (
-            build(t.skip, queued=False, revision=2, reason="skip_next", act="a", **end),
+            build(before_start.skip, queued=False, revision=2, reason="skip_next", act="a", **end),
             {"paused", "superseded"},
         ),
-        "recount": (build(t.recount, skipped=9, until=NOW, seen_skipped=7, seen_until=NOON + MINUTE), {"gap"}),
-        "shadow": (build(t.shadow, revision=2, **end), {"queued"}),
-        "line up": (build(t.line_up, revision=2, reason="waits"), {"queued", "queued, cancel asked"}),
+        "recount": (
+            build(before_start.recount, skipped=9, until=NOW, seen_skipped=7, seen_until=NOON + MINUTE),
+            {"gap"},
+        ),
+        "shadow": (build(before_start.shadow, revision=2, **end), {"queued"}),
+        "line up": (build(before_start.line_up, revision=2, reason="waits"), {"queued", "queued, cancel asked"}),
         "pass over": (
-            build(t.pass_over, to=RunState.SKIPPED, revision=2, reason="overlap", **end),
+            build(before_start.pass_over, to=RunState.SKIPPED, revision=2, reason="overlap", **end),
             {"queued", "queued, cancel asked"},
         ),
-        "terminate": (build(t.terminate, revision=2, reason="overlap", **end), WAITING | HELD),
-        "give up": (build(t.give_up, revision=2, reason="unknown job", failure=BOOM, **end), WAITING),
-        "lease": (build(t.lease, steal=True, **lease), (WAITING | ABANDONED) - ASKED),
-        "lease, no steal": (build(t.lease, steal=False, **lease), WAITING - ASKED),
-        "lease, first": (build(t.lease, steal=False, first=True, **lease), {"queued"}),
-        "renew": (build(t.renew, now=NOW, progress=0.25, stage="x", **fence), HELD),
-        "succeed": (build(t.succeed, result="1", **end, **fence), HELD),
-        "continue": (build(t.continue_, now=NOW, **fence), HELD),
-        "cancelled": (build(t.cancelled, reason="requested", failure=None, **end, **fence), HELD),
-        "retry": (build(t.retry, not_before=NOW + MINUTE, failure=BOOM, **fence), HELD),
-        "release": (build(t.release, now=NOW, **fence), HELD),
-        "die": (build(t.die, reason="failed", failure=BOOM, **end, **fence), HELD),
-        "cancel": (build(t.cancel, **end), WAITING),
-        "request cancel": (t.request_cancel(), HELD),
-        "hasten": (build(t.hasten, now=NOW), {"retrying", "continued", "given back unbegun"}),
-        "expire": (build(t.expire, revision=2, **end), WAITING | ABANDONED),
+        "terminate": (build(ending.terminate, revision=2, reason="overlap", **end), WAITING | HELD),
+        "give up": (build(before_start.give_up, revision=2, reason="unknown job", failure=BOOM, **end), WAITING),
+        "lease": (build(leasing.lease, steal=True, **lease), (WAITING | ABANDONED) - ASKED),
+        "lease, no steal": (build(leasing.lease, steal=False, **lease), WAITING - ASKED),
+        "lease, first": (build(leasing.lease, steal=False, first=True, **lease), {"queued"}),
+        "renew": (build(leasing.renew, now=NOW, progress=0.25, stage="x", **fence), HELD),
+        "succeed": (build(settling.succeed, result="1", **end, **fence), HELD),
+        "continue": (build(settling.continue_, now=NOW, **fence), HELD),
+        "cancelled": (build(settling.cancelled, reason="requested", failure=None, **end, **fence), HELD),
+        "retry": (build(settling.retry, not_before=NOW + MINUTE, failure=BOOM, **fence), HELD),
+        "release": (build(settling.release, now=NOW, **fence), HELD),
+        "die": (build(settling.die, reason="failed", failure=BOOM, **end, **fence), HELD),
+        "cancel": (build(ending.cancel, **end), WAITING),
+        "request cancel": (ending.request_cancel(), HELD),
+        "hasten": (build(ending.hasten, now=NOW), {"retrying", "continued", "given back unbegun"}),
+        "expire": (build(ending.expire, revision=2, **end), WAITING | ABANDONED),
         "exhaust": (
-            build(t.exhaust, max_attempts=2, reason="vanished", failure=None, **end, **fence),
+            build(ending.exhaust, max_attempts=2, reason="vanished", failure=None, **end, **fence),
             {"retrying", "continued"} | ABANDONED - AHEAD,
         ),
-        "lose": (build(t.lose, token="t1", **end), ABANDONED),
+        "lose": (build(ending.lose, token="t1", **end), ABANDONED),
         "cancel waiting": (
-            build(t.cancel_waiting, reason="requested", **end),
+            build(ending.cancel_waiting, reason="requested", **end),
             {"queued, cancel asked", "abandoned, cancel asked"},
         ),
-        "inter": (build(t.inter, state=RunState.LOST, now=NOW, **fence), {"lost"}),
+        "inter": (build(ending.inter, state=RunState.LOST, now=NOW, **fence), {"lost"}),
         "bury": (
-            build(t.bury, reason="failed", failure=BOOM, **end, **fence),
+            build(ending.bury, reason="failed", failure=BOOM, **end, **fence),
             HELD | {"retrying", "continued", "given back unbegun", "dead"},
         ),
     }

@@ -1,29 +1,31 @@
-"""Audit: prove the invariants on live data, repair what a bug, an operator or a lost item broke, and report it.
+"""Audit: check the invariants on live data, repair what a bug, an operator or a lost item broke, and report it.
 
     chains   every ACTIVE head has its open revision's chain in the agenda
     runs     every fire of the recent past has its run, and none waits or runs long past its time
 
-Heads are read before the agenda: a chain puts its next entry before it deletes the present one, so reading the agenda upwards
-after the head cannot miss it. What seems missing is looked at a second time before anything is repaired.
+Heads are read before the agenda: a chain puts its next entry before it deletes the present one, so reading the agenda upwards after
+the head cannot miss the chain. A chain that seems missing is looked for a second time before it is repaired.
 """
 
 from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
-from minutehand.auditor.resend import not_come_to, resend
-from minutehand.auditor.tidy import FAR, tidy
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.auditor.resend import is_behind, resend
+from minutehand.auditor.tidy import tidy
+from minutehand.domain.agenda_entry import EntryKind
 from minutehand.domain.names import RunRef, fire_ref, shard_of
 from minutehand.domain.options import CatchUp
 from minutehand.domain.run import WAITING, RunRow, RunState
 from minutehand.domain.schedule import Head, Revision, ScheduleState
 from minutehand.domain.times import HOUR, MINUTE, SECOND
-from minutehand.errors import MinutehandError, Unavailable
+from minutehand.errors import Unavailable
+from minutehand.fires.agenda_entries import FAR, due_pages
 from minutehand.fires.claim import FireClaim, materialise
 from minutehand.fires.context import FireContext
 from minutehand.fires.current import find_revision
@@ -32,58 +34,53 @@ from minutehand.fires.plan import chain_entry, end_of, timetable_of
 from minutehand.owner.schedules.pauses import resume_entry
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
-from minutehand.state.missed import covers
+from minutehand.state.catch_up import covers
 from minutehand.timing import fires
 
 log = logging.getLogger(__name__)
 
 GRACE = 5 * MINUTE  # how long past its time a run may wait before it is sent again
 WINDOW = 2 * HOUR  # how far back fires are recomputed: twice the auditor's period
-SEGMENTS = 24 * 7  # parts of the ledger, one an hour: every run is looked at once a week, within the queue's 14 days
+SEGMENTS = 24 * 7  # parts of the ledger, one an hour: every run is read once a week, within the queue's 14 days
 _MOST = 2_000  # fires of one schedule that are recomputed
-_PAGE = 500
 
 
 @dataclass(kw_only=True)
 class AuditReport:
-    """What was looked at, found and repaired."""
+    """Counts of what an audit read, found and repaired."""
 
-    schedules: int = 0  # ACTIVE heads looked at
+    schedules: int = 0  # ACTIVE heads
     rearmed: int = 0  # without a chain, or paused beyond the end of the pause: their agenda entry put again
-    unclaimed: int = 0  # fires of the recent past without a run: claimed now, or passed over as their policy has it
-    moved: int = (
-        0  # runs at instants that are no fires any more, since the rules of their time zone changed: only reported
-    )
+    unclaimed: int = 0  # fires of the recent past without a run: claimed now, or skipped by their policy
+    moved: int = 0  # runs at instants that are no fires any more, as the rules of a time zone changed: only reported
     resent: int = 0  # runs waiting or running long past their time: sent again
-    quarantined: int = 0  # entries that were moved aside and wait for a human
+    quarantined: int = 0  # entries that were moved aside and wait for an operator
     tidied: int = 0  # entries of closed revisions that lay beyond their end: removed
     failed: int = 0  # schedules that could not be audited
-    overdue: int = (
-        0  # runs of any age and kind, found in this hour's part of the ledger long past their time: sent again
-    )
+    overdue: int = 0  # runs of any age and kind, in this hour's part of the ledger, long past their time: sent again
 
 
 def audit(
     services: Services, *, clock: Clock, slices: int = 1, window: int = WINDOW, segments: int = SEGMENTS
 ) -> AuditReport:
-    """One audit. ``slices`` bounds memory: the schedules of one hash range at a time are held against the agenda.
+    """One audit. ``slices`` bounds memory: the heads of one hash range at a time are compared with the agenda.
 
-    ``segments`` is into how many parts the ledger is cut, of which each audit reads one; 0 reads none.
+    ``segments`` is the number of parts of the ledger, of which each audit reads one; 0 reads none.
     """
-    report = AuditReport()
-    shards = services.agenda.shards(fresh=True)
+    one = _Audit(services, clock)
+    report = one.report
     for part in range(slices):
         heads = [head for head in services.schedules.all_heads() if _slice(head.owner, slices) == part]
         active = [head for head in heads if head.state is ScheduleState.ACTIVE]
         report.schedules += len(active)
-        _chains(active, services, clock, shards, report)
-        report.rearmed += _pauses(heads, services, clock, shards)
+        one.check_chains(active)
+        report.rearmed += one.check_pauses(heads)
         for head in active:
-            _runs_of(head, services, clock, window, report)
-    report.tidied = sum(tidy(shard, services, clock) for shard in range(shards))
+            one.guarded({"schedule": head.owner}, partial(one.check_runs, head, window))
+    report.tidied = sum(tidy(shard, services, clock) for shard in range(one.shards))
     if segments:
-        _overdue(clock() // HOUR % segments, segments, services, clock, report)
-    report.quarantined = sum(len(services.agenda.quarantined(shard)) for shard in range(shards))
+        one.check_segment(clock() // HOUR % segments, segments)
+    report.quarantined = sum(len(services.agenda.quarantined(shard)) for shard in range(one.shards))
     log.info("audit.done", extra=dict(vars(report)))
     return report
 
@@ -92,174 +89,149 @@ def _slice(owner: str, slices: int) -> int:
     return zlib.crc32(owner.encode()[::-1]) % slices
 
 
-# Chains.
+class _Audit:
+    """One audit and its report."""
 
+    def __init__(self, services: Services, clock: Clock) -> None:
+        self._services, self._clock = services, clock
+        self.shards = services.agenda.shards(fresh=True)
+        self.report = AuditReport()
 
-def _chains(heads: Sequence[Head], services: Services, clock: Clock, shards: int, report: AuditReport) -> None:
-    suspects = _without_chain(heads, services, shards)
-    for head in _without_chain(suspects, services, shards):
+    def guarded(self, ids: Mapping[str, str], check: Callable[[], None]) -> None:
+        """Run a check. Its failure is counted and logged with ``ids``, and stops no other check."""
         try:
-            report.rearmed += _rearm(head, services, clock)
-        except Exception as problem:  # noqa: BLE001 (reported by name; the other schedules are audited all the same)
-            report.failed += 1
-            log.error("audit.failed", extra={"schedule": head.owner, "error": f"{type(problem).__name__}: {problem}"})
+            check()
+        except Exception as problem:  # noqa: BLE001 (any failure: the other schedules are audited all the same)
+            self.report.failed += 1
+            log.error("audit.failed", extra={**ids, "error": f"{type(problem).__name__}: {problem}"})
 
+    # Chains.
 
-def _without_chain(heads: Sequence[Head], services: Services, shards: int) -> list[Head]:
-    """The heads whose current revision has no entry, waiting or moved aside."""
-    missing = {f"{head.owner}#{head.revision}": head for head in heads}
-    for shard in range(shards):
-        if not missing:
-            break
-        for entry_id in _chain_ids(shard, services):
-            missing.pop(entry_id, None)
-    return list(missing.values())
+    def check_chains(self, heads: Sequence[Head]) -> None:
+        """Put the entry of every chain that has none."""
+        for head in self._without_chain(self._without_chain(heads)):
+            self.guarded({"schedule": head.owner}, partial(self._rearm, head))
 
+    def _without_chain(self, heads: Sequence[Head]) -> list[Head]:
+        """The heads whose current revision has no entry, waiting or moved aside."""
+        missing = {f"{head.owner}#{head.revision}": head for head in heads}
+        for shard in range(self.shards):
+            if not missing:
+                break
+            for entry_id in self._chain_ids(shard):
+                missing.pop(entry_id, None)
+        return list(missing.values())
 
-def _chain_ids(shard: int, services: Services) -> set[str]:
-    ids = {key.split("#", 2)[2] for key in services.agenda.quarantined(shard)}
-    after = None
-    while True:
-        page = services.agenda.due(shard, upto=FAR, after=after, limit=_PAGE)
-        ids |= {entry.id for entry in page.entries if entry.kind is EntryKind.CHAIN}
-        ids |= {key.split("#", 2)[-1] for key in page.newer}
-        after = page.last
-        if after is None:
-            return ids
+    def _chain_ids(self, shard: int) -> set[str]:
+        ids = {key.split("#", 2)[2] for key in self._services.agenda.quarantined(shard)}
+        for page in due_pages(shard, self._services):
+            ids |= {entry.id for entry in page.entries if entry.kind is EntryKind.CHAIN}
+            ids |= {key.split("#", 2)[-1] for key in page.newer}
+        return ids
 
+    def _rearm(self, head: Head) -> None:
+        """Put the chain's entry again, from the last fire that has a run on: no fire is skipped, none is claimed twice."""
+        services = self._services
+        now = services.schedules.head(head.tenant, head.name)
+        revision = self._open_revision(head)
+        if now is None or now.version != head.version or revision is None:
+            return  # the schedule was changed meanwhile
+        after = max(self._reached(revision), revision.active_from)
+        due = timetable_of(revision).next(after)
+        if due is None:
+            to = end_of(revision.definition.options)
+            self.report.rearmed += services.schedules.complete(
+                head.tenant, head.name, revision=head.revision, now=self._clock(), to=to
+            )
+            return
+        entry = chain_entry(revision, due, after)
+        if entry.key not in services.agenda.put([entry]):
+            raise Unavailable(f"the entry of {head.owner} was not accepted")
+        log.error("audit.rearmed", extra={"tenant": head.tenant, "schedule": head.name, "entry": entry.key})
+        self.report.rearmed += 1
 
-def _rearm(head: Head, services: Services, clock: Clock) -> bool:
-    """Put the chain's entry again, from the last fire that has a run on; no fire is skipped, claimed ones are not repeated."""
-    now = services.schedules.head(head.tenant, head.name)
-    revision = _open_revision(head, services)
-    if now is None or now.version != head.version or revision is None:
-        return False  # it moved on while we looked
-    entry = _entry_after(revision, max(_reached(revision, services), revision.active_from))
-    if entry is None:
-        to = end_of(revision.definition.options)
-        return services.schedules.complete(head.tenant, head.name, revision=head.revision, now=clock(), to=to)
-    if entry.key not in services.agenda.put([entry]):
-        raise Unavailable(f"the entry of {head.owner} was not accepted")
-    log.error("audit.rearmed", extra={"tenant": head.tenant, "schedule": head.name, "entry": entry.key})
-    return True
+    def _reached(self, revision: Revision) -> int:
+        """The last instant (UTC ms) that the revision's chain planned, by its runs and its rows of skipped fires."""
+        for run in self._services.ledger.latest(revision.owner, upto=FAR):
+            planned = run.skipped_until is not None or (_of_chain(run) and run.state is not RunState.SKIPPED)
+            if run.revision == revision.number and planned:
+                return run.skipped_until or run.due
+        return 0
+
+    def _open_revision(self, head: Head) -> Revision | None:
+        revision = find_revision(head.owner, head.revision, self._services)
+        return revision if revision is not None and revision.active_until is None else None
+
+    def check_pauses(self, heads: Sequence[Head]) -> int:
+        """Put the entries again that should have ended pauses by now; how many. Putting an entry that is there changes nothing."""
+        due = [head for head in heads if head.resume_at is not None and head.resume_at < self._clock() - GRACE]
+        ends = [entry for head in due if (entry := resume_entry(head, shard_of(head.owner, self.shards))) is not None]
+        for entry in ends:
+            log.error("audit.rearmed", extra={"entry": entry.key})
+        return len(self._services.agenda.put(ends)) if ends else 0
+
+    # Runs.
+
+    def check_runs(self, head: Head, window: int) -> None:
+        """The last ``window`` ms of one schedule. Runs of older revisions are checked too: they must end as well."""
+        revision, report = self._open_revision(head), self.report
+        if revision is None:
+            return
+        now = self._clock()
+        upto = now - GRACE
+        ledger = self._services.ledger
+        runs = {run.ref: run for run in ledger.window(head.owner, after=now - window, upto=upto)}
+        after = max(revision.active_from, now - window)
+        due = list(islice(fires(timetable_of(revision), after, upto), _MOST))
+        report.unclaimed += self._claim_missing(revision, due, after, runs)
+        report.moved += _moved(revision, due, runs.values())
+        for run in runs.values():
+            report.resent += is_stuck(run, now) and resend(run, self._services, self._clock)
+
+    def _claim_missing(self, revision: Revision, due: Sequence[int], after: int, runs: Mapping[RunRef, RunRow]) -> int:
+        """Claim the fires that have neither a run nor a row of skipped fires, or skip them if their policy says so."""
+        services, clock = self._services, self._clock
+        missing = [fire for fire in due if fire_ref(revision.owner, fire) not in runs]
+        gaps = [run for run in runs.values() if run.skipped_until is not None]
+        if missing:  # the last row that begins before the window may reach into it
+            earlier = gaps_before(revision.owner, after, services)
+            gaps += [gap for gap in earlier if gap.revision == revision.number][:1]
+        missing = [fire for fire in missing if not any(covers(gap, fire) for gap in gaps)]
+        if not missing or is_behind(revision, missing[0], services):
+            return 0
+        options, now = revision.definition.options, clock()
+        youngest = now - options.catch_up_window * SECOND if options.catch_up is CatchUp.ALL else now
+        passed = [fire for fire in missing if fire < youngest]
+        recorded = record_missed(revision, passed, after, services, clock).skipped if passed else 0
+        late = [FireClaim(revision, fire) for fire in missing[len(passed) :]]
+        return recorded + (materialise(late, FireContext(services=services, clock=clock)).claimed if late else 0)
+
+    def check_segment(self, segment: int, segments: int) -> None:
+        """Runs of one part of the ledger whose message must be lost, such as one-offs and old runs: nothing else would find them."""
+        for run in self._services.ledger.unfinished(segment=segment, segments=segments):
+            if is_stuck(run, self._clock() - WINDOW):
+                self.guarded({"run_id": str(run.ref)}, partial(self._resend_overdue, run.ref))
+
+    def _resend_overdue(self, ref: RunRef) -> None:
+        fresh = self._services.ledger.read(ref)
+        if fresh is not None and is_stuck(fresh, self._clock() - WINDOW):
+            self.report.overdue += resend(fresh, self._services, self._clock)
 
 
 def _of_chain(run: RunRow) -> bool:
-    """Whether a chain came to its fire: not a trigger's, a gap's or a backfill's, which say nothing about the fires before it."""
+    """Whether a chain claimed the fire: the run of a trigger or a backfill says nothing about the fires before it."""
     return run.ref.is_fire and run.backfill is None
-
-
-def _pauses(heads: Sequence[Head], services: Services, clock: Clock, shards: int) -> int:
-    """Put the entries again that should have ended pauses by now; how many. One that is there is put as it is."""
-    due = [head for head in heads if head.resume_at is not None and head.resume_at < clock() - GRACE]
-    ends = [entry for head in due if (entry := resume_entry(head, shard_of(head.owner, shards))) is not None]
-    for entry in ends:
-        log.error("audit.rearmed", extra={"entry": entry.key})
-    return len(services.agenda.put(ends)) if ends else 0
-
-
-def _reached(revision: Revision, services: Services) -> int:
-    """How far its chain has been, going by what it left: runs of its own fires, and rows of gaps (UTC ms)."""
-    for run in services.ledger.latest(revision.owner, upto=FAR):
-        left_by_it = run.skipped_until is not None or (_of_chain(run) and run.state is not RunState.SKIPPED)
-        if run.revision == revision.number and left_by_it:
-            return run.skipped_until or run.due
-    return 0
-
-
-def _open_revision(head: Head, services: Services) -> Revision | None:
-    revision = find_revision(head.owner, head.revision, services)
-    return revision if revision is not None and revision.active_until is None else None
-
-
-def _entry_after(revision: Revision, after: int) -> AgendaEntry | None:
-    due = timetable_of(revision).next(after)
-    if due is None:
-        return None
-    return chain_entry(revision, due, after)
-
-
-# Runs.
-
-
-def _runs_of(head: Head, services: Services, clock: Clock, window: int, report: AuditReport) -> None:
-    """One schedule's recent past: its failure is its own."""
-    try:
-        revision = _open_revision(head, services)
-        if revision is None:
-            return
-        now = clock()
-        upto = now - GRACE
-        runs = {run.ref: run for run in services.ledger.window(head.owner, after=now - window, upto=upto)}
-        after = max(
-            revision.active_from, now - window
-        )  # from then on its fires; the runs of older revisions must end as well
-        due = _recomputed(revision, after, upto)
-        report.unclaimed += _claim_missing(revision, due, after, runs, services, clock)
-        report.moved += _moved(revision, due, runs.values())
-        for run in runs.values():
-            report.resent += is_stuck(run, now) and resend(run, services, clock)
-    except Exception as problem:  # noqa: BLE001 (reported by name; the other schedules are audited all the same)
-        report.failed += 1
-        log.error("audit.failed", extra={"schedule": head.owner, "error": f"{type(problem).__name__}: {problem}"})
-
-
-def _recomputed(revision: Revision, after: int, upto: int) -> list[int]:
-    """The fires in ``(after, upto]``, as the time engine has them today."""
-    return list(islice(fires(timetable_of(revision), after, upto), _MOST))
 
 
 def _moved(revision: Revision, due: Sequence[int], runs: Iterable[RunRow]) -> int:
     """Runs at instants that are no fires any more: the rules of a time zone changed after they were claimed."""
-    until = due[-1] if len(due) == _MOST else None
+    until = due[-1] if len(due) == _MOST else FAR
     known = set(due)
     chained = (run for run in runs if run.revision == revision.number and _of_chain(run))
-    of_it = (run for run in chained if until is None or run.due <= until)
-    moved = [run for run in of_it if run.due not in known]
+    moved = [run for run in chained if run.due <= until and run.due not in known]
     for run in moved:
         log.warning("audit.moved", extra={"run_id": str(run.ref)})
     return len(moved)
-
-
-def _claim_missing(
-    revision: Revision, due: Sequence[int], after: int, runs: Mapping[RunRef, RunRow], services: Services, clock: Clock
-) -> int:
-    """Deal with fires that neither have a run nor lie in a gap: as late as they are, their policy decides."""
-    missing = [fire for fire in due if fire_ref(revision.owner, fire) not in runs]
-    gaps = [run for run in runs.values() if run.skipped_until is not None]
-    gaps += _gap_before(revision, after, services) if missing else []
-    missing = [fire for fire in missing if not any(covers(gap, fire) for gap in gaps)]
-    if not missing:
-        return 0
-    if not_come_to(revision, missing[0], services) is not None:
-        return 0  # the ticker is behind, and will come to them
-    options, now = revision.definition.options, clock()
-    youngest = now - options.catch_up_window * SECOND if options.catch_up is CatchUp.ALL else now
-    passed = [fire for fire in missing if fire < youngest]
-    recorded = record_missed(revision, passed, after, services, clock).skipped if passed else 0
-    late = [FireClaim(revision, fire) for fire in missing[len(passed) :]]
-    return recorded + (materialise(late, FireContext(services=services, clock=clock)).claimed if late else 0)
-
-
-def _gap_before(revision: Revision, upto: int, services: Services) -> list[RunRow]:
-    """The last gap that begins at or before an instant (UTC ms); it may reach beyond."""
-    gaps = gaps_before(revision.owner, upto, services)
-    return [gap for gap in gaps if gap.revision == revision.number][:1]
-
-
-def _overdue(segment: int, segments: int, services: Services, clock: Clock, report: AuditReport) -> None:
-    """Runs whose message must be gone, a one-off's or an old one's: nothing else would ever come back to them."""
-    for run in services.ledger.unfinished(segment=segment, segments=segments):
-        now = clock()
-        if not is_stuck(run, now - WINDOW):
-            continue
-        try:
-            fresh = services.ledger.read(run.ref)
-            if fresh is not None and is_stuck(fresh, now - WINDOW):
-                report.overdue += resend(fresh, services, clock)
-        except MinutehandError as problem:
-            report.failed += 1
-            log.error("audit.failed", extra={"run_id": str(run.ref), "error": str(problem)})
 
 
 def is_stuck(run: RunRow, now: int) -> bool:

@@ -1,4 +1,4 @@
-"""Resend: a run long past its time, whose message must have been lost, is ordered again. The lease absorbs it if it was not."""
+"""Send the message of a run again that is long past its time. If the first message was not lost, the lease makes this one harmless."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 from minutehand.domain.agenda_entry import EntryKind
 from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import Revision
+from minutehand.fires.agenda_entries import due_pages
 from minutehand.fires.send import message_of, send
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
@@ -15,13 +16,11 @@ from minutehand.worker.admission.freeze import freeze_of
 
 log = logging.getLogger(__name__)
 
-_PAGE = 500  # entries of one query
-
 
 def resend(run: RunRow, services: Services, clock: Clock) -> bool:
-    """Whether it was sent and should not have had to be: one that waits for others of its schedule is sent for to make sure."""
+    """Whether a lost message was replaced; a run that waits for its turn has no message, and is sent without being counted."""
     if freeze_of(run.ref.tenant, services, clock) is not None:
-        return False  # its message goes round until the freeze ends: another would as well
+        return False  # workers keep its message in the queue until the freeze ends
     message = message_of(run, services)
     if message is None or not send([message], services.work, clock)[0] or waits_in_turn(run):
         return False
@@ -29,16 +28,11 @@ def resend(run: RunRow, services: Services, clock: Clock) -> bool:
     return True
 
 
-def not_come_to(revision: Revision, upto: int, services: Services) -> int | None:
-    """From which instant (UTC ms) on its chain has not come to its fires, if that is not later than ``upto``."""
-    after = None
-    while True:
-        page = services.agenda.due(revision.shard, upto=upto, after=after, limit=_PAGE)
-        for entry in page.entries:
-            if entry.id == revision.id and entry.kind is EntryKind.CHAIN:
-                return entry.due
+def is_behind(revision: Revision, upto: int, services: Services) -> bool:
+    """Whether the revision's chain has an entry that is due up to an instant (UTC ms), so that the ticker will claim the fires."""
+    for page in due_pages(revision.shard, services, upto=upto):
+        if any(entry.id == revision.id and entry.kind is EntryKind.CHAIN for entry in page.entries):
+            return True
         if any(key.endswith(f"#{EntryKind.CHAIN}#{revision.id}") for key in page.newer):
-            return 0
-        after = page.last
-        if after is None:
-            return None
+            return True
+    return False

@@ -1,17 +1,17 @@
-"""Tidy: remove chain entries that no revision needs any more. The auditor's second half of "and nothing else has".
+"""Remove chain entries that no revision needs any more.
 
-A paused, replaced or deleted revision leaves its last entry in the agenda until it is due, which may be months ahead. Past the
-revision's end there is nothing to claim, a closed revision is never opened again, and so the entry may go at any time.
+A paused, replaced or deleted revision leaves its last entry in the agenda until the entry is due, which may be months ahead. An entry
+beyond the revision's end has nothing to claim, and a closed revision is never opened again, so the entry may go at any time.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
 from minutehand.domain.schedule import Revision
-from minutehand.domain.times import DAY
+from minutehand.fires.agenda_entries import due_pages
 from minutehand.fires.chain import revision_key
 from minutehand.fires.withdraw import withdraw_beyond
 from minutehand.ports.clock import Clock
@@ -20,30 +20,17 @@ from minutehand.ports.services import Services
 
 log = logging.getLogger(__name__)
 
-_PAGE = 500
-FAR = 200 * 365 * DAY  # UTC ms beyond every entry
-
 
 def tidy(shard: int, services: Services, clock: Clock) -> int:
     """Remove the entries of a shard that lie beyond the end of their revision; how many. Raises Unavailable."""
     removed = 0
-    for page in _chains(shard, services):
-        moot = _moot(page, services)
+    for page in due_pages(shard, services):
+        moot = _moot([entry for entry in page.entries if entry.kind is EntryKind.CHAIN], services)
         for entry, revision in moot:
             withdraw_beyond(revision, services, clock)
             log.info("audit.tidied", extra={"entry": entry.key})
         removed += len(services.agenda.remove([entry for entry, _ in moot])) if moot else 0
     return removed
-
-
-def _chains(shard: int, services: Services) -> Iterator[Sequence[AgendaEntry]]:
-    after = None
-    while True:
-        page = services.agenda.due(shard, upto=FAR, after=after, limit=_PAGE)
-        yield [entry for entry in page.entries if entry.kind is EntryKind.CHAIN]
-        after = page.last
-        if after is None:
-            return
 
 
 def _moot(entries: Sequence[AgendaEntry], services: Services) -> list[tuple[AgendaEntry, Revision]]:
@@ -56,7 +43,7 @@ def _moot(entries: Sequence[AgendaEntry], services: Services) -> list[tuple[Agen
 
 
 def _revision_of(entry: AgendaEntry) -> RevisionKey | None:
-    """The revision that an entry is about; None for garbage, which the ticker counts and moves aside."""
+    """The revision that an entry is about; None for a malformed id, which the ticker counts and moves aside."""
     try:
         return revision_key(entry)
     except ValueError:

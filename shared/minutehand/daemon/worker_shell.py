@@ -16,7 +16,7 @@ from minutehand.errors import Unavailable
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage
 from minutehand.services import system_clock
-from minutehand.state.transitions import HEARTBEAT
+from minutehand.state.transitions.lease import HEARTBEAT
 from minutehand.worker.context import Done, Execute, KnownJobs, WorkerContext
 from minutehand.worker.delivery.delete_buffer import DeleteBuffer
 from minutehand.worker.delivery.heartbeat import Heartbeat

@@ -9,7 +9,7 @@ from typing import Any
 from minutehand.domain.names import RunRef
 from minutehand.dynamodb.rows import encode
 from minutehand.state.conditions import Absent, AllOf, AnyOf, Compare, Condition, OneOf, Value
-from minutehand.state.transitions import Change, Once, Plus, Transition
+from minutehand.state.transitions.transition import Change, Once, Plus, Transition
 
 
 class Expression:

@@ -17,12 +17,17 @@ from minutehand.dynamodb.expressions import (
     update_statement,
 )
 from minutehand.dynamodb.row_ledger import Moves, Row, RowLedger
-from minutehand.dynamodb.rows import Item, readable_runs, to_item, to_row
+from minutehand.dynamodb.rows import (
+    Item,
+    readable_runs,
+    to_item,
+    to_row,
+)
 from minutehand.dynamodb.table_client import TableClient
 from minutehand.errors import Unavailable
 from minutehand.ports.ledger import BesideKind
 from minutehand.state.conditions import Condition, OneOf, Value
-from minutehand.state.transitions import Transition
+from minutehand.state.transitions.transition import Transition
 
 _MISSING = "attribute_not_exists(#owner)"
 

@@ -26,7 +26,7 @@ from minutehand.errors import InvalidInput, Unavailable, Unreadable
 from minutehand.ports.ledger import BatchReadResult, BesideKind, ClaimResult, TransitionResult
 from minutehand.ports.page import RowPage
 from minutehand.state.conditions import Condition, holds
-from minutehand.state.transitions import Transition, held
+from minutehand.state.transitions.transition import Transition, held
 
 log = logging.getLogger(__name__)
 

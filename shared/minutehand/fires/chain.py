@@ -24,7 +24,7 @@ from minutehand.fires.missed import MissedResult, record_missed
 from minutehand.fires.plan import ChainPlan, end_of, plan_chain
 from minutehand.fires.tick_counts import MissedFires, TickCounts
 from minutehand.fires.withdraw import withdraw_beyond
-from minutehand.state.missed import LATE
+from minutehand.state.catch_up import LATE
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from minutehand.domain.schedule import Revision
 from minutehand.fires.context import FireContext
 from minutehand.fires.send import fire_message, send
 from minutehand.ports.services import Services
-from minutehand.state.decisions import OnExisting, on_existing
-from minutehand.state.transitions import take_over
+from minutehand.state.existing_run import OnExisting, on_existing
+from minutehand.state.transitions.before_start import take_over
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from minutehand.domain.run import RunRow
 from minutehand.domain.times import SECOND
 from minutehand.ports.services import Services
-from minutehand.state.decisions import HELD, may_not_have_begun
+from minutehand.state.start import HELD, may_not_have_begun
 
 
 def held_leases(runs: Iterable[RunRow], now: int) -> list[RunRow]:

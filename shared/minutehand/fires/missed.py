@@ -17,8 +17,8 @@ from minutehand.errors import Unavailable
 from minutehand.fires.plan import timetable_of
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
-from minutehand.state.missed import WORD, CorrectMissed, PutMissed, on_gap, reason_of
-from minutehand.state.transitions import skip
+from minutehand.state.catch_up import WORD, CorrectMissed, PutMissed, on_gap, reason_of
+from minutehand.state.transitions.before_start import skip
 from minutehand.timing import fires
 
 LOOK_BACK = (

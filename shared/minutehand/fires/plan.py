@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from zlib import crc32
 
 from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
-from minutehand.domain.options import CatchUp, Options
+from minutehand.domain.options import Options
 from minutehand.domain.quick import quick
-from minutehand.domain.run import MISSED
 from minutehand.domain.schedule import Revision, ScheduleState
 from minutehand.domain.times import SECOND
+from minutehand.state.catch_up import LARGEST_GAP, judged_at, skipped_fires, take_fires
 from minutehand.timing import Timetable, timetable
 
 LOOKAHEAD = 180 * SECOND  # ticks may be 119 s apart; private to the ticker
@@ -21,7 +21,6 @@ SHARED = 10  # fires that a step going beyond the look-ahead has at most: they s
 # owner's own, so that chains of different owners take their steps at different times.
 WINDOWS = (600 * SECOND, 300 * SECOND, 120 * SECOND, 60 * SECOND)
 LARGEST = 100  # fires of one step at most: a backlog is worked off in pieces
-LARGEST_GAP = 100_000  # missed fires that one step passes over at most: counting them takes 0.2 s
 
 
 @quick
@@ -54,8 +53,8 @@ def plan_chain(
     table = timetable_of(revision)
     floor = max(after, revision.active_from, oldest)
     fire = table.next(floor)
-    judged, end = _judged(fire, now, excused)
-    passed, fire = _passed(table, fire, revision.bound(judged), judged, revision.definition.options)
+    judged, end = judged_at(fire, now, excused)
+    passed, fire = skipped_fires(table, fire, revision.bound(judged), judged, revision.definition.options)
     if len(passed) == LARGEST_GAP:
         following = _following(revision, fire, passed[-1])
         return ChainPlan(
@@ -63,11 +62,11 @@ def plan_chain(
         )
     floor = passed[-1] if passed else floor
     near = revision.bound(now + LOOKAHEAD)
-    fires, fire = _collect(table, fire, near if end is None else min(near, end), LARGEST)
+    fires, fire = take_fires(table, fire, near if end is None else min(near, end), LARGEST)
     cut = fire is not None and fire <= near
     if fires and fire is not None and not cut:
         for end in _further(revision.owner, near, fires[0], fire, revision.bound(now + reach)):
-            more, beyond = _collect(table, fire, end, SHARED - len(fires) + 1)
+            more, beyond = take_fires(table, fire, end, SHARED - len(fires) + 1)
             if len(fires) + len(more) <= SHARED:
                 fires, fire = fires + more, beyond
                 break
@@ -76,41 +75,9 @@ def plan_chain(
     return ChainPlan(passed=tuple(passed), fires=tuple(fires), following=following, exhausted=fire is None, cut=cut)
 
 
-def _judged(fire: int | None, now: int, excused: Sequence[tuple[int, int | None]]) -> tuple[int, int | None]:
-    """As of when a step from this fire on judges what was missed, and where it ends for that (None: nowhere)."""
-    for since, until in excused:
-        if fire is not None and (until is None or fire <= until):
-            return min(now, since), until
-    return now, None
-
-
-def _passed(table: Timetable, fire: int | None, upto: int, now: int, options: Options) -> tuple[list[int], int | None]:
-    """Of ``fire`` and those after it up to ``upto`` what the policy passes over, always the earliest; and what follows, if anything.
-
-    A fire is missed if it is claimed more than a minute late. Within the window all missed ones are run, or the last, or none.
-    """
-    missed = now - MISSED
-    too_old = min(missed, now - int(options.catch_up_window * SECOND))
-    before = too_old if options.catch_up is CatchUp.ALL else missed
-    passed, fire = _collect(table, fire, min(upto, before - 1), LARGEST_GAP)
-    all_seen = fire is None or fire > upto or fire >= before
-    if options.catch_up is CatchUp.LATEST and all_seen and passed and passed[-1] >= too_old:
-        fire = passed.pop()
-    return passed, fire
-
-
 def timetable_of(revision: Revision) -> Timetable:
     """The fires of a revision, whatever its interval."""
     return timetable(revision.definition.rule, anchor=revision.counts_from, key=revision.owner)
-
-
-def _collect(table: Timetable, fire: int | None, upto: int, most: int) -> tuple[list[int], int | None]:
-    """``fire`` and those after it up to ``upto``, ``most`` of them; and the one that follows, if any."""
-    fires: list[int] = []
-    while fire is not None and fire <= upto and len(fires) < most:
-        fires.append(fire)
-        fire = table.next(fire)
-    return fires, fire
 
 
 def _further(owner: str, near: int, first: int, fire: int, limit: int) -> list[int]:

@@ -12,7 +12,7 @@ from minutehand.fires.current import find_revision
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import OutgoingMessage, WorkQueue
-from minutehand.state.decisions import delay_for
+from minutehand.state.start import delay_for
 
 _BATCH = 400  # messages whose delays are computed at one reading of the clock: five rounds of eight requests
 

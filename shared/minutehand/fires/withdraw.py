@@ -16,8 +16,10 @@ from minutehand.errors import Unavailable
 from minutehand.fires.held_leases import held_leases, wait_for_held
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
-from minutehand.state.decisions import UNCERTAIN, refused_by
-from minutehand.state.transitions import Transition, refuse
+from minutehand.state.start import UNCERTAIN
+from minutehand.state.transitions.before_start import refuse
+from minutehand.state.transitions.transition import Transition
+from minutehand.state.withdrawal import refused_by
 
 _BATCH = 100  # runs taken back in one go
 _ROUNDS = 5  # times that unanswered writes are asked for again before the caller is told

@@ -20,7 +20,7 @@ from minutehand.isolation.places import place_of
 from minutehand.isolation.preloaded_parent import PreloadedParent
 from minutehand.isolation.wire import CANCELLED, FLAGS, LineReader, line, pack_beside, pack_error, unpack_ended
 from minutehand.ports.ledger import BesideKind
-from minutehand.state.decisions import is_permanent
+from minutehand.state.retry import is_permanent
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.execution.perform import timeout_of, watch
 from minutehand.worker.stages import AttemptResult, Cancelled, Failed, LeasedRun

@@ -11,7 +11,7 @@ from minutehand.domain.names import RunRef
 from minutehand.domain.quick import quick
 from minutehand.domain.run import FailedAttemptRow, RunRow, SiblingRows
 from minutehand.ports.page import RowPage
-from minutehand.state.transitions import Transition
+from minutehand.state.transitions.transition import Transition
 
 
 @dataclass(frozen=True, kw_only=True)

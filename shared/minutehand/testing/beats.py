@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from minutehand.state.transitions import HEARTBEAT
+from minutehand.state.transitions.lease import HEARTBEAT
 from minutehand.testing.clock import ManualClock
 from minutehand.worker.delivery.heartbeat import Heartbeat
 

@@ -1,1 +1,1 @@
-"""The minute: go through the agenda's shards and handle what is due."""
+"""The ticker's minute: `tick` reads the agenda's shards (`fan_out` over invocations) and passes due entries to `dispatch`."""

@@ -1,7 +1,7 @@
-"""Timers: every kind of agenda entry but a chain's is one, and is handled by itself. A failing one stops no other.
+"""Dispatch agenda entries by their kind. Entries of chains are handled together, each other entry by a timer of its own.
 
-A kind is a function that says whether its entry may go. It is called again for an entry that stayed, and by two tickers at once, so
-what it does must be harmless when done twice.
+A timer is a function that returns whether its entry may be deleted. It is called again for an entry that stayed, perhaps by two tickers
+at the same time, so calling it twice must be harmless. A failing timer stops no other entry.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from dataclasses import replace
 from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
 from minutehand.domain.run import WAITING, RunState
 from minutehand.domain.times import SECOND
+from minutehand.fires.agenda_entries import postpone
 from minutehand.fires.chain import advance_chains
 from minutehand.fires.context import FireContext
 from minutehand.fires.tick_counts import TickCounts
 from minutehand.owner.backfill.timer import look_after
 from minutehand.owner.schedules.resume import end_pause
-from minutehand.state.decisions import vanished
-from minutehand.state.transitions import SKEW, lose
-from minutehand.ticker.run_timers import put_again, send_waiting_run, send_waiting_runs
+from minutehand.state.lease_refusal import vanished
+from minutehand.state.transitions.ending import lose
+from minutehand.state.transitions.lease import SKEW
+from minutehand.ticker.run_timers import send_waiting_run, send_waiting_runs
 from minutehand.undertaker.notify import notify
 from minutehand.undertaker.success_watch import watch_success
 from minutehand.worker.admission.attempts import record
@@ -28,7 +30,6 @@ from minutehand.worker.admission.report import report
 from minutehand.worker.admission.slot import look_at
 
 log = logging.getLogger(__name__)
-
 
 # Handles one entry and counts what it did; returns whether the entry may be deleted.
 Timer = Callable[[AgendaEntry, FireContext, TickCounts], bool]
@@ -45,7 +46,7 @@ def dispatch(entries: Sequence[AgendaEntry], context: FireContext) -> TickCounts
     timers = [entry for entry in others if entry.key not in done]
     timers.sort(
         key=lambda entry: entry.kind is not EntryKind.NOTICE
-    )  # a notice of a beginning goes before the search for its end
+    )  # the notice of an incident goes before that of its end
     for entry in timers:
         _run_timer(entry, context, counts)
     return counts
@@ -55,7 +56,7 @@ def _run_timer(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> 
     """Handle one timer. A failure is counted on its entry, which moves aside in the end, and stops no other entry."""
     try:
         done = TIMERS[entry.kind](entry, context, counts)
-    except Exception as problem:  # noqa: BLE001 (nothing else stops)
+    except Exception as problem:  # noqa: BLE001 (no other entry stops)
         counts.failed_at(entry, problem)
         return
     if done:
@@ -69,14 +70,12 @@ def _watch(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool
     services, clock = context.services, context.clock
     now, token = clock(), entry.id.rpartition("#")[2]
     run = services.ledger.read(entry.run)
-    if (
-        run is not None and run.state is RunState.LOST
-    ):  # somebody died before the letter was sent, or is about to send it
+    if run is not None and run.state is RunState.LOST:  # its dead letter may not have been sent
         report(run, services)
         return True
     if run is None or run.state is not RunState.RUNNING or run.lease_token != token:
-        announced = (run is None or run.state in WAITING) and now < entry.due + SKEW
-        return not announced  # the lease that it announces may still be on its way
+        lease_may_follow = (run is None or run.state in WAITING) and now < entry.due + SKEW
+        return not lease_may_follow
     if now < entry.due:
         return False
     moved = services.ledger.move(run.ref, lose(now=now, expires=now + services.retention, token=token))
@@ -89,7 +88,7 @@ def _watch(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool
         report(moved.run, services)
         return True
     until = max((moved.run or run).lease_until or 0, now) + SKEW + SECOND
-    return put_again(entry, until, services)
+    return postpone(entry, until, services)
 
 
 TIMERS: dict[EntryKind, Timer] = {

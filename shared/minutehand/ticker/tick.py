@@ -1,7 +1,7 @@
-"""Tick: go through the agenda's shards and handle what is due within the look-ahead, oldest first.
+"""One tick: go through the agenda's shards and handle the entries that are due within the look-ahead, oldest first.
 
-A tick may be spread over threads and over invocations (``fan``). None of them waits for another, each shard has one of them by its lock,
-and what one leaves, because its time is up or it died, is still there.
+A tick may be fanned out over threads and invocations (``fan_out``). They do not wait for each other, a lock gives each shard to one of
+them, and entries that one leaves, because its time is up or it died, are still in the agenda.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from minutehand.concurrency.write_budget import SOON, WriteBudget
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import InvalidInput, MinutehandError, Misconfigured
+from minutehand.fires.agenda_entries import PAGE
 from minutehand.fires.backpressure import BackpressureCheck
 from minutehand.fires.context import FireContext
 from minutehand.fires.plan import LOOKAHEAD
@@ -25,24 +26,23 @@ from minutehand.ticker.fan_out import FanOutConfig, ShardQueue
 
 log = logging.getLogger(__name__)
 
-PAGE = 500  # entries read at a time: bounds memory, fills the batches of 100 revisions and 25 claims
-LOCK = 50 * SECOND  # a crashed ticker's shard waits this long; the look-ahead covers it
+LOCK = 50 * SECOND  # the shard of a crashed ticker waits this long; the look-ahead covers it
 MAX_FAILURES = 10  # failures of its own after which an entry moves aside
 
 
 @dataclass(kw_only=True)
 class TickReport:
-    """What one tick did, for the metrics."""
+    """Counts of one tick, for the metrics."""
 
     now: int  # UTC ms at its start
-    shards: int = 0  # gone through
+    shards: int = 0  # read
     locked: int = 0  # left to another ticker
     unavailable: int = 0  # shards that could not be read to the end
-    groups: int = 0  # of shards that were handed over to other invocations
-    stopped: bool = False  # out of time before the end; what is left is still there
+    groups: int = 0  # groups of shards handed over to other invocations
+    stopped: bool = False  # out of time before the end; the rest is still in the agenda
     behind: int = 0  # ms between the oldest entry past its time and now
     held: list[str] = field(default_factory=list)  # queues whose entries are held back
-    throttled: int = 0  # items that were refused for lack of capacity and asked for again, more slowly
+    throttled: int = 0  # items that were throttled and retried more slowly
     handled: TickCounts = field(default_factory=TickCounts)
 
 
@@ -57,22 +57,22 @@ def tick(
 ) -> TickReport:
     """One tick over all shards, or over the group that ``spread`` names, within ``budget`` ms.
 
-    ``holder`` names this ticker in the shards' locks. Raises InvalidInput for a group with a shard that there is not.
+    ``holder`` names this ticker in the shards' locks. Raises InvalidInput for a shard that does not exist.
     """
     spread = spread or FanOutConfig()
-    report, held_back = TickReport(now=clock()), spread.stats.throttled
+    report, throttled_before = TickReport(now=clock()), spread.stats.throttled
     count = services.agenda.shards(fresh=True)
     if any(shard >= count for shard in spread.only or ()):
         raise InvalidInput("shards", spread.only, f"is beyond the agenda's {count}", "let the ticker cut its groups")
-    first = report.now // MINUTE % count  # so that running out of time does not always starve the same shards
+    first = report.now // MINUTE % count  # so that a tick that runs out of time does not always starve the same shards
     shards = (*range(first, count), *range(first)) if spread.only is None else spread.only
     deadline = report.now + budget
     write_budget = WriteBudget(spread.writes, start=report.now, budget=budget, wait=spread.wait)
-    shares = ShardQueue(shards, spread, write_budget)
+    queue = ShardQueue(shards, spread, write_budget)
     context = FireContext(services=services, clock=clock, trace=trace, write_budget=write_budget)
-    one = _Tick(context, report, shares, deadline=deadline, holder=holder)
-    shares.go_through(one.shard)
-    report.groups, report.throttled = shares.handed, spread.stats.throttled - held_back
+    one = _Tick(context, report, queue, deadline=deadline, holder=holder)
+    queue.go_through(one.run_shard)
+    report.groups, report.throttled = queue.handed, spread.stats.throttled - throttled_before
     report.held = one.pressure.held
     return report
 
@@ -81,22 +81,16 @@ class _Tick:
     """One tick in one process: its threads share the report."""
 
     def __init__(
-        self,
-        context: FireContext,
-        report: TickReport,
-        shares: ShardQueue,
-        *,
-        deadline: int,
-        holder: str,
+        self, context: FireContext, report: TickReport, queue: ShardQueue, *, deadline: int, holder: str
     ) -> None:
-        self._context, self._report, self._shares = context, report, shares
+        self._context, self._report, self._queue = context, report, queue
         self._services, self._clock = context.services, context.clock
         self._deadline, self._holder = deadline, holder
         self.pressure = BackpressureCheck(context.services, context.clock)
         self._lock = threading.Lock()  # of the report
 
-    def shard(self, shard: int) -> bool:
-        """One shard under its lock, if anything is due in it; a failing one does not stop the others. False: time is up."""
+    def run_shard(self, shard: int) -> bool:
+        """Handle one shard under its lock, if anything is due in it. A failing shard stops no other. False: time is up."""
         if self._is_over():
             return False
         report = self._report
@@ -108,8 +102,8 @@ class _Tick:
             if due and self._take(shard) and self._drain(shard, first):
                 self._services.agenda.unlock(shard, holder=self._holder)
         except Misconfigured:
-            raise  # it is so for every shard
-        except Exception as problem:  # noqa: BLE001 (whatever it is, it is this shard's)
+            raise  # every shard would fail
+        except Exception as problem:  # noqa: BLE001 (any failure: it is this shard's own)
             with self._lock:
                 report.unavailable += 1
             log.warning("tick.shard_failed", extra={"shard": shard, "error": f"{type(problem).__name__}: {problem}"})
@@ -130,7 +124,7 @@ class _Tick:
         return taken
 
     def _page(self, shard: int, after: str | None) -> DuePage:
-        """What is due and not held back."""
+        """The due entries that backpressure does not hold back."""
         found = self._services.agenda.due(shard, upto=self._clock() + LOOKAHEAD, after=after, limit=PAGE)
         page = replace(found, entries=self.pressure.admit(found.entries))
         with self._lock:
@@ -142,13 +136,13 @@ class _Tick:
         for key in page.broken:
             log.error("entry.unreadable", extra={"shard": shard, "entry": key})
         soon = bool(page.entries) and page.entries[0].due < self._clock() + SOON
-        self._shares.seen(len(page.entries), more=page.last is not None, soon=soon)
+        self._queue.seen(len(page.entries), more=page.last is not None, soon=soon)
         return page
 
     def _drain(self, shard: int, page: DuePage) -> bool:
-        """Page through what is due; again from the start while chains were cut, so that a backlog drains within the tick.
+        """Handle all due entries; again from the start while chains were cut, so that a backlog drains within the tick.
 
-        False if another ticker has taken the shard over meanwhile: this one had stalled.
+        False if another ticker has taken the shard's lock, because this one stalled.
         """
         failed: set[str] = set()
         cut, renew = False, self._clock() + LOCK // 2
@@ -171,7 +165,7 @@ class _Tick:
 
 
 def _count_failures(handled: TickCounts, services: Services, clock: Clock) -> None:
-    """Count failures on the entries themselves; after MAX_FAILURES one moves aside, with an alarm."""
+    """Count failures on their entries; after MAX_FAILURES an entry moves aside, with an alarm."""
     for entry, problem in handled.failures:
         handled.failed += 1
         reason = f"{type(problem).__name__}: {problem}"
@@ -182,5 +176,5 @@ def _count_failures(handled: TickCounts, services: Services, clock: Clock) -> No
                 services.agenda.quarantine(entry, reason=reason, now=clock())
                 handled.quarantined += 1
                 log.error("entry.quarantined", extra={"entry": entry.key})
-        except MinutehandError as refused:  # an item so odd that its failures cannot even be counted
+        except MinutehandError as refused:  # a malformed item, whose failures cannot be counted
             log.error("entry.not_counted", extra={"entry": entry.key, "error": str(refused)})

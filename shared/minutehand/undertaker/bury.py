@@ -1,10 +1,10 @@
-"""Bury: the undertaker records dead runs. A letter goes only after it was recorded or is known to be moot.
+"""The undertaker records dead runs. A letter is deleted only after its run was recorded or the letter is known to be moot.
 
-    the run's row: DEAD, buried ──► its line in the index, with what it means for its schedule ──► the letter goes
+    run's row: DEAD, buried ──► line in the index, with its effect on the schedule ──► letter is deleted
 
 The row comes first, because it decides: of several letters about one run one verdict holds, and the line's key follows from the row.
-Dying before the line is put leaves the letter, and whoever takes it next finds the row buried and puts the same line. What ended as
-LOST or EXPIRED is recorded likewise; whoever found it so has written the row, and only reports it here.
+An undertaker that dies before the line is put leaves the letter; the next one finds the row buried and puts the same line. LOST and
+EXPIRED runs are recorded in the same way; the worker or ticker that found them has written the row already.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from minutehand.errors import TooNew, Unavailable, Unreadable
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
-from minutehand.state.transitions import SKEW, Transition, bury, inter
+from minutehand.state.transitions.ending import bury, inter
+from minutehand.state.transitions.lease import has_live_lease
+from minutehand.state.transitions.transition import Transition
 from minutehand.undertaker.incidents import record_dead_run
 
 log = logging.getLogger(__name__)
@@ -34,20 +36,20 @@ _SHOWN = 2_000  # characters of an unreadable letter that are logged
 
 @dataclass(frozen=True, kw_only=True)
 class Burial:
-    """What became of one letter."""
+    """The result of one letter."""
 
     action: str  # "recorded", "returned", "dropped", "unreadable"
     message: Message | None = None  # None if it could not be decoded
     reason: str = ""
-    state: RunState = RunState.DEAD  # recorded: what the run ended as
+    state: RunState = RunState.DEAD  # recorded: the state in which the run ended
     began: bool = False  # an incident of its schedule began
-    paused: bool = False  # its schedule is paused by it
+    paused: bool = False  # the schedule was paused because of it
 
 
 def bury_one(delivery: RawMessage, services: Services, clock: Clock) -> Burial:
-    """Deal with one letter. The caller deletes it afterwards.
+    """Record the run of one letter. The caller deletes the letter afterwards.
 
-    Raises Unavailable, and TooNew for what a later release's undertaker must bury: then it stays where it is.
+    Raises Unavailable, and TooNew for a letter of a later release: then the letter stays in the queue.
     """
     letter = decode_letter(delivery.body)
     body = delivery.body if letter is None else letter.body
@@ -66,7 +68,7 @@ def bury_one(delivery: RawMessage, services: Services, clock: Clock) -> Burial:
 
 
 def _bury_unreadable(body: str, problem: Unreadable, services: Services, clock: Clock) -> Burial:
-    """A message that cannot be decoded can never start its run. If its text still names the run, the run is dead with that reason."""
+    """A message that cannot be decoded never starts its run. If its text still names the run, the run is dead for that reason."""
     log.error("letter.unreadable", extra={"error": str(problem), "body": body[:_SHOWN]})
     named = named_run(body)
     if named is None or services.ledger.read(named.run) is None:
@@ -79,7 +81,7 @@ def _bury_unreadable(body: str, problem: Unreadable, services: Services, clock: 
 def _record(ref: RunRef, message: Message | None, letter: DeadLetter, services: Services, clock: Clock) -> Burial:
     moved = services.ledger.move(ref, _burial(letter, services, clock()))
     if moved.run is None or moved.run.fence != letter.fence or moved.run.buried_at is None:
-        return _dropped(ref, message, "verdict is moot")  # another attempt came after it, or its owner cancelled it
+        return _dropped(ref, message, "verdict is moot")  # a later attempt was leased, or the owner cancelled the run
     return _index(message, moved.run, services, clock, recorded=moved.applied)
 
 
@@ -91,9 +93,9 @@ def _burial(letter: DeadLetter, services: Services, now: int) -> Transition:
 
 
 def _index(message: Message | None, run: RunRow, services: Services, clock: Clock, *, recorded: bool) -> Burial:
-    """Put the line of a buried run; ``recorded``: by us, just now."""
-    entered = record_dead_run(run, services, clock)
-    if not (entered.put or recorded):
+    """Put the line of a buried run; ``recorded``: this call has buried it."""
+    recording = record_dead_run(run, services, clock)
+    if not (recording.put or recorded):
         return _dropped(run.ref, message, "recorded already")
     failure = run.failure or Failure(kind="", message="")
     extra = {"run_id": str(run.ref), "job": run.job, "tenant": run.ref.tenant, "reason": run.reason}
@@ -103,20 +105,19 @@ def _index(message: Message | None, run: RunRow, services: Services, clock: Cloc
         message=message,
         reason=run.reason or "",
         state=run.state,
-        began=entered.began,
-        paused=entered.paused,
+        began=recording.began,
+        paused=recording.paused,
     )
 
 
 def _moved_by_sqs(message: Message, run: RunRow, services: Services, clock: Clock) -> Burial:
-    """SQS moved a message that could not even be leased: back to work while the run has a lease or attempts left."""
+    """SQS moved a message after too many receives: return it to work while the run has a live lease or attempts left."""
     if run.buried_at is not None:
         return _index(message, run, services, clock, recorded=False)
     if run.is_terminal:
         return _dropped(run.ref, message, "ended")
-    live = run.state is RunState.RUNNING and (run.lease_until or 0) >= clock() - SKEW
     attempts_left = run.attempt < (run.max_attempts or 1)
-    if (live or attempts_left) and message.returned < RETURNS:
+    if (has_live_lease(run, clock()) or attempts_left) and message.returned < RETURNS:
         again = replace(message, returned=message.returned + 1)
         if not services.work.send([OutgoingMessage(again, _RETURN_DELAY)])[0]:
             raise Unavailable("the work queue did not take a returned message; it stays in the dead-letter queue")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from minutehand.auditor.tidy import FAR
 from minutehand.aws import Client
 from minutehand.domain.names import RunRef
 from minutehand.dynamodb.rows import run_of, to_row
+from minutehand.fires.agenda_entries import FAR
 from minutehand.services import connect, system_clock
 from minutehand.settings import Settings
 from minutehand.testing import Memory

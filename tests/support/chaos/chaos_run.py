@@ -19,7 +19,7 @@ from minutehand.local.events import LogFollower
 from minutehand.local.process import inherited
 from minutehand.local.process_group import ProcessRole, variables
 from minutehand.settings import Settings
-from minutehand.state.transitions import LEASE, SKEW
+from minutehand.state.transitions.lease import LEASE, SKEW
 from minutehand.testing.cloud import fresh_settings
 
 from tests.support.chaos.books import Books

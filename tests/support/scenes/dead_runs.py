@@ -13,7 +13,8 @@ from minutehand.domain.run import RunRow as LedgerRun
 from minutehand.fires.send import one_off_message
 from minutehand.ports.services import Services
 from minutehand.sqs.queue_definitions import DEAD
-from minutehand.state.transitions import LEASE, SKEW, die, lease
+from minutehand.state.transitions.lease import LEASE, SKEW, lease
+from minutehand.state.transitions.settling import die
 from minutehand.testing import Crash, Detail, Hook
 from minutehand.testing.process import bury_all
 from minutehand.undertaker.bury import RETURNS

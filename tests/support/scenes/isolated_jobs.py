@@ -17,7 +17,7 @@ from minutehand.domain.times import SECOND
 from minutehand.isolation import PreloadedParent, perform_isolated
 from minutehand.jobs import Registry
 from minutehand.services import system_clock
-from minutehand.state.transitions import lease
+from minutehand.state.transitions.lease import lease
 from minutehand.testing import Hook, Memory
 from minutehand.testing.process import Hand, make_worker, work_off
 from minutehand.worker.delivery.heartbeat import HIDDEN

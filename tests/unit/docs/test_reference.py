@@ -17,7 +17,7 @@ import minutehand.testing
 import pytest
 from minutehand import errors
 from minutehand.dynamodb import models, rows
-from minutehand.state import transitions
+from minutehand.state.transitions.transition import Transition
 from pynamodb.models import Model
 
 from docs import generate
@@ -154,7 +154,7 @@ def attributes_of_runs() -> set[str]:
     return {*rows.run_row(a_run(**filled)), *changed, *rows.attempt_row(an_attempt(), 1), "text", "payload_beside"}
 
 
-def made_transitions() -> Iterator[transitions.Transition]:
+def made_transitions() -> Iterator[Transition]:
     given: dict[str, Any] = {
         "revision": 2,
         "job": "report",
@@ -186,8 +186,7 @@ def made_transitions() -> Iterator[transitions.Transition]:
         "instant": 1,
         "begun": False,
     }
-    for name in generate.transition_names():
-        make = getattr(transitions, name)
+    for make in generate.transition_makers().values():
         yield make(**{n: given[n] for n in inspect.signature(make).parameters})
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from minutehand.domain.run import TERMINAL, RunState
-from minutehand.state import transitions
 from minutehand.state.conditions import Row, holds
-from minutehand.state.transitions import LEASE, SKEW, Transition
+from minutehand.state.transitions.lease import LEASE, SKEW
+from minutehand.state.transitions.transition import Transition
 
 from docs import generate
 from tests.support.builders import BOOM, NOON, a_run
@@ -53,7 +53,7 @@ CHOICES: dict[str, list[dict[str, Any]]] = {
 
 
 def made(name: str) -> Iterator[Transition]:
-    make = getattr(transitions, name)
+    make = generate.transition_makers()[name]
     required = [n for n, p in inspect.signature(make).parameters.items() if p.default is p.empty]
     for choice in CHOICES.get(name, [{}]):
         yield make(**{n: (GIVEN | choice)[n] for n in required})
@@ -97,13 +97,13 @@ def drawn() -> set[Arrow]:
     return {(source, target, name.split()[0]) for source, target, names in found for name in names.split(", ")}
 
 
-@pytest.mark.parametrize("name", generate.transition_names())
+@pytest.mark.parametrize("name", generate.transition_makers())
 def test_the_arrows_of_a_transition_are_what_its_guard_allows(name: str) -> None:
     assert {arrow for arrow in drawn() if arrow[2] == name} == allowed(name)
 
 
 def test_no_transition_is_drawn_that_does_not_exist() -> None:
-    assert {name for _, _, name in drawn()} == set(generate.transition_names())
+    assert {name for _, _, name in drawn()} == set(generate.transition_makers())
 
 
 def test_every_state_is_in_the_drawing() -> None:

@@ -13,8 +13,8 @@ import pytest
 from minutehand import Retry, RunState, Scheduler
 from minutehand.domain.run import RunRow
 from minutehand.domain.times import SECOND
-from minutehand.state.decisions import HEAD_START, HELD, UNCERTAIN, may_not_have_begun
-from minutehand.state.transitions import lease
+from minutehand.state.start import HEAD_START, HELD, UNCERTAIN, may_not_have_begun
+from minutehand.state.transitions.lease import lease
 from minutehand.testing import Crash
 from minutehand.worker.ahead import Instants
 from minutehand.worker.context import WorkerContext

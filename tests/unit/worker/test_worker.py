@@ -15,8 +15,8 @@ from minutehand.domain.formats.dead_letter import decode_letter
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import Misconfigured
 from minutehand.ports.work_queue import OutgoingMessage
-from minutehand.state.decisions import deaths
-from minutehand.state.transitions import HEARTBEAT, LEASE, SKEW
+from minutehand.state.lease_refusal import deaths
+from minutehand.state.transitions.lease import HEARTBEAT, LEASE, SKEW
 from minutehand.testing import Crash
 from minutehand.testing.process import bury_all, work_off
 from minutehand.worker.admission.unknown_job import PATIENCE

@@ -38,7 +38,7 @@ from minutehand.state.backfill import (
     readiness,
 )
 from minutehand.state.definition_spans import span_of, walk
-from minutehand.state.transitions import revive
+from minutehand.state.transitions.before_start import revive
 from minutehand.timing import Timetable, timetable
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,9 @@ from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.state.backfill import BackfillState, StoredBackfill
 from minutehand.state.conditions import Compare, all_of
-from minutehand.state.transitions import Transition, cancel, refuse
+from minutehand.state.transitions.before_start import refuse
+from minutehand.state.transitions.ending import cancel
+from minutehand.state.transitions.transition import Transition
 
 _ROUNDS = 5  # times that a run may move between being seen and being taken back
 _REASONS = {BackfillState.PAUSED: "backfill paused", BackfillState.CANCELLED: "backfill cancelled"}

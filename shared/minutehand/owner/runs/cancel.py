@@ -9,7 +9,7 @@ from minutehand.fires.held_leases import held_leases, wait_for_held
 from minutehand.fires.send import message_of, send
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
-from minutehand.state.transitions import cancel, hasten, request_cancel
+from minutehand.state.transitions.ending import cancel, hasten, request_cancel
 
 _ROUNDS = 5  # times that a run may move between being seen and being changed
 

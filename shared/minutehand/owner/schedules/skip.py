@@ -22,7 +22,7 @@ from minutehand.fires.plan import timetable_of
 from minutehand.owner.schedules.client_tokens import ClientToken, note, noted
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
-from minutehand.state.transitions import skip
+from minutehand.state.transitions.before_start import skip
 from minutehand.timing import fires
 
 REASON = "skip_next"

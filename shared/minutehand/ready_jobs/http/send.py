@@ -18,7 +18,7 @@ from minutehand.ready_jobs.http.exchange import HttpResponse, Watchdog, exchange
 from minutehand.ready_jobs.http.guard import AddressGuard, CheckedAddress, guard_of
 from minutehand.ready_jobs.http.request import Request, check_value
 from minutehand.ready_jobs.http.secret import Secret, redact, resolve
-from minutehand.state.decisions import is_permanent_status
+from minutehand.state.retry import is_permanent_status
 
 KEPT_HEADERS = (
     *("content-type", "etag", "location", "retry-after"),

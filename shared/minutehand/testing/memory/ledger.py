@@ -9,11 +9,13 @@ from minutehand.domain.names import RunRef
 from minutehand.domain.run import WAITING, RunRow, RunState
 from minutehand.dynamodb.expressions import update_statement
 from minutehand.dynamodb.row_ledger import Moves, RowLedger
-from minutehand.dynamodb.rows import readable_runs
+from minutehand.dynamodb.rows import (
+    readable_runs,
+)
 from minutehand.dynamodb.table_client import READS, STATEMENTS
 from minutehand.ports.ledger import BesideKind
 from minutehand.state.conditions import Condition, holds
-from minutehand.state.transitions import Once, Plus, Transition
+from minutehand.state.transitions.transition import Once, Plus, Transition
 from minutehand.testing.memory.calls import Calls
 from minutehand.testing.memory.tables import MemoryTable, Row
 

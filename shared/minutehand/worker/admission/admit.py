@@ -15,7 +15,7 @@ from minutehand.domain.formats.message import Message
 from minutehand.domain.times import SECOND
 from minutehand.errors import TooNew
 from minutehand.state.backfill import unhurried
-from minutehand.state.decisions import deaths
+from minutehand.state.lease_refusal import deaths
 from minutehand.worker.admission.due import expired, not_due
 from minutehand.worker.admission.freeze import frozen
 from minutehand.worker.admission.overlap import acquire_slot

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from minutehand.domain.run import RunState
 from minutehand.domain.times import SECOND
-from minutehand.state.decisions import HOLD, is_past_deadline
-from minutehand.state.transitions import expire
+from minutehand.state.deadline import is_past_deadline
+from minutehand.state.start import HOLD
+from minutehand.state.transitions.ending import expire
 from minutehand.worker.admission.report import report
 from minutehand.worker.ahead import lease_from
 from minutehand.worker.context import WorkerContext

@@ -18,8 +18,9 @@ from minutehand.domain.policies import Delivery, Isolation
 from minutehand.domain.run import FailedAttemptRow, RunRow
 from minutehand.errors import Unavailable
 from minutehand.ports.ledger import TransitionResult
-from minutehand.state.decisions import vanished
-from minutehand.state.transitions import SKEW, Transition, lease, lease_end
+from minutehand.state.lease_refusal import vanished
+from minutehand.state.transitions.lease import SKEW, lease, lease_end
+from minutehand.state.transitions.transition import Transition
 from minutehand.worker.admission.attempts import record
 from minutehand.worker.admission.refused import RETRY_AFTER, refused
 from minutehand.worker.context import WorkerContext

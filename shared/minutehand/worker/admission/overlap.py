@@ -33,7 +33,9 @@ from minutehand.state.overlap import (
     in_its_place,
     ref_of,
 )
-from minutehand.state.transitions import Transition, line_up, pass_over, terminate
+from minutehand.state.transitions.before_start import line_up, pass_over
+from minutehand.state.transitions.ending import terminate
+from minutehand.state.transitions.transition import Transition
 from minutehand.worker.admission.slot import (
     TRIES,
     SlotSnapshot,

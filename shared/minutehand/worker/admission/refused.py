@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.times import SECOND
-from minutehand.state.decisions import OnRefusedLease, on_refused_lease, vanished
-from minutehand.state.transitions import Transition, cancel_waiting, exhaust, lose
+from minutehand.state.lease_refusal import OnRefusedLease, on_refused_lease, vanished
+from minutehand.state.transitions.ending import cancel_waiting, exhaust, lose
+from minutehand.state.transitions.transition import Transition
 from minutehand.worker.admission.attempts import record
 from minutehand.worker.admission.due import postponed
 from minutehand.worker.admission.report import report

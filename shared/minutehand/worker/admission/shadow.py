@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 
 from minutehand.domain.run import RunState
-from minutehand.state.transitions import shadow
+from minutehand.state.transitions.before_start import shadow
 from minutehand.worker.admission.refused import RETRY_AFTER, refused
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.delivery.outcome import Outcome

@@ -28,7 +28,7 @@ from minutehand.ports.clock import Clock
 from minutehand.ports.records import Record
 from minutehand.ports.services import Services
 from minutehand.state.overlap import SLOT, RunHolder, Slot, ref_of
-from minutehand.state.transitions import SKEW
+from minutehand.state.transitions.lease import SKEW
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 from minutehand.domain.formats.message import Message
 from minutehand.domain.run import Failure, RunState
 from minutehand.domain.times import MINUTE, SECOND
-from minutehand.state.transitions import SKEW, give_up
+from minutehand.state.transitions.before_start import give_up
+from minutehand.state.transitions.lease import SKEW
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.delivery.outcome import ENDED, Outcome
 from minutehand.worker.stages import ReceivedMessage

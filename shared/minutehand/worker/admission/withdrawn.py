@@ -10,8 +10,8 @@ from minutehand.domain.schedule import ClosedBy, Revision, ScheduleState
 from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable
 from minutehand.owner.backfill.stop import refuse_stopped
-from minutehand.state.decisions import Refusal, refused_by
-from minutehand.state.transitions import refuse, take_back
+from minutehand.state.transitions.before_start import refuse, take_back
+from minutehand.state.withdrawal import Refusal, refused_by
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.delivery.outcome import Outcome
 from minutehand.worker.stages import ReceivedMessage

@@ -15,7 +15,7 @@ from minutehand.domain.names import shard_of
 from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable
 from minutehand.ports.work_queue import OutgoingMessage
-from minutehand.state.decisions import MAX_DELAY, delay_for
+from minutehand.state.start import MAX_DELAY, delay_for
 from minutehand.worker.context import Done, WorkerContext
 from minutehand.worker.delivery.outcome import Acknowledgement, Action, Outcome
 from minutehand.worker.stages import ReceivedMessage

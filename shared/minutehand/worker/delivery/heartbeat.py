@@ -8,7 +8,7 @@ import threading
 from minutehand.domain.times import SECOND
 from minutehand.errors import MinutehandError
 from minutehand.ports.services import Services
-from minutehand.state.transitions import SKEW, lease_end, renew
+from minutehand.state.transitions.lease import SKEW, lease_end, renew
 from minutehand.worker.stages import InFlightMessage
 
 log = logging.getLogger(__name__)

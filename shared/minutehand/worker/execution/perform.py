@@ -18,7 +18,7 @@ from minutehand.domain.policies import Isolation, Policies, Retry
 from minutehand.domain.run import Failure
 from minutehand.domain.times import SECOND
 from minutehand.errors import Continue, InvalidInput, JobSignal, LeaseLost, RunCancelled
-from minutehand.state.decisions import is_permanent, stuck
+from minutehand.state.retry import is_permanent, stuck
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.execution.effects import LARGEST, json_text
 from minutehand.worker.execution.job_context import job_context

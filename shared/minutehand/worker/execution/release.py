@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minutehand.state.transitions import release
+from minutehand.state.transitions.settling import release
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.stages import InFlightMessage
 

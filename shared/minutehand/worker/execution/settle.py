@@ -18,8 +18,9 @@ from minutehand.domain.times import SECOND
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.logs import AtOnce
 from minutehand.ports.ledger import BesideKind, TransitionResult
-from minutehand.state.decisions import GiveUp, after_failure
-from minutehand.state.transitions import Transition, cancelled, continue_, die, release, retry, succeed
+from minutehand.state.retry import GiveUp, after_failure
+from minutehand.state.transitions.settling import cancelled, continue_, die, release, retry, succeed
+from minutehand.state.transitions.transition import Transition
 from minutehand.worker.admission.attempts import record
 from minutehand.worker.ahead import dated
 from minutehand.worker.context import Done, WorkerContext

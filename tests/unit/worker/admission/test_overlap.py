@@ -14,7 +14,7 @@ from minutehand.domain.times import MINUTE, SECOND
 from minutehand.fires.send import message_of
 from minutehand.ports.work_queue import OutgoingMessage
 from minutehand.state.overlap import SLOT, Slot
-from minutehand.state.transitions import renew
+from minutehand.state.transitions.lease import renew
 from minutehand.testing import Crash, Detail
 from minutehand.testing.process import Hand
 

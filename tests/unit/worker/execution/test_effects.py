@@ -11,7 +11,7 @@ from minutehand import Context, Retry, Run, RunState
 from minutehand.domain.formats.message import INLINE_PAYLOAD
 from minutehand.domain.names import parse_run_id
 from minutehand.errors import Continue, InvalidInput, JobError, LeaseLost, Unavailable
-from minutehand.state.transitions import lease
+from minutehand.state.transitions.lease import lease
 from minutehand.worker.delivery.heartbeat import Heartbeat
 from minutehand.worker.execution.effects import LARGEST
 

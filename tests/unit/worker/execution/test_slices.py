@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from minutehand import Context, Retry, RunState
 from minutehand.errors import Continue, Unavailable
-from minutehand.state import decisions
+from minutehand.state import retry
 from minutehand.testing import Crash
 from minutehand.testing.process import Hand
 from minutehand.worker.context import WorkerContext
@@ -169,7 +169,7 @@ def test_a_stuck_slice_whose_cancellation_was_seen_is_cancelled() -> None:
 
 
 def test_a_job_that_only_ever_goes_on_comes_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decisions, "MAX_SLICES", 5)
+    monkeypatch.setattr(retry, "MAX_SLICES", 5)
     world, count = World(), []
 
     @world.jobs.job("endless", retry=Retry(max_attempts=1))

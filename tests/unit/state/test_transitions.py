@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from minutehand.domain.run import TERMINAL, Failure, RunState
-from minutehand.state import transitions
 from minutehand.state.conditions import holds
-from minutehand.state.transitions import Once, Plus, Transition
+from minutehand.state.transitions import before_start, ending, settling
+from minutehand.state.transitions import lease as leasing
+from minutehand.state.transitions.transition import ERROR_TEXT, Once, Plus
 from minutehand.testing.memory.ledger import changed_row
 
 from tests.support.builders import NOON, OWNER
@@ -23,8 +24,10 @@ ALL = made()
 def test_every_transition_is_here() -> None:
     constructors = {
         function
-        for name, function in inspect.getmembers(transitions, inspect.isfunction)
-        if inspect.signature(function, eval_str=True).return_annotation is Transition and not name.startswith("_")
+        for module in (before_start, leasing, settling, ending)
+        for name, function in inspect.getmembers(module, inspect.isfunction)
+        if function.__annotations__["return"] == "Transition" and not name.startswith("_")
+        if function.__module__ == module.__name__
     }
     assert {function.__name__.rstrip("_") for function in constructors} == {t.name for t, _ in ALL.values()}
 
@@ -222,18 +225,18 @@ def test_a_fence_is_held_by_one(taken: list[tuple[str, int, int]]) -> None:
 
 
 def test_a_heartbeat_writes_what_there_is_to_say() -> None:
-    assert set(transitions.renew(fence=1, now=NOW).changes) == {"lease_until"}
-    assert transitions.renew(fence=1, now=NOW, progress=0.1234).changes["progress"] == 123
-    assert transitions.renew(fence=1, now=NOW, stage="x").changes["stage"] == "x"
+    assert set(leasing.renew(fence=1, now=NOW).changes) == {"lease_until"}
+    assert leasing.renew(fence=1, now=NOW, progress=0.1234).changes["progress"] == 123
+    assert leasing.renew(fence=1, now=NOW, stage="x").changes["stage"] == "x"
 
 
 def test_a_run_stays_under_a_kilobyte() -> None:
     """An update bills the whole row."""
     huge = Failure(kind="E" * 5_000, message="m" * 5_000, code="c" * 5_000)
-    dead = transitions.die(fence=3, now=NOW, expires=EXPIRES, reason="failed 3 times", failure=huge)
+    dead = settling.die(fence=3, now=NOW, expires=EXPIRES, reason="failed 3 times", failure=huge)
     row = changed_row(SITUATIONS["running"] | {"owner": OWNER, "stage": "s" * 100}, dead)
     assert sum(len(name) + len(str(value)) for name, value in row.items()) < 1_300
-    assert len(row["error_type"]) == len(row["error"]) == transitions.ERROR_TEXT
+    assert len(row["error_type"]) == len(row["error"]) == ERROR_TEXT
 
 
 def test_changes_that_depend_on_the_row_are_few_and_known() -> None:

@@ -11,7 +11,7 @@ from minutehand.domain.formats.message import Message
 from minutehand.domain.names import parse_run_id
 from minutehand.domain.run import RunState
 from minutehand.errors import Conflict
-from minutehand.state.transitions import LEASE, SKEW
+from minutehand.state.transitions.lease import LEASE, SKEW
 from minutehand.testing import Crash, Hook
 from minutehand.undertaker.bury import bury_one
 

@@ -13,26 +13,13 @@ from minutehand.domain.schedule import ClosedBy
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.dynamodb.rows import run_of
 from minutehand.state.conditions import holds
-from minutehand.state.decisions import (
-    EARLY,
-    HOLD,
-    MAX_DELAY,
-    MAX_SLICES,
-    GiveUp,
-    OnExisting,
-    OnRefusedLease,
-    Refusal,
-    RetryAt,
-    after_failure,
-    delay_for,
-    is_past_deadline,
-    is_permanent,
-    on_existing,
-    on_refused_lease,
-    refused_by,
-    stuck,
-)
-from minutehand.state.transitions import LEASE, SKEW, lease
+from minutehand.state.deadline import is_past_deadline
+from minutehand.state.existing_run import OnExisting, on_existing
+from minutehand.state.lease_refusal import OnRefusedLease, on_refused_lease
+from minutehand.state.retry import MAX_SLICES, GiveUp, RetryAt, after_failure, is_permanent, stuck
+from minutehand.state.start import EARLY, HOLD, MAX_DELAY, delay_for
+from minutehand.state.transitions.lease import LEASE, SKEW, lease
+from minutehand.state.withdrawal import Refusal, refused_by
 
 from tests.support.builders import NOON, a_revision, a_run
 from tests.support.rows import NOW, SITUATIONS

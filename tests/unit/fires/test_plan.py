@@ -13,7 +13,6 @@ from minutehand.domain.schedule import ClosedBy, Revision
 from minutehand.domain.times import DAY, MINUTE, SECOND
 from minutehand.fires.plan import (
     LARGEST,
-    LARGEST_GAP,
     LOOKAHEAD,
     REACH,
     SHARED,
@@ -22,6 +21,7 @@ from minutehand.fires.plan import (
     plan_chain,
     shift_of,
 )
+from minutehand.state.catch_up import LARGEST_GAP
 
 from tests.support.builders import NOON, a_definition, a_revision
 

@@ -1,0 +1,86 @@
+"""A lease was refused: the reason, read from the run's row, and the attempt that a crashed worker left in that row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from minutehand.domain.policies import Delivery, Policies
+from minutehand.domain.run import FailedAttemptRow, Failure, RunRow, RunState
+from minutehand.domain.times import SECOND
+from minutehand.state.transitions.lease import SKEW, has_live_lease, last_renewal
+
+
+class OnRefusedLease(StrEnum):
+    """What to do with a message whose lease was refused."""
+
+    DROP = "drop"  # ended, or a newer revision's
+    WAIT = "wait"  # another worker holds it: hide the message until that lease would end
+    POSTPONE = "postpone"  # not yet due: send it back with the rest of the delay
+    LOSE = "lose"  # at-most-once and abandoned: lost, and never run again
+    EXHAUST = "exhaust"  # abandoned with no attempt left: dead
+    CANCEL = "cancel"  # its owner requested it before this attempt
+    RETRY = "retry"  # the row changed after the refusal: try to lease it again
+
+
+@dataclass(frozen=True)
+class LeaseAnswer:
+    """The decision on a refused lease; ``until`` is UTC ms, for WAIT and POSTPONE."""
+
+    action: OnRefusedLease
+    why: str
+    until: int = 0
+
+
+def on_refused_lease(  # noqa: PLR0911 (a table of cases)
+    run: RunRow | None, *, revision: int, now: int, policies: Policies
+) -> LeaseAnswer:
+    """Why a lease was refused, read from the row that refused it."""
+    if run is None:
+        return LeaseAnswer(OnRefusedLease.DROP, "unknown_run")
+    if run.is_terminal:
+        return LeaseAnswer(OnRefusedLease.DROP, "ended")
+    if run.revision != revision:
+        return LeaseAnswer(OnRefusedLease.DROP, "other_revision")
+    running = run.state is RunState.RUNNING
+    if has_live_lease(run, now):
+        return LeaseAnswer(OnRefusedLease.WAIT, "live_lease", (run.lease_until or 0) + SKEW)
+    if running and policies.delivery is Delivery.AT_MOST_ONCE:
+        return LeaseAnswer(OnRefusedLease.LOSE, "at_most_once")
+    if run.cancel_requested:
+        return LeaseAnswer(OnRefusedLease.CANCEL, "cancelled")
+    if run.attempt >= policies.max_attempts:
+        return LeaseAnswer(OnRefusedLease.EXHAUST, "attempts_spent")
+    if not running and run.not_before > now:
+        return LeaseAnswer(OnRefusedLease.POSTPONE, "not_due", run.not_before)
+    return LeaseAnswer(OnRefusedLease.RETRY, "changed")
+
+
+def vanished(run: RunRow, now: int) -> FailedAttemptRow | None:
+    """The attempt of a RUNNING run as if its worker had crashed; None if no worker holds the run.
+
+    The attempt ended when the lease was last renewed. The next attempt may start from ``now`` on (UTC ms).
+    """
+    if run.state is not RunState.RUNNING or run.lease_until is None:
+        return None
+    alive = last_renewal(run.lease_until)
+    return FailedAttemptRow(
+        run=run.ref,
+        number=run.attempt,
+        fence=run.fence,
+        worker=run.worker or "",
+        started_at=alive if run.leased_at is None else run.leased_at,
+        ended_at=alive,
+        failure=Failure(
+            kind="WorkerVanished",
+            message=f"worker {run.worker or '?'} was not heard of for {(now - alive) // SECOND} s: it died, stalled or was cut off",
+        ),
+        next_attempt_at=now,
+    )
+
+
+def deaths(run: RunRow | None, now: int) -> int:
+    """How many workers may have crashed in a run: its attempts, if its last lease has lapsed at ``now`` (UTC ms)."""
+    if run is None or run.state is not RunState.RUNNING or has_live_lease(run, now):
+        return 0
+    return max(run.attempt, 1)

@@ -1,0 +1,147 @@
+"""Transitions of runs that have not started: taken over, revived, refused, queued for their turn or skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from minutehand.domain.run import Failure, RunRow, RunState
+from minutehand.state.conditions import Absent, Compare, Condition, all_of, any_of
+from minutehand.state.transitions.lease import abandoned
+from minutehand.state.transitions.transition import (
+    Change,
+    Transition,
+    due,
+    ended_changes,
+    ending,
+    in_state,
+    never_leased,
+    not_cancelled,
+    ready,
+    refused_unstarted,
+    same_revision,
+    up_to_revision,
+)
+
+OF_BACKFILL = ("backfill", "defined_by", "payload", "payload_ref")  # attributes that only a backfill's claim sets
+_NOT_ENDED: Mapping[str, Change] = dict.fromkeys(("reason", "ended_at", "ttl", "unstarted"))
+
+
+def take_over(*, revision: int, job: str, not_before: int, now: int, seen: RunState) -> Transition:
+    """A newer revision claims a fire that an older revision claimed and never started.
+
+    ``seen`` is the state that was read: QUEUED, or the state of a run that a change of its schedule refused. A run that its owner
+    cancelled stays cancelled.
+    """
+    waiting = never_leased() if seen is RunState.QUEUED else refused_unstarted()
+    return Transition(
+        name="take_over",
+        to=RunState.QUEUED,
+        guard=all_of(Compare("rev", "<", revision), waiting),
+        changes={
+            "state": RunState.QUEUED,
+            "rev": revision,
+            "job": job,
+            "not_before": not_before,
+            "created_at": now,
+            **_NOT_ENDED,
+            **dict.fromkeys(OF_BACKFILL),
+        },
+        already=all_of(same_revision(revision), never_leased()),
+    )
+
+
+def revive(*, claim: RunRow) -> Transition:
+    """A backfill claims, under the schedule's current revision, a fire whose run was refused before it started."""
+    return Transition(
+        name="revive",
+        to=RunState.QUEUED,
+        guard=all_of(up_to_revision(claim.revision), refused_unstarted()),
+        changes={
+            "state": RunState.QUEUED,
+            "rev": claim.revision,
+            "job": claim.job,
+            "not_before": claim.not_before,
+            "created_at": claim.created_at,
+            **{name: getattr(claim, name) for name in OF_BACKFILL},
+            **_NOT_ENDED,
+        },
+        already=all_of(same_revision(claim.revision), never_leased(), Compare("backfill", "=", claim.backfill or "")),
+    )
+
+
+def refuse(*, to: RunState, revision: int, now: int, expires: int, reason: str) -> Transition:
+    """A change of the schedule makes a never leased run of a revision up to ``revision`` SUPERSEDED or CANCELLED."""
+    guard = all_of(never_leased(), up_to_revision(revision))
+    return ending("refuse", to, guard, now=now, expires=expires, reason=reason, more={"unstarted": True})
+
+
+def take_back(*, revision: int, instant: int, now: int, expires: int, reason: str) -> Transition:
+    """A stop before its ``instant`` makes a fire that was leased early CANCELLED: its job has not begun.
+
+    Either its worker released it before the job began, or its worker crashed in the first attempt.
+    """
+    unbegun = all_of(in_state(RunState.RETRYING), Absent("started_at"))
+    crashed = all_of(abandoned(now), Compare("leased_at", "=", instant), Compare("attempt", "=", 1))
+    guard = all_of(up_to_revision(revision), any_of(unbegun, crashed))
+    more: dict[str, Change] = {"started_at": None}
+    return ending("take_back", RunState.CANCELLED, guard, now=now, expires=expires, reason=reason, more=more)
+
+
+def line_up(*, revision: int, reason: str) -> Transition:
+    """A run that finds no free slot of its schedule waits for its turn; ``reason`` names the holders."""
+    return Transition(
+        name="line_up",
+        to=None,
+        guard=all_of(never_leased(), same_revision(revision)),
+        changes={"reason": reason},
+        already=all_of(never_leased(), Compare("reason", "=", reason)),
+    )
+
+
+def pass_over(*, to: RunState, revision: int, now: int, expires: int, reason: str) -> Transition:
+    """The schedule's overlap policy makes a run that never started SKIPPED, or CANCELLED in favour of a later run."""
+    guard = all_of(never_leased(), same_revision(revision))
+    return ending("pass_over", to, guard, now=now, expires=expires, reason=reason)
+
+
+def give_up(*, revision: int, now: int, expires: int, reason: str, failure: Failure) -> Transition:
+    """A waiting run is DEAD without a further attempt: no worker knows its job."""
+    guard = all_of(ready(), same_revision(revision))
+    return ending("give_up", RunState.DEAD, guard, now=now, expires=expires, reason=reason, failure=failure)
+
+
+def skip(*, queued: bool, revision: int, now: int, expires: int, reason: str, act: str) -> Transition:
+    """The owner, or the catch-up policy, skips a fire of a revision up to ``revision`` that never started.
+
+    ``queued``: the run is QUEUED; otherwise a change of its schedule refused it. ``act`` identifies the call.
+    """
+    guard = all_of(up_to_revision(revision), never_leased() if queued else refused_unstarted())
+    already = all_of(in_state(RunState.SKIPPED), Compare("act", "=", act))
+    more: dict[str, Change] = {"unstarted": None, "act": act}
+    return ending("skip", RunState.SKIPPED, guard, now=now, expires=expires, reason=reason, more=more, already=already)
+
+
+def recount(*, skipped: int, until: int, seen_skipped: int, seen_until: int) -> Transition:
+    """The row of skipped missed fires gets another number of fires than ``seen``: a fire was claimed, or more were missed."""
+    return Transition(
+        name="recount",
+        to=None,
+        guard=_counts(seen_skipped, seen_until),
+        changes={"skipped": skipped, "skipped_until": until},
+        already=_counts(skipped, until),
+    )
+
+
+def _counts(skipped: int, until: int) -> Condition:
+    return all_of(in_state(RunState.SKIPPED), Compare("skipped", "=", skipped), Compare("skipped_until", "=", until))
+
+
+def shadow(*, revision: int, now: int, expires: int) -> Transition:
+    """A worker could lease the run now, but its schedule is in shadow mode: no job starts, only the lateness is recorded."""
+    return Transition(
+        name="shadow",
+        to=RunState.SHADOWED,
+        guard=all_of(same_revision(revision), due(now), not_cancelled(), never_leased()),
+        changes=ended_changes(RunState.SHADOWED, now, expires, "shadow") | {"started_at": now},
+        already=all_of(in_state(RunState.SHADOWED), Compare("started_at", "=", now)),
+    )

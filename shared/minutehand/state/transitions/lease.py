@@ -1,0 +1,97 @@
+"""A lease: how long it lasts, when it has lapsed, and the transitions that take and renew it.
+
+lease        now               renewed every HEARTBEAT          lease_until         + SKEW
+─────────────┼──────────────────────┼───────────────────────────────┼──────────────────┼──────────►
+             │ live: no other worker may lease                      │ margin: still    │ abandoned:
+             │                                                      │ refused          │ may be leased
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.times import SECOND
+from minutehand.state.conditions import Compare, Condition, all_of, any_of
+from minutehand.state.transitions.transition import (
+    Change,
+    Once,
+    Plus,
+    Transition,
+    due,
+    held,
+    in_state,
+    never_leased,
+    not_cancelled,
+    ready,
+    same_fence,
+    same_revision,
+)
+
+LEASE = 60 * SECOND  # how long a worker may be silent before another worker may take its run
+HEARTBEAT = 20 * SECOND  # LEASE - HEARTBEAT > SKEW + the longest tolerated pause of a process
+SKEW = 10 * SECOND  # how far clocks may differ before a live lease is stolen
+
+_COUNTED: Mapping[str, Change] = {"fence": Plus(1), "attempt": Plus(1), "slices": Once(0)}
+_FIRST: Mapping[str, Change] = {"fence": 1, "attempt": 1, "slices": 0}
+_UNTOUCHED = same_fence(0)
+
+
+def lease_end(now: int) -> int:
+    """Until when (UTC ms) a lease lasts that is taken or renewed now."""
+    return now + LEASE
+
+
+def last_renewal(lease_until: int) -> int:
+    """When (UTC ms) a lease was taken or last renewed."""
+    return lease_until - LEASE
+
+
+def has_live_lease(run: RunRow, now: int) -> bool:
+    """Whether a worker may still hold the run by its own clock."""
+    return run.state is RunState.RUNNING and (run.lease_until or 0) >= now - SKEW
+
+
+def abandoned(now: int) -> Condition:
+    """The guard's form of a lapsed lease: RUNNING and not ``has_live_lease``."""
+    return all_of(Compare("state", "=", RunState.RUNNING), Compare("lease_until", "<", now - SKEW))
+
+
+def lease(
+    *, revision: int, now: int, token: str, worker: str, max_attempts: int, steal: bool, first: bool = False
+) -> Transition:
+    """A worker leases the run. ``steal``: an abandoned run may be leased too (never with at-most-once).
+
+    ``first``: only a run that was never leased. Then the guard has no alternatives and no change depends on the row, so many runs
+    can be leased in one batch.
+    """
+    startable = never_leased() if first else any_of(ready(), abandoned(now)) if steal else ready()
+    untouched = _UNTOUCHED if first else Compare("attempt", "<", max_attempts)
+    counted = _FIRST if first else _COUNTED
+    return Transition(
+        name="lease",
+        to=RunState.RUNNING,
+        guard=all_of(same_revision(revision), due(now), not_cancelled(), untouched, startable),
+        changes={
+            "state": RunState.RUNNING,
+            "max_attempts": max_attempts,
+            "lease_until": lease_end(now),
+            "lease_token": token,
+            "leased_at": now,
+            "worker": worker,
+            "reason": None,
+            "started_at": now if first else Once(now),
+            **counted,
+        },
+        already=all_of(in_state(RunState.RUNNING), Compare("lease_token", "=", token)),
+    )
+
+
+def renew(*, fence: int, now: int, progress: float | None = None, stage: str | None = None) -> Transition:
+    """A heartbeat: the holder extends the lease, and stores its progress (0 to 1; thousandths in the row)."""
+    changes: dict[str, Change] = {"lease_until": lease_end(now)}
+    if progress is not None:
+        changes["progress"] = round(progress * 1_000)
+    if stage is not None:
+        changes["stage"] = stage
+    return Transition(name="renew", to=None, guard=held(fence), changes=changes, already=held(fence))
