@@ -27,7 +27,7 @@ from minutehand.ready_jobs.command import command_job
 from minutehand.testing import Harness
 from minutehand.timing import next_fires
 
-from tests.unit.timing.oracle import Cron, crons
+from tests.support.cron_oracle import Cron, crons
 
 DATA = Path(__file__).parents[2] / "data" / "crontabs"
 SAMPLES = sorted(path for path in (DATA / "etc").rglob("*") if path.is_file())

@@ -22,7 +22,7 @@ from minutehand.ready_jobs.command import command_job
 from minutehand.testing import Harness
 from minutehand.timing import next_fires
 
-from tests.unit.timing.oracle import Cron, crons
+from tests.support.cron_oracle import Cron, crons
 
 DATA = Path(__file__).parents[2] / "data" / "kubernetes"
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from minutehand.errors import ExpressionError
 from minutehand.timing import Rule, fires, timetable
 
-from tests.unit.timing.oracle import DAY_MS, Cron, Stretch, changes, crons
+from tests.support.cron_oracle import DAY_MS, Cron, Stretch, changes, crons
 
 CHANGES = changes(1970, 2045)
 gaps = st.sampled_from([None, "next_valid", "skip", "shift"])

@@ -20,7 +20,7 @@ from minutehand.errors import ExpressionError
 from minutehand.timing import next_fires
 from minutehand.timing.zones import zone as zones
 
-from tests.unit.timing.oracle import Cron, changes, crons, recurrence_rules
+from tests.support.cron_oracle import Cron, changes, crons, recurrence_rules
 
 CHANGES = changes(1980, 2037)
 moments = st.datetimes(datetime(1990, 1, 1), datetime(2060, 1, 1))  # noqa: DTZ001 naive wall time, on purpose

@@ -14,8 +14,8 @@ from minutehand.timing.instants import moment
 from minutehand.timing.timetables import LATEST
 from minutehand.timing.zones import zone as zones
 
+from tests.support.cron_oracle import Cron, changes, crons, recurrence_rules
 from tests.unit.timing.ask import ms
-from tests.unit.timing.oracle import Cron, changes, crons, recurrence_rules
 
 CHANGES = changes(1990, 2040)
 DAY = 86_400_000
