@@ -1,4 +1,4 @@
-"""The questions that the rest of Minutehand asks of a rule."""
+"""What the rest of Minutehand calls: the timetable of a rule, its next fires, the rule as a revision stores it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from minutehand.errors import ExpressionError
 from minutehand.timing.cron.croniter_check import check_portable
 from minutehand.timing.instants import milliseconds, moment
+from minutehand.timing.moments import CENTURY
 from minutehand.timing.rule import Rule, check_whole
-from minutehand.timing.simple import CENTURY
 from minutehand.timing.timetables import LATEST, Timetable, fires
 
 _MOST = 1000  # fires of one answer
@@ -55,8 +55,7 @@ def next_fires(
 def pin(rule: Rule, *, anchor: int, key: str | None, seed: str | None = None) -> Rule:
     """The rule as a revision that becomes active at ``anchor`` (UTC ms) stores it.
 
-    Added is what must not be worked out anew each time: the jitter's ``seed`` (a random text, if the rule has none yet)
-    and the instant of the last of ``max_fires``.
+    It gets the jitter's ``seed`` (a random text), unless it has one, and the instant of the last of ``max_fires``.
     Raises ``ExpressionError`` if it never fires after the anchor, or first in more than 100 years.
     """
     check_portable(rule)

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from types import ModuleType
 from typing import Any
 
-from minutehand.errors import ExpressionError
 from minutehand.timing import expressions
+from minutehand.timing.bits import listed
 from minutehand.timing.cron import expression as cron
 from minutehand.timing.cron.pattern import CronPattern
-from minutehand.timing.cron.time_of_day import listed
 from minutehand.timing.expressions import Expression
+from minutehand.timing.holidays import extra
 from minutehand.timing.instants import moment
-from minutehand.timing.moments import Moment
+from minutehand.timing.moments import Moment, Rate
 from minutehand.timing.preview import PreviewRow, rows
 from minutehand.timing.rule import Rule
-from minutehand.timing.simple import Rate
 
 _UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
 _HASHED = re.compile(r"\bH\b", re.IGNORECASE)
@@ -28,7 +25,7 @@ _HASHED = re.compile(r"\bH\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What an expression says, and what comes of it."""
+    """An expression in words, and its next fires."""
 
     words: str
     timezone: str
@@ -60,12 +57,12 @@ def explain(
       2026-03-29T03:00:00+02:00  stands for a time that the clocks skip
     """
     rule = Rule.of(expression, timezone=timezone, **policies)
-    first, *rest = [in_words(each, key) for each in rule.plan.expressions]
+    first, *rest = [_in_words(each, key) for each in rule.plan.expressions]
     words = "; and ".join([first, *(words[0].lower() + words[1:] for words in rest)])
     return Explanation(words, timezone, tuple(rows(rule, after=after, count=count, key=key)))
 
 
-def in_words(expression: Expression, key: str | None) -> str:
+def _in_words(expression: Expression, key: str | None) -> str:
     """One expression in words."""
     parsed = expression.parsed
     if isinstance(parsed, Rate):
@@ -93,17 +90,18 @@ def _cron(expression: Expression, key: str | None) -> str:
     aws = cron.is_aws(expression.text)
     pattern = expressions.pattern(expression.text, key)
     if expression.hashed:
-        text = _settled(text, pattern)
-    library = _library(expression.text)
+        text = _resolved(text, pattern)
+    library = extra("cron_descriptor", "explain", "expression", expression.text)
+    options = library.Options(day_of_week_start_index_zero=not aws, use_24hour_time_format=True, locale_code="en_US")
     try:
-        words = str(library.get_description(text, _options(library, aws=aws)))
-    except Exception:  # noqa: BLE001 the words are a courtesy: what the library cannot say must not hide the fires
+        words = str(library.get_description(text, options))
+    except Exception:  # noqa: BLE001 an expression that the library cannot describe still has fires to show
         words = f"As the cron expression says: {text}"
     return _with_both_days(words, text.split(), pattern, aws=aws)
 
 
-def _settled(text: str, pattern: CronPattern) -> str:
-    """The expression with the values that H stands for."""
+def _resolved(text: str, pattern: CronPattern) -> str:
+    """The expression with the values that H has for this schedule."""
     sets = [pattern.clock.minutes, pattern.clock.hours, pattern.days.dates, pattern.months, pattern.days.weekdays]
     words = text.split()
     if len(words) == 6:
@@ -115,22 +113,10 @@ def _settled(text: str, pattern: CronPattern) -> str:
 
 
 def _with_both_days(words: str, fields: list[str], pattern: CronPattern, *, aws: bool) -> str:
-    """The library leaves open, or tells wrongly, whether one of two day fields is enough."""
+    """Add whether one of two day fields is enough: the library omits it, or has it wrong."""
     day, weekday = (fields[2], fields[4]) if aws else (fields[-3], fields[-1])
     if day in ("*", "?") or weekday in ("*", "?"):
         return words
     if pattern.days.either:
         return words + " (either day field is enough)"
     return words.replace(", or on ", ", and on ") + " (both day fields must match)"
-
-
-def _library(text: str) -> ModuleType:
-    try:
-        return importlib.import_module("cron_descriptor")
-    except ImportError:
-        remedy = "pip install 'minutehand[explain]'"
-        raise ExpressionError("expression", text, "the package cron-descriptor is not installed", remedy) from None
-
-
-def _options(library: ModuleType, *, aws: bool) -> Any:
-    return library.Options(day_of_week_start_index_zero=not aws, use_24hour_time_format=True, locale_code="en_US")

@@ -1,4 +1,4 @@
-"""Timetables that keep clear of excluded days and times: a fire there is skipped or moved to a business day.
+"""Timetables without excluded days and times: a fire there is skipped or moved to a business day.
 
 A day is the number of days since 1970 on the wall clock of the schedule.
 """
@@ -13,15 +13,15 @@ from minutehand.timing.exclusions import Exclusions
 from minutehand.timing.moments import Moment
 from minutehand.timing.timetables import Timetable
 from minutehand.timing.zones.wall_clock import Gap
-from minutehand.timing.zones.zone import Zone
+from minutehand.timing.zones.zone import ZoneRules
 
 OnExcluded = Literal["skip", "next_business_day", "previous_business_day"]
 
-_DAYS_WITHOUT = 40 * 366  # days without a fire that is not excluded: then none is expected any more
+_DAYS_WITHOUT = 40 * 366  # days: if every fire for so long is excluded, the search ends
 _DAYS = 3660  # days in a row that may be off besides ranges
-_FARTHEST = 31  # days that a fire is moved at most; with no business day so near it is skipped
-_WORK = 8_000  # expressions looked at in one search, about 30 ms
-MOVE = 25  # expressions that take as long as moving one fire
+_FARTHEST = 31  # days that a fire is moved at most; if no business day is so near, it is skipped
+_WORK = 8_000  # steps of cron expressions in one search, about 30 ms
+MOVE = 25  # such steps that take as long as moving one fire
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class Excluding:
     """The fires of a timetable that are not excluded."""
 
     table: Timetable
-    zone: Zone
+    zone: ZoneRules
     exclusions: Exclusions
-    weight: int  # expressions that one step looks at
+    weight: int  # steps of cron expressions that one fire takes
     days: bool  # whether excluded days count, or only times
 
     def next(self, after: int) -> int | None:
-        """See ``Timetable``. Raises ``ExpressionError`` if all that comes is excluded."""
+        """See ``Timetable``. Raises ``ExpressionError`` if every fire to come is excluded."""
         due = self.table.next(after)
         for _ in range(_WORK // self.weight):
             if due is None or (resume := self._blocked(due)) is None:
@@ -46,7 +46,7 @@ class Excluding:
         raise _all_excluded()
 
     def _blocked(self, due: int) -> int | None:
-        """None if ``due`` is not excluded; else an instant up to which all is."""
+        """None if ``due`` is not excluded; else an instant up to which every fire is excluded."""
         second = due // 1000
         local = self.zone.local(second)
         today = local // 86400
@@ -64,7 +64,7 @@ class MovedToBusinessDay:
     """The fires of a timetable, those on days off moved to a business day at the same time of day."""
 
     table: Timetable
-    zone: Zone
+    zone: ZoneRules
     exclusions: Exclusions
     forward: bool  # to the next business day, else to the previous
     gap: Gap  # if the clocks skip that time of day there
@@ -80,28 +80,25 @@ class MovedToBusinessDay:
             day = self._next_day(max(sources) + 1)
         return None
 
-    def _off(self, day: int) -> bool:
-        return self.exclusions.off(day, business=True)
-
     def _sources(self, day: int) -> range:
-        """The days whose fires come to business day ``day``: itself and the days off next to it."""
+        """The days whose fires are moved to business day ``day``: itself and the days off next to it."""
         step = -1 if self.forward else 1
-        end = day + step
-        while self._off(end) and abs(end - day) <= _FARTHEST:
-            end += step
-        return range(day, end, step)
+        return range(day, self._business_day(day + step, day, step), step)
+
+    def _business_day(self, day: int, origin: int, step: int) -> int:
+        """The first business day from ``day`` on, in steps of 1 or -1; more than ``_FARTHEST`` from ``origin`` any day."""
+        while self.exclusions.off(day, business=True) and abs(day - origin) <= _FARTHEST:
+            day += step
+        return day
 
     def _arrival(self, source: int, day: int, after: int) -> int | None:
-        """The first fire later than ``after`` that comes from ``source`` to ``day``."""
+        """The first fire later than ``after`` that is moved from ``source`` to ``day``."""
         local = self.zone.local(after // 1000)
         clock = local % 86400 if local // 86400 == day else 0
         due = self.table.next(self.zone.reaches(source * 86400 + clock) * 1000 - 1)
         while due is not None and (shown := self.zone.local(due // 1000)) // 86400 <= source:
-            if (
-                shown // 86400 == source
-                and (arrived := self._at(due, shown % 86400, source, day)) is not None
-                and arrived > after
-            ):
+            arrived = self._at(due, shown % 86400, source, day) if shown // 86400 == source else None
+            if arrived is not None and arrived > after:
                 return arrived
             due = self.table.next(due)
         return None
@@ -120,18 +117,11 @@ class MovedToBusinessDay:
             if source - begin > _DAYS_WITHOUT:
                 raise _all_excluded()
             free = free_day(self.exclusions, source, business=True)
-            target = free if self.forward else self._last_day(source)
+            target = free if self.forward else self._business_day(source, source, -1)
             if abs(target - source) <= _FARTHEST:
                 return target
-            day = free - _FARTHEST if self.forward else free  # nothing before it is within reach of a business day
+            day = free - _FARTHEST if self.forward else free  # no earlier day is within reach of a business day
         return None
-
-    def _last_day(self, day: int) -> int:
-        """The last business day up to ``day``, or a day too far away."""
-        target = day
-        while self._off(target) and day - target <= _FARTHEST:
-            target -= 1
-        return target
 
 
 def free_day(exclusions: Exclusions, day: int, *, business: bool) -> int:

@@ -1,4 +1,4 @@
-"""What is excluded: days (dates, ranges, weekends, public holidays, whole-day expressions) and times (other ones).
+"""Exclusions: days (dates, ranges, weekends, public holidays, whole-day expressions) and times (other expressions).
 
 A day is the number of days since 1970 on the wall clock of the schedule.
 """
@@ -14,7 +14,7 @@ from functools import lru_cache
 from minutehand.errors import ExpressionError
 from minutehand.timing.cron import expression as cron
 from minutehand.timing.cron import fields
-from minutehand.timing.cron.fields import FieldToken, Spread, about
+from minutehand.timing.cron.fields import FieldToken, about
 from minutehand.timing.cron.month_days import EPOCH
 from minutehand.timing.cron.pattern import CronPattern
 from minutehand.timing.holidays import Holidays, calendar
@@ -31,7 +31,7 @@ _OTHER = re.compile(r"\s*(rate\(|at\(|DTSTART|RRULE|RDATE|EXDATE|FREQ=)", re.IGN
 
 @dataclass(frozen=True, slots=True)
 class Exclusions:
-    """Days and times at which nothing is due."""
+    """Days and times without fires."""
 
     ranges: tuple[tuple[int, int], ...] = ()  # first and last day, ascending and apart from each other
     weekends: bool = False
@@ -55,7 +55,7 @@ class Exclusions:
         return self.ranges[at - 1][1] if at else day - 1
 
     def covered(self, local: int) -> int:
-        """How many seconds from ``local`` on are excluded by a time of day; 0 if it is not."""
+        """How many seconds from ``local`` on an expression excludes; 0 if ``local`` is not excluded."""
         return max((_covered(pattern, local) for pattern in self.times), default=0)
 
     def _weekend(self, today: date) -> bool:
@@ -63,7 +63,7 @@ class Exclusions:
 
 
 def _covered(pattern: CronPattern, local: int) -> int:
-    """Five fields exclude whole minutes, six exclude seconds; a whole hour is taken at once."""
+    """The excluded seconds from ``local`` on: five fields exclude whole minutes, six exclude seconds. At most one hour at once."""
     begin = local if pattern.to_the_second else local - local % 60
     if pattern.match(begin) != begin:
         return 0
@@ -80,14 +80,16 @@ def parse(exclude: tuple[str, ...], calendar_name: str | None) -> Exclusions:
         raise ExpressionError(
             "exclude", len(exclude), f"more than {MOST} exclusions", "use ranges, an expression or calendar="
         )
-    ranges, patterns = [], []
+    ranges, patterns, weekends = [], [], False
     for number, text in enumerate(exclude):
         name = f"exclude[{number}]"
         if len(text) > LONGEST:
             raise ExpressionError(name, text, f"longer than {LONGEST} characters", "split it into several exclusions")
         if found := _DATES.fullmatch(text.strip()):
             ranges.append(_range(name, text, found))
-        elif not _is_weekends(text):
+        elif text.strip().lower() == _WEEKENDS:
+            weekends = True
+        else:
             patterns.append(_pattern(name, text))
     if len(patterns) > MOST_EXPRESSIONS:
         raise ExpressionError(
@@ -96,19 +98,15 @@ def parse(exclude: tuple[str, ...], calendar_name: str | None) -> Exclusions:
     whole = tuple(pattern for pattern in patterns if _whole_days(pattern))
     return Exclusions(
         ranges=_apart(ranges),
-        weekends=any(_is_weekends(text) for text in exclude),
+        weekends=weekends,
         holidays=calendar(calendar_name) if calendar_name is not None else None,
         days=whole,
         times=tuple(pattern for pattern in patterns if pattern not in whole),
     )
 
 
-def _is_weekends(text: str) -> bool:
-    return text.strip().lower() == _WEEKENDS
-
-
 def _apart(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Join what touches or overlaps."""
+    """Join ranges that touch or overlap."""
     joined: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
         if joined and first <= joined[-1][1] + 1:
@@ -141,12 +139,9 @@ def _pattern(name: str, text: str) -> CronPattern:
         raise ExpressionError(
             name, text, "only cron expressions, dates and 'weekends' exclude", "for an RRULE use EXDATE"
         )
-    with about(name):
-        return cron.parse(text, _no_spread(text))
 
-
-def _no_spread(text: str) -> Spread:
-    def refuse(salt: str, width: int) -> int:  # noqa: ARG001 the signature of a Spread
+    def refuse(*_: object) -> int:
         FieldToken(text, 0, text).fail("H has no meaning in an exclusion", "write the times that are excluded")
 
-    return refuse
+    with about(name):
+        return cron.parse(text, refuse)

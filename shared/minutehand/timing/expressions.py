@@ -1,4 +1,4 @@
-"""One expression of any kind: which reader takes it, and the timetable that it makes in a zone."""
+"""One expression of any kind: its parser, and its timetable in a zone."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from minutehand.errors import ExpressionError
-from minutehand.timing import simple
 from minutehand.timing.cron import expression as cron
-from minutehand.timing.cron.fields import FieldToken, Spread
+from minutehand.timing.cron.fields import FieldToken, HashValue
 from minutehand.timing.cron.pattern import CronPattern
-from minutehand.timing.moments import Moment
+from minutehand.timing.moments import Moment, Rate, parse_at, parse_rate
 from minutehand.timing.rrule import parser as rrule
-from minutehand.timing.rrule.parser import Recur, Recurrences
+from minutehand.timing.rrule.parser import Recurrences
 from minutehand.timing.rrule.recurrence import recurrence
-from minutehand.timing.simple import Rate
 from minutehand.timing.spread import stable
 from minutehand.timing.timetables import (
     EARLIEST,
     LATEST,
-    Between,
+    Bounded,
     EveryInterval,
     Listed,
     Timetable,
@@ -32,14 +30,14 @@ from minutehand.timing.zones.wall_clock import Gap, Repeated, WallClock
 
 LONGEST = 512  # characters of an expression
 LONGEST_RRULE = 2048
-_KEPT = 4096  # expressions remembered by a process, up to 20 KB each
+_KEPT = 4096  # expressions that a process caches, up to 20 KB each
 
 Parsed = CronPattern | Rate | Moment | Recurrences
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a change of the clocks does to a fire; None leaves it to the kind of expression."""
+    """How a change of the clocks affects a fire; None: the default of the expression's kind."""
 
     gap: Gap | None = None
     repeated: Repeated | None = None
@@ -62,15 +60,15 @@ class Expression:
 
 
 def read(text: object) -> Expression:
-    """Parse an expression, whatever its kind; ``ExpressionError`` if it is none."""
+    """Parse an expression of any kind; ``ExpressionError`` if it is none."""
     if not isinstance(text, str):
         remedy = "write '*/5 * * * *', rate(5 minutes) or at(2026-12-24T18:00:00)"
         raise ExpressionError("expression", text, "not a text", remedy)
     return _read(text)
 
 
-def read_anew(text: str) -> Expression:
-    """Parse without looking whether this text was parsed before."""
+@lru_cache(maxsize=_KEPT)
+def _read(text: str) -> Expression:
     longest = LONGEST_RRULE if rrule.is_rrule(text) else LONGEST
     if len(text) > longest:
         problem = f"longer than {longest} characters"
@@ -78,49 +76,39 @@ def read_anew(text: str) -> Expression:
     if not text.isascii():
         position = next(number for number, letter in enumerate(text) if not letter.isascii())
         FieldToken(text, position, text).fail(f"the character {text[position]!r}", "use plain ASCII characters")
-    asked: list[str] = []
+    hashed: list[str] = []
 
-    def note(salt: str, width: int) -> int:  # noqa: ARG001 the signature of a Spread
-        asked.append(salt)
+    def note(field: str, _: int) -> int:
+        hashed.append(field)
         return 0
 
-    return Expression(text, _parse(text, note), bool(asked))
+    return Expression(text, _parse(text, note), bool(hashed))
 
 
-_read = lru_cache(maxsize=_KEPT)(read_anew)
-
-
-def _parse(text: str, spread: Spread) -> Parsed:
+def _parse(text: str, hash_value: HashValue) -> Parsed:
     start = text.lstrip()[:5].lower()
     if start == "rate(":
-        return simple.rate(text)
+        return parse_rate(text)
     if start.startswith("at("):
-        return simple.at(text)
+        return parse_at(text)
     if rrule.is_rrule(text):
         return rrule.parse(text)
-    return cron.parse(text, spread)
+    return cron.parse(text, hash_value)
 
 
 def table(expression: Expression, zone: str, policy: Policy, *, anchor: int, key: str | None) -> Timetable:
     """The timetable. A rate or recurrence without an origin begins at ``anchor`` (UTC ms); H spreads by ``key``."""
     parsed = expression.parsed
     if isinstance(parsed, Rate):
-        return _every(parsed, zone, anchor)
+        first = parsed.origin.instant(zone) if parsed.origin else anchor + parsed.period * 1000
+        assert first is not None, "under next_valid every wall time has an instant"
+        return EveryInterval(first, parsed.period * 1000)
     if isinstance(parsed, Recurrences):
         start = parsed.start or Moment(zones.table(zone).local(anchor // 1000))
         return _recurring(expression.text, start, start.zone or zone, policy)
     if isinstance(parsed, Moment):
         return parsed.table(zone, policy.gap or "next_valid", policy.repeated or "first")
     return _cron(expression.text, zone, policy, key if expression.hashed else "")
-
-
-def _every(rate: Rate, zone: str, anchor: int) -> EveryInterval:
-    period = rate.period * 1000
-    if rate.origin is None:
-        return EveryInterval(anchor + period, period)
-    origin = rate.origin.instant(zone)
-    assert origin is not None, "under next_valid every wall time has an instant"
-    return EveryInterval(origin, period)
 
 
 @lru_cache(maxsize=_KEPT)
@@ -131,18 +119,18 @@ def _cron(text: str, zone: str, policy: Policy, key: str | None) -> WallClock:
 
 
 def pattern(text: str, key: str | None) -> CronPattern:
-    """The pattern of a cron expression, H replaced by what ``key`` says."""
+    """The pattern of a cron expression. H has its value for ``key``."""
     known = _read(text)
-    found = cron.parse(text, _by_key(text, key)) if known.hashed else known.parsed
+    found = cron.parse(text, _hash_value(text, key)) if known.hashed else known.parsed
     assert isinstance(found, CronPattern)
     return found
 
 
-def _by_key(text: str, key: str | None) -> Spread:
+def _hash_value(text: str, key: str | None) -> HashValue:
     if key is None:
         problem = "H spreads schedules by their identity, and there is none here"
         FieldToken(text, text.upper().find("H"), text).fail(problem, "give key=, for example the schedule's name")
-    return lambda salt, width: stable(f"{key}\n{salt}") % width
+    return lambda field, width: stable(f"{key}\n{field}") % width
 
 
 @lru_cache(maxsize=_KEPT)
@@ -152,19 +140,13 @@ def _recurring(text: str, start: Moment, zone: str, policy: Policy) -> Timetable
     gap, repeated = policy.gap or "shift", policy.repeated or "first"
     tables: list[Timetable] = []
     for token, recur in parsed.rules:
-        pattern = recurrence(token, recur, start.second)
-        tables.append(_until(WallClock(pattern, zones.table(zone), gap, repeated), recur, zone))
+        rule = WallClock(recurrence(token, recur, start.second), zones.table(zone), gap, repeated)
+        last = recur.until.instant(zone, "shift") if recur.until else LATEST
+        assert last is not None, "under shift every wall time has an instant"
+        tables.append(Bounded(rule, last=last))
     # Without a rule DTSTART is an occurrence itself; with one, it is if it matches.
     moments = parsed.added if parsed.rules or parsed.start is None else (start, *parsed.added)
     instants = {due for moment in moments for due in fires(moment.table(zone, gap, repeated), EARLIEST, LATEST)}
     tables.append(Listed(tuple(sorted(instants))))
     removed = {due for moment in parsed.removed for due in fires(moment.table(zone, gap, "both"), EARLIEST, LATEST)}
     return Without(union(tables), frozenset(removed)) if removed else union(tables)
-
-
-def _until(rule: WallClock, recur: Recur, zone: str) -> Timetable:
-    if recur.until is None:
-        return rule
-    last = recur.until.instant(zone, "shift")
-    assert last is not None
-    return Between(rule, last=last)

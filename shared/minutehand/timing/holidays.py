@@ -14,11 +14,11 @@ from typing import Any
 from minutehand.errors import ExpressionError
 
 _NAME = re.compile(r"([A-Z]{2})(?:-([A-Z0-9]{1,4}))?")
-_KEPT = 256  # calendars; a year of one costs about 0.1 ms to work out and 5 KB to keep
+_KEPT = 256  # calendars; a year of one takes about 0.1 ms to compute and 5 KB
 
 
 class Holidays:
-    """One named calendar. A day is a date."""
+    """One named calendar."""
 
     def __init__(self, calendar: Any) -> None:
         self._calendar = calendar
@@ -38,31 +38,26 @@ class Holidays:
 def calendar(name: str) -> Holidays:
     """The calendar called ``DE`` or ``DE-BY``; ``ExpressionError`` (field ``calendar``) if there is none."""
     found = _NAME.fullmatch(name)
-    package = _package(name)
+    package = extra("holidays", "calendars", "calendar", name)
     known = package.list_supported_countries(include_aliases=True)
     if found is None or found[1] not in known:
         raise ExpressionError("calendar", name, "not a known calendar", _suggestion(name, known))
     if found[2] and found[2] not in known[found[1]]:
-        remedy = (
-            "give one of " + ", ".join(f"{found[1]}-{part}" for part in known[found[1]])
-            if known[found[1]]
-            else f"give {found[1]!r}"
-        )
+        parts = ", ".join(f"{found[1]}-{part}" for part in known[found[1]])
+        remedy = f"give one of {parts}" if parts else f"give {found[1]!r}"
         raise ExpressionError("calendar", name, f"{found[1]} has no subdivision {found[2]!r}", remedy)
     return Holidays(package.country_holidays(found[1], subdiv=found[2]))
 
 
-def _package(name: str) -> ModuleType:
+def extra(package: str, name: str, field: str, value: str) -> ModuleType:
+    """The package of one of our extras; ``ExpressionError`` about ``field`` if it is not installed."""
     try:
-        return importlib.import_module("holidays")
+        return importlib.import_module(package)
     except ImportError:
-        raise ExpressionError(
-            "calendar", name, "the package holidays is not installed", "pip install 'minutehand[calendars]'"
-        ) from None
+        problem = f"the package {package.replace('_', '-')} is not installed"
+        raise ExpressionError(field, value, problem, f"pip install 'minutehand[{name}]'") from None
 
 
 def _suggestion(name: str, known: dict[str, list[str]]) -> str:
-    near = difflib.get_close_matches(name[:10].upper(), known, n=3, cutoff=0.4)
-    return "give a country, perhaps with a subdivision, such as 'DE' or 'DE-BY'" + (
-        f"; near: {', '.join(near)}" if near else ""
-    )
+    near = ", ".join(difflib.get_close_matches(name[:10].upper(), known, n=3, cutoff=0.4))
+    return "give a country, perhaps with a subdivision, such as 'DE' or 'DE-BY'" + (f"; near: {near}" if near else "")

@@ -1,4 +1,4 @@
-"""The boundary between aware datetimes outside and UTC milliseconds inside."""
+"""Conversion between aware datetimes (arguments, results) and UTC milliseconds (everything inside)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def milliseconds(field: str, moment: object) -> int:
 
 
 def moment(instant: int, zone: str = "UTC") -> datetime:
-    """UTC milliseconds as a datetime in an IANA zone, as the engine's own rules have it.
+    """UTC milliseconds as a datetime in an IANA zone, by the rules of the ``tzdata`` package.
 
-    Its ``tzinfo`` is ``ZoneInfo(zone)``, unless the machine's database is of another opinion about this instant.
+    Its ``tzinfo`` is ``ZoneInfo(zone)``, unless the machine's database has another offset at this instant.
     """
     utc = _EPOCH + timedelta(milliseconds=instant)
     shown = utc.astimezone(zones.zone(zone))

@@ -1,4 +1,4 @@
-"""What a rule does next, row by row, with the changes of the clocks among it."""
+"""The next fires of a rule and the changes of the clocks between them, one row each."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from minutehand.timing.zones import zone as zones
 from minutehand.timing.zones.zone import LAST_SECOND
 
 _MOST = 1000  # rows
-_AROUND = 400 * 86_400_000  # milliseconds before a change in which the last fires are looked for
-_AHEAD = 2 * 366 * 86_400  # seconds in which the next changes are looked for: a zone without one in there has none
+_AROUND = 400 * 86_400_000  # milliseconds before a change in which the last fires are searched
+_AHEAD = 2 * 366 * 86_400  # seconds in which the next changes are searched: a zone without one in two years has none
 _PASSES = {"once": "", "first": "first pass", "second": "second pass"}
 
 
@@ -67,12 +67,10 @@ def _backwards(table: Timetable, before: int, not_before: int) -> Iterable[int]:
 
 def _merged(rule: Rule, now: int, key: str | None, found: Iterable[int], changes: list[PreviewRow]) -> list[PreviewRow]:
     plain = rule if rule.window or rule.jitter else replace(rule, gap="skip", max_fires=None, last=None)
-    unmoved = plain.plan.timetable(now, key)  # a spread fire stands nowhere near its time: no mark
-    return sorted([*changes, *(_fire(rule.timezone, due, unmoved) for due in found)], key=_in_time)
-
-
-def _in_time(row: PreviewRow) -> tuple[float, str]:
-    return row.at.timestamp(), row.kind  # datetimes of one zone compare by the wall clock: wrong in a repeated hour
+    unmoved = plain.plan.timetable(now, key)  # a spread fire is not marked: it is never at its own time
+    merged = [*changes, *(_fire(rule.timezone, due, unmoved) for due in found)]
+    # Not by the datetimes: those of one zone compare by the wall clock, which is wrong in a repeated hour.
+    return sorted(merged, key=lambda row: (row.at.timestamp(), row.kind))
 
 
 def _fire(zone: str, due: int, unmoved: Timetable) -> PreviewRow:

@@ -23,7 +23,12 @@ from minutehand.timing.zones.wall_clock import Gap, Repeated
 
 MOST_EXPRESSIONS = 20  # in one schedule
 MOST_FIRES = 1000  # that max_fires may ask for: they are counted one by one
-_DATES = ("start", "end")  # fields that JSON holds as UTC milliseconds
+_DATES = ("start", "end")  # fields that are UTC milliseconds in JSON
+_CHOICES = {
+    "gap": (None, *get_args(Gap)),
+    "repeated": (None, *get_args(Repeated)),
+    "on_excluded": get_args(OnExcluded),
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,30 +42,29 @@ class Rule:
     expression: str  # cron, cron(…), rate(…), at(…) or an RFC 5545 recurrence
     timezone: str = "UTC"  # an IANA name
     also: tuple[str, ...] = ()  # further expressions; each instant counts once
-    gap: Gap | None = (
-        None  # a wall time that the clocks skip: next_valid, skip, shift; None: as the kind of expression has it
-    )
+    gap: Gap | None = None  # a wall time that the clocks skip: next_valid, skip, shift; None: by the kind of expression
     repeated: Repeated | None = None  # a wall time that comes twice: first, second, both; None: likewise
     exclude: tuple[str, ...] = ()  # dates, ranges 2026-12-24/2026-12-31, "weekends", cron expressions
     calendar: str | None = None  # public holidays to exclude, by country and subdivision: DE, DE-BY
-    on_excluded: OnExcluded = "skip"  # what a fire on an excluded day does; moved ones keep clear of weekends too
+    on_excluded: OnExcluded = "skip"  # skip a fire on an excluded day, or move it to a business day
     start: datetime | None = None  # no fire before
     end: datetime | None = None  # no fire after
     max_fires: int | None = None  # fires in all, counted from when the schedule became active
     window: int = 0  # seconds: each fire is moved later by less, stable by schedule and fire
     jitter: int = 0  # seconds: the same, by a random seed
     seed: str | None = None  # of the jitter, stored with the revision
-    last: int | None = None  # UTC ms: the last of max_fires, once worked out; see ``pin``
-    plan: RulePlan = field(init=False, repr=False, compare=False)  # the same, parsed
+    last: int | None = None  # UTC ms: the last of max_fires, if it is stored; see ``pin``
+    plan: RulePlan = field(init=False, repr=False, compare=False)  # the parsed rule
 
     def __post_init__(self) -> None:
         zones.check_name(self.timezone)
         read(self.expression)
         for name in ("also", "exclude"):
             object.__setattr__(self, name, _texts(name, getattr(self, name)))
-        _choice("gap", self.gap, (None, *get_args(Gap)))
-        _choice("repeated", self.repeated, (None, *get_args(Repeated)))
-        _choice("on_excluded", self.on_excluded, get_args(OnExcluded))
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                remedy = "give one of " + ", ".join(map(repr, choices))
+                raise ExpressionError(name, getattr(self, name), "not a known choice", remedy)
         check_whole("window", self.window, 0, LONGEST_WINDOW)
         check_whole("jitter", self.jitter, 0, LONGEST_WINDOW)
         if self.window and self.jitter:
@@ -77,10 +81,9 @@ class Rule:
         object.__setattr__(self, "plan", self._plan())
 
     def _plan(self) -> RulePlan:
-        start, end = (
-            None if at is None else milliseconds(name, at) for name, at in (("start", self.start), ("end", self.end))
-        )
-        if start is not None and end is not None and start > end:
+        start = EARLIEST if self.start is None else milliseconds("start", self.start)
+        end = LATEST if self.end is None else milliseconds("end", self.end)
+        if self.start is not None and self.end is not None and start > end:
             raise ExpressionError("end", self.end, "before start", "give an end later than the start")
         return RulePlan(
             expressions=self._expressions(),
@@ -88,8 +91,8 @@ class Rule:
             policy=Policy(self.gap, self.repeated),
             exclusions=exclusions.parse(self.exclude, self.calendar),
             on_excluded=self.on_excluded,
-            first=EARLIEST if start is None else start,
-            end=LATEST if end is None else end,
+            first=start,
+            end=end,
             last=self.last,
             max_fires=self.max_fires,
             window=self.window * 1000,
@@ -109,22 +112,20 @@ class Rule:
         return tuple(found)
 
     def as_dict(self) -> dict[str, Any]:
-        """What differs from the defaults, ready for JSON."""
+        """The fields that differ from their defaults, as JSON values."""
         given = {f.name: getattr(self, f.name) for f in fields(self) if f.init and getattr(self, f.name) != f.default}
         return {name: _to_json(value) for name, value in given.items()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Rule:
-        """The inverse of ``as_dict``; ``ExpressionError`` for a key that no rule has."""
+        """The inverse of ``as_dict``; ``ExpressionError`` for an unknown key."""
         known = [f.name for f in fields(cls) if f.init]
         unknown = [name for name in values if name not in known]
         if unknown or "expression" not in values:
             problem = f"no rule has {unknown}" if unknown else "there is no expression"
             raise ExpressionError("rule", dict(values), problem, "give expression and any of " + ", ".join(known[1:]))
-        given: dict[str, Any] = {
-            name: _date(name, value) if name in _DATES else value for name, value in values.items()
-        }
-        return cls(**given)
+        dates: dict[str, Any] = {name: _date(name, values[name]) for name in _DATES if name in values}
+        return cls(**{**values, **dates})
 
     @classmethod
     def of(cls, expression: Any, **policies: Any) -> Rule:
@@ -160,11 +161,6 @@ def _texts(name: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)) or not all(isinstance(text, str) for text in value):
         raise ExpressionError(name, value, "not a list of texts", f"give {name}=['…', '…']")
     return tuple(value)
-
-
-def _choice(name: str, value: object, known: tuple[object, ...]) -> None:
-    if value not in known:
-        raise ExpressionError(name, value, "not a known choice", "give one of " + ", ".join(map(repr, known)))
 
 
 def check_whole(name: str, value: object, low: int, high: int) -> None:

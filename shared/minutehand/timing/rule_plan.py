@@ -1,4 +1,4 @@
-"""A rule, read: its expressions, exclusions, bounds and spreading as layers of one timetable."""
+"""A parsed rule: its expressions, exclusions, bounds and spreading as layers of one timetable."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from minutehand.timing.excluding import MOVE, Excluding, MovedToBusinessDay, OnE
 from minutehand.timing.exclusions import Exclusions
 from minutehand.timing.expressions import Expression, Policy
 from minutehand.timing.rrule.parser import Recurrences
-from minutehand.timing.spread import Spread
-from minutehand.timing.timetables import EARLIEST, LATEST, Between, Timetable, fires, union
+from minutehand.timing.spread import SpreadFires
+from minutehand.timing.timetables import EARLIEST, LATEST, Bounded, Timetable, fires, union
 from minutehand.timing.zones import zone as zones
 from minutehand.timing.zones.wall_clock import Gap
 
-_SLOW = 4  # a step of a recurrence rule takes as long as so many of a cron expression
-_KEPT = 4096  # ends of schedules with max_fires, worked out once in a process where they are not stored
+_SLOW = 4  # a step of a recurrence rule takes as long as four steps of a cron expression
+_KEPT = 4096  # last fires of schedules with max_fires that a process caches, where they are not stored
 
 
 @dataclass(frozen=True, slots=True)
 class RulePlan:
-    """What a rule says, parsed and checked. Times are UTC milliseconds."""
+    """The fields of a rule, parsed and checked. Times are UTC milliseconds."""
 
     expressions: tuple[Expression, ...]
     zone: str
@@ -32,12 +32,13 @@ class RulePlan:
     on_excluded: OnExcluded
     first: int = EARLIEST  # no fire before
     end: int = LATEST  # no fire after
-    last: int | None = None  # the last of ``max_fires``, if it has been worked out
+    last: int | None = None  # the last of ``max_fires``, if it is stored
     max_fires: int | None = None
     window: int = 0  # milliseconds
     jitter: int = 0  # milliseconds
     seed: str | None = None  # of the jitter
-    _steady: Timetable | None = field(init=False, repr=False, compare=False)  # depends on nothing but the rule
+    # The timetable, if it depends on the rule alone: not on anchor, key or seed.
+    _steady: Timetable | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         relative = any(e.anchored or e.hashed for e in self.expressions) or self.max_fires or self.window or self.jitter
@@ -48,24 +49,24 @@ class RulePlan:
         if self._steady is not None:
             return self._steady
         table = self.uncounted(anchor, key)
-        return table if self.max_fires is None else Between(table, last=self.final(anchor, key))
+        return table if self.max_fires is None else Bounded(table, last=self.final(anchor, key))
 
     def uncounted(self, anchor: int, key: str | None) -> Timetable:
-        """The fires as if ``max_fires`` were not."""
+        """The fires without the limit of ``max_fires``."""
         table = self._planned(anchor, key)
         if self.window or self.jitter:
-            return Spread(table, self.window or self.jitter, self._seed(key), self.end)
+            return SpreadFires(table, self.window or self.jitter, self._seed(key), self.end)
         return table
 
     def final(self, anchor: int, key: str | None) -> int:
-        """The last of ``max_fires``; ``LATEST`` if there are not so many."""
+        """The last of ``max_fires``; ``LATEST`` if there are fewer."""
         return self.last if self.last is not None else _count(self, anchor, key)
 
     def _planned(self, anchor: int, key: str | None) -> Timetable:
-        """The fires before any is spread."""
+        """The fires before they are spread."""
         table = union([expressions.table(e, self.zone, self.policy, anchor=anchor, key=key) for e in self.expressions])
         table = self._clear_of_exclusions(table)
-        return Between(table, self.first, self.end) if (self.first, self.end) != (EARLIEST, LATEST) else table
+        return Bounded(table, self.first, self.end) if (self.first, self.end) != (EARLIEST, LATEST) else table
 
     def _clear_of_exclusions(self, table: Timetable) -> Timetable:
         exclusions, zone = self.exclusions, zones.table(self.zone)
@@ -96,7 +97,7 @@ class RulePlan:
 def _count(plan: RulePlan, anchor: int, key: str | None) -> int:
     assert plan.max_fires
     table = plan.uncounted(anchor, key)
-    if isinstance(table, Spread):
+    if isinstance(table, SpreadFires):
         last = table.nth(anchor, plan.max_fires)
     else:
         last = next(islice(fires(table, anchor, LATEST), plan.max_fires - 1, None), None)

@@ -1,4 +1,4 @@
-"""Stable spreading: what moves a fire depends on schedule and fire alone, so that every component computes the same."""
+"""Stable spreading: the delay of a fire depends on schedule and fire alone, so that every component computes the same."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _NEAR = 60_000  # milliseconds
 
 
 def stable(text: str) -> int:
-    """A number that depends on nothing but ``text``: the same on every machine and in every version."""
+    """A hash of ``text`` that is the same on every machine and in every version."""
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class SpreadFires:
     """The fires of a timetable, each moved later by less than ``window``, never as far as the next or past ``last``."""
 
     table: Timetable
@@ -38,23 +38,23 @@ class Spread:
         return None if due is None else self._moved(due)
 
     def _unmoved(self, after: int) -> int | None:
-        """The fire that moves to the first instant later than ``after``."""
+        """The fire, before its delay, whose delayed time is the first one later than ``after``."""
         due = self._before(after)
         return due if due is None or self._moved(due) > after else self.table.next(due)
 
     def _before(self, after: int) -> int | None:
-        """The only fire up to ``after`` that may have moved beyond it, which is the last; else the first one later."""
+        """The last fire up to ``after``, the only one that the delay may move beyond it; if there is none, the first one later."""
         early = self.table.next(after - self.window)
         if early is None or early > after:
             return early
         following = self.table.next(early)
         if following is None or following > after:
             return early
-        near = self.table.next(after - _NEAR)  # a dense schedule: the last fire is not far
+        near = self.table.next(after - _NEAR)  # shortens the search in a dense schedule
         return previous(self.table, after + 1, near if near is not None and near <= after else following)
 
     def _moved(self, due: int) -> int:
-        """Whole seconds are enough to spread by, and kinder to read."""
+        """The delayed time. A delay has whole seconds, which are easier to read."""
         following = self.table.next(due)
         room = min(self.window, (LATEST if following is None else following) - due, self.last - due + 1)
         return due + stable(f"{self.seed}\n{due}") % max(1, room // 1000) * 1000

@@ -1,4 +1,4 @@
-"""Timetables: what is due, instant by instant. All instants are UTC milliseconds."""
+"""Timetables: the instants at which fires are due, in UTC milliseconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Timetable(Protocol):
     """The fires of a schedule, strictly ascending."""
 
     def next(self, after: int) -> int | None:
-        """The first fire strictly later than ``after``; None when there is none any more."""
+        """The first fire later than ``after``; None if there is none."""
 
 
 def fires(table: Timetable, after: int, upto: int) -> Iterator[int]:
@@ -28,7 +28,7 @@ def fires(table: Timetable, after: int, upto: int) -> Iterator[int]:
 
 
 def previous(table: Timetable, before: int, not_before: int) -> int | None:
-    """The last fire in ``[not_before, before)``, None if there is none: by halving, about 40 questions for a year."""
+    """The last fire in ``[not_before, before)``; None if there is none. Bisects: about 40 calls of ``next`` for a year."""
     found = _until(table, not_before - 1, before)
     high = before  # (high, before) holds no fire
     while found is not None and (due := _until(table, found, before)) is not None:
@@ -45,7 +45,7 @@ def _until(table: Timetable, after: int, before: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class EveryInterval:
-    """Elapsed time, whatever the clocks do: ``first`` and then every ``period``."""
+    """``first`` and then every ``period`` of elapsed time; changes of the clocks have no effect."""
 
     first: int
     period: int
@@ -60,7 +60,7 @@ class EveryInterval:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Instants written out, ascending."""
+    """A list of instants, ascending."""
 
     instants: tuple[int, ...]
 
@@ -83,7 +83,7 @@ class Union:
 
 @dataclass(frozen=True, slots=True)
 class Without:
-    """A timetable less some instants."""
+    """A timetable without some of its instants."""
 
     table: Timetable
     removed: frozenset[int]
@@ -97,7 +97,7 @@ class Without:
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
+class Bounded:
     """The fires of a timetable in ``[first, last]``."""
 
     table: Timetable

@@ -6,7 +6,7 @@ import struct
 from datetime import UTC, datetime
 
 from minutehand.timing.zones import tzif
-from minutehand.timing.zones.zone import Zone
+from minutehand.timing.zones.zone import ZoneRules
 
 
 def zone_file(times: list[int], kinds: list[int], offsets: list[int], footer: str) -> bytes:
@@ -28,13 +28,13 @@ def test_entries_that_change_no_offset_are_dropped_but_hold_back_the_yearly_rule
     changes = tzif.read(zone_file(times, [1, 1], [0, 3600], "AAA-1BBB,M3.5.0,M10.5.0/3"))
     assert changes.instants == times[:1]
     assert changes.offsets == [0, 3600]
-    zone = Zone("Test/Zone", changes)
+    zone = ZoneRules("Test/Zone", changes)
     # in force from June 2010: standard time already, so the rule has nothing to change before March 2011
     assert [instant for instant, _, _ in zone.changes(0, second(2011, 6, 1))] == [times[0], second(2011, 3, 27, 1)]
 
 
 def test_a_zone_without_a_list_follows_its_rule_from_the_beginning() -> None:
-    zone = Zone("Test/Zone", tzif.read(zone_file([], [], [3600], "AAA-1BBB,M3.5.0,M10.5.0/3")))
+    zone = ZoneRules("Test/Zone", tzif.read(zone_file([], [], [3600], "AAA-1BBB,M3.5.0,M10.5.0/3")))
     assert zone.offset(second(1950, 1, 1)) == 3600
     assert zone.offset(second(1950, 7, 1)) == 7200
 

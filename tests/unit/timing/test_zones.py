@@ -93,7 +93,7 @@ def test_every_zone_has_the_offsets_that_zoneinfo_reads_from_the_same_file() -> 
 
 
 def test_a_table_grows_when_asked_beyond_its_horizon_and_ends_with_the_calendar() -> None:
-    table = zones.Zone("Europe/Berlin", zones.table("Europe/Berlin")._changes)
+    table = zones.ZoneRules("Europe/Berlin", zones.table("Europe/Berlin")._changes)
     short = table.reach(0)
     assert table.offset(ms("2300-07-01") // 1000) == 7200
     assert table.offset(ms("2300-01-01") // 1000) == 3600

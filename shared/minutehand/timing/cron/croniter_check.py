@@ -1,6 +1,6 @@
-"""croniter as a second reader of plain cron expressions, when a schedule is made.
+"""croniter as a second parser of plain cron expressions, when a schedule is created.
 
-It never sees a zone and never computes a fire: stepping is ``pattern`` and ``wall``. See docs/adr/0010.
+croniter gets no zone and computes no fire: ``cron/pattern.py`` and ``zones/wall_clock.py`` do. See docs/adr/0010.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _EXTENSIONS = re.compile(r"\b(H|L|LW|WL|[0-9]+W|\w+L|L-[0-9]+)\b", re.IGNORECASE
 
 def check_portable(rule: Rule) -> None:
     """Refuse a plain five-field expression that croniter cannot read: two independent readers must agree on it."""
-    from croniter import croniter  # noqa: PLC0415 (only who makes a schedule needs it; a function's start need not wait for it)
+    from croniter import croniter  # noqa: PLC0415 (only the creation of a schedule needs it; its import would delay the start of functions)
 
     for expression in rule.plan.expressions:
         if _is_plain(expression) and not croniter.is_valid(expression.text):

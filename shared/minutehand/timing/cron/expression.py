@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+from minutehand.timing.bits import listed, lowest
 from minutehand.timing.cron import fields
-from minutehand.timing.cron.fields import FieldSpec, FieldToken, Spread
+from minutehand.timing.cron.fields import FieldSpec, FieldToken, HashValue
 from minutehand.timing.cron.month_days import Days, lengths
 from minutehand.timing.cron.pattern import CronPattern
-from minutehand.timing.cron.time_of_day import Clock, listed, lowest
+from minutehand.timing.cron.time_of_day import TimesOfDay
 
 NAMES = {
     "@hourly": "0 * * * *",
@@ -23,9 +24,8 @@ _WORD = re.compile(r"\S+")
 _AWS = re.compile(r"\s*cron\((.*)\)\s*", re.DOTALL | re.IGNORECASE)
 _DATE = re.compile(r"(?P<last>L)(?:-(?P<back>[0-9]{1,2}))?|(?P<workday>LW|WL)|(?P<near>[0-9]{1,2})W")
 _NTH = re.compile(r"(?P<day>[A-Z0-9]+)(?:#(?P<nth>[0-9])|(?P<last>L))")
-_ON_THE_MINUTE = FieldToken("0", 0, "")  # the field for seconds that five fields leave out
-_ALL_WEEKDAYS = 127
-_EVERY_DAY = Days(dates=fields.DAY.every, weekdays=_ALL_WEEKDAYS)
+_ON_THE_MINUTE = FieldToken("0", 0, "")  # the seconds of an expression with five fields
+_EVERY_DAY = Days(dates=fields.DAY.every, weekdays=fields.WEEKDAY.every)
 
 
 def is_aws(expression: str) -> bool:
@@ -40,42 +40,34 @@ def plain(expression: str) -> str:
     return " ".join(text.split()).upper()
 
 
-def parse(expression: str, spread: Spread) -> CronPattern:
-    """Parse five or six fields, an ``@`` name or ``cron(…)``; ``ExpressionError`` if it is none or never matches."""
+def parse(expression: str, hash_value: HashValue) -> CronPattern:
+    """Parse five or six fields, an ``@`` name or ``cron(…)``. Raises ``ExpressionError``, also if no day ever matches."""
     aws = _AWS.fullmatch(expression)
     if aws:
-        return _aws(_tokens(aws[1], aws.start(1), expression), spread)
+        return _aws(_tokens(aws[1], aws.start(1), expression), hash_value)
     named = expression.strip().lower()
     if named.startswith("@"):
-        return _named(named, expression, spread)
+        if named not in NAMES:
+            FieldToken(named, expression.find("@"), expression).fail(
+                f"{named!r} is not a known name", "write one of " + ", ".join(NAMES)
+            )
+        return parse(NAMES[named], hash_value)
     tokens = _tokens(expression, 0, expression)
     if len(tokens) == 5:
         tokens.insert(0, _ON_THE_MINUTE)
     if len(tokens) != 6:
-        _wrong_count(expression, len(tokens))
+        problem = f"a cron expression has 5 fields, or 6 with seconds first, not {len(tokens)}"
+        remedy = "write 'minute hour day-of-month month day-of-week', rate(5 minutes) or at(2026-12-24T18:00:00)"
+        FieldToken(expression, 0, expression).fail(problem, remedy)
     *first, weekday = tokens
-    return _pattern(first, weekday, fields.WEEKDAY, None, spread)
-
-
-def _named(named: str, expression: str, spread: Spread) -> CronPattern:
-    if named not in NAMES:
-        FieldToken(named, expression.find("@"), expression).fail(
-            f"{named!r} is not a known name", "write one of " + ", ".join(NAMES)
-        )
-    return parse(NAMES[named], spread)
-
-
-def _wrong_count(expression: str, count: int) -> None:
-    problem = f"a cron expression has 5 fields, or 6 with seconds first, not {count}"
-    remedy = "write 'minute hour day-of-month month day-of-week', rate(5 minutes) or at(2026-12-24T18:00:00)"
-    FieldToken(expression, 0, expression).fail(problem, remedy)
+    return _pattern(first, weekday, fields.WEEKDAY, None, hash_value)
 
 
 def _tokens(text: str, start: int, expression: str) -> list[FieldToken]:
     return [FieldToken(found[0].upper(), start + found.start(), expression) for found in _WORD.finditer(text)]
 
 
-def _aws(tokens: list[FieldToken], spread: Spread) -> CronPattern:
+def _aws(tokens: list[FieldToken], hash_value: HashValue) -> CronPattern:
     """Minute, hour, day of month, month, day of week (1 = Sunday), year; one of the two days is ``?``."""
     whole = FieldToken("", 0, tokens[0].expression if tokens else "cron()")
     if len(tokens) != 6:
@@ -87,23 +79,23 @@ def _aws(tokens: list[FieldToken], spread: Spread) -> CronPattern:
         problem = "in cron(…) exactly one of the two day fields is '?'"
         weekday.fail(problem, "put '?' into the one that you do not use")
     first = [_ON_THE_MINUTE, minute, hour, day, month]
-    return _pattern(first, weekday, fields.AWS_WEEKDAY, year, spread)
+    return _pattern(first, weekday, fields.AWS_WEEKDAY, year, hash_value)
 
 
 def _pattern(
-    first: list[FieldToken], weekday: FieldToken, week: FieldSpec, year: FieldToken | None, spread: Spread
+    first: list[FieldToken], weekday: FieldToken, week: FieldSpec, year: FieldToken | None, hash_value: HashValue
 ) -> CronPattern:
     second, minute, hour, day, month = first
     clock = minute.text + hour.text
     pattern = CronPattern(
-        clock=Clock(
-            hours=fields.values(hour, fields.HOUR, spread),
-            minutes=fields.values(minute, fields.MINUTE, spread),
-            seconds=fields.values(second, fields.SECOND, spread),
+        clock=TimesOfDay(
+            hours=fields.values(hour, fields.HOUR, hash_value),
+            minutes=fields.values(minute, fields.MINUTE, hash_value),
+            seconds=fields.values(second, fields.SECOND, hash_value),
         ),
-        days=_days(day, weekday, week, spread),
-        months=fields.values(month, fields.MONTH, spread),
-        years=_years(year, spread),
+        days=_days(day, weekday, week, hash_value),
+        months=fields.values(month, fields.MONTH, hash_value),
+        years=() if year is None or year.text == "*" else tuple(listed(fields.values(year, fields.YEAR, hash_value))),
         fixed="*" not in clock and "/" not in clock,
         to_the_second=second is not _ON_THE_MINUTE,
     )
@@ -111,49 +103,37 @@ def _pattern(
     return pattern
 
 
-def _years(year: FieldToken | None, spread: Spread) -> tuple[int, ...]:
-    if year is None or year.text == "*":
-        return ()
-    found = fields.values(year, fields.YEAR, spread)
-    return tuple(value for value in range(fields.YEAR.low, fields.YEAR.high + 1) if found >> value & 1)
-
-
-def _days(day: FieldToken, weekday: FieldToken, week: FieldSpec, spread: Spread) -> Days:
+def _days(day: FieldToken, weekday: FieldToken, week: FieldSpec, hash_value: HashValue) -> Days:
     if day.text in "*?" and weekday.text in "*?":
         return _EVERY_DAY
-    dates, from_end, nearest, last_workday = _dates(day, spread)
-    weekdays, nth = _weekdays(weekday, week, spread)
-    either = (
-        day.text[0] not in "*?" and weekday.text[0] not in "*?"
-    )  # Debian's rule: a field that begins with a star never widens
+    dates, from_end, nearest, last_workday = _dates(day, hash_value)
+    weekdays, nth = _weekdays(weekday, week, hash_value)
+    either = day.text[0] not in "*?" and weekday.text[0] not in "*?"  # as in Debian: only fields without a leading star
     return Days(dates, from_end, nearest, last_workday, weekdays, nth, either)
 
 
-def _dates(day: FieldToken, spread: Spread) -> tuple[int, int, int, bool]:
+def _dates(day: FieldToken, hash_value: HashValue) -> tuple[int, int, int, bool]:
     if "L" not in day.text and "W" not in day.text:
-        return fields.values(day, fields.DAY, spread), 0, 0, False
+        return fields.values(day, fields.DAY, hash_value), 0, 0, False
     dates = from_end = nearest = 0
     last_workday = False
     for item in day.split(","):
         found = _DATE.fullmatch(item.text)
         if found is None:
-            dates |= fields.item(item, fields.DAY, spread)
+            dates |= fields.item(item, fields.DAY, hash_value)
         elif found["near"]:
             nearest |= 1 << fields.number(item, fields.DAY, found["near"])
         elif found["last"]:
-            from_end |= 1 << _back(item, int(found["back"] or 0))
+            back = int(found["back"] or 0)
+            if back > 30:
+                item.fail(f"no month has a day {back} days before its last", "give L-1 to L-30")
+            from_end |= 1 << back
         else:
             last_workday = True
     return dates, from_end, nearest, last_workday
 
 
-def _back(item: FieldToken, days: int) -> int:
-    if days > 30:
-        item.fail(f"no month has a day {days} days before its last", "give L-1 to L-30")
-    return days
-
-
-def _weekdays(weekday: FieldToken, week: FieldSpec, spread: Spread) -> tuple[int, tuple[tuple[int, int], ...]]:
+def _weekdays(weekday: FieldToken, week: FieldSpec, hash_value: HashValue) -> tuple[int, tuple[tuple[int, int], ...]]:
     plain, nth = 0, []
     for item in weekday.split(","):
         found = _NTH.fullmatch(item.text)
@@ -163,22 +143,19 @@ def _weekdays(weekday: FieldToken, week: FieldSpec, spread: Spread) -> tuple[int
                 item.fail(f"no month has a weekday number {which}", "give #1 to #5, or L for the last: 5L")
             nth.append(((fields.number(item, week, found["day"]) - week.low) % 7, which))
         elif item.text == "L":
-            plain |= _last_of_week(item, week)
+            if week is fields.WEEKDAY:
+                item.fail(
+                    "'L' alone is not a day of the week",
+                    "for the last Friday of the month write 5L; for Saturday write 6",
+                )
+            plain |= 1 << 6  # in the AWS dialect the week ends on Saturday
         else:
-            plain |= fields.item(item, week, spread) >> week.low
-    return (plain | plain >> 7) & _ALL_WEEKDAYS, tuple(nth)
-
-
-def _last_of_week(item: FieldToken, week: FieldSpec) -> int:
-    if week is fields.WEEKDAY:
-        item.fail(
-            "'L' alone is not a day of the week", "for the last Friday of the month write 5L; for Saturday write 6"
-        )
-    return 1 << 6  # in the AWS dialect the week ends on Saturday
+            plain |= fields.item(item, week, hash_value) >> week.low
+    return (plain | plain >> 7) & fields.WEEKDAY.every, tuple(nth)
 
 
 def _must_occur(pattern: CronPattern, day: FieldToken, month: FieldToken) -> None:
-    """Refuse what no calendar ever shows."""
+    """Refuse an expression that matches no day of any year."""
     days, months = pattern.days, listed(pattern.months)
     if pattern.years:
         if not any(pattern.matching(year, number) for year in pattern.years for number in months):

@@ -1,23 +1,18 @@
-"""One field of a cron expression: text to a set of values, as the bits of an integer.
-
-Every refusal says where in the expression it stands.
-"""
+"""One field of a cron expression: from text to a set of values (``timing.bits``). Every error has its position in the expression."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NoReturn
 
 from minutehand.errors import ExpressionError
+from minutehand.timing.bits import bits, union
 
-_MONTHS = {
-    name: n
-    for n, name in enumerate(["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"], 1)
-}
-_DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
+_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 _ITEM = re.compile(
     r"(?:(?P<star>[*?])|(?P<hash>H)(?:\((?P<from>\w+)-(?P<to>\w+)\))?|(?P<low>\w+)(?:-(?P<high>\w+))?)"
     r"(?:/(?P<step>\w+))?",
@@ -25,23 +20,23 @@ _ITEM = re.compile(
 )
 _NUMBER = re.compile("[0-9]{1,4}")
 
-Spread = Callable[[str, int], int]
-"""``spread(salt, n)``: a number below ``n`` that is stable for the schedule."""
+HashValue = Callable[[str, int], int]
+"""What H stands for: ``hash_value(field, n)`` is a number below ``n``, always the same for a schedule."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """What a field may hold."""
+    """The values that a field may have."""
 
     name: str
     low: int
     high: int
-    names: dict[str, int] = field(default_factory=dict)
-    spread: int = 0  # the highest value that H picks, 0: as ``high``
+    names: tuple[str, ...] = ()  # of the values from ``low`` on
+    spread: int = 0  # the highest value that H picks; 0: ``high``
 
     @property
     def every(self) -> int:
-        """The bits of all values."""
+        """The set of all values."""
         return bits(self.low, self.high)
 
 
@@ -50,8 +45,8 @@ MINUTE = FieldSpec("minute", 0, 59)
 HOUR = FieldSpec("hour", 0, 23)
 DAY = FieldSpec("day-of-month", 1, 31, spread=28)  # H keeps to days that every month has
 MONTH = FieldSpec("month", 1, 12, _MONTHS)
-WEEKDAY = FieldSpec("day-of-week", 0, 6, {name: n for n, name in enumerate(_DAYS)})
-AWS_WEEKDAY = FieldSpec("day-of-week", 1, 7, {name: n for n, name in enumerate(_DAYS, 1)})
+WEEKDAY = FieldSpec("day-of-week", 0, 6, _DAYS)
+AWS_WEEKDAY = FieldSpec("day-of-week", 1, 7, _DAYS)
 YEAR = FieldSpec("year", 1970, 2199)
 
 
@@ -85,26 +80,12 @@ def about(name: str) -> Iterator[None]:
         raise error.about(name) from None
 
 
-def bits(low: int, high: int, step: int = 1) -> int:
-    """The integer with bits ``low``, ``low + step`` … up to ``high`` set."""
-    if step == 1:
-        return (1 << high + 1) - (1 << low)
-    return sum(1 << value for value in range(low, high + 1, step))
-
-
-def values(token: FieldToken, spec: FieldSpec, spread: Spread) -> int:
+def values(token: FieldToken, spec: FieldSpec, hash_value: HashValue) -> int:
     """The values of a whole field: a comma-separated list of items."""
-    if token.text == "*":
-        return spec.every
-    if "," not in token.text:
-        return item(token, spec, spread)
-    found = 0
-    for part in token.split(","):
-        found |= item(part, spec, spread)
-    return found
+    return union(item(part, spec, hash_value) for part in token.split(","))
 
 
-def item(token: FieldToken, spec: FieldSpec, spread: Spread) -> int:
+def item(token: FieldToken, spec: FieldSpec, hash_value: HashValue) -> int:
     """The values of one item: ``*``, ``7``, ``1-5``, ``H``, ``H(0-29)``, each perhaps with ``/step``."""
     found = _ITEM.fullmatch(token.text)
     if found is None:
@@ -112,21 +93,23 @@ def item(token: FieldToken, spec: FieldSpec, spread: Spread) -> int:
     if found["star"] == "?" and spec.name not in (DAY.name, WEEKDAY.name):
         token.fail(f"'?' in the field {spec.name}", "'?' stands for no particular day; write '*'")
     low, high = _range(token, spec, found)
-    step = _step(token, spec, found["step"], high - low + 1)
+    width = high - low + 1
+    step = _step(token, spec, found["step"], width)
     if found["hash"]:
-        return _hashed(spec, low, high, step, spread)
+        low += hash_value(spec.name, min(step, width) or width)
+        return bits(low, high, step) if step else 1 << low
     return bits(low, high, step or 1)
 
 
 def number(token: FieldToken, spec: FieldSpec, text: str) -> int:
     """One value by number or name."""
     if text in spec.names:
-        return spec.names[text]
+        return spec.low + spec.names.index(text)
     if not _NUMBER.fullmatch(text):
         token.fail(f"{spec.name} {text!r} is not understood", _shape(spec))
     value = int(text)
     if spec is WEEKDAY and value == 7:
-        return 7  # Sunday as the end of a range; the reader of the field folds it onto 0
+        return 7  # Sunday at the end of a range; the caller maps it to 0
     if not spec.low <= value <= spec.high:
         token.fail(
             f"{spec.name} {value} is outside {spec.low}-{spec.high}",
@@ -144,7 +127,7 @@ def _range(token: FieldToken, spec: FieldSpec, found: re.Match[str]) -> tuple[in
         return (low % 7 if spec is WEEKDAY else low, spec.high) if found["step"] else (low, low)
     high = number(token, spec, last)
     if spec is WEEKDAY and high == 0 and low > 0:
-        high = 7  # FRI-SUN: Sunday ends a week as well as it begins one
+        high = 7  # FRI-SUN: the Sunday after Friday
     if low > high:
         token.fail(f"{spec.name} range {token.text} runs backwards", f"split it: {low}-{spec.high},{spec.low}-{high}")
     return low, high
@@ -165,12 +148,6 @@ def _step(token: FieldToken, spec: FieldSpec, text: str | None, width: int) -> i
     return step
 
 
-def _hashed(spec: FieldSpec, low: int, high: int, step: int, spread: Spread) -> int:
-    width = high - low + 1
-    start = low + spread(spec.name, min(step, width) or width)
-    return bits(start, high, step) if step else 1 << start
-
-
 def _shape(spec: FieldSpec) -> str:
-    names = f" or {next(iter(spec.names))}-{list(spec.names)[-1]}" if spec.names else ""
+    names = f" or {spec.names[0]}-{spec.names[-1]}" if spec.names else ""
     return f"give {spec.low}-{spec.high}{names}, a list 1,2, a range 1-5 or a step */2"

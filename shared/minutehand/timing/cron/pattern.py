@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass, field
 from datetime import date
 
+from minutehand.timing.bits import listed, lowest
 from minutehand.timing.cron.month_days import EPOCH, Days, month
-from minutehand.timing.cron.time_of_day import NEVER, Clock, lowest
+from minutehand.timing.cron.time_of_day import NEVER, TimesOfDay
 from minutehand.timing.zones.zone import FOREVER, LAST_YEAR
 
-_KEPT = 120  # months remembered by one expression: more than a chain looks ahead, and a bound on memory
+_KEPT = 120  # months that one expression caches: more than a chain looks ahead, and a bound on memory
 
 
 @dataclass(frozen=True, slots=True)
 class CronPattern:
     """The fields of a cron expression."""
 
-    clock: Clock
+    clock: TimesOfDay
     days: Days
     months: int  # bits 1-12
     years: tuple[int, ...] = ()  # ascending; empty: every year
-    fixed: bool = False  # minute and hour are set times: no ``*`` and no ``/`` in them
+    fixed: bool = False  # no ``*`` and no ``/`` in minute and hour
     to_the_second: bool = False  # it has a field for seconds
-    _months: dict[int, int] = field(
-        default_factory=dict, init=False, compare=False, repr=False
-    )  # year * 12 + month → days
+    # Matching days by year * 12 + month.
+    _months: dict[int, int] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def match(self, local: int) -> int:
         """The first matching wall-clock second at or after ``local``; ``FOREVER`` if there is none."""
@@ -55,22 +54,9 @@ class CronPattern:
 
     def _in_later_month(self, year: int, number: int) -> int:
         """The first matching second after a month."""
-        last = year
-        while (year := self._year(year)) <= LAST_YEAR:
-            number = number if year == last else 0
-            coming = self.months >> number + 1
-            while coming:
-                number += 1 + lowest(coming)
-                found = self.matching(year, number)
-                if found:
-                    return (date(year, number, 1).toordinal() - EPOCH + lowest(found) - 1) * 86400 + self.clock.first
-                coming = self.months >> number + 1
-            year += 1
+        months = listed(self.months)
+        for later in self.years or range(year, LAST_YEAR + 1):
+            for each in months:
+                if (later, each) > (year, number) and (found := self.matching(later, each)):
+                    return (date(later, each, 1).toordinal() - EPOCH + lowest(found) - 1) * 86400 + self.clock.first
         return FOREVER
-
-    def _year(self, year: int) -> int:
-        """The first wanted year from ``year`` on."""
-        if not self.years:
-            return year
-        at = bisect_left(self.years, year)
-        return self.years[at] if at < len(self.years) else LAST_YEAR + 1

@@ -1,24 +1,16 @@
-"""Times of day that match: hours, minutes and seconds, each the bits of an integer."""
+"""Times of day that match: hours, minutes and seconds, each a set of numbers (``timing.bits``)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from minutehand.timing.bits import listed, lowest
+
 NEVER = -1
 
 
-def lowest(bits: int) -> int:
-    """The number of the lowest bit set."""
-    return (bits & -bits).bit_length() - 1
-
-
-def listed(bits: int) -> list[int]:
-    """The numbers of the bits set, ascending."""
-    return [number for number in range(bits.bit_length()) if bits >> number & 1]
-
-
 @dataclass(frozen=True, slots=True)
-class Clock:
+class TimesOfDay:
     """Every combination of these hours, minutes and seconds."""
 
     hours: int
@@ -45,22 +37,22 @@ class Clock:
             return (hour + lowest(coming)) * 3600 + lowest(self.minutes) * 60 + lowest(self.seconds)
         return NEVER
 
-    def within(self, clock: int, unit: int) -> Clock:
-        """What of it lies in the hour (``unit`` 3600), minute (60) or second (1) of ``clock``."""
+    def within(self, clock: int, unit: int) -> TimesOfDay:
+        """Those in the hour (``unit`` 3600), minute (60) or second (1) of ``clock``."""
         hour, rest = divmod(clock, 3600)
         minute, second = divmod(rest, 60)
         minutes = self.minutes if unit > 60 else self.minutes & 1 << minute
         seconds = self.seconds if unit > 1 else self.seconds & 1 << second
-        return Clock(self.hours & 1 << hour, minutes, seconds)
+        return TimesOfDay(self.hours & 1 << hour, minutes, seconds)
 
-    def times(self) -> Times:
+    def times(self) -> TimeList:
         """The matching times as a sequence."""
-        return Times(listed(self.hours), listed(self.minutes), listed(self.seconds))
+        return TimeList(listed(self.hours), listed(self.minutes), listed(self.seconds))
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
-    """Up to 86,400 times of day, none of them written out."""
+class TimeList:
+    """Up to 86,400 times of day as a sequence that computes its items."""
 
     hours: list[int]
     minutes: list[int]

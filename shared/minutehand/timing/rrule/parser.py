@@ -1,6 +1,6 @@
 """Reads recurrence rules (RFC 5545): lines of DTSTART, RRULE, RDATE and EXDATE.
 
-Nothing nonsensical passes: what the RFC forbids is refused here, with its place, before anything is computed.
+A rule that the RFC forbids is refused here, with the position of its fault, before any occurrence is computed.
 """
 
 from __future__ import annotations
@@ -8,10 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from minutehand.timing import moments
 from minutehand.timing.cron.fields import FieldToken
-from minutehand.timing.moments import Moment
-from minutehand.timing.simple import CENTURY
+from minutehand.timing.moments import CENTURY, Moment, moment_of
 from minutehand.timing.zones import zone as zones
 
 MOST = 1000  # occurrences that COUNT may ask for: they are counted one by one
@@ -59,16 +57,16 @@ class Recur:
 
 @dataclass(frozen=True, slots=True)
 class Recurrences:
-    """A whole set: what recurs, what is added, what is taken away."""
+    """All lines of a recurrence."""
 
     start: Moment | None  # DTSTART
     rules: tuple[tuple[FieldToken, Recur], ...]
-    added: tuple[Moment, ...]
-    removed: tuple[Moment, ...]
+    added: tuple[Moment, ...]  # RDATE
+    removed: tuple[Moment, ...]  # EXDATE
 
 
 def is_rrule(expression: str) -> bool:
-    """Whether this is meant as a recurrence rule."""
+    """Whether the text begins as a recurrence rule does."""
     return _START.match(expression) is not None
 
 
@@ -126,8 +124,7 @@ def _stamp(token: FieldToken, zone: str | None) -> Moment:
         token.fail(f"{token.text!r} is not a date or date-time", "write 20261224, 20261224T180000 or 20261224T180000Z")
     year, month, day, hour, minute, second, utc = found.groups()
     text = f"{year}-{month}-{day}T{hour or '00'}:{minute or '00'}:{second or '00'}"
-    moment = moments.of(token, text, absolute=False)
-    return Moment(moment.second, "UTC" if utc else zone)
+    return moment_of(token, text, "UTC" if utc else zone)
 
 
 def _recur(token: FieldToken) -> Recur:
@@ -147,7 +144,9 @@ def _recur(token: FieldToken) -> Recur:
     _check_combination(parts, freq.text, by, days)
     return Recur(
         freq=freq.text,
-        interval=_interval(parts["INTERVAL"], freq.text) if "INTERVAL" in parts else 1,
+        interval=_integer(parts["INTERVAL"], 1, max(1, CENTURY // FREQUENCIES[freq.text]))
+        if "INTERVAL" in parts
+        else 1,
         count=_integer(parts["COUNT"], 1, MOST) if "COUNT" in parts else None,
         until=_stamp(parts["UNTIL"], None) if "UNTIL" in parts else None,
         week_start=_week_start(parts["WKST"]) if "WKST" in parts else 0,
@@ -184,10 +183,6 @@ def _integer(token: FieldToken, low: int, high: int) -> int:
     if not _SIGNED.fullmatch(token.text) or not low <= int(token.text) <= high:
         token.fail(f"{token.text!r} is not a whole number from {low} to {high}", f"give {low} to {high}")
     return int(token.text)
-
-
-def _interval(token: FieldToken, freq: str) -> int:
-    return _integer(token, 1, max(1, CENTURY // FREQUENCIES[freq]))
 
 
 def _numbers(token: FieldToken, name: str) -> tuple[int, ...]:

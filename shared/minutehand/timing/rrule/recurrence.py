@@ -1,8 +1,8 @@
 """One recurrence rule as a pattern of wall-clock seconds.
 
-python-dateutil reads the same rules, but spins for ever on those that never match and walks from DTSTART with every
-question; so it is the oracle of the tests, and the stepping is here. A search alternates between "the next second that
-the BY parts name" and "the next period that INTERVAL does not leave out" until both agree, in bounded steps.
+python-dateutil reads the same rules, but it never returns for a rule that never matches, and it starts from DTSTART at each
+search. So dateutil is the tests' oracle, and the search is here: it alternates between the next second that the BY parts name
+and the next period that INTERVAL includes, until both agree, in a bounded number of steps.
 """
 
 from __future__ import annotations
@@ -10,23 +10,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import date
 
-from minutehand.timing.cron.fields import FieldToken, bits
+from minutehand.timing.bits import bits, union
+from minutehand.timing.cron.fields import FieldToken
 from minutehand.timing.cron.month_days import EPOCH
-from minutehand.timing.cron.time_of_day import NEVER, Clock
+from minutehand.timing.cron.time_of_day import NEVER, TimesOfDay
+from minutehand.timing.moments import CENTURY
 from minutehand.timing.rrule.parser import FREQUENCIES, Recur
 from minutehand.timing.rrule.year_days import NO_DAY, YearDays
-from minutehand.timing.simple import CENTURY
 from minutehand.timing.zones.zone import FOREVER, LAST_SECOND, LAST_YEAR
 
 _STEPS = 1_000  # of one search: 7 ms at worst
 _COUNT_STEPS = 4_000  # of all the searches that count up to COUNT
-_KEPT = 64  # periods of which a rule remembers what BYSETPOS picked
+_KEPT = 64  # periods of which a rule caches the times that BYSETPOS picks
 _MONDAY = 4  # days since 1970 of the first Monday
 
 
 @dataclass(slots=True)
 class _Budget:
-    """Steps that are left; running out is the one way in which a valid rule is refused while it runs."""
+    """Steps that a search may still take. A valid rule fails after its schedule was made only if they run out."""
 
     rule: FieldToken
     left: int = _STEPS
@@ -41,16 +42,16 @@ class _Budget:
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """The occurrences of an RRULE from DTSTART on, as a ``wall.Pattern``."""
+    """The occurrences of an RRULE from DTSTART on, as a ``WallClockPattern``."""
 
     token: FieldToken  # where the rule stands, for the error
     recur: Recur
     start: int  # DTSTART on the wall clock, seconds
     days: YearDays
-    clock: Clock
+    clock: TimesOfDay
     last: int = FOREVER  # the last occurrence that COUNT allows
     _periods: dict[int, list[int]] = field(default_factory=dict, init=False, compare=False, repr=False)
-    # From (included) and until (excluded) where the search before found nothing.
+    # The last range, start included and end excluded, in which a search found nothing.
     _barren: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)], compare=False, repr=False)
 
     def match(self, local: int) -> int:
@@ -65,7 +66,7 @@ class Recurrence:
         return replace(self, last=found) if self.recur.count else self
 
     def _first(self, local: int, budget: _Budget) -> int:
-        """Search, but not again where the search before this one found nothing."""
+        """Search from ``local``; the range in which the last search found nothing is passed over."""
         local = max(local, self.start)
         low, high = self._barren[0]
         begin = high if low <= local < high else local
@@ -75,7 +76,7 @@ class Recurrence:
         return found if found <= self.last else FOREVER
 
     def _any(self, local: int, limit: int, budget: _Budget) -> int:
-        """The first second from ``local`` on that the BY parts name, in a period that INTERVAL does not leave out."""
+        """The first second from ``local`` on that the BY parts name, in a period that INTERVAL includes."""
         while (local := self._named(local)) <= limit:
             budget.spend()
             period = self._period(local)
@@ -107,7 +108,7 @@ class Recurrence:
         return day * 86400 + self.clock.first if day < NO_DAY else FOREVER
 
     def _picked(self, period: int) -> list[int]:
-        """What BYSETPOS picks from one period: positions count from 1, or backwards from -1."""
+        """The times of one period that BYSETPOS picks: positions count from 1, or backwards from -1."""
         picked = self._periods.get(period)
         if picked is None:
             if len(self._periods) >= _KEPT:
@@ -157,7 +158,7 @@ def recurrence(token: FieldToken, recur: Recur, start: int) -> Recurrence:
             f"no day up to the year {LAST_YEAR} matches",
             "check BYMONTH, BYMONTHDAY, BYYEARDAY, BYWEEKNO and BYDAY together",
         )
-    clock = Clock(
+    clock = TimesOfDay(
         hours=_clock_bits(recur, "BYHOUR", "HOURLY", second // 3600, 23),
         minutes=_clock_bits(recur, "BYMINUTE", "MINUTELY", second // 60 % 60, 59),
         seconds=_clock_bits(recur, "BYSECOND", "SECONDLY", second % 60, 59),
@@ -168,5 +169,5 @@ def recurrence(token: FieldToken, recur: Recur, start: int) -> Recurrence:
 def _clock_bits(recur: Recur, part: str, unit: str, of_start: int, high: int) -> int:
     """The BY part; left out, what DTSTART shows, or every value if the frequency is that unit or a smaller one."""
     if part in recur.by:
-        return sum(1 << value for value in recur.by[part])
+        return union(1 << value for value in recur.by[part])
     return bits(0, high) if FREQUENCIES[recur.freq] <= FREQUENCIES[unit] else 1 << of_start

@@ -1,14 +1,13 @@
-"""The days of a year that a recurrence rule names, as the bits of an integer (bit 0 is January 1st)."""
+"""The days of a year that a recurrence rule names, as a set (``timing.bits``; 0 is January 1st)."""
 
 from __future__ import annotations
 
-from calendar import isleap
-from collections.abc import Iterable
+from calendar import isleap, monthrange
 from dataclasses import dataclass, field
 from datetime import date
 
+from minutehand.timing.bits import bits, listed, lowest, union
 from minutehand.timing.cron.month_days import EPOCH
-from minutehand.timing.cron.time_of_day import listed, lowest
 from minutehand.timing.rrule.parser import Recur
 from minutehand.timing.zones.zone import LAST_YEAR
 
@@ -29,7 +28,7 @@ class YearDays:
 
     @classmethod
     def of(cls, recur: Recur, start: date) -> YearDays:
-        """Fill in from DTSTART what the rule leaves open (RFC 5545 3.3.10)."""
+        """A part that the rule leaves out has the value of DTSTART (RFC 5545 3.3.10)."""
         months = recur.by.get("BYMONTH", ())
         month_days = recur.by.get("BYMONTHDAY", ())
         weekdays = recur.days
@@ -65,78 +64,52 @@ class YearDays:
 
     def matching(self, year: int) -> int:
         """The matching days of a year; years of one kind have the same."""
-        kind = (
-            date(year, 1, 1).weekday(),
-            isleap(year - 1),
-            isleap(year),
-            isleap(year + 1),
-        )  # neighbours for the weeks
-        found = self._kinds.get(kind)
-        if found is None:
-            found = self._kinds[kind] = self._work_out(year)
-        return found
+        # The neighbouring years count because their weeks reach into this one.
+        kind = (date(year, 1, 1).weekday(), isleap(year - 1), isleap(year), isleap(year + 1))
+        if kind not in self._kinds:
+            self._kinds[kind] = self._work_out(year)
+        return self._kinds[kind]
 
     def _work_out(self, year: int) -> int:
-        length = 366 if isleap(year) else 365
-        found = (1 << length) - 1
+        last = 365 if isleap(year) else 364
+        whole = found = bits(0, last)
         by = self.recur.by
         if self.months:
-            found &= _union(_bits(*_month(year, month)) for month in self.months)
+            found &= union(bits(*_month(year, month)) for month in self.months)
         if self.month_days:
-            found &= _union(_numbered(self.month_days, *_month(year, month)) for month in _ALL_MONTHS)
+            found &= union(_numbered(self.month_days, whole, *_month(year, month)) for month in _ALL_MONTHS)
         if "BYYEARDAY" in by:
-            found &= _numbered(by["BYYEARDAY"], 0, length)
+            found &= _numbered(by["BYYEARDAY"], whole, 0, last)
         if "BYWEEKNO" in by:
             found &= _weeks(by["BYWEEKNO"], self.recur.week_start, year)
         if self.weekdays:
-            found &= _union(self._weekday(year, length, *weekday) for weekday in self.weekdays)
+            found &= union(self._weekday(year, last, *weekday) for weekday in self.weekdays)
         return found
 
-    def _weekday(self, year: int, length: int, weekday: int, which: int) -> int:
+    def _weekday(self, year: int, last: int, weekday: int, which: int) -> int:
         every = _WEEKS << (weekday - date(year, 1, 1).weekday()) % 7
         if not which:
             return every
         if self.recur.freq == "YEARLY" and not self.months:
-            return _pick(every, which, 0, length)
-        return _union(_pick(every, which, *_month(year, month)) for month in _ALL_MONTHS)
-
-
-def _union(parts: Iterable[int]) -> int:
-    found = 0
-    for part in parts:
-        found |= part
-    return found
-
-
-def _bits(first: int, length: int) -> int:
-    return ((1 << length) - 1) << first
+            return _numbered((which,), every, 0, last)
+        return union(_numbered((which,), every, *_month(year, month)) for month in _ALL_MONTHS)
 
 
 def _month(year: int, month: int) -> tuple[int, int]:
-    """Where a month begins in its year, and its length."""
-    first = date(year, month, 1).toordinal() - date(year, 1, 1).toordinal()
-    return first, date(year + month // 12, month % 12 + 1, 1).toordinal() - date(year, month, 1).toordinal()
+    """The first and the last day of a month, counted from the beginning of its year."""
+    first = date(year, month, 1).timetuple().tm_yday - 1
+    return first, first + monthrange(year, month)[1] - 1
 
 
-def _numbered(numbers: tuple[int, ...], first: int, length: int) -> int:
-    """The days with these numbers, counted from 1, or backwards from -1, in a stretch of the year."""
-    found = 0
-    for number in numbers:
-        day = number - 1 if number > 0 else length + number
-        if 0 <= day < length:
-            found |= 1 << first + day
-    return found
-
-
-def _pick(every: int, which: int, first: int, length: int) -> int:
-    """The ``which``-th of some days within a stretch of the year."""
-    days = [day for day in range(first, first + length) if every >> day & 1]
-    index = which - 1 if which > 0 else len(days) + which
-    return 1 << days[index] if 0 <= index < len(days) else 0
+def _numbered(numbers: tuple[int, ...], every: int, first: int, last: int) -> int:
+    """Those of the days ``every`` from ``first`` to ``last`` that have these numbers, counted from 1, or backwards from -1."""
+    days = listed(every >> first & bits(0, last - first))
+    indices = (number - 1 if number > 0 else len(days) + number for number in numbers)
+    return union(1 << first + days[index] for index in indices if 0 <= index < len(days))
 
 
 def _weeks(numbers: tuple[int, ...], week_start: int, year: int) -> int:
-    """The days of the numbered weeks, those of the neighbouring years' weeks that reach in included."""
+    """The days of the numbered weeks. The weeks of the neighbouring years count as far as they reach into ``year``."""
     first = date(year, 1, 1).toordinal()
     found = 0
     for of in (year - 1, year, year + 1):

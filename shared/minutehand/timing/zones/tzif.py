@@ -1,4 +1,4 @@
-"""Reads the compiled zone files of the IANA database (RFC 8536), because ``zoneinfo`` hides its transitions.
+"""Reads the compiled zone files of the IANA database (RFC 8536): ``zoneinfo`` has no interface for the changes of a zone.
 
 Instants are UTC seconds, offsets seconds east of Greenwich.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import struct
+from calendar import isleap, monthrange
 from dataclasses import dataclass
 from datetime import date
 
@@ -22,19 +23,17 @@ _CHANGE = re.compile(rf"(?:M(\d+)\.(\d+)\.(\d+)|(J?)(\d+))(?:/{_OFFSET})?")
 
 @dataclass(frozen=True, slots=True)
 class ZoneChanges:
-    """What a zone file says: the listed changes, and the yearly rule that goes on after the last of them."""
+    """The contents of a zone file: the listed changes, and the yearly rule that applies after them."""
 
     instants: list[int]  # when the offset changes, ascending
     offsets: list[int]  # before the first change, then after each: one more than ``instants``
-    listed_until: (
-        int  # the last entry of the list, whether or not it changed the offset; the yearly rule begins after it
-    )
+    listed_until: int  # the last entry of the file, also if the offset stays the same; the yearly rule begins after it
     yearly: tuple[Yearly, Yearly] | None  # summer time begins, ends; None: no more changes
 
 
 @dataclass(frozen=True, slots=True)
 class Yearly:
-    """One change that comes back every year."""
+    """A change that happens every year."""
 
     rule: str  # as in POSIX TZ: ``M3.5.0/2``, ``J60``, ``59/2``
     before: int  # offset in force until then
@@ -45,9 +44,11 @@ class Yearly:
         found = _CHANGE.fullmatch(self.rule)
         assert found, self.rule
         month, week, weekday, julian, day, *clock = found.groups()
-        ordinal = (
-            _nth_weekday(year, int(month), int(week), int(weekday)) if month else _day_of_year(year, julian, int(day))
-        )
+        if month:
+            ordinal = _nth_weekday(year, int(month), int(week), int(weekday))
+        else:  # Jn counts from 1 and never February 29th; n counts from 0 and does
+            skipped = (1 - (isleap(year) and int(day) >= 60)) if julian else 0
+            ordinal = date(year, 1, 1).toordinal() + int(day) - skipped
         return (ordinal - _EPOCH) * 86400 + (_seconds(clock) if clock[0] else 7200) - self.before
 
 
@@ -74,7 +75,7 @@ def _block_size(counts: tuple[int, ...] | list[int], width: int) -> int:
 
 
 def _only_changes(instants: tuple[int, ...], offsets: list[int]) -> tuple[list[int], list[int]]:
-    """Drop the entries that rename the offset without changing it."""
+    """Drop the entries that change only the abbreviation."""
     kept, values = [], offsets[:1]
     for instant, offset in zip(instants, offsets[1:], strict=True):
         if offset != values[-1]:
@@ -102,15 +103,5 @@ def _seconds(clock: tuple[str | None, ...] | list[str | None]) -> int:
 def _nth_weekday(year: int, month: int, week: int, weekday: int) -> int:
     """Ordinal of the ``week``-th ``weekday`` (0 = Sunday) of a month; week 5 is the last."""
     first = date(year, month, 1).toordinal()
-    day = first + (weekday - first) % 7 + 7 * (week - 1)
-    following = date(year + month // 12, month % 12 + 1, 1).toordinal()
-    return day if day < following else day - 7
-
-
-def _day_of_year(year: int, julian: str, day: int) -> int:
-    """``Jn`` counts 1 to 365 and never February 29th; ``n`` counts 0 to 365 and does."""
-    first = date(year, 1, 1).toordinal()
-    if not julian:
-        return first + day
-    leap = date(year, 12, 31).toordinal() - first == 365
-    return first + day - 1 + (leap and day >= 60)
+    day = (weekday - first) % 7 + 7 * (week - 1)
+    return first + day if day < monthrange(year, month)[1] else first + day - 7

@@ -1,7 +1,6 @@
 """From wall clock to instants: one walk over the segments of a zone, under the schedule's DST policy.
 
-A pattern knows nothing of zones: it names the wall-clock seconds that match. What a change of the clocks does to
-them is decided here.
+A pattern has no zone: it names the wall-clock seconds that match. This module decides how a change of the clocks affects them.
 
 Europe/Berlin, 2026:
 
@@ -16,13 +15,13 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from minutehand.timing.zones.zone import FIRST_SECOND, FOREVER, LAST_SECOND, LONGEST_OFFSET, Segments, Zone
+from minutehand.timing.zones.zone import FIRST_SECOND, FOREVER, LAST_SECOND, LONGEST_OFFSET, Segments, ZoneRules
 
 Gap = Literal["next_valid", "skip", "shift"]
 Repeated = Literal["first", "second", "both"]
 
 
-class Pattern(Protocol):
+class WallClockPattern(Protocol):
     """The wall-clock seconds (counted as if they were UTC) at which something is due."""
 
     def match(self, local: int) -> int:
@@ -33,8 +32,8 @@ class Pattern(Protocol):
 class WallClock:
     """The fires of a pattern in a zone: a ``Timetable``."""
 
-    pattern: Pattern
-    zone: Zone
+    pattern: WallClockPattern
+    zone: ZoneRules
     gap: Gap  # a skipped wall time: fire at the first valid instant, not at all, or as if the clocks had not changed
     repeated: Repeated  # a wall time that comes twice: fire at the first, the second or both
 
@@ -44,7 +43,7 @@ class WallClock:
         if second > LAST_SECOND:
             return None
         segments = self.zone.reach(second)
-        # At the very start of a segment begin in the one before: a gap may lie between.
+        # At the first second of a segment begin in the one before: there may be a gap between them.
         at = bisect_left(segments.starts, second) - 1
         froms, untils = segments.windows[self.repeated]
         offset = segments.offsets[at]
@@ -57,10 +56,8 @@ class WallClock:
         return due * 1000 if due <= LAST_SECOND else None
 
     def _onward(self, at: int, local: int, found: int) -> int:
-        """The first fire in a later segment. Nothing matches from ``local`` to ``found``: most segments need no search."""
-        coming = (
-            found if found < FOREVER else local
-        )  # without a match only what is shown again remains: no need to look far
+        """The first fire in a later segment. Nothing matches between ``local`` and ``found``, so most need no search."""
+        coming = found if found < FOREVER else local  # without a match only a repeated time can follow: it is near
         segments = self.zone.reach(min(coming + LONGEST_OFFSET, LAST_SECOND))
         froms, untils = segments.windows[self.repeated]
         for later in range(at + 1, len(segments.starts)):

@@ -23,31 +23,28 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 FOREVER = 10**15  # seconds; beyond every date that Python can name
-LAST_YEAR = 2499  # nothing is due later: tables of changes stay small, and nobody can make them grow
+LAST_YEAR = 2499  # no fire is later, which bounds the tables of changes
 FIRST_SECOND = -62_135_596_800 + 3 * 86400  # 0001-01-04
 LAST_SECOND = 16_725_225_600 - 3 * 86400  # 2499-12-29
 LONGEST_OFFSET = 2 * 86400  # seconds; more than any offset, so a local time is within it of its instant
-_LISTED_UNTIL = 2040  # years worked out at first: longer than most schedules live
-_AHEAD = 20  # years added when somebody asks further
-_LONGEST_NAME = 64  # characters: spares the search for near names a flood
+_LISTED_UNTIL = 2040  # the first table ends here: later than most schedules do
+_AHEAD = 20  # years that are added when a later instant is asked for
+_LONGEST_NAME = 64  # characters of a wrong name that are compared with the known ones
 
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """The stretches of time between changes. Segment ``n`` lasts from ``starts[n]`` until ``starts[n + 1]``."""
+    """The time between changes. Segment ``n`` lasts from ``starts[n]`` until ``starts[n + 1]``."""
 
     horizon: int  # changes are known up to here
     starts: list[int]  # the first began before all dates
     offsets: list[int]  # seconds east of Greenwich
     opens: list[int]  # local: what the wall clock shows when it begins
     closes: list[int]  # local: what it would show when it ends (excluded)
-    seen: list[
-        int
-    ]  # local: the latest shown before. From ``seen`` to ``opens`` is skipped, from ``opens`` to ``seen`` repeated
+    seen: list[int]  # local: the latest shown before: ``seen`` to ``opens`` is skipped, ``opens`` to ``seen`` repeated
     shown: list[int]  # local: the latest shown when it ends
-    windows: dict[
-        str, tuple[list[int], list[int]]
-    ]  # local: what counts under each policy for repeats: from, and until (excluded)
+    # Local: the part of each segment that counts under each policy for repeated times: from, and until (excluded).
+    windows: dict[str, tuple[list[int], list[int]]]
 
     @classmethod
     def of(cls, instants: list[int], offsets: list[int], horizon: int) -> Segments:
@@ -68,8 +65,8 @@ class Segments:
         return cls(horizon, starts, offsets, opens, closes, seen, shown, windows)
 
 
-class Zone:
-    """The rules of one zone, tabulated as far as anybody has asked."""
+class ZoneRules:
+    """The offsets of one zone. The table grows when a later instant is asked for."""
 
     def __init__(self, name: str, changes: tzif.ZoneChanges) -> None:
         self.name = name
@@ -119,30 +116,26 @@ class Zone:
             return Segments.of(instants, offsets, FOREVER)
         listed = self._changes.listed_until
         begin = datetime.fromtimestamp(listed, UTC).year
-        horizon = _start_of(max(year, begin + 2))
-        for instant, offset in _coming(self._changes.yearly, begin, max(year, begin + 2)):
+        end = max(year, begin + 2)
+        coming = ((each.instant(year), each.after) for year in range(begin, end) for each in self._changes.yearly)
+        for instant, offset in sorted(coming):
             if offset != offsets[-1] and instant > listed:
                 instants.append(instant)
                 offsets.append(offset)
-        return Segments.of(instants, offsets, horizon)
-
-
-def _coming(yearly: tuple[tzif.Yearly, tzif.Yearly], begin: int, end: int) -> list[tuple[int, int]]:
-    """The yearly changes from year ``begin`` until year ``end`` (excluded): instant and offset after it."""
-    return sorted((change.instant(year), change.after) for year in range(begin, end) for change in yearly)
+        return Segments.of(instants, offsets, int(datetime(end, 1, 1, tzinfo=UTC).timestamp()))
 
 
 def zone(name: str) -> ZoneInfo:
     """The zone of an IANA name, such as ``Europe/Berlin``.
 
-    Anything else (offsets, paths, ``localtime``, wrong case) raises ``ExpressionError`` and is answered with near names.
+    Anything else (offsets, paths, ``localtime``, wrong case) raises ``ExpressionError``, which proposes similar names.
     """
     check_name(name)
     return ZoneInfo(name)
 
 
 class Packaged(ZoneInfo):
-    """A zone by the rules of the ``tzdata`` package, where the machine has others."""
+    """A zone by the rules of the ``tzdata`` package, for instants at which the machine's rules differ."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return packaged, (self.key,)
@@ -150,7 +143,7 @@ class Packaged(ZoneInfo):
 
 @cache  # bounded by the number of zones
 def packaged(name: str) -> Packaged:
-    """Zone ``name`` as the engine has it; the name must have been checked."""
+    """Zone ``name`` by the rules of ``tzdata``; the name must have been checked."""
     with _file(name).open("rb") as file:
         return Packaged.from_file(file, key=name)
 
@@ -162,9 +155,9 @@ def check_name(name: object) -> None:
 
 
 @cache  # bounded by the number of zones
-def table(name: str) -> Zone:
+def table(name: str) -> ZoneRules:
     """The segments of zone ``name``; the name must have been checked."""
-    return Zone(name, tzif.read(_file(name).read_bytes()))
+    return ZoneRules(name, tzif.read(_file(name).read_bytes()))
 
 
 def _file(name: str) -> Traversable:
@@ -189,13 +182,8 @@ def _remedy(name: object) -> str:
     wanted = name[:_LONGEST_NAME].lower()
     spelled = {known.lower(): known for known in names()}
     cities = {known.rpartition("/")[2]: known for known in spelled}
-    near = difflib.get_close_matches(wanted, spelled, n=3, cutoff=0.75) or [
-        cities[city] for city in difflib.get_close_matches(wanted, cities, n=3, cutoff=0.8)
-    ]
-    if near:
-        return "did you mean " + " or ".join(repr(spelled[known]) for known in near) + "?"
-    return "give a name such as 'Europe/Berlin' or 'UTC'"
-
-
-def _start_of(year: int) -> int:
-    return int(datetime(year, 1, 1, tzinfo=UTC).timestamp())
+    near = difflib.get_close_matches(wanted, spelled, n=3, cutoff=0.75)
+    near = near or [cities[city] for city in difflib.get_close_matches(wanted, cities, n=3, cutoff=0.8)]
+    if not near:
+        return "give a name such as 'Europe/Berlin' or 'UTC'"
+    return "did you mean " + " or ".join(repr(spelled[known]) for known in near) + "?"
