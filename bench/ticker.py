@@ -38,10 +38,11 @@ WAYS: dict[str, dict[str, Any]] = {
 def measure(case: Case, fires: int, latency: float, *, requests: int, threads: int) -> tuple[float, float]:
     """Seconds of one tick, and of its processor."""
     cloud = cloud_of(case, fires, latency=latency)
-    services = stubbed(cloud, requests=requests)
+    spread = FanOutConfig(threads=threads)
+    services = stubbed(cloud, requests=requests, stats=spread.stats)
     gc.collect()
     began, worked = time.perf_counter(), time.process_time()
-    now, spread = case.due - MINUTE, FanOutConfig(threads=threads)
+    now = case.due - MINUTE
     report = tick(services, clock=lambda: now, holder="bench", budget=10**9, spread=spread)
     took, cpu = time.perf_counter() - began, time.process_time() - worked - cloud.cpu
     if report.handled.sent != fires or report.handled.left:

@@ -1,9 +1,9 @@
-"""Write into the documentation what the code knows: the public API, settings, errors, states, transitions, commands.
+"""Generate the parts of the documentation that follow from the code: public API, settings, errors, states, transitions, commands.
 
     python docs/generate.py            write
     python docs/generate.py --check    say what is stale, and exit with 1
 
-On any page under docs/, what stands between ``<!-- begin: NAME -->`` and ``<!-- end: NAME -->`` is one of the BLOCKS below.
+On any page under docs/, the text between ``<!-- begin: NAME -->`` and ``<!-- end: NAME -->`` is one of the BLOCKS below.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MARKED = re.compile(r"(<!-- begin: ([a-z-]+) -->\n).*?(<!-- end: \2 -->)", re.D
 _WIDE = 100  # characters of a signature on one line
 _PHASES = (before_start, lease, settling, ending)  # modules of transitions
 
-# In the order in which a newcomer meets them; a public name that is missing here comes last.
+# Order of the public names on the page; other names follow.
 _ORDER = (
     *("job", "schedule", "Context", "Retry", "Delivery", "Start", "Registry", "load"),
     *("Scheduler", "Schedule", "ScheduleState", "Run", "RunState", "Page", "Rule", "next_fires", "Settings"),
@@ -97,7 +97,7 @@ def transitions_table() -> Iterator[str]:
     appliers = _appliers()
     for name, make in transition_makers().items():
         what = _cell(inspect.getdoc(make) or "")
-        yield f"| `{name}` | {what} | {', '.join(f'`{place}`' for place in appliers.get(name, ())) or 'nobody yet'} |"
+        yield f"| `{name}` | {what} | {', '.join(f'`{place}`' for place in appliers.get(name, ())) or 'no module'} |"
 
 
 def commands() -> Iterator[str]:
@@ -141,7 +141,7 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
 }
 
 
-# What the code says of itself.
+# Facts read from the code.
 
 
 def remarks(kind: type) -> dict[str, str]:

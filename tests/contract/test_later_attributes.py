@@ -21,7 +21,7 @@ from tests.support.lease_steps import lease_of
 
 Item = Mapping[str, Mapping[str, Any]]
 
-# Those of docs/adr/0034, and types that this release does not write.
+# Those of docs/adr/0029, and types that this release does not write.
 LATER: Item = {
     "priority": {"S": "high"},
     "epoch": {"N": "3"},

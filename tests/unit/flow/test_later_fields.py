@@ -1,4 +1,4 @@
-"""Fields of a message that this release does not know, such as those of ADR 0034, go along whenever it sends the message again."""
+"""Fields of a message that this release does not know, such as those of ADR 0029, go along whenever it sends the message again."""
 
 from __future__ import annotations
 
