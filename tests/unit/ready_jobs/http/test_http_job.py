@@ -267,7 +267,7 @@ def test_a_request_fits_into_what_is_left_of_the_function(endpoint: Endpoint) ->
         send(replace(ctx, remaining=lambda: 2.5), Request(url=endpoint.url), networks=("127.0.0.1",))
 
     run = once(Harness(jobs, at=NOON))
-    assert (run.error_type, run.error) == ("TimeoutError", "no whole answer within 0.5 s")
+    assert (run.error_type, run.error) == ("TimeoutError", "no complete response within 0.5 s")
 
 
 # Redirects.
@@ -360,7 +360,7 @@ def test_an_open_job_gives_its_secrets_to_declared_hosts_only(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     headers = {"X-Token": Secret(env="CRM_TOKEN")}
-    with pytest.raises(InvalidInput, match="would be sent to whatever host a payload names"):
+    with pytest.raises(InvalidInput, match="would be sent to any host that a payload names"):
         harness_of(None, headers=headers)
     monkeypatch.setenv("CRM_TOKEN", "hush-5")
     harness = harness_of(None, headers=headers, hosts=("127.0.0.1",))
