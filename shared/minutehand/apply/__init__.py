@@ -1,4 +1,4 @@
 """Declared schedules: the fields of a declaration, files of declarations, and the plan of changes.
 
-Pure but for the reading and writing of YAML text: no clock, no cloud. ``sdk/declared.py`` brings about what is decided here.
+Pure functions, without a clock or AWS. ``sdk/declared.py`` carries the plan out.
 """

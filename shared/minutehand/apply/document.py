@@ -1,13 +1,13 @@
 """Files of declarations: YAML (or JSON) to declarations and back.
 
-    managed_by: acme.reports          # who owns what is declared here; apply touches nothing else
+    managed_by: acme.reports          # owner of these schedules; apply changes no others
     schedules:
       nightly:
         job: reports.nightly
         expression: "30 2 * * *"
         timezone: Europe/Berlin
 
-A file may hold several documents, one for each owner. One without ``managed_by`` is about schedules that nobody manages.
+A file may hold several documents, one for each owner. A document without ``managed_by`` declares schedules without an owner.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from minutehand.domain.names import check_name
 from minutehand.errors import ExpressionError, InvalidInput
 
 KEYS = ("managed_by", "schedules")
-_ANYTHING = ("payload",)  # words under which anything may stand
+_ANYTHING = ("payload",)  # words whose value is any JSON value
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _STEPS = re.compile(r"[^.\[\]]+")
 
@@ -88,9 +88,9 @@ def _declared(name: str, node: YamlNode) -> Declaration:
         raise InvalidInput(_where(node, error.field), error.value, error.problem, error.remedy) from None
 
 
-def _where(node: YamlNode, said: str) -> str:
+def _where(node: YamlNode, field_name: str) -> str:
     """File, line and path of the field that an error names, down to the deepest node that exists."""
-    path = said.removeprefix(node.path).lstrip(".")
+    path = field_name.removeprefix(node.path).lstrip(".")
     found = node
     for step in _STEPS.findall(path):
         below = found.value.get(step) if isinstance(found.value, dict) else None
@@ -105,7 +105,7 @@ def _where(node: YamlNode, said: str) -> str:
 
 
 class _Writer(_DUMPER):  # type: ignore[misc]
-    """Writes YAML that every reader of YAML understands alike."""
+    """Writes YAML that every YAML reader parses to the same values."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (the base's)
         return True
@@ -133,7 +133,7 @@ def write(documents: Iterable[DeclarationFile], *, comment: str = "") -> str:
     bodies = [
         {
             **({} if document.managed_by is None else {"managed_by": document.managed_by}),
-            "schedules": {name: _shown(words) for name, words in document.words.items()},
+            "schedules": {name: _for_file(words) for name, words in document.words.items()},
         }
         for document in documents
     ]
@@ -143,12 +143,12 @@ def write(documents: Iterable[DeclarationFile], *, comment: str = "") -> str:
     return f"{top}# yaml-language-server: $schema={SCHEMA}\n{text}"
 
 
-def _shown(words: Mapping[str, Any]) -> dict[str, Any]:
-    """The words with enumerations as texts and expressions in quotes: whoever edits one may need them."""
-    shown = {word: str(value) if isinstance(value, str) else value for word, value in words.items()}
+def _for_file(words: Mapping[str, Any]) -> dict[str, Any]:
+    """The words with enumerations as texts, and expressions in quotes, because an edited expression may need them."""
+    found = {word: str(value) if isinstance(value, str) else value for word, value in words.items()}
     expression = words["expression"]
     several = isinstance(expression, list)
-    shown["expression"] = [QuotedText(text) for text in expression] if several else QuotedText(expression)
-    if "retry" in shown:
-        shown["retry"] = {name: str(v) if isinstance(v, str) else v for name, v in words["retry"].items()}
-    return shown
+    found["expression"] = [QuotedText(text) for text in expression] if several else QuotedText(expression)
+    if "retry" in found:
+        found["retry"] = {name: str(v) if isinstance(v, str) else v for name, v in words["retry"].items()}
+    return found

@@ -1,9 +1,9 @@
-"""The words of a declaration: what a file says of a schedule, and what a diff compares.
+"""The words of a declaration: the fields of a schedule in a file, which a plan compares.
 
     job, expression, timezone, rule: {window …}, payload, description, tags, paused, delivery, start, retry: {…}, timeout, deadline,
     and the options queue, catch_up, overlap …
 
-What has its default is left out, so that equal declarations have equal words.
+A field with its default value is left out, so that equal declarations have equal words.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from minutehand.domain.times import from_ms
 from minutehand.errors import InvalidInput
 from minutehand.timing import Rule
 
-DATES = ("start", "end")  # words of a rule that are moments
+DATES = ("start", "end")  # words of a rule with a date and time
 RULE = tuple(
     f.name for f in fields(Rule) if f.init and f.name not in ("expression", "timezone", "also", "seed", "last")
 )
@@ -42,7 +42,7 @@ def words_of(
     tags: Mapping[str, str] | None = None,
     paused: bool | None = None,
 ) -> dict[str, Any]:
-    """What a definition says, in the order of ALL."""
+    """The words of a definition, in the order of ALL."""
     rule = definition.rule.as_dict()
     texts = [definition.rule.expression, *definition.rule.also]
     rest = {name: _plain(name, rule[name]) for name in RULE if name in rule}
@@ -62,7 +62,7 @@ def words_of(
 
 
 def read_words(name: str, words: Mapping[str, Any], place: str) -> Declaration:
-    """The declaration that some words make. Raises InvalidInput with the path to the word: ``rule.window``."""
+    """The declaration with these words. Raises InvalidInput with the path of the word: ``rule.window``."""
     _known("", words, ALL)
     for needed in ("job", "expression"):
         if words.get(needed) is None:
@@ -102,7 +102,7 @@ def _moment(name: str, value: object) -> datetime:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise InvalidInput(name, value, "is not a moment with its offset", "write e.g. 2026-12-24T18:00:00Z")
+        raise InvalidInput(name, value, "is not a date and time with an offset", "write e.g. 2026-12-24T18:00:00Z")
     return moment
 
 
@@ -134,7 +134,7 @@ def _without_nulls(given: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _below(path: str) -> Iterator[None]:
-    """Refusals from within are about words below ``path``."""
+    """InvalidInput that is raised in the block gets ``path`` before its field."""
     try:
         yield
     except InvalidInput as error:

@@ -1,8 +1,8 @@
-"""YAML text as values that know their lines, without YAML's surprises.
+"""YAML text as values with line numbers, without YAML's implicit types.
 
-A plain scalar is what JSON takes it for: a number, ``true``, ``false``, ``null``; everything else is text. What other readers of YAML
-take for something else (``on``, ``010``, ``2026-01-01``, ``12:30``) is text as well where text is asked for, and refused where anything
-may stand: nobody can tell what was meant. No tags, no objects, bounded in size, depth and number.
+A plain scalar has the meaning of JSON: a number, ``true``, ``false``, ``null``; everything else is text. A scalar to which other YAML
+readers give another type (``on``, ``010``, ``2026-01-01``, ``12:30``) is text where text is required; where any value is allowed it is
+refused, because it is ambiguous. No tags, no objects; size, depth and number of values are limited.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from minutehand.domain.formats.payload import MAX_DEPTH
 from minutehand.errors import InvalidInput
 
 LARGEST = 16 * 1024 * 1024  # characters of a file
-_MOST = 500_000  # values in a file: aliases can make many of few
-_DEEPEST = MAX_DEPTH + 16  # levels: a payload's, and the ones around it
-_TAGS = ("str", "map", "seq")  # that a value may have; what has none has one of these here
+_MOST = 500_000  # values in a file: aliases can multiply a small text
+_DEEPEST = MAX_DEPTH + 16  # levels: those of a payload, and the enclosing ones
+_TAGS = ("str", "map", "seq")  # allowed tags; the loader gives one of these to a value without a tag
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,99})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?")
 _WORDS = {"true": True, "false": False, "null": None, "": None}
 _AMBIGUOUS = re.compile(
@@ -32,7 +32,7 @@ _AMBIGUOUS = re.compile(
     r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ].*)?",
     re.IGNORECASE,
 )
-_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # it takes every scalar for text
+_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # it reads every scalar as text
 _QUOTE = "put a text that begins with one of * & @ % ` ! or has ': ' or ' #' in it into quotes, e.g. '*/5 * * * *'"
 
 
@@ -52,7 +52,7 @@ class YamlNode:
     path: str = ""  # from the top of its document: "spec.jobTemplate", "items[0].name"
 
     def get(self, *names: str) -> YamlNode | None:
-        """The node below, name by name; None if it, or what leads there, is missing or null."""
+        """The node at this path; None if it, or a node on the path, is missing or null."""
         found: YamlNode | None = self
         for name in names:
             below = found.value.get(name) if found is not None and isinstance(found.value, dict) else None
@@ -60,7 +60,7 @@ class YamlNode:
         return found
 
     def leaves(self) -> Iterator[YamlNode]:
-        """Everything below that is neither a list nor a dict with something in it, in order."""
+        """All nodes below that are neither a list nor a dict, and empty lists and dicts, in order."""
         below = self.value.values() if isinstance(self.value, dict) else self.value
         if not isinstance(self.value, (dict, list)) or not self.value:
             yield self
@@ -69,7 +69,7 @@ class YamlNode:
             yield from node.leaves()
 
     def plain(self, *, strict: bool = True) -> Any:
-        """The value as JSON has it. Raises InvalidInput for what is ambiguous; not ``strict``, that is text."""
+        """The value as JSON has it. An ambiguous scalar is text; with ``strict`` it raises InvalidInput."""
         if isinstance(self.value, dict):
             return {name: node.plain(strict=strict) for name, node in self.value.items()}
         if isinstance(self.value, list):
@@ -102,7 +102,7 @@ def read_documents(text: str, source: str) -> list[YamlNode]:
 
 
 def _check_depth(text: str, source: str) -> None:
-    """Raises InvalidInput before ``compose`` recurses: in C, it ends the whole process at some 10,000 levels."""
+    """Raises InvalidInput before ``compose`` recurses: its C code crashes the process at about 10,000 levels."""
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -130,7 +130,7 @@ class _Reader:
         if self._count > _MOST or depth > _DEEPEST:
             raise _too_much(place, path)
         if given.tag.removeprefix("tag:yaml.org,2002:") not in _TAGS:
-            raise InvalidInput(place, given.tag, "is a tag, which nothing here needs", "take it out")
+            raise InvalidInput(place, given.tag, "is a tag, which is not allowed", "remove it")
         return YamlNode(self._value(given, path, depth + 1), line, place, path)
 
     def _value(self, given: yaml.Node, path: str, depth: int) -> Any:
@@ -148,7 +148,7 @@ class _Reader:
             if not isinstance(name, str):
                 raise InvalidInput(place, path, "has a key that is no text", "use texts as keys")
             if name in found or name == "<<":
-                problem = "stands here twice" if name in found else "is not understood"
+                problem = "is a duplicate key" if name in found else "is not supported"
                 raise InvalidInput(place, name, problem, "write each key once, and in full")
             found[name] = self.node(value, f"{path}.{name}" if path else name, depth)
         return found

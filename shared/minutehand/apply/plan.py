@@ -1,7 +1,7 @@
 """The plan of applying declarations: one decision for each schedule, made before anything is written.
 
-A schedule is owned by the package or file that ``managed_by`` of its head names. Nothing else is ever touched: what bears a declared
-name and belongs to somebody else is reported as FOREIGN.
+The owner of a schedule is the package or file that ``managed_by`` of its head names. ``apply`` changes only its own schedules: a
+schedule with a declared name and another owner is reported as FOREIGN.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from minutehand.domain.declaration import Declaration
 class ApplyAction(StrEnum):
     """The action planned for a schedule."""
 
-    CREATE = "create"  # it is declared and not there
-    UPDATE = "update"  # it differs from what is declared
-    UNCHANGED = "unchanged"  # it is as declared: nothing is written
-    PRUNE = "prune"  # it is owned and no longer declared
-    FOREIGN = "not owned"  # it is declared, and somebody else's
-    REFUSED = "refused"  # it cannot be: its job is not registered, its queue not there …
+    CREATE = "create"  # it is declared and does not exist
+    UPDATE = "update"  # it differs from its declaration
+    UNCHANGED = "unchanged"  # it equals its declaration: nothing is written
+    PRUNE = "prune"  # it is owned and not declared any more
+    FOREIGN = "not owned"  # it is declared, and has another owner
+    REFUSED = "refused"  # its declaration is invalid: its job is not registered, its queue does not exist …
 
 
 @dataclass(frozen=True, kw_only=True)
 class CurrentState:
     """The stored state of a schedule."""
 
-    words: Mapping[str, Any]  # what it says
-    managed_by: str | None  # whose it is
-    revision: int  # its number, to notice who comes between
+    words: Mapping[str, Any]  # its fields
+    managed_by: str | None  # its owner
+    revision: int  # its number, to detect a concurrent change
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +39,10 @@ class PlannedChange:
     """The planned change of one schedule."""
 
     name: str  # of the schedule
-    act: ApplyAction  # what is to be done
-    fields: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)  # word: (as it is, as it shall be)
-    why: str = ""  # of FOREIGN and REFUSED
-    revision: int | None = None  # that was looked at; None: there was none
+    act: ApplyAction
+    fields: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)  # word: (current value, declared value)
+    why: str = ""  # reason of FOREIGN and REFUSED
+    revision: int | None = None  # that was compared; None: the schedule does not exist
     declaration: Declaration | None = None  # None for PRUNE
     job: str = ""  # name of the job
     adopts: bool = False  # whether it takes an unmanaged schedule over
@@ -52,7 +52,7 @@ class PlannedChange:
 class ApplyPlan:
     """The planned changes of all schedules."""
 
-    managed_by: str | None  # in whose name
+    managed_by: str | None  # the owner
     changes: Sequence[PlannedChange]  # by name
 
     def of(self, *acts: ApplyAction) -> Iterator[PlannedChange]:
@@ -69,7 +69,7 @@ class DeclaredState:
     """The declared state of a schedule."""
 
     declaration: Declaration
-    words: Mapping[str, Any]  # what it shall say
+    words: Mapping[str, Any]  # its declared fields
     job: str
 
 
@@ -91,7 +91,7 @@ def plan_change(
 
 
 def _difference(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """The words that differ. Whether it is paused is its owner's business unless it is declared."""
+    """The words that differ. ``paused`` is compared only if it is declared."""
     names = [*wanted, *(word for word in present if word not in wanted and word != "paused")]
     pairs = {word: (present.get(word), wanted.get(word)) for word in names}
     if pairs.get("paused") == (None, False):
@@ -100,7 +100,7 @@ def _difference(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[s
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two payloads are the same JSON: 1 is neither true nor 1.0 there."""
+    """Whether two payloads are the same JSON: 1 differs from true and from 1.0."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
@@ -110,5 +110,5 @@ def _same(one: Any, other: Any) -> bool:
 
 def _whose(owner: str | None, *, adopts: bool) -> str:
     if adopts:
-        return "nobody manages it; --adopt takes it over"
-    return f"it is managed by {owner}" if owner else "nobody manages it"
+        return "it has no owner; --adopt makes it yours"
+    return f"it is managed by {owner}" if owner else "it has no owner"

@@ -1,6 +1,6 @@
-"""The JSON Schema of a file of declarations, made from the classes whose fields its words are.
+"""The JSON Schema of a file of declarations, generated from the classes that have its words as fields.
 
-``schedules.schema.json`` beside this module is what it makes; ``docs/generate.py`` writes it and a test notices if it is stale.
+``docs/generate.py`` writes it to ``schedules.schema.json`` beside this module; a test fails if that file is out of date.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ def build(remarks: Callable[[type], Mapping[str, str]]) -> str:
         "timezone": {"type": "string", "default": "UTC", "description": "IANA name that the expression is read in"},
         "rule": {
             **_object(_properties(Rule, RULE, remarks)),
-            "description": "what else there is to say of when it is due",
+            "description": "further options of the rule",
         },
-        "payload": {"description": "what the job is given"},
+        "payload": {"description": "payload of the job"},
         "description": {"type": "string", "maxLength": MAX_DESCRIPTION, "description": "free text"},
         "tags": {
             "type": "object",
             "additionalProperties": {"type": "string"},
             "maxProperties": MAX_TAGS,
-            "description": "free words to filter by",
+            "description": "key-value pairs to filter by",
         },
         "paused": {
             "type": "boolean",
-            "description": "true: it rests; false: it does not; left out: as its owner left it",
+            "description": "true: paused; false: not paused; left out: unchanged",
         },
         **_properties(Overrides, OVERRIDES, lambda _: remarks(Policies)),
         **_properties(Options, OPTIONS, remarks),
@@ -73,7 +73,7 @@ def build(remarks: Callable[[type], Mapping[str, str]]) -> str:
         "title": "Schedules of Minutehand",
         **_object(
             {
-                "managed_by": {**_NAMED, "description": "who owns these schedules; apply touches nothing else"},
+                "managed_by": {**_NAMED, "description": "owner of these schedules; apply changes no others"},
                 "schedules": {
                     "type": "object",
                     "propertyNames": {"pattern": _NAME},
@@ -93,14 +93,14 @@ def _object(properties: Mapping[str, Any], required: tuple[str, ...] = ()) -> di
 
 
 def _properties(kind: Any, names: tuple[str, ...], remarks: Callable[[type], Mapping[str, str]]) -> dict[str, Any]:
-    hints, said = get_type_hints(kind), remarks(kind)
+    hints, comments = get_type_hints(kind), remarks(kind)
     defaults = {f.name: f.default for f in fields(kind) if f.default is not MISSING and f.default is not None}
     found = {}
     for name in names:
         moment = {"type": "string", "format": "date-time"}
         found[name] = moment if kind is Rule and name in DATES else _type(hints[name])
-        if said.get(name):
-            found[name] = {**found[name], "description": said[name]}
+        if comments.get(name):
+            found[name] = {**found[name], "description": comments[name]}
         if defaults.get(name) not in (None, ()):
             found[name] = {**found[name], "default": defaults[name]}
     return found

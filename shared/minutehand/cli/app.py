@@ -27,7 +27,7 @@ _MARKUP: Any = "rich"
 class CommandEntry:
     """Where a command is implemented, and what the root's help says of it."""
 
-    help: str  # one line; of a command it is its docstring's first, of a group all that there is
+    help: str  # one line; of a command, the first line of its docstring
     home: str  # module, below minutehand.cli
     attribute: str  # a function is a command, a typer.Typer a group of commands
 
@@ -38,56 +38,56 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "installation.local",
         "run",
     ),
-    "schedules": CommandEntry("Create, change and look at schedules.", "schedules.group", "app"),
+    "schedules": CommandEntry("Create, change and show schedules.", "schedules.group", "app"),
     "backfills": CommandEntry("Show, pause, resume and cancel backfills.", "schedules.backfills", "app"),
-    "runs": CommandEntry("Look at what happened, cancel, repeat and follow.", "runs.group", "app"),
+    "runs": CommandEntry("Show, cancel, retry, replay and follow runs.", "runs.group", "app"),
     "dead": CommandEntry("Runs that failed for good.", "runs.dead", "app"),
     "submit": CommandEntry("Run a job once: now, at a time, or after a delay.", "runs.submit", "run"),
     "preview": CommandEntry("Show the next fires of an expression.", "schedules.preview", "run"),
     "apply": CommandEntry(
-        "Create and update schedules as a package or a file declares them; show the difference first.",
+        "Create and update schedules as a package or a file declares them; show the differences first.",
         "schedules.apply",
         "apply",
     ),
     "export": CommandEntry(
-        "Write all schedules as YAML that apply takes back unchanged, one document for each owner.",
+        "Write all schedules as YAML that apply accepts unchanged, one document for each owner.",
         "schedules.apply",
         "export",
     ),
     "schema": CommandEntry(
-        "Print the JSON Schema of the files that apply reads: editors complete and check by it.",
+        "Print the JSON Schema of the files that apply reads, for completion and checks in editors.",
         "schedules.apply",
         "schema",
     ),
     "import": CommandEntry(
-        "Take over what runs elsewhere: a crontab, EventBridge, Kubernetes, Celery.", "schedules.imports", "app"
+        "Convert schedules of other systems: a crontab, EventBridge, Kubernetes, Celery.", "schedules.imports", "app"
     ),
     "queues": CommandEntry("List the queues that exist.", "installation.tenant", "queues"),
     "freeze": CommandEntry(
-        "Let nothing of the tenant start until then. What runs goes on; what is due meanwhile starts afterwards.",
+        "Start no run of the tenant until this time. Running attempts continue; due runs start afterwards.",
         "installation.tenant",
         "freeze",
     ),
     "thaw": CommandEntry(
-        "End the freeze now: what it held back starts within five minutes.", "installation.tenant", "thaw"
+        "End the freeze now: runs that it delayed start within five minutes.", "installation.tenant", "thaw"
     ),
-    "frozen": CommandEntry("Say whether the tenant is frozen, and until when.", "installation.tenant", "frozen"),
+    "frozen": CommandEntry("Print whether the tenant is frozen, and until when.", "installation.tenant", "frozen"),
     "doctor": CommandEntry(
-        "Look the installation over from where you are: what is wrong, and what mends it. Writes nothing.",
+        "Check the installation from this machine: print each problem with its remedy. Writes nothing.",
         "installation.doctor",
         "run",
     ),
     "worker": CommandEntry(
-        "Run jobs: take orders from a work queue by long polling.", "installation.processes", "worker"
+        "Run jobs: receive messages of a work queue by long polling.", "installation.processes", "worker"
     ),
     "ticker": CommandEntry(
-        "Tick: send what is due within the look-ahead to the work queue. Several may run at once.",
+        "Run the ticker: send the runs that are due within the look-ahead to the work queue. Several may run at once.",
         "installation.processes",
         "ticker",
     ),
     "undertaker": CommandEntry("Record dead runs: read the dead-letter queue.", "installation.processes", "undertaker"),
     "audit": CommandEntry(
-        "Prove the invariants on the live data once, and repair what does not hold.", "installation.processes", "audit"
+        "Check the invariants on the live data once, and repair violations.", "installation.processes", "audit"
     ),
 }
 
@@ -137,7 +137,9 @@ def _version(*, asked: bool) -> None:
 @app.callback()
 def options(
     context: typer.Context,
-    tenant: Annotated[str | None, typer.Option(help="Whose schedules and runs. Default: MINUTEHAND_TENANT.")] = None,
+    tenant: Annotated[
+        str | None, typer.Option(help="Owner of the schedules and runs. Default: MINUTEHAND_TENANT.")
+    ] = None,
     prefix: Annotated[str | None, typer.Option(help="Of tables and queues. Default: MINUTEHAND_PREFIX.")] = None,
     endpoint: Annotated[str | None, typer.Option(help="Of a local cloud. Default: AWS_ENDPOINT_URL, or AWS.")] = None,
     *,
@@ -159,7 +161,7 @@ def options(
 
 
 def whole() -> Any:
-    """The root with every command imported: for the reference, and for tests that visit all of them."""
+    """The root with every command imported, for the reference pages and tests."""
     root: Any = typer.main.get_command(app)
     root.commands |= {name: command(name) for name in COMMANDS}
     return root

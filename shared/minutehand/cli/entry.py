@@ -14,7 +14,7 @@ from minutehand.cli.app import app
 from minutehand.cli.exits import ExitCode, NotConfirmed, code_of
 from minutehand.errors import ExpressionError, InvalidInput, MinutehandError, shorten
 
-# click's root of what is wrong with a command line: some releases of typer bring a click of their own.
+# click's base class of usage errors. Some releases of typer contain a copy of click.
 _USAGE: type[BaseException] = typer.BadParameter.__mro__[2]
 
 

@@ -19,15 +19,15 @@ from minutehand.errors import (
 class ExitCode(IntEnum):
     """How a command ended."""
 
-    DONE = 0  # it did what was asked
+    DONE = 0  # success
     FAILED = 1  # refused (the error names the field and the remedy), or `apply`, `audit`, `doctor`, `import` or `local` found something
     USAGE = 2  # there is no such command or option, or an argument is missing
     NOT_FOUND = 3  # there is no such schedule, run or backfill
-    CONFLICT = 4  # somebody else was first, or the name or key is taken: read again, then decide
+    CONFLICT = 4  # another call was first, or the name or key is taken: read again, then decide
     UNAVAILABLE = 5  # AWS throttled, timed out or did not answer: the same command may succeed later
-    MISCONFIGURED = 6  # settings, credentials or permissions are wrong: `minutehand doctor` says which
-    NOT_FINISHED = 7  # `runs wait`: the run had not ended when the time was over
-    NOT_CONFIRMED = 8  # it would have destroyed something and nobody said yes: give --yes
+    MISCONFIGURED = 6  # settings, credentials or permissions are wrong: `minutehand doctor` names them
+    NOT_FINISHED = 7  # `runs wait`: the run has not ended within the time
+    NOT_CONFIRMED = 8  # a destructive command was not confirmed: give --yes
     RUN_DEAD = 10  # `runs wait` and `runs tail`: the run ended DEAD
     RUN_LOST = 11  # the same: LOST
     RUN_CANCELLED = 12  # the same: CANCELLED
@@ -35,7 +35,7 @@ class ExitCode(IntEnum):
     RUN_SUPERSEDED = 14  # the same: SUPERSEDED
     RUN_SKIPPED = 15  # the same: SKIPPED
     RUN_SHADOWED = 16  # the same: SHADOWED
-    INTERRUPTED = 130  # Ctrl-C, where nothing ends in good order by it
+    INTERRUPTED = 130  # Ctrl-C, in a command that it does not end normally
 
 
 class NotConfirmed(MinutehandError):
@@ -59,5 +59,5 @@ def code_of(problem: MinutehandError) -> ExitCode:
 
 
 def code_of_run(state: RunState) -> ExitCode:
-    """The exit code for the way in which a run ended."""
+    """The exit code for the state of an ended run."""
     return ExitCode.DONE if state is RunState.SUCCEEDED else ExitCode[f"RUN_{state}"]

@@ -24,10 +24,10 @@ def _fields(record: Any) -> dict[str, Any]:
 
 
 def print_json(value: object, *, to: TextIO | None = None) -> None:
-    """One line of JSON: ISO 8601 for moments, seconds for durations."""
+    """One line of JSON: ISO 8601 for times, seconds for durations."""
     out = sys.stdout if to is None else to
     out.write(json.dumps(value, ensure_ascii=False, default=_plain) + "\n")
-    out.flush()  # whoever follows reads it now
+    out.flush()  # a reader of the pipe gets each line at once
 
 
 def text_of(value: Any) -> str:
@@ -67,12 +67,12 @@ def read_payload(text: str) -> Any:
 
 
 def read_moment(text: str | None, field: str) -> datetime | None:
-    """A moment argument that may be left out."""
+    """A time argument that may be left out."""
     return None if text is None else read_instant(text, field)
 
 
 def read_instant(text: str, field: str) -> datetime:
-    """A moment argument: ISO 8601 with an offset or ``Z``."""
+    """A time argument: ISO 8601 with an offset or ``Z``."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -10,7 +10,7 @@ class Severity(StrEnum):
     """Severity of a finding."""
 
     OK = "ok"  # as it should be
-    WARN = "warn"  # it works, but look at it; or it could not be looked at
+    WARN = "warn"  # it works, with a problem; or it could not be checked
     FAIL = "fail"  # something does not work
 
 
@@ -19,9 +19,9 @@ class Finding:
     """Result of one check of one thing."""
 
     check: str  # which one: configuration, tables, ticker …
-    verdict: Severity  # how bad it is
-    what: str  # what was seen
-    remedy: str | None = None  # what mends it; None if it is ok
+    verdict: Severity
+    what: str  # the observation
+    remedy: str | None = None  # None if it is ok
 
 
 def ok(check: str, what: str) -> Finding:

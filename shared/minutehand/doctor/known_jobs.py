@@ -1,4 +1,4 @@
-"""Whether the jobs can be imported, those are known that schedules name, and isolated ones start from a preloaded process."""
+"""Checks that the jobs can be imported, that schedules name only known jobs, and that isolated jobs start from a preloaded process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def jobs(context: DoctorContext) -> Iterator[Finding]:
             )
         except Exception as problem:  # noqa: BLE001 (it is the user's code)
             what = f"{package}: {type(problem).__name__}: {problem}"
-            yield fail(check, what, "mend the package: no worker can load it")
+            yield fail(check, what, "fix the package: no worker can load it")
         else:
             loaded += 1
     if not loaded or loaded < len(context.packages):
@@ -48,13 +48,13 @@ def isolated(context: DoctorContext) -> Iterator[Finding]:
         report = report_of(modules)
     except OSError as problem:
         what = f"the process that imports isolated jobs ({', '.join(modules)}) fails: {problem}"
-        yield fail(check, what, "find the module whose import ends or blocks its process, and mend it")
+        yield fail(check, what, "find the module whose import ends or blocks its process, and fix it")
         return
     for module, text in report.failed.items():
         what = f"{module} cannot be imported by a process of its own: {text}"
-        yield fail(check, what, "mend the module: every attempt of its isolated jobs fails")
+        yield fail(check, what, "fix the module: every attempt of its isolated jobs fails")
     if report.module is not None:
-        what = f"the import of {report.module} leaves {', '.join(report.left)}; so every attempt of an isolated job imports its module anew"
+        what = f"the import of {report.module} leaves {', '.join(report.left)}; so each isolated attempt imports its module again"
         remedy = (
             "start threads and open connections when a job first needs them, not on import; "
             "for threads of numerical libraries, set OPENBLAS_NUM_THREADS=1 and OMP_NUM_THREADS=1"

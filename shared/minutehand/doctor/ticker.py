@@ -106,9 +106,7 @@ def quarantined(context: DoctorContext) -> Iterator[Finding]:
         yield ok("quarantined", f"no entry of a present revision was put aside{moot}")
         return
     names = ", ".join(sorted({key.split("#", 2)[2] for key in live})[:10])
-    remedy = (
-        "see `entry.quarantined` in the ticker's log, mend the cause, then pause and resume each: that arms it anew"
-    )
+    remedy = "see `entry.quarantined` in the ticker's log, fix the cause, then pause and resume each schedule"
     yield fail("quarantined", f"{len(live)} entries failed ten times and were put aside: {names}", remedy)
 
 

@@ -18,7 +18,7 @@ def clock(context: DoctorContext) -> Iterator[Finding]:
     """The local clock's offset from AWS's. The answers together bound it on both sides."""
     skews = context.probe.skews
     if not skews:
-        yield warn("clock", "nothing that answered said what time it is", "compare the clock with another one")
+        yield warn("clock", "no answer had a Date header", "compare the clock with another one")
         return
     least, most = sorted((max(low for low, _ in skews), min(high for _, high in skews)))
     surely = least if least > 0 else min(0, most)

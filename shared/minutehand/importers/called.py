@@ -13,7 +13,7 @@ from minutehand.importers.manifest import Manifest
 from minutehand.importers.names import slug
 from minutehand.ready_jobs.targets import can_call
 
-_DEFAULT_RETRIES, _DEFAULT_AGE = 185, 86_400  # of EventBridge: get-schedule prints them where nobody chose
+_DEFAULT_RETRIES, _DEFAULT_AGE = 185, 86_400  # EventBridge's defaults, which get-schedule prints
 _MOST_ATTEMPTS = 1_000
 _PARAMETERS = {  # of targets, in the words of the ready jobs
     ("SqsParameters", "MessageGroupId"),

@@ -1,6 +1,6 @@
 """Parser of crontab text: settings, comments and entries, exactly as cron reads them.
 
-cron knows no continuation of lines and no comments behind a command. A ``%`` ends the command: what follows is its standard input.
+cron has no line continuation and no comments after a command. A ``%`` ends the command; the rest of the line is its standard input.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def form_of(text: str, source: str) -> CrontabForm:
 
 def lines_of(text: str, source: str, *, form: CrontabForm) -> Iterator[Read]:
     """The lines, without empty ones. Raises InvalidInput for one that no crontab has."""
-    said: list[str] = []
+    comment_lines: list[str] = []
     for number, raw in enumerate(text.split("\n"), start=1):
         line = raw.removesuffix("\r")
         if len(line) > LONGEST:
@@ -123,20 +123,20 @@ def lines_of(text: str, source: str, *, form: CrontabForm) -> Iterator[Read]:
             raise InvalidInput(f"{source}:{number}", line, f"has {len(line):,} characters", remedy)
         stripped = line.strip(" \t")
         if not stripped or stripped.startswith("#"):
-            said = _remembered(said, stripped)
+            comment_lines = _remembered(comment_lines, stripped)
             if stripped:
                 yield CommentLine(number)
             continue
-        yield _read(number, line, " ".join(said), form)
-        said = []
+        yield _read(number, line, " ".join(comment_lines), form)
+        comment_lines = []
 
 
-def _remembered(said: list[str], comment: str) -> list[str]:
+def _remembered(comment_lines: list[str], comment: str) -> list[str]:
     """The lines of the comment that may belong to the next entry: an empty one, or an entry commented out, ends it."""
     words = comment.lstrip("#").strip()
     if not words or _HEADING.search(words) or _looks_like_an_entry(words):
         return []
-    return [*said, words] if re.search(r"[^\W\d_]{2}", words) else said
+    return [*comment_lines, words] if re.search(r"[^\W\d_]{2}", words) else comment_lines
 
 
 def _looks_like_an_entry(text: str) -> bool:

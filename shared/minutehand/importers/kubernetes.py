@@ -19,7 +19,7 @@ from minutehand.importers.names import stem_of
 from minutehand.importers.report import Collector, Conversion, ImportReport
 
 _OVERLAP = {"Allow": None, "Forbid": "skip", "Replace": "terminate_other"}
-_RETRIES = 6  # Kubernetes' backoffLimit where none is said
+_RETRIES = 6  # Kubernetes' default of backoffLimit
 _MOST_ATTEMPTS = 1_000
 _PREFIX = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.*)")
 _EVERY = re.compile(r"@every\s+(\S+)")
@@ -28,7 +28,7 @@ _REFERENCE = re.compile(r"\$(\$?)\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")
 _JOB = ("spec", "jobTemplate", "spec")
 _POD = (*_JOB, "template", "spec")
 
-# What says nothing about what is due and what it does, or what Kubernetes writes itself.
+# Fields without effect on time and work, and fields that Kubernetes writes itself.
 _IDLE = re.compile(
     r"(apiVersion|kind|status"
     r"|metadata\.(name|namespace|uid|resourceVersion|generation|creationTimestamp|managedFields|selfLink)"
@@ -229,8 +229,8 @@ def _expanded(text: str, environment: Mapping[str, str]) -> str:
 
 def _about(manifest: Manifest) -> dict[str, Any]:
     labels = manifest.mapping("metadata", "labels")
-    said = manifest.mapping("metadata", "annotations", only="kubernetes.io/description")
-    return {"tags": labels, "description": said.get("kubernetes.io/description", "")[:MAX_DESCRIPTION]}
+    annotations = manifest.mapping("metadata", "annotations", only="kubernetes.io/description")
+    return {"tags": labels, "description": annotations.get("kubernetes.io/description", "")[:MAX_DESCRIPTION]}
 
 
 def _remarks(*, zoned: bool) -> list[str]:

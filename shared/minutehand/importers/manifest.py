@@ -14,10 +14,10 @@ from minutehand.errors import InvalidInput
 class FieldRules:
     """Rules for the fields of one kind of document."""
 
-    idle: re.Pattern[str]  # paths of what says nothing about what is due and what it does
+    idle: re.Pattern[str]  # paths of fields without effect on time and work
     reasons: Mapping[str, str]  # why a word is left out, by its name
-    group: re.Pattern[str]  # as much of a path as one note is about; its group ``word`` is the name
-    idle_if: Mapping[str, object] = field(default_factory=dict)  # values that say nothing, by the word's name
+    group: re.Pattern[str]  # the part of a path that one note covers; its group ``word`` is the name
+    idle_if: Mapping[str, object] = field(default_factory=dict)  # values without effect, by the word's name
 
 
 class Manifest:

@@ -19,8 +19,8 @@ class Conversion(StrEnum):
     """How completely a line was converted."""
 
     EXACT = "exact"  # all of it
-    DIFFERS = "differs"  # it does something else in a way that the notes tell
-    LEFT = "not mapped"  # none: the notes tell what to do
+    DIFFERS = "differs"  # converted with the differences in the notes
+    LEFT = "not mapped"  # not converted: the notes say what to do
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,11 +28,11 @@ class ImportedLine:
     """Result of one source line: a cron line, a manifest, an entry of a list, or a setting."""
 
     line: int  # in the source, the first is 1; 0: it has no lines
-    text: str  # what stands there
+    text: str  # of the line
     fit: Conversion
-    name: str | None = None  # of the schedule that it became
-    notes: tuple[str, ...] = ()  # what is different, or why nothing became of it
-    is_entry: bool = True  # whether it asks for work; False: a setting, or something else that is not due at any time
+    name: str | None = None  # of the schedule
+    notes: tuple[str, ...] = ()  # the differences, or why it was not converted
+    is_entry: bool = True  # whether it schedules work; False: a setting, or a manifest of another kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,14 +40,14 @@ class ImportReport:
     """Result of importing one source."""
 
     source: str  # name of the file, module or region
-    read_as: str  # what it was taken for
-    managed_by: str  # who owns the schedules
+    read_as: str  # detected format
+    managed_by: str  # owner of the schedules
     lines: Sequence[ImportedLine]  # in the order of the source
     schedules: Mapping[str, Mapping[str, Any]]  # words by name
-    remarks: Sequence[str] = ()  # what holds for all of it
-    jobs: str | None = None  # Python source of the jobs that the schedules name; None: there is none to write
-    comments: int = 0  # lines that ask for nothing
-    not_taken: int = field(init=False)  # lines that ask for work and became nothing
+    remarks: Sequence[str] = ()  # about the whole source
+    jobs: str | None = None  # Python source of the jobs that the schedules name; None: no file is needed
+    comments: int = 0  # comment lines
+    not_taken: int = field(init=False)  # entries that were not converted
 
     def __post_init__(self) -> None:
         left = sum(1 for line in self.lines if line.is_entry and line.fit is Conversion.LEFT)
@@ -58,12 +58,12 @@ class ImportReport:
         return sum(1 for line in self.lines if line.fit is fit)
 
     def in_shadow(self) -> ImportReport:
-        """The same, with schedules that start nothing."""
+        """The same report, with schedules that start no run."""
         schedules = {name: {**words, "shadow": True} for name, words in self.schedules.items()}
         return replace(self, schedules=schedules)
 
     def yaml(self) -> str:
-        """The file that ``minutehand apply`` takes."""
+        """The file for ``minutehand apply``."""
         comment = (
             f"Imported from {self.source} ({self.read_as}).\nminutehand apply FILE shows what it would change first."
         )
@@ -93,10 +93,10 @@ class Collector:
         differences = list(notes)
         wanted = slug(name)
         if wanted != name:
-            differences.append(f"{name!r} is no name here: it becomes {wanted}")
+            differences.append(f"{name!r} is not a valid name: it becomes {wanted}")
         chosen = self._names.unique(wanted)
         if chosen != wanted:
-            differences.append(f"{wanted} is there already: it becomes {chosen}")
+            differences.append(f"{wanted} is used already: it becomes {chosen}")
         try:
             given = {word: value for word, value in words.items() if value not in (None, {}, "")}
             self.schedules[chosen] = _normal(chosen, given, f"{self._source}:{line}")

@@ -8,15 +8,13 @@ import re
 from minutehand.apply.nodes import LARGEST
 from minutehand.errors import InvalidInput
 
-_CONTROL = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
-)  # not tab and the ends of lines; a terminal would obey some of them
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # not tab and line feed; terminals interpret some of them
 _NEXT = re.compile(r"\S|\Z")
 _PAIR = re.compile(r"(\\\\)|\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")  # JSON's way past U+FFFF
 
 
 def text_of(data: bytes, source: str) -> str:
-    """The text of a file. Raises InvalidInput for what is too large, not UTF-8, or no text."""
+    """The text of a file. Raises InvalidInput if it is too large, not UTF-8, or contains control characters."""
     if len(data) > LARGEST:
         raise InvalidInput(source, f"{len(data):,} bytes", "is too large", f"split it: {LARGEST:,} at the most")
     try:
@@ -35,7 +33,7 @@ def text_of(data: bytes, source: str) -> str:
 def as_documents(text: str, source: str) -> str:
     """The text with a document marker before each JSON value, line numbers kept. Other text is returned unchanged.
 
-    Raises InvalidInput with the line of what is no JSON.
+    Raises InvalidInput with the line of a value that is not JSON.
     """
     if text.lstrip()[:1] not in ("{", "["):
         return text

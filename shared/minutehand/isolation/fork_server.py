@@ -26,7 +26,7 @@ from minutehand.isolation.preloaded_parent import arguments
 from minutehand.isolation.wire import line
 
 _FILES = 5  # passed with each request: control, talk, flags, standard output, standard error
-_UNTOUCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # whoever sends these to all processes means the worker
+_UNTOUCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # a sender to all processes means the worker
 
 
 def main(number: int, path: list[str], modules: list[str]) -> NoReturn:

@@ -19,10 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-LIMIT = (
-    120  # seconds for all imports; a process that takes longer is ended by SIGALRM, and its successor imports nothing
-)
-
+LIMIT = 120  # seconds for all imports; then SIGALRM ends the process, and its successor imports nothing
 _TASKS = Path("/proc/self/task")  # the threads of this process, those of native code too (Linux)
 _FILES = Path("/dev/fd")  # the file descriptors of this process
 _ENDING = 0.5  # seconds for threads that have ended to be removed by the kernel

@@ -1,4 +1,4 @@
-"""Who may talk to the emulator: every request carries a key of this start, and comes from no web page.
+"""Access control of the emulator: a request needs the access key of this start, and must not come from a web page.
 
 The emulator executes code on this machine (Lambda functions, and jobs through their queues), and a web page of any site may send
 requests to a port of loopback. ``guarded`` wraps the emulator's whole ASGI application, so no route is left out.

@@ -197,7 +197,7 @@ def reached_by_this_process(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def _new_keys() -> dict[str, str]:
-    """Credentials of one start: nobody else on this machine, and no page in its browser, can use the cloud."""
+    """Credentials of one start, so that no other user of this machine and no web page can use the cloud."""
     return {
         "AWS_ACCESS_KEY_ID": f"LOCAL{secrets.token_hex(12).upper()}",
         "AWS_SECRET_ACCESS_KEY": secrets.token_urlsafe(30),

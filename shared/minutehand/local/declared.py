@@ -19,8 +19,8 @@ from minutehand.errors import JobError
 from minutehand.local.process import inherited
 
 _WORDS = (b"Queue", b".queue(")  # a declaration contains one of them
-_PATIENCE = 60.0  # seconds for the import
-_ASK = """
+_TIMEOUT = 60.0  # seconds for the import
+_PROGRAM = """
 import json, sys
 from minutehand.jobs import default_registry, load
 try:
@@ -40,8 +40,8 @@ def declared_queues(packages: Sequence[str], *, within: Path | None = None) -> t
     Raises JobError if one that may declare queues cannot be imported.
     """
     path = [str(within or Path.cwd()), *sys.path]
-    asked = [package for package in packages if _may_declare(package, path)]
-    return _ask(asked, path) if asked else ()
+    candidates = [package for package in packages if _may_declare(package, path)]
+    return _read_queues(candidates, path) if candidates else ()
 
 
 def _may_declare(package: str, path: Sequence[str]) -> bool:
@@ -60,21 +60,21 @@ def _place(package: str, path: Sequence[str]) -> Path | None:
     return next((place for place in places if place.exists()), None)
 
 
-def _ask(packages: Sequence[str], path: Sequence[str]) -> tuple[Queue, ...]:
+def _read_queues(packages: Sequence[str], path: Sequence[str]) -> tuple[Queue, ...]:
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder, "queues.json")
         try:
             done = subprocess.run(  # noqa: S603 — our own interpreter and program
-                [sys.executable, "-P", "-c", _ASK, str(answer), *packages],
+                [sys.executable, "-P", "-c", _PROGRAM, str(answer), *packages],
                 env={**inherited(), "PYTHONPATH": os.pathsep.join(path)},
                 capture_output=True,
                 text=True,
-                timeout=_PATIENCE,
+                timeout=_TIMEOUT,
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise JobError(f"jobs={list(packages)!r}: the import did not end within {_PATIENCE:.0f} s") from None
+            raise JobError(f"jobs={list(packages)!r}: the import did not end within {_TIMEOUT:.0f} s") from None
         if done.returncode != 0 or not answer.exists():
-            said = done.stderr.strip().splitlines() or ["it said nothing"]
-            raise JobError(f"jobs={list(packages)!r}: importing failed: {said[-1]}")
+            output = done.stderr.strip().splitlines() or ["no output"]
+            raise JobError(f"jobs={list(packages)!r}: importing failed: {output[-1]}")
         return tuple(Queue(**given) for given in json.loads(answer.read_text(encoding="utf-8")))

@@ -21,8 +21,8 @@ from minutehand.local.process_group import ProcessGroup, roles
 from minutehand.local.provision import provision
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT, Settings
 
-_READY = 30.0  # seconds for the workers to be ready; 1 to 3 are usual
-_LOOK = 0.05  # seconds between looks at their logs
+_READY = 30.0  # seconds for the workers to be ready; usually 1 to 3
+_POLL = 0.05  # seconds between reads of their logs
 _SHELL_NEEDS = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_DEFAULT_REGION")
 
 
@@ -46,11 +46,9 @@ class LocalInstallation:
     def wait_until_ready(self, stop: threading.Event) -> None:
         """Return when every worker has logged that it receives messages. Raises Unavailable if one has not after 30 s."""
         ahead = self.follower.copy()  # the caller reads the same lines again
-        waiting, deadline = (
-            {name for name in self.processes.names if name.startswith("worker")},
-            time.monotonic() + _READY,
-        )
-        while waiting and not stop.wait(_LOOK):
+        waiting = {name for name in self.processes.names if name.startswith("worker")}
+        deadline = time.monotonic() + _READY
+        while waiting and not stop.wait(_POLL):
             waiting -= {name for name, event in ahead.new() if event["event"] == "worker.started"}
             self.processes.replace_ended()
             if time.monotonic() > deadline:

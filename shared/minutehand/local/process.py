@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 _LAUNCHER = Path(__file__).with_name("child.py")
-_PACKAGES = str(Path(__file__).parents[2])  # where this very package lies, installed or not
+_PACKAGES = str(Path(__file__).parents[2])  # the folder of this package, installed or not
 
 
 class LocalProcess:
@@ -25,10 +25,10 @@ class LocalProcess:
         self, name: str, module: str, arguments: Sequence[str] = (), *, environ: Mapping[str, str], log: Path
     ) -> None:
         self.name, self.log = name, log
-        self._asked = False
+        self._terminated = False
         with log.open("ab") as sink:
             self._process = subprocess.Popen(  # noqa: S603 — our own interpreter and module
-                [sys.executable, "-P", str(_LAUNCHER), module, *arguments],  # no folder of ours on its path by chance
+                [sys.executable, "-P", str(_LAUNCHER), module, *arguments],  # -P: without the launcher's folder
                 stdin=subprocess.PIPE,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
@@ -54,8 +54,8 @@ class LocalProcess:
 
     def terminate(self) -> None:
         """Send SIGTERM once (a second signal would cut its clean-up short) and return at once."""
-        if self.exit_code is None and not self._asked:
-            self._asked = True
+        if self.exit_code is None and not self._terminated:
+            self._terminated = True
             self._process.terminate()
 
     def kill(self) -> None:

@@ -102,10 +102,10 @@ def run_command(ctx: Context, payload: Any) -> dict[str, Any]:
         code = group.wait(_limit(command, ctx))
     seconds = round(time.monotonic() - began, 3)
     if code is None:
-        raise CommandTimeout(_told(f"killed after {seconds:g} s", group.tail), "timeout")
+        raise CommandTimeout(_with_output(f"killed after {seconds:g} s", group.tail), "timeout")
     if code != 0:
         word = f"exit {code}" if code > 0 else signal.Signals(-code).name
-        raise CommandFailed(_told(word, group.tail), word)
+        raise CommandFailed(_with_output(word, group.tail), word)
     return {"exit_code": 0, "seconds": seconds, "output": group.tail}
 
 
@@ -234,7 +234,7 @@ def _user(name: str | None) -> tuple[dict[str, Any], dict[str, str]]:
         entry = pwd.getpwnam(name)
     except KeyError:
         raise Permanent(
-            f"user={name!r}: there is no such user here; create it, or take it out of the payload"
+            f"user={name!r}: this machine has no such user; create it, or remove it from the payload"
         ) from None
     own = {"HOME": entry.pw_dir, "LOGNAME": name, "USER": name}
     if entry.pw_uid == uid:
@@ -265,7 +265,7 @@ def _limit(command: Command, ctx: Context) -> float | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def _told(what: str, tail: str) -> str:
+def _with_output(what: str, tail: str) -> str:
     """An error message with the last line of the output first, because messages are cut at their end."""
     if not tail:
         return f"{what}, without any output"

@@ -1,12 +1,12 @@
-"""Ready jobs that call what an EventBridge schedule called: a function, a queue, a topic, a state machine, a bus, a stream.
+"""Ready jobs that call the targets of EventBridge schedules: a function, a queue, a topic, a state machine, a bus, a stream.
 
     # jobs.py
     from minutehand.ready_jobs.targets import target_job
 
     orders = target_job("sqs/orders", "arn:aws:sqs:eu-central-1:123456789012:orders")
 
-A run has succeeded when the service has accepted the call, as in EventBridge. Where the service can tell a repetition (a FIFO queue, a
-state machine), it is told the run's idempotency key, so that an attempt that is repeated after its answer got lost has no second effect.
+A run has succeeded when the service has accepted the call, as in EventBridge. If the service removes duplicates (a FIFO queue, a
+state machine), the call carries the run's idempotency key, so that a second attempt after a lost response has no second effect.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from minutehand.errors import InvalidInput, MinutehandError
 from minutehand.jobs import Registry, default_registry
 
 _Call = Callable[[Any, str, str, Mapping[str, str], str], Any]
-_making = threading.Lock()  # of clients: a session is not for several threads, a client is
+_making = threading.Lock()  # a botocore session is not thread-safe, a client is
 _clients: dict[tuple[str, str], Any] = {}
 
 
@@ -44,7 +44,10 @@ def target_job(
     service, region = _place(arn)
     if service not in _CALLS:
         raise InvalidInput(
-            "arn", arn, "is not called by this job", f"write a job for it; known are {', '.join(_CALLS)}"
+            "arn",
+            arn,
+            "is of a service that this job cannot call",
+            f"write a job for it; known are {', '.join(_CALLS)}",
         )
     given = dict(parameters or {})
 
@@ -73,7 +76,7 @@ def _place(arn: str) -> tuple[str, str]:
 def _client(service: str, region: str) -> Any:
     with _making:
         if (service, region) not in _clients:
-            import botocore.session  # noqa: PLC0415 (who imports schedules calls no target)
+            import botocore.session  # noqa: PLC0415 (importing schedules calls no target)
 
             name = "stepfunctions" if service == "states" else service
             _clients[service, region] = botocore.session.get_session().create_client(name, region_name=region or None)

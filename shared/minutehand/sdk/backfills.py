@@ -24,7 +24,7 @@ from minutehand.sdk.requests import token_of
 from minutehand.sdk.views import Page, Run
 from minutehand.state.backfill import MAX_CONCURRENCY, ROW_PAYLOAD, BackfillOrder, BackfillState, StoredBackfill
 
-_READS = 20  # queries that one page of a backfill's runs takes at the most; it may be short for that
+_READS = 20  # maximum number of queries for one page of a backfill's runs; the page may be short because of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,20 +32,20 @@ class Backfill:
     """A backfill and its progress."""
 
     id: str | None  # pass it to get_backfill, pause_backfill …; None for a dry run
-    tenant: str  # whose
-    schedule: str  # name of the schedule
+    tenant: str  # its owner
+    schedule: str  # its name
     state: BackfillState  # PLANNED (dry run), RUNNING, PAUSED, CANCELLED or DONE
     reason: str | None  # why it is in this state
     start: datetime  # UTC, inclusive
     end: datetime  # UTC, exclusive
     order: BackfillOrder  # which fires come first
-    concurrency: int  # runs of it at the same time, at the most
+    concurrency: int  # maximum number of its concurrent runs
     total: int  # fires in the interval
-    there: int | None = None  # dry run only: how many of them have a run, and would be skipped
-    under_way: int = 0  # runs that wait or run now
+    there: int | None = None  # dry run only: number of fires that have a run and would be skipped
+    under_way: int = 0  # runs that wait or run
     done: int = 0  # runs that ended
-    failed: int = 0  # of these, without success
-    skipped: int = 0  # fires passed over, because they had a run
+    failed: int = 0  # ended runs without success
+    skipped: int = 0  # fires that already had a run
     first: datetime | None  # UTC: the first fire; None if there is none
     last: datetime | None  # UTC: the last fire
     created_at: datetime  # UTC
@@ -68,11 +68,11 @@ class BackfillMethods(SchedulerBase):
         idempotency_key: str | None = None,
         expected_revision: int | None = None,
     ) -> Run:
-        """Run a schedule now, whatever its expression says, with its own ``payload`` or that of the schedule.
+        """Run a schedule now, independent of its expression, with this ``payload`` or that of the schedule.
 
-        The run has an id of its own and collides with no fire. A paused or completed schedule can be triggered; a pause or delete
-        that comes later takes the run back unless it has started. With an ``idempotency_key`` a second call returns the same run,
-        for as long as the ledger keeps it. Raises InvalidInput, NotFound, AlreadyExists (the key has another payload), Conflict
+        The run has an id of its own, which no fire has. A paused or completed schedule can be triggered; a later pause or delete
+        cancels the run unless it has started. With an ``idempotency_key`` a second call returns the same run, as long as the
+        ledger keeps it. Raises InvalidInput, NotFound, AlreadyExists (the key has another payload), Conflict
         (another revision than ``expected_revision`` is current), Unavailable.
         """
         check_name(name)
@@ -100,11 +100,11 @@ class BackfillMethods(SchedulerBase):
     ) -> Backfill:
         """Run the fires in ``[start, end)`` (aware, past) that have no run yet; at most ``concurrency`` (1 to 100) at a time.
 
-        With ``dry_run``, the default, nothing is written: ``total`` fires are due, ``there`` of them have a run. Otherwise it goes on
-        by itself, on the side of the workers; ``get_backfill`` tells how far it is.
-        Each revision's own definition is used for its own time, that of a paused one for the pause; with ``current=True`` the present
-        one for all of it, also before there was a schedule. ``payload`` replaces theirs. ``order`` is "oldest" or "newest".
-        What is older than the ledger remembers (its retention) may have run already: it is refused without ``allow_repeat=True``.
+        With ``dry_run``, the default, nothing is written: ``total`` fires are due, ``there`` of them have a run. Otherwise the workers
+        run the backfill; ``get_backfill`` returns its progress.
+        Each fire has the definition of the revision that was active at its time, or was paused then; with ``current=True`` all fires
+        have the current definition, also fires before the schedule existed. ``payload`` replaces their payload. ``order`` is "oldest"
+        or "newest". Fires older than the ledger's retention may have run already: they are refused without ``allow_repeat=True``.
         With a ``client_token`` a second call within 24 hours returns what the first one started.
         Raises InvalidInput, NotFound, Conflict (another revision than ``expected_revision`` is current), AlreadyExists, Unavailable.
         """
@@ -112,7 +112,7 @@ class BackfillMethods(SchedulerBase):
             start=_instant(start, "start"),
             end=_instant(end, "end"),
             order=word(BackfillOrder, "order", order),
-            concurrency=_concurrency(concurrency),
+            concurrency=checked_limit(concurrency, MAX_CONCURRENCY, "concurrency"),
             payload=None if payload is UNSET else payload_text(payload),
             current=_flag("current", current),
             allow_repeat=_flag("allow_repeat", allow_repeat),
@@ -144,35 +144,35 @@ class BackfillMethods(SchedulerBase):
             return text, None
         return None, self._services.payloads.put(self.tenant, text)
 
-    def get_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002 (the word that it has everywhere else)
-        """A backfill and how far it is. Raises NotFound; it is forgotten when the retention has passed since its end."""
-        return _view(control.find(_owner(self.tenant, name), _identity(id), self._services))
+    def get_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002 (the name of the field)
+        """A backfill and its progress. Raises NotFound, also when the retention since its end is over."""
+        return _view(control.find(_owner(self.tenant, name), check_name(id, "id"), self._services))
 
     def list_backfills(self, name: str) -> Sequence[Backfill]:
-        """The backfills of a schedule, oldest first; those of a deleted one too. Reads all of them in one query."""
+        """The backfills of a schedule, oldest first, also of a deleted schedule. Reads all of them in one query."""
         return [_view(backfill) for backfill in backfills_of(_owner(self.tenant, name), self._services)]
 
     def pause_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002
-        """Hold a backfill. When this returns, no run of it starts; those that had started go on, with their retries.
+        """Pause a backfill. After the return none of its waiting runs starts; started runs continue, with their retries.
 
         Raises NotFound, Conflict (it has ended), Unavailable (then call again to finish).
         """
-        return _view(control.pause(_owner(self.tenant, name), _identity(id), self._services, self._clock))
+        return _view(control.pause(_owner(self.tenant, name), check_name(id, "id"), self._services, self._clock))
 
     def resume_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002
-        """Let a paused backfill go on. Raises NotFound, Conflict (it has ended), Unavailable."""
-        return _view(control.resume(_owner(self.tenant, name), _identity(id), self._services, self._clock))
+        """Resume a paused backfill. Raises NotFound, Conflict (it has ended), Unavailable."""
+        return _view(control.resume(_owner(self.tenant, name), check_name(id, "id"), self._services, self._clock))
 
     def cancel_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002
-        """End a backfill. When this returns, nothing of it starts any more: neither a run nor the next attempt of one.
+        """Cancel a backfill. After the return no run and no further attempt of it starts.
 
-        Attempts that are running go on; one that has ended stays as it is. Raises NotFound, Unavailable (then call again to finish).
+        Running attempts continue; ended runs stay as they are. Raises NotFound, Unavailable (then call again to finish).
         """
-        return _view(control.cancel(_owner(self.tenant, name), _identity(id), self._services, self._clock))
+        return _view(control.cancel(_owner(self.tenant, name), check_name(id, "id"), self._services, self._clock))
 
     def backfill_runs(self, name: str, id: str, *, limit: int = 100, cursor: str | None = None) -> Page:  # noqa: A002
-        """The runs that a backfill made, in order of time. Reads all runs of the interval: a page may be short, and not the last."""
-        backfill = control.find(_owner(self.tenant, name), _identity(id), self._services)
+        """The runs of a backfill, sorted by time. It reads all runs of the interval, so a page may be short and not the last."""
+        backfill = control.find(_owner(self.tenant, name), check_name(id, "id"), self._services)
         found: list[Run] = []
         for _ in range(_READS):
             page = self._services.ledger.page(
@@ -214,19 +214,7 @@ def _instant(moment: datetime, field: str) -> int:
     return to_ms(moment, field) + (moment.microsecond % 1_000 > 0)
 
 
-def _concurrency(concurrency: object) -> int:
-    if type(concurrency) is not int or not 1 <= concurrency <= MAX_CONCURRENCY:
-        raise InvalidInput(
-            "concurrency", concurrency, "is out of range", f"use a whole number from 1 to {MAX_CONCURRENCY}"
-        )
-    return concurrency
-
-
 def _flag(field: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidInput(field, value, "is neither True nor False", "use True or False")
     return value
-
-
-def _identity(given: object) -> str:
-    return check_name(given, "id")

@@ -23,7 +23,7 @@ from minutehand.owner.schedules.head_cache import foreseen
 from minutehand.owner.schedules.tags import Tags, retag, retagged
 from minutehand.sdk.backfills import BackfillMethods
 from minutehand.sdk.base import UNSET, Unset
-from minutehand.sdk.filters import CHUNK, Filter, TagWish, checked_cursor, checked_filter, walk
+from minutehand.sdk.filters import CHUNK, Filter, TagFilter, checked_cursor, checked_filter, walk
 from minutehand.sdk.schedules import ScheduleMethods
 
 AT_ONCE = 8  # concurrent actions: each spends most of its time waiting for DynamoDB
@@ -82,7 +82,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         prefix: str = "",
         state: str | None = None,
         job: str | None = None,
-        tag: TagWish | None = None,
+        tag: TagFilter | None = None,
         failing: bool | None = None,
         managed_by: str | None = None,
         note: str | None = None,
@@ -96,14 +96,13 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         cursor: str | None = None,
         stop: StopSignal | None = None,
     ) -> BulkResult:
-        """Pause, resume, delete, retag or trigger every schedule that meets all conditions (those of ``list_schedules``).
+        """Pause, resume, delete, retag or trigger every schedule that meets all conditions of ``list_schedules``; at least one is needed.
 
-        At least one condition must be given. ``note`` and ``drain`` are those of pause_schedule, ``drain`` of delete_schedule too;
-        ``tags`` are set, or removed where None; ``payload`` is what triggered runs are given instead of each schedule's own, and
-        with a ``client_token`` a second call triggers none twice.
-        At most ``rate`` schedules a second, eight at the same time. One that fails stops no other: ``failed`` says why, by name.
-        ``on_progress`` is called after each, in order of name. ``stop`` (a ``threading.Event``) ends it early; pass ``cursor`` to go
-        on, that of the result or, after a crash, that of the last progress. A ``dry_run`` writes nothing.
+        ``note`` and ``drain`` are as in pause_schedule and delete_schedule. A tag in ``tags`` is set, or removed if its value is None.
+        ``payload`` replaces each schedule's own for triggered runs; with a ``client_token`` a second call triggers none twice.
+        At most ``rate`` schedules a second, eight at a time. A failed schedule does not stop the others: ``failed`` has its error.
+        ``on_progress`` is called after each schedule, sorted by name. ``stop`` (a ``threading.Event``) ends the call early; to
+        continue, pass ``cursor`` of the result or, after a crash, of the last progress. A ``dry_run`` writes nothing.
         Raises InvalidInput, and Unavailable (the listing failed; the message has the cursor).
         """
         conditions = checked_filter(

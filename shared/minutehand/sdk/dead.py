@@ -43,8 +43,8 @@ class DeadRunMethods(SchedulerBase):
     ) -> Page:
         """Runs that failed for good (DEAD, LOST or EXPIRED) from ``since`` to ``until`` (aware; default: the last 24 hours), newest first.
 
-        All jobs' runs, or those of a ``job``, a ``schedule``, or with an ``error_type`` (the exception's class name). Those that
-        were redriven are left out unless ``include_redriven``. Costs a query for each day asked for, and what lies in these days.
+        ``job``, ``schedule`` and ``error_type`` (the exception's class name) filter the runs. Redriven runs are left out unless
+        ``include_redriven``. Costs a query for each day of the interval, and reads all dead runs of these days.
         Raises InvalidInput, Unavailable.
         """
         conditions = self._filter(since, until, job, schedule, error_type, redriven=include_redriven)
@@ -52,8 +52,8 @@ class DeadRunMethods(SchedulerBase):
         return Page(items=[views.dead_view(dead) for dead in page.items], cursor=page.cursor)
 
     def replay_run(self, run_id: str, *, payload: Any = UNSET, idempotency_key: str | None = None) -> Run:
-        """Run again what has ended, as a new one-off: the same job, payload, policies and ``ctx.scheduled_at``, also after its
-        schedule changed or went.
+        """Repeat an ended run as a new one-off with the same job, payload, policies and ``ctx.scheduled_at``, also if its
+        schedule has changed or was deleted.
 
         ``payload`` replaces the original's. With an ``idempotency_key`` a second call returns the same replay. The new run's
         ``replay_of`` is the id of the old one. Raises InvalidInput, NotFound, Conflict (it has not ended), AlreadyExists (the key
@@ -82,12 +82,12 @@ class DeadRunMethods(SchedulerBase):
         stop: StopSignal | None = None,
         on_progress: Callable[[int], object] | None = None,
     ) -> Redriven:
-        """Replay a dead run, or all dead runs that a filter finds (see ``list_dead``), each once however often this is called.
+        """Replay a dead run, or all dead runs that a filter finds (see ``list_dead``). Repeated calls replay each run once.
 
         At most ``rate`` runs a second and ``limit`` in all; ``stop`` (a ``threading.Event``) ends it early. Then, or after an
-        error, call again: what was redriven is not on the list any more, and ``cursor`` passes over what cannot be. A ``dry_run``
-        writes nothing. ``on_progress`` is told after each how many were looked at. A run that is LOST was to be run at most once
-        and may have done its work: it is repeated only with ``allow_repeat=True``.
+        error, call again: redriven runs are not on the list any more, and ``cursor`` skips runs that cannot be redriven. A
+        ``dry_run`` writes nothing. ``on_progress`` is called after each run with the number read so far. A LOST run has delivery
+        "at_most_once" and may have done its work: it is repeated only with ``allow_repeat=True``.
         Raises InvalidInput, Unavailable; for a single run NotFound, Conflict (it did not fail for good, or is LOST) and
         AlreadyExists (it was redriven with another payload).
         """
@@ -126,9 +126,9 @@ class DeadRunMethods(SchedulerBase):
         error_type: str | None = None,
         dry_run: bool = False,
     ) -> int:
-        """Take dead runs off the list, redriven ones too, however old; how many. The runs themselves stay in the ledger.
+        """Remove dead runs of any age from the list, also redriven ones. Returns their number. The runs stay in the ledger.
 
-        Raises InvalidInput, Unavailable (then call again to go on).
+        Raises InvalidInput, Unavailable (then call again to continue).
         """
         _require_condition("until", (job, schedule, until, error_type))
         conditions = self._filter(None, until, job, schedule, error_type, redriven=True, ever=True)
@@ -152,7 +152,9 @@ class DeadRunMethods(SchedulerBase):
         lately = oldest if ever else min(now, upto) - LATELY
         after = (lately if since is None else to_ms(since, "since")) - 1
         if after >= upto:
-            raise InvalidInput("since", since, "leaves no time", "give a moment before until, and not in the future")
+            raise InvalidInput(
+                "since", since, "leaves an empty interval", "give a time before until, and not in the future"
+            )
         return DeadRunFilter(
             after=max(after, oldest),
             upto=min(upto, newest),

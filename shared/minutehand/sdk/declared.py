@@ -33,7 +33,7 @@ class ApplyResult:
     """Result of carrying out a plan."""
 
     done: int = 0  # schedules created, updated or deleted
-    failed: Mapping[str, str] = field(default_factory=dict)  # schedules by name that could not be, and why
+    failed: Mapping[str, str] = field(default_factory=dict)  # error by name of the schedule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +64,10 @@ class DeclarationMethods(ScheduleMethods):
     def compare_declared(
         self, declarations: Iterable[Declaration], *, managed_by: str | None = None, adopt: bool = False
     ) -> ApplyPlan:
-        """The changes that applying these declarations in the name of ``managed_by`` would make. Reads all schedules, writes nothing.
+        """The changes of applying these declarations with the owner ``managed_by``. Reads all schedules, writes nothing.
 
-        What is there and managed by somebody else is left alone; what nobody manages too, unless ``adopt``. A declaration that
-        cannot be (its job is not registered, its queue not there) is REFUSED and does not stop the others.
+        Schedules of other owners are not changed, and schedules without an owner only with ``adopt``. An invalid declaration (its
+        job is not registered, its queue does not exist) is REFUSED and does not stop the others.
         Raises InvalidInput, Unavailable.
         """
         owner = None if managed_by is None else check_name(managed_by, "managed_by")
@@ -90,9 +90,9 @@ class DeclarationMethods(ScheduleMethods):
     def carry_out(
         self, plan: ApplyPlan, *, prune: bool = False, on_change: Callable[[PlannedChange], None] = lambda change: None
     ) -> ApplyResult:
-        """Create and update what a plan says, and delete what is no longer declared with ``prune``.
+        """Create and update schedules by a plan. With ``prune``, delete owned schedules that are not declared any more.
 
-        ``on_change`` is called before each. One that fails does not stop the others; the same again goes on.
+        ``on_change`` is called before each change. A failed change does not stop the others; the same call again continues.
         """
         done, failed = 0, dict[str, str]()
         for change in plan.of(ApplyAction.CREATE, ApplyAction.UPDATE, *([ApplyAction.PRUNE] if prune else [])):
@@ -105,7 +105,7 @@ class DeclarationMethods(ScheduleMethods):
         return ApplyResult(done=done, failed=failed)
 
     def export_declared(self, *, prefix: str = "") -> Mapping[str | None, Mapping[str, Mapping[str, Any]]]:
-        """What there is as words of declarations, by owner (None: nobody) and name, for ``minutehand.apply.document``.
+        """Stored schedules as words of declarations, by owner (or None) and name, for ``minutehand.apply.document``.
 
         Reads all schedules whose names begin with ``prefix``. Raises InvalidInput, Unavailable.
         """
@@ -116,7 +116,7 @@ class DeclarationMethods(ScheduleMethods):
             known = self._jobs.get(one.definition.job)
             words = dict(self._words(one, self._payload(one.definition)))
             if "queue" not in words and known is not None and known.queue is not None:
-                words["queue"] = "default"  # its job would say otherwise
+                words["queue"] = "default"  # without it, apply would take the job's queue
             found.setdefault(one.head.managed_by, {})[one.head.name] = words
         return dict(sorted(found.items(), key=lambda pair: pair[0] or ""))
 
@@ -182,7 +182,7 @@ class DeclarationMethods(ScheduleMethods):
     # Reading.
 
     def _all(self, prefix: str = "") -> Iterator[_Existing]:
-        """Every schedule that was not deleted, in order of name."""
+        """Every schedule that is not deleted, sorted by name."""
         pages = walk(self.tenant, Filter(prefix=prefix), self._services, cursor=None, chunk=_PAGE)
         heads = (head for page in pages for head in page.heads)
         while batch := list(islice(heads, _BATCH)):

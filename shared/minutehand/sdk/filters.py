@@ -1,4 +1,4 @@
-"""Which schedules of a tenant: conditions on heads, and the walk over all of them in order of name."""
+"""Filters of schedules, and the walk over the matching heads, sorted by name."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from minutehand.domain.schedule import Head, ScheduleState
 from minutehand.errors import InvalidInput
 from minutehand.ports.services import Services
 
-TagWish = tuple[str, str] | str  # key and value, or a key with any value
-CHUNK = 250  # heads of one query of a listing that passes some over
+TagFilter = tuple[str, str] | str  # key and value, or a key with any value
+CHUNK = 250  # heads in one query of a filtered listing
 
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
     """Conditions on a schedule, all of which must hold. None is no condition."""
 
-    prefix: str = ""  # the name begins so
+    prefix: str = ""  # of the name
     state: ScheduleState | None = None  # None: any but DELETED
     job: str | None = None
-    tag: TagWish | None = None
-    failing: bool | None = None  # whether an incident goes on, or the last run to end failed for good
+    tag: TagFilter | None = None
+    failing: bool | None = None  # whether an incident is open, or the last ended run failed for good
     managed_by: str | None = None
 
     @property
@@ -36,17 +36,17 @@ class Filter:
         """Whether the filter may reject most schedules."""
         return any(value is not None for value in (self.state, self.job, self.tag, self.failing, self.managed_by))
 
-    def takes(self, head: Head) -> bool:
+    def matches(self, head: Head) -> bool:
         """Whether a head meets the filter. The query checks the prefix."""
         return (
             (head.state is self.state if self.state else head.state is not ScheduleState.DELETED)
             and self.job in (None, head.job)
-            and self._takes_tags(head)
+            and self._matches_tags(head)
             and self.failing in (None, head.failing > 0 or head.incident is not None)
             and self.managed_by in (None, head.managed_by)
         )
 
-    def _takes_tags(self, head: Head) -> bool:
+    def _matches_tags(self, head: Head) -> bool:
         if self.tag is None:
             return True
         if isinstance(self.tag, str):
@@ -64,7 +64,7 @@ def checked_filter(
     failing: object = None,
     managed_by: object = None,
 ) -> Filter:
-    """A filter from what a user gives. Raises InvalidInput."""
+    """A filter from a user's arguments. Raises InvalidInput."""
     if failing is not None and not isinstance(failing, bool):
         raise InvalidInput("failing", failing, "is neither True nor False", "use True, False, or leave it out")
     return Filter(
@@ -77,32 +77,34 @@ def checked_filter(
     )
 
 
-def checked_cursor(cursor: object, wanted: Filter) -> str | None:
-    """A cursor is the name of the last schedule that was looked at. Raises InvalidInput."""
+def checked_cursor(cursor: object, conditions: Filter) -> str | None:
+    """The cursor: the name of the last schedule that was read. Raises InvalidInput."""
     if cursor is None:
         return None
     name = check_name(cursor, "cursor")
-    if not name.startswith(wanted.prefix):
+    if not name.startswith(conditions.prefix):
         raise InvalidInput("cursor", cursor, "is not of this listing", "pass the cursor of the page before")
     return name
 
 
-def walk(tenant: str, wanted: Filter, services: Services, *, cursor: str | None, chunk: int) -> Iterator[FilteredPage]:
-    """Heads in order of name, a query at a time: those that the filter takes, and how far it looked. Raises Unavailable."""
+def walk(
+    tenant: str, conditions: Filter, services: Services, *, cursor: str | None, chunk: int
+) -> Iterator[FilteredPage]:
+    """The matching heads sorted by name, one page for each query. Raises Unavailable."""
     while True:
-        page = services.schedules.page(tenant, prefix=wanted.prefix, limit=chunk, cursor=cursor)
+        page = services.schedules.page(tenant, prefix=conditions.prefix, limit=chunk, cursor=cursor)
         cursor = page.cursor
-        yield FilteredPage([head for head in page.items if wanted.takes(head)], cursor)
+        yield FilteredPage([head for head in page.items if conditions.matches(head)], cursor)
         if cursor is None:
             return
 
 
 @dataclass(frozen=True)
 class FilteredPage:
-    """One query's answer."""
+    """The result of one query."""
 
-    heads: list[Head]  # that the filter takes
-    cursor: str | None  # the last name that was looked at; None at the end
+    heads: list[Head]  # that match the filter
+    cursor: str | None  # the last name that was read; None at the end
 
 
 def _state(state: Any) -> ScheduleState:
@@ -112,7 +114,7 @@ def _state(state: Any) -> ScheduleState:
         raise InvalidInput("state", state, "is not known", f"use one of {', '.join(ScheduleState)}") from None
 
 
-def _tag(tag: object) -> TagWish:
+def _tag(tag: object) -> TagFilter:
     parts = (tag,) if isinstance(tag, str) else tag
     if not isinstance(parts, (tuple, list)) or len(parts) not in (1, 2) or not all(is_text(p, MAX_TAG) for p in parts):
         raise InvalidInput("tag", tag, "is not a tag", 'use ("key", "value"), or "key" for any value')

@@ -1,7 +1,7 @@
-"""Whether a queue may be named: it is declared by the jobs at hand, or it exists in the cloud.
+"""Checks the name of a queue: the loaded jobs declare it, or it exists in AWS.
 
-Declared is enough: the next deployment creates it, and what is sent to it before that waits. Existing is enough: who schedules need not
-have the jobs. Only a name that the jobs do not know costs a call.
+A declared queue need not exist yet: the next deployment creates it, and runs wait until then. An existing queue need not be declared
+here: a process that creates schedules need not have the jobs. Only a name that the jobs do not declare costs a call.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from minutehand.ports.work_queue import WorkQueue
 
 
 def check_declared(name: str, jobs: Registry, work: WorkQueue) -> None:
-    """Raises InvalidInput, with the list of those that are known, for a queue that is neither declared nor there."""
-    if jobs.find_queue(name) is not None or name in (there := work.names()):
+    """Raises InvalidInput, with the known queues, for a queue that is neither declared nor existing."""
+    if jobs.find_queue(name) is not None or name in (existing := work.names()):
         return
-    known = sorted({*there, *(queue.name for queue in jobs.queues())})
+    known = sorted({*existing, *(queue.name for queue in jobs.queues())})
     raise InvalidInput(
         "queue",
         name,

@@ -16,7 +16,7 @@ from minutehand.owner.schedules import chain_health as chain
 from minutehand.owner.schedules.chain_health import ChainHealth
 from minutehand.sdk import views
 from minutehand.sdk.base import SchedulerBase
-from minutehand.sdk.filters import CHUNK, TagWish, checked_cursor, checked_filter, walk
+from minutehand.sdk.filters import CHUNK, TagFilter, checked_cursor, checked_filter, walk
 from minutehand.sdk.views import ChainView, DefinitionView, Page, RevisionView, Schedule, ScheduleDescription
 from minutehand.timing import fires, timetable, zone
 
@@ -80,7 +80,7 @@ class ReadMethods(SchedulerBase):
         prefix: str = "",
         state: str | None = None,
         job: str | None = None,
-        tag: TagWish | None = None,
+        tag: TagFilter | None = None,
         failing: bool | None = None,
         managed_by: str | None = None,
         limit: int = 100,

@@ -1,4 +1,4 @@
-"""The SDK's runs: submit, get, list."""
+"""SDK methods for runs: submit, get, wait, cancel, retry, list."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class RunMethods(SchedulerBase):
     def wait_for(self, run_id: str, timeout: float = 60.0) -> Run:
         """Wait until a run has ended, for at most ``timeout`` seconds. Raises NotFinished, NotFound.
 
-        Asks the ledger after 50 ms, then ever more seldom, every 5 s at last. Raises InvalidInput for a timeout beyond 14 days.
+        Reads the ledger after 50 ms, then at growing intervals of at most 5 s. Raises InvalidInput for a timeout over 14 days.
         """
         seconds = check_seconds("timeout", timeout) or 0.0
         waiter, pause, give_up = threading.Event(), 0.05, time.monotonic() + seconds
@@ -93,15 +93,15 @@ class RunMethods(SchedulerBase):
             left = give_up - time.monotonic()
             if left <= 0:
                 raise NotFinished(
-                    f"run_id={run_id!r}: still {run.state} after {seconds:g} s; wait longer, or look at it later"
+                    f"run_id={run_id!r}: still {run.state} after {seconds:g} s; wait longer, or read it later"
                 )
             waiter.wait(min(pause, left))
             pause = min(pause * 1.5, 5.0)
 
     def cancel_run(self, run_id: str) -> Run:
-        """Cancel a run. One that waits never starts; a running one sees ``ctx.cancelled`` at its worker's next heartbeat.
+        """Cancel a run. A waiting run never starts; a running job sees ``ctx.cancelled`` at its worker's next heartbeat.
 
-        The run as it is then: CANCELLED, RUNNING with ``cancel_requested``, or ended already. Raises InvalidInput, NotFound.
+        Returns the run: CANCELLED, RUNNING with ``cancel_requested``, or ended before. Raises InvalidInput, NotFound.
         """
         return views.run_view(cancelling.cancel_run(self._read(run_id).ref, self._services, self._clock))
 
@@ -114,10 +114,10 @@ class RunMethods(SchedulerBase):
         on_progress: Callable[[int], None] | None = None,
         stop: threading.Event | None = None,
     ) -> int:
-        """Cancel the runs of a schedule that have not ended, with fires in ``(between[0], between[1]]``; how many.
+        """Cancel the runs of a schedule with fires in ``(between[0], between[1]]`` that have not ended. Returns their number.
 
-        Fires that are not claimed yet are not touched: pause the schedule first if it should stop as well. ``on_progress`` is told
-        after each how many there are by now; ``stop`` ends it early, and the same call goes on.
+        Later fires still start: to stop these, too, pause the schedule first. ``on_progress`` is called after each run with the
+        number so far; ``stop`` ends the call early, and the same call continues.
         """
         owner, services = schedule_owner(self.tenant, check_name(name)), self._services
         if not isinstance(between, (tuple, list)) or len(between) != 2:
@@ -137,7 +137,7 @@ class RunMethods(SchedulerBase):
         return count
 
     def retry_run(self, run_id: str) -> Run:
-        """Give a run that waits for its next attempt that attempt now. Raises Conflict for one that does not wait so."""
+        """Start the next attempt of a waiting run now. Raises Conflict if the run does not wait for a next attempt."""
         return views.run_view(cancelling.hasten_run(self._read(run_id).ref, self._services, self._clock))
 
     def list_runs(
@@ -150,9 +150,9 @@ class RunMethods(SchedulerBase):
         cursor: str | None = None,
         newest_first: bool = False,
     ) -> Page:
-        """Runs of a schedule with fires in ``(after, before]``, in order of time. Runs of a deleted schedule too.
+        """Runs of a schedule with fires in ``(after, before]``, sorted by time; also of a deleted schedule.
 
-        Raises InvalidInput, NotFound (there never was a schedule of that name), Unavailable.
+        Raises InvalidInput, NotFound (no schedule ever had this name), Unavailable.
         """
         page = self._services.ledger.page(
             schedule_owner(self.tenant, check_name(name)),

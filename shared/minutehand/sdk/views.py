@@ -23,15 +23,15 @@ _T = TypeVar("_T")
 class Schedule:
     """A schedule as its owner sees it. Listings leave ``payload``, ``last_fired_at`` and ``next_fires`` out."""
 
-    tenant: str
+    tenant: str  # its owner
     name: str  # unique within the tenant
     state: ScheduleState  # ACTIVE, PAUSED, COMPLETED (no further fire) or DELETED
     job: str  # name of its job
     expression: str  # when it is due
     timezone: str  # the zone that the expression is read in
     payload: Any = None  # of the job
-    description: str = ""
-    tags: Mapping[str, str]
+    description: str = ""  # free text
+    tags: Mapping[str, str]  # free key-value pairs
     note: str | None = None  # why it was paused
     resume_at: datetime | None = None  # UTC: when its pause ends by itself
     managed_by: str | None = None  # the package or file that it is declared in
@@ -71,10 +71,10 @@ class Run:
     """A run as its owner sees it."""
 
     id: str  # pass it to get_run
-    tenant: str
+    tenant: str  # its owner
     schedule: str | None  # name of its schedule; None for a one-off
     revision: int  # of the schedule; 0 for a one-off
-    state: RunState
+    state: RunState  # QUEUED, RUNNING, SUCCEEDED …
     job: str  # name of its job
     due: datetime  # UTC
     not_before: datetime  # UTC: no attempt starts before it
@@ -111,7 +111,7 @@ class DeadRun:
     """A run that failed for good, as listed in the index of dead runs; ``get_run`` has all fields."""
 
     id: str  # pass it to get_run, replay_run or redrive
-    tenant: str
+    tenant: str  # its owner
     schedule: str | None  # name of its schedule; None for a one-off
     job: str  # name of its job
     ended_at: datetime  # UTC
@@ -170,7 +170,7 @@ class RevisionView:
     """One revision of a schedule's history."""
 
     number: int  # 1, 2, 3 …
-    active_from: datetime  # UTC, exclusive: the first instant of its fires
+    active_from: datetime  # UTC, exclusive: its fires are later than this
     active_until: datetime | None  # UTC, inclusive; None: it is the current revision
     closed_by: str | None  # "replaced", "paused", "deleted" or "drained" (paused or deleted with ``drain``)
     changed: Sequence[str]  # fields that differ from the previous revision, e.g. "expression", "payload", "retry"
@@ -194,7 +194,7 @@ class ScheduleDescription:
     revisions: Sequence[RevisionView]  # newest first, at most twenty
     next_fires: Sequence[datetime]  # the next ten, in the schedule's zone; empty unless ACTIVE
     last_runs: Sequence[Run]  # the last ten that were due, newest first
-    chain: ChainView
+    chain: ChainView  # health of its chain
 
 
 def view_of(kind: Callable[..., _T], row: object, **given: Any) -> _T:

@@ -134,7 +134,7 @@ def test_what_somebody_else_manages_is_named_and_left_alone() -> None:
     plan = compared(world.scheduler, declared("theirs", "0 1 * * *"), declared("by-hand", "0 1 * * *"))
     assert acts(plan) == {"theirs": "not owned", "by-hand": "not owned"}
     assert [change.why for change in plan.changes] == [
-        "nobody manages it; --adopt takes it over",
+        "it has no owner; --adopt makes it yours",
         "it is managed by other.jobs",
     ]
     world.scheduler.carry_out(plan, prune=True)
@@ -358,7 +358,7 @@ def test_words_that_are_read_say_what_was_written() -> None:
     found = read_words("a", words, "here")
     assert found.rule.start is not None
     assert found.rule.start.microsecond == 500_000
-    with pytest.raises(InvalidInput, match=r"rule\.start='tomorrow': is not a moment"):
+    with pytest.raises(InvalidInput, match=r"rule\.start='tomorrow': is not a date and time"):
         read_words("a", words | {"rule": {"start": "tomorrow"}}, "here")
     with pytest.raises(ExpressionError, match=r"rule\.window"):
         read_words("a", words | {"rule": {"window": -1}}, "here")

@@ -90,7 +90,7 @@ def test_ctrl_c_ends_it_between_two_and_the_cursor_goes_on(said: Say, local_sett
     acting.send_signal(signal.SIGINT)
     _, err = acting.communicate(timeout=60)
     assert acting.returncode == 0, err
-    (cursor,) = re.findall(r"--cursor '(.*)' goes on", err)
+    (cursor,) = re.findall(r"--cursor '(.*)' continues", err)
     paused = [name for name, state in states(said).items() if state == "PAUSED"]
     assert paused == NAMES[: NAMES.index(cursor) + 1] != NAMES
     assert said(*words[:-2], "--cursor", cursor).code == 0

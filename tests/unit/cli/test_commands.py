@@ -162,7 +162,7 @@ class TestPreview:
         assert len(told(say, "preview", "H * * * *", "--key", "acme/report", "--count", "3")) == 3
 
     def test_an_end_is_said(self, say: Say) -> None:
-        assert say("preview", "at(2020-01-01T00:00:00)")[1].strip() == "never again"
+        assert say("preview", "at(2020-01-01T00:00:00)")[1].strip() == "no further fire"
 
 
 class TestRefusals:

@@ -69,7 +69,7 @@ def test_a_dry_run_and_a_refusal_write_nothing(typed: Type) -> None:
     Path("schedules.yaml").write_text("mine")
     done = typed("import", "crontab", "crontab.txt")
     assert done.code == 1
-    assert "output='schedules.yaml': is there already; give another --output, or --force to overwrite it" in done.err
+    assert "output='schedules.yaml': exists already; give another --output, or --force to overwrite it" in done.err
     assert "crontab/backup" in done.out, "the report comes first"
     assert files() == ["schedules.yaml"], "no half: no jobs.py either"
     assert Path("schedules.yaml").read_text() == "mine"
@@ -81,7 +81,7 @@ def test_a_dry_run_and_a_refusal_write_nothing(typed: Type) -> None:
 def test_a_jobs_file_of_somebody_else_is_left_alone(typed: Type) -> None:
     Path("jobs.py").write_text("mine")
     done = typed("import", "crontab", "crontab.txt")
-    assert "jobs-file='jobs.py': is there already; give another --jobs-file" in done.err
+    assert "jobs-file='jobs.py': exists already; give another --jobs-file" in done.err
     assert files() == ["jobs.py"]
     done = typed("import", "crontab", "crontab.txt", "--jobs-file", "cron_jobs.py")
     assert "wrote cron_jobs.py" in done.err
@@ -93,7 +93,7 @@ def test_the_same_import_again_changes_nothing_and_is_no_error(typed: Type) -> N
     before = {name: Path(name).stat().st_mtime_ns for name in files()}
     done = typed("import", "crontab", "crontab.txt")
     assert "wrote" not in done.err
-    assert "is there already" not in done.err
+    assert "exists already" not in done.err
     assert {name: Path(name).stat().st_mtime_ns for name in files()} == before
 
 
@@ -102,7 +102,7 @@ def test_what_is_imported_is_never_overwritten(typed: Type) -> None:
     before = Path("schedules.yaml").read_bytes()
     done = typed("import", "kubernetes", "schedules.yaml", "--force")
     assert done.code == 1
-    assert "output='schedules.yaml': is what was imported" in done.err
+    assert "output='schedules.yaml': is the file that was imported" in done.err
     assert (files(), Path("schedules.yaml").read_bytes()) == (["schedules.yaml"], before)
 
 

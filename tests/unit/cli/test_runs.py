@@ -154,10 +154,9 @@ class TestTail:
     ) -> None:
         run, shown, show = owner.submit("bad"), threading.Event(), tail._print
 
-        def noted(shell: Shell, runs: list[Run]) -> bool:
-            done = show(shell, runs)
+        def noted(shell: Shell, runs: list[Run]) -> None:
+            show(shell, runs)
             shown.set()
-            return done
 
         def work_then() -> None:
             assert shown.wait(60)

@@ -223,7 +223,7 @@ def test_two_resources_of_one_name_are_two_jobs() -> None:
         ("[" * 100_000, "f.json", "too deep|is not JSON"),
         ("", "f.json", "has no schedule"),
         ("[]", "f.json", "has no schedule"),
-        ('{"Name": "a", "Name": "b"}', "f.json:1", "stands here twice"),
+        ('{"Name": "a", "Name": "b"}', "f.json:1", "is a duplicate key"),
     ],
 )
 def test_hostile_listings_are_one_clean_error(text: str, where: str, what: str) -> None:

@@ -255,7 +255,7 @@ def laughs() -> str:
         (laughs(), "f.yaml:", "too large or too deep"),
         ("kind: CronJob\nspec:\n  schedule: *nobody\n", "f.yaml:3", "is not YAML"),
         ("kind: CronJob\nspec: !!python/object/apply:os.system [ls]\n", "f.yaml:2", "is a tag"),
-        ("a: 1\na: 2\n", "f.yaml:2", "stands here twice"),
+        ("a: 1\na: 2\n", "f.yaml:2", "is a duplicate key"),
         ("kind: CronJob\n" + "{{ template }}\n", "f.yaml:3", "is not YAML"),
         ("[" * 5_000, "f.yaml", "is not YAML|too deep"),
         ("- " * 3_000 + "x", "f.yaml", "is not YAML|too deep"),

@@ -25,13 +25,12 @@ def run(
     jobs: Annotated[
         list[str] | None, typer.Option(help="A package whose jobs should be importable here; may be repeated.")
     ] = None,
-    sample: Annotated[int, typer.Option(min=1, max=1000, help="So many schedules whose chains are looked at.")] = 50,
+    sample: Annotated[int, typer.Option(min=1, max=1000, help="Number of schedules whose chains are checked.")] = 50,
 ) -> None:
-    """Look the installation over from where you are: what is wrong, and what mends it. Writes nothing.
+    """Check the installation from this machine: print each problem with its remedy. Writes nothing.
 
-    Configuration, access, tables, queues, bucket, permissions, clock, ticker, chains, incidents, backlog, and with --jobs the jobs and
-    what isolated ones start from.
-    The exit code is 1 if something does not work.
+    It checks configuration, access, tables, queues, bucket, permissions, clock, ticker, chains, incidents, backlog, and with --jobs the
+    jobs and the process that isolated jobs start from. The exit code is 1 if something does not work.
     """
     from minutehand.doctor import Severity, run_checks  # noqa: PLC0415 (see above)
 

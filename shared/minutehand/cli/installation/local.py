@@ -14,7 +14,7 @@ from minutehand.cli.terminal import console
 
 def run(
     context: typer.Context,
-    seconds: Annotated[float | None, typer.Option("--for", min=1, help="End by itself after so many seconds.")] = None,
+    seconds: Annotated[float | None, typer.Option("--for", min=1, help="End after this many seconds.")] = None,
     data: Annotated[Path | None, typer.Option(file_okay=False, help="Keep the state in this directory.")] = None,
     jobs: Annotated[list[str] | None, typer.Option(help="A package with your own jobs; may be repeated.")] = None,
     *,

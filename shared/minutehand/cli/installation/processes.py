@@ -35,12 +35,16 @@ def worker(
     concurrency: Annotated[
         int | None,
         typer.Option(
-            min=1, max=1000, help="Runs at the same time, in threads. Default: what the queue declares, or 10."
+            min=1,
+            max=1000,
+            help="Maximum number of concurrent runs, in threads. Default: what the queue declares, or 10.",
         ),
     ] = None,
-    grace: Annotated[float, typer.Option(min=0, help="Seconds to finish after SIGTERM; the rest is released.")] = 10.0,
+    grace: Annotated[
+        float, typer.Option(min=0, help="Seconds for running attempts after SIGTERM; then their runs are released.")
+    ] = 10.0,
 ) -> None:
-    """Run jobs: take orders from a work queue by long polling."""
+    """Run jobs: receive messages of a work queue by long polling."""
     settings = of(context).settings
     if queue is not None:
         settings = replace(settings, work_queue=queue)
@@ -57,7 +61,7 @@ def ticker(
     context: typer.Context,
     period: Annotated[float, typer.Option(min=0.1, max=120, help="Seconds between ticks.")] = 60.0,
 ) -> None:
-    """Tick: send what is due within the look-ahead to the work queue. Several may run at once."""
+    """Run the ticker: send the runs that are due within the look-ahead to the work queue. Several may run at once."""
     logs.configure()
     with stop_on_signals() as stop:
         run_ticker(of(context).settings, stop=stop, period=period)
@@ -71,7 +75,7 @@ def undertaker(context: typer.Context) -> None:
 
 
 def audit(context: typer.Context) -> None:
-    """Prove the invariants on the live data once, and repair what does not hold."""
+    """Check the invariants on the live data once, and repair violations."""
     logs.configure()
     of(context).show(run_auditor(of(context).settings))
 

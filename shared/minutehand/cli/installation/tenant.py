@@ -19,7 +19,7 @@ def freeze(
     *,
     yes: Yes = False,
 ) -> None:
-    """Let nothing of the tenant start until then. What runs goes on; what is due meanwhile starts afterwards."""
+    """Start no run of the tenant until this time. Running attempts continue; due runs start afterwards."""
     shell, end = of(context), read_instant(until, "until")
     shell.confirm(f"Stop all starts of tenant {shell.settings.tenant} until {text_of(end)}", yes=yes)
     shell.scheduler().freeze(end, note=note)
@@ -27,13 +27,13 @@ def freeze(
 
 
 def thaw(context: typer.Context) -> None:
-    """End the freeze now: what it held back starts within five minutes."""
+    """End the freeze now: runs that it delayed start within five minutes."""
     of(context).scheduler().thaw()
     _print_freeze(of(context), None)
 
 
 def frozen(context: typer.Context) -> None:
-    """Say whether the tenant is frozen, and until when."""
+    """Print whether the tenant is frozen, and until when."""
     _print_freeze(of(context), of(context).scheduler().frozen())
 
 

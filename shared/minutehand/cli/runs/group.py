@@ -13,7 +13,7 @@ from minutehand.cli.parameters import Cursor, Key, Limit, Name, Payload, RunId
 from minutehand.cli.runs import cancel, logs, tail
 from minutehand.cli.shell import of
 
-app = typer.Typer(help="Look at what happened, cancel, repeat and follow.", no_args_is_help=True)
+app = typer.Typer(help="Show, cancel, retry, replay and follow runs.", no_args_is_help=True)
 
 _COLUMNS = ("due", "state", "lateness", "attempt", "reason", "id")
 

@@ -1,4 +1,4 @@
-"""``minutehand runs logs``: what was logged while a run was executed."""
+"""``minutehand runs logs``: the log lines of a run."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def run(
         Path | None,
         typer.Option(help="Folder with the log files of processes. Default: MINUTEHAND_LOGS, or CloudWatch Logs."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many lines, the first ones.")] = 10_000,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of lines, the first ones.")] = 10_000,
 ) -> None:
-    """Print what was logged about a run, by its job and by Minutehand: from CloudWatch Logs, or files of processes here.
+    """Print the log lines of a run, of its job and of Minutehand: from CloudWatch Logs, or from files of processes on this machine.
 
-    The job's lines are those of its loggers (`ctx.logger` or any other); what it prints carries no run.
+    The job's lines are those of its loggers (`ctx.logger` or any other). Printed output has no run id and is not shown.
     """
     shell = of(context)
     found = shell.scheduler().get_run(run_id)

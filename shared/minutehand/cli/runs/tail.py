@@ -19,9 +19,9 @@ from minutehand.domain.run import TERMINAL, RunState
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.views import Run
 
-_SOONEST, _SELDOM = 0.25, 5.0  # seconds between looks: seldomer while nothing changes
-_SLOWER = 1.5
-_NEWEST = 200  # runs of a schedule that are looked at each time
+_SOONEST, _SELDOM = 0.25, 5.0  # seconds between reads: longer while nothing changes
+_SLOWER = 1.5  # factor
+_NEWEST = 200  # runs of a schedule in each read
 
 
 class RunFollower:
@@ -30,15 +30,18 @@ class RunFollower:
     def __init__(self) -> None:
         self._seen: dict[str, tuple[object, ...]] = {}
         self._open: set[str] = set()
+        self.has_changes = True  # whether the last read found any
 
     @property
     def open(self) -> frozenset[str]:
-        """Ids of the runs that had not ended when they were seen last."""
+        """Ids of the runs that had not ended at their last read."""
         return frozenset(self._open)
 
     def changed(self, runs: Iterable[Run]) -> list[Run]:
         """The runs that are new or changed, in the given order."""
-        return [run for run in runs if self._note(run)]
+        found = [run for run in runs if self._note(run)]
+        self.has_changes = bool(found)
+        return found
 
     def _note(self, run: Run) -> bool:
         marks = (run.state, run.attempt, run.slices, run.progress, run.stage, run.reason, run.cancel_requested)
@@ -65,30 +68,24 @@ def run(
     until = None if seconds is None else time.monotonic() + seconds
     with stop_on_signals() as stop:
         if "#" in target:
-            for _ in _looks(stop, until, changes := StateChanges()):
+            for _ in _polls(stop, until, follower):
                 found = scheduler.get_run(target)
-                changes.noted = _print(shell, follower.changed([found]))
+                _print(shell, follower.changed([found]))
                 if found.state in TERMINAL:
                     raise typer.Exit(code_of_run(found.state))
             return
         scheduler.get_schedule(target)
         follower.changed(_past(scheduler, target)[: -last or None])  # known, and not shown
-        for _ in _looks(stop, until, changes := StateChanges()):
-            changes.noted = _print(shell, follower.changed(_now(scheduler, target, follower)))
+        for _ in _polls(stop, until, follower):
+            _print(shell, follower.changed(_now(scheduler, target, follower)))
 
 
-class StateChanges:
-    """Whether the last read found a change."""
-
-    noted = True
-
-
-def _looks(stop: threading.Event, until: float | None, changes: StateChanges) -> Iterator[None]:
+def _polls(stop: threading.Event, until: float | None, follower: RunFollower) -> Iterator[None]:
     """Poll: soon after a change, less often without one."""
     pause = _SOONEST
     while not stop.is_set():
         yield
-        pause = _SOONEST if changes.noted else min(pause * _SLOWER, _SELDOM)
+        pause = _SOONEST if follower.has_changes else min(pause * _SLOWER, _SELDOM)
         left = _SELDOM if until is None else until - time.monotonic()
         if left <= 0:
             return
@@ -108,13 +105,12 @@ def _now(scheduler: Scheduler, name: str, follower: RunFollower) -> list[Run]:
     return [*(scheduler.get_run(run_id) for run_id in sorted(older)), *newest]
 
 
-def _print(shell: Shell, runs: list[Run]) -> bool:
+def _print(shell: Shell, runs: list[Run]) -> None:
     for found in runs:
         if shell.as_json:
             print_json(values(found))
         else:
             shell.say(_line(found))
-    return bool(runs)
 
 
 def _line(found: Run) -> str:

@@ -24,7 +24,7 @@ from minutehand.sdk.scheduler import Scheduler
 
 Jobs = Annotated[
     list[str] | None,
-    typer.Option("--jobs", help="A package whose jobs are known: names of jobs are checked; repeatable."),
+    typer.Option("--jobs", help="A package with jobs: names of jobs are checked against it; may be repeated."),
 ]
 
 _FILES = (".yaml", ".yml", ".json")
@@ -45,16 +45,14 @@ def apply(
     ],
     jobs: Jobs = None,
     *,
-    prune: Annotated[bool, typer.Option("--prune", help="Delete what it owns and no longer declares.")] = False,
-    adopt: Annotated[
-        bool, typer.Option("--adopt", help="Take over schedules of these names that nobody manages.")
-    ] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Delete owned schedules that are no longer declared.")] = False,
+    adopt: Annotated[bool, typer.Option("--adopt", help="Take over declared schedules without an owner.")] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Create and update schedules as a package or a file declares them; show the difference first.
+    """Create and update schedules as a package or a file declares them; show the differences first.
 
-    It touches only what it owns: what was created by applying this package, or a file with this managed_by.
+    It changes only schedules that it owns: they were created by applying this package, or a file with this managed_by.
     """
     shell = of(context)
     scheduler, documents = _declared(shell, source, jobs or [])
@@ -63,9 +61,9 @@ def apply(
         _show(shell, plan, prune=prune)
     failed = sum(plan.count(ApplyAction.REFUSED) + plan.count(ApplyAction.FOREIGN) for plan in plans)
     if not dry_run:
-        doomed = sum(plan.count(ApplyAction.PRUNE) for plan in plans) if prune else 0
-        if doomed:
-            shell.confirm(f"Delete {doomed} schedule{'s' if doomed > 1 else ''}", yes=yes)
+        deletions = sum(plan.count(ApplyAction.PRUNE) for plan in plans) if prune else 0
+        if deletions:
+            shell.confirm(f"Delete {deletions} schedule{'s' if deletions > 1 else ''}", yes=yes)
         failed += sum(_carry_out(shell, scheduler, plan, prune=prune) for plan in plans)
     if failed:
         raise typer.Exit(1)
@@ -73,11 +71,11 @@ def apply(
 
 def export(
     context: typer.Context,
-    prefix: Annotated[str, typer.Option(help="Only names that begin so.")] = "",
+    prefix: Annotated[str, typer.Option(help="Only names with this prefix.")] = "",
     output: Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")] = None,
     jobs: Jobs = None,
 ) -> None:
-    """Write all schedules as YAML that apply takes back unchanged, one document for each owner."""
+    """Write all schedules as YAML that apply accepts unchanged, one document for each owner."""
     shell = of(context)
     if jobs:
         load_jobs(jobs)
@@ -96,7 +94,7 @@ def export(
 
 
 def schema(context: typer.Context) -> None:
-    """Print the JSON Schema of the files that apply reads: editors complete and check by it."""
+    """Print the JSON Schema of the files that apply reads, for completion and checks in editors."""
     if of(context).as_json:
         print_json(json.loads(schemas.published()))
     else:
@@ -149,7 +147,7 @@ def _show(shell: Shell, plan: ApplyPlan, *, prune: bool) -> None:
         if change.act is not ApplyAction.UNCHANGED:
             _show_change(shell, change, prune=prune)
     counts = ", ".join(f"{plan.count(act)} {act}" for act in ApplyAction if plan.count(act))
-    shell.remark(f"{plan.managed_by or 'managed by nobody'}: {counts or 'nothing declared'}")
+    shell.remark(f"{plan.managed_by or 'without an owner'}: {counts or 'nothing declared'}")
 
 
 def _show_change(shell: Shell, change: PlannedChange, *, prune: bool) -> None:
@@ -163,7 +161,7 @@ def _show_change(shell: Shell, change: PlannedChange, *, prune: bool) -> None:
         why = change.why or change.job
     shell.say(f"{sign} {what}  {change.name}  {why}", style=style)
     if change.adopts:
-        shell.say("    managed by: nobody → this")
+        shell.say("    managed by: none → this")
     for word, (before, after) in change.fields.items() if change.act is ApplyAction.UPDATE else ():
         shell.say(f"    {word}: {_short(before)} → {_short(after)}")
 

@@ -16,36 +16,38 @@ from minutehand.state.backfill import ENDED, BackfillState
 
 app = typer.Typer(help="Show, pause, resume and cancel backfills.", no_args_is_help=True)
 
-Id = Annotated[str, typer.Argument(help="Of the backfill, as `schedules backfill` and `backfills list` print it.")]
-Watch = Annotated[bool, typer.Option("--watch", help="Show its progress until it ends; Ctrl-C leaves it going.")]
+Id = Annotated[str, typer.Argument(help="Id of the backfill, as `schedules backfill` and `backfills list` print it.")]
+Watch = Annotated[
+    bool, typer.Option("--watch", help="Show the progress until the backfill ends; after Ctrl-C it continues.")
+]
 
 _LISTED = ("id", "state", "total", "done", "skipped", "failed", "start", "end")
 _RUNS = ("due", "state", "lateness", "reason", "id")
-_LOOK = 1.0  # seconds between looks at its progress
+_POLL = 1.0  # seconds between reads of its progress
 
 
 def start(
     context: typer.Context,
     name: Name,
-    begin: Annotated[str, typer.Argument(metavar="START", help="From then on, e.g. 2026-12-01T00:00:00Z.")],
-    end: Annotated[str, typer.Argument(metavar="END", help="Up to then, exclusive.")],
+    begin: Annotated[str, typer.Argument(metavar="START", help="Start of the span, e.g. 2026-12-01T00:00:00Z.")],
+    end: Annotated[str, typer.Argument(metavar="END", help="End of the span, exclusive.")],
     order: Annotated[str, typer.Option(help="Which fires come first: oldest or newest.")] = "oldest",
-    concurrency: Annotated[int, typer.Option(help="Runs at the same time, 1 to 100.")] = 10,
+    concurrency: Annotated[int, typer.Option(help="Maximum number of concurrent runs, 1 to 100.")] = 10,
     payload: Payload = None,
     expected_revision: ExpectedRevision = None,
     client_token: ClientToken = None,
     *,
     current: Annotated[
-        bool, typer.Option("--current", help="The present definition for all of it, not each time's own.")
+        bool, typer.Option("--current", help="The current definition for all fires, not that of their time.")
     ] = False,
     allow_repeat: Annotated[
-        bool, typer.Option("--allow-repeat", help="Also what is older than the ledger remembers, and may have run.")
+        bool, typer.Option("--allow-repeat", help="Fires older than the ledger's retention, too: they may have run.")
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     watch: Watch = False,
 ) -> None:
-    """Run the fires of a span that have no run yet. Says how many there are and asks first; it goes on by itself."""
+    """Run the fires of a span that have no run yet. It prints their number and asks first; then the workers run them."""
     shell, scheduler = of(context), of(context).scheduler()
     span = (read_instant(begin, "start"), read_instant(end, "end"))
     how: dict[str, Any] = {"order": order, "concurrency": concurrency, "current": current, "allow_repeat": allow_repeat}
@@ -54,7 +56,7 @@ def start(
         how["payload"] = read_payload(payload)
     planned = scheduler.backfill(name, *span, **how, dry_run=True)
     missing = planned.total - (planned.there or 0)
-    if dry_run or not (missing or client_token):  # with a token it may be one that was started before
+    if dry_run or not (missing or client_token):  # with a token the backfill may have been started before
         shell.show(planned)
         return
     shell.confirm(f"Run {missing} fires of {name} ({planned.there} of {planned.total} have run already)", yes=yes)
@@ -64,13 +66,13 @@ def start(
 
 @app.command("list")
 def list_(context: typer.Context, name: Name) -> None:
-    """List the backfills of a schedule, the oldest first."""
+    """List the backfills of a schedule, oldest first."""
     of(context).list(of(context).scheduler().list_backfills(name), _LISTED)
 
 
 @app.command()
 def get(context: typer.Context, name: Name, backfill: Id, *, watch: Watch = False) -> None:
-    """Show a backfill and how far it is."""
+    """Show a backfill and its progress."""
     shell, scheduler = of(context), of(context).scheduler()
     found = scheduler.get_backfill(name, backfill)
     shell.show(_watched(shell, scheduler, found) if watch else found)
@@ -78,19 +80,19 @@ def get(context: typer.Context, name: Name, backfill: Id, *, watch: Watch = Fals
 
 @app.command()
 def pause(context: typer.Context, name: Name, backfill: Id) -> None:
-    """Hold a backfill: when this returns, no run of it starts."""
+    """Pause a backfill: after the return none of its runs starts."""
     of(context).show(of(context).scheduler().pause_backfill(name, backfill))
 
 
 @app.command()
 def resume(context: typer.Context, name: Name, backfill: Id) -> None:
-    """Let a backfill go on."""
+    """Resume a backfill."""
     of(context).show(of(context).scheduler().resume_backfill(name, backfill))
 
 
 @app.command()
 def cancel(context: typer.Context, name: Name, backfill: Id, *, yes: Yes = False) -> None:
-    """End a backfill: when this returns, nothing of it starts any more."""
+    """Cancel a backfill: after the return none of its runs starts."""
     of(context).confirm(f"Cancel backfill {backfill} of {name}", yes=yes)
     of(context).show(of(context).scheduler().cancel_backfill(name, backfill))
 
@@ -103,7 +105,7 @@ def runs(
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> None:
-    """List the runs that a backfill made."""
+    """List the runs of a backfill."""
     shell = of(context)
     page = shell.scheduler().backfill_runs(name, backfill, limit=limit, cursor=cursor)
     shell.list(page.items, _RUNS)
@@ -118,6 +120,6 @@ def _watched(shell: Shell, scheduler: Scheduler, backfill: Backfill) -> Backfill
             advance(backfill.done + backfill.skipped)
             if backfill.state in ENDED or backfill.state is BackfillState.PAUSED:
                 break
-            stop.wait(_LOOK)
+            stop.wait(_POLL)
             backfill = scheduler.get_backfill(backfill.schedule, backfill.id)
     return backfill

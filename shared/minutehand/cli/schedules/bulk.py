@@ -64,5 +64,5 @@ def _print_result(shell: Shell, result: BulkResult) -> None:
     for name, problem in result.failed.items():
         shell.say(f"failed: {name}: {problem}", style="red")
     verb = "would be done" if result.dry_run else "done"
-    rest = "" if result.cursor is None else f"; --cursor '{result.cursor}' goes on"
+    rest = "" if result.cursor is None else f"; --cursor '{result.cursor}' continues"
     shell.remark(f"{result.action}: {result.count} {verb}, {len(result.failed)} failed{rest}")

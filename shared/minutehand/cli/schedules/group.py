@@ -15,7 +15,7 @@ from minutehand.errors import InvalidInput
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.views import ScheduleDescription
 
-app = typer.Typer(help="Create, change and look at schedules.", no_args_is_help=True)
+app = typer.Typer(help="Create, change and show schedules.", no_args_is_help=True)
 
 Job = Annotated[str, typer.Argument(help="Name of the job.")]
 Expression = Annotated[str, typer.Argument(help="'*/5 * * * *', 'rate(5 minutes)' or 'at(2026-12-24T18:00:00)'.")]
@@ -108,7 +108,7 @@ def get(context: typer.Context, name: Name) -> None:
 
 @app.command()
 def describe(context: typer.Context, name: Name) -> None:
-    """Show all there is to know: definition, history, next fires, last runs, and whether it goes on by itself."""
+    """Show a schedule with its definition, history, next fires, last runs, and the health of its chain."""
     shell = of(context)
     found = shell.scheduler().describe_schedule(name)
     if shell.as_json:

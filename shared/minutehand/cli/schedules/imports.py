@@ -35,7 +35,7 @@ from minutehand.importers.report import Conversion, ImportedLine, ImportReport
 from minutehand.importers.text import text_of
 
 app = typer.Typer(
-    help="Take over what runs elsewhere: a crontab, EventBridge, Kubernetes, Celery.", no_args_is_help=True
+    help="Convert schedules of other systems: a crontab, EventBridge, Kubernetes, Celery.", no_args_is_help=True
 )
 
 _SHOWN = 100  # characters of a line
@@ -250,17 +250,19 @@ def _spare(source: str, files: Iterable[Path]) -> None:
     """Raises InvalidInput if an output is an input file, even with --force."""
     for path in files:
         if path.exists() and Path(source).exists() and path.samefile(source):
-            raise InvalidInput("output", str(path), "is what was imported", "give another --output or --jobs-file")
+            raise InvalidInput(
+                "output", str(path), "is the file that was imported", "give another --output or --jobs-file"
+            )
 
 
 def _write(files: dict[Path, str], *, force: bool) -> None:
     for path in list(files):
         if path.is_file() and path.read_bytes() == files[path].encode():
-            del files[path]  # it is there as it shall be
+            del files[path]  # the file is already up to date
         elif path.exists() and not force:
             field = "jobs-file" if path.suffix == ".py" else "output"
             raise InvalidInput(
-                field, str(path), "is there already", f"give another --{field}, or --force to overwrite it"
+                field, str(path), "exists already", f"give another --{field}, or --force to overwrite it"
             )
     prepared: dict[Path, str] = {}
     try:

@@ -19,14 +19,18 @@ def run(
     context: typer.Context,
     expression: Annotated[str, typer.Argument(help="'*/5 * * * *', 'rate(5 minutes)' or 'at(2026-12-24T18:00:00)'.")],
     timezone: Annotated[str, typer.Option(help="IANA time zone.")] = "UTC",
-    count: Annotated[int, typer.Option(help="How many fires.")] = 5,
-    after: Annotated[str | None, typer.Option(help="From when, e.g. 2026-03-28T00:00:00Z. Default: now.")] = None,
-    key: Annotated[str | None, typer.Option(help="Identity of the schedule, TENANT/NAME, which H spreads by.")] = None,
+    count: Annotated[int, typer.Option(help="Number of fires.")] = 5,
+    after: Annotated[
+        str | None, typer.Option(help="Fires after this time, e.g. 2026-03-28T00:00:00Z. Default: now.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="TENANT/NAME of the schedule, which determines the value of H.")
+    ] = None,
     *,
     around_dst: Annotated[
-        bool, typer.Option("--around-dst", help="The next two changes of the clocks, with the fires around them.")
+        bool, typer.Option("--around-dst", help="The next two clock changes, with the fires around them.")
     ] = False,
-    in_words: Annotated[bool, typer.Option("--explain", help="Say it in words first.")] = False,
+    in_words: Annotated[bool, typer.Option("--explain", help="Describe the expression in words first.")] = False,
 ) -> None:
     """Show the next fires of an expression."""
     since = read_moment(after, "after") or datetime.now(UTC)
@@ -42,8 +46,7 @@ def run(
         if shell.as_json:
             print_json(fire.isoformat())
         else:
-            typer.echo(
-                f"{fire:%a} {fire.isoformat(sep=' ', timespec='seconds')}  {fire.tzname()}"
-            )  # without loading rich
+            text = fire.isoformat(sep=" ", timespec="seconds")
+            typer.echo(f"{fire:%a} {text}  {fire.tzname()}")  # without loading rich
     if not fires and not shell.as_json:
-        console.print("[dim]never again")
+        console.print("[dim]no further fire")

@@ -27,7 +27,7 @@ from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT
 from minutehand.state.transitions.lease import SKEW, lease_end
 
 DEMO = "minutehand.local.session.demo_jobs"
-_LOOK = 0.25  # seconds between looks at the logs
+_POLL = 0.25  # seconds between reads of the logs
 _SETTLE = 15.0  # seconds after the end, within which runs that were due before it must have started and ended
 _TAKE_OVER = (lease_end(0) + SKEW) / SECOND  # seconds until another worker takes over the runs of a crashed one
 _PAGE = 500  # runs read at once
@@ -68,7 +68,7 @@ def run(options: LocalOptions, console: Console, stop: threading.Event) -> int:
             session.schedule(page)
         session.follow(stop, options.seconds)
         lasted = session.seconds
-        verdict = session.verdict(patient=options.seconds is not None)
+        verdict = session.verdict(wait_for_one_offs=options.seconds is not None)
         console.print("\n" + summary(verdict, lasted), highlight=False, soft_wrap=True)
         console.print("stopping …", style="dim")
         if not verdict.clean:
@@ -105,28 +105,28 @@ class LocalSession:
         """Show runs and schedules until ``stop`` is set or the time is over."""
         with self._screen() as screen:
             while not stop.is_set() and (seconds is None or self.seconds < seconds):
-                self._look(screen)
-                left = _LOOK if seconds is None else min(_LOOK, max(0.0, seconds - self.seconds))
+                self._refresh(screen)
+                left = _POLL if seconds is None else min(_POLL, max(0.0, seconds - self.seconds))
                 stop.wait(left)
 
-    def verdict(self, *, patient: bool) -> VerifierReport:
+    def verdict(self, *, wait_for_one_offs: bool) -> VerifierReport:
         """Wait for the runs that are due by now to end, then compare the expected fires with the runs.
 
-        ``patient`` waits for one-offs with their retries, too.
+        ``wait_for_one_offs`` waits for one-offs with their retries, too.
         """
         upto = datetime.now(UTC)
         awaited = {run_id for watched in self._program.watched for run_id in watched.expected(upto)}
-        awaited |= set(self._program.labels) if patient else set()
+        awaited |= set(self._program.labels) if wait_for_one_offs else set()
         began = time.monotonic()
         while not awaited <= self._starts.over and time.monotonic() - began < self._patience:
-            self._look(None)
-            threading.Event().wait(_LOOK)
-        self._look(None)
+            self._refresh(None)
+            threading.Event().wait(_POLL)
+        self._refresh(None)
         runs = {watched.name: self._runs(watched.name, watched.since) for watched in self._program.watched}
         one_offs = [(self._scheduler.get_run(run_id), end) for run_id, end in self._program.ends.items()]
         return verify(self._program.watched, runs, self._starts, upto, one_offs=one_offs)
 
-    def _look(self, screen: Live | None) -> None:
+    def _refresh(self, screen: Live | None) -> None:
         """Read the new log events, replace ended processes, update the screen."""
         gone = self._running.processes.replace_ended()
         events = list(self._running.follower.new())

@@ -82,7 +82,7 @@ class SessionStatus:
             return None
         outcome = str(event.get("state") or event["event"].removeprefix("run.").upper())
         if event["event"] != "run.ended" and row.outcome == outcome:
-            return None  # the undertaker repeats the outcome that the worker logged
+            return None  # the undertaker repeats the state that the worker logged
         row.outcome = outcome
         return EndedRun(datetime.now(UTC), row.name, row.outcome, row.lateness, str(event.get("reason") or ""))
 

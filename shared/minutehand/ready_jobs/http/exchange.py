@@ -76,9 +76,8 @@ class Watchdog:
         while self._why is None and not done.wait(min(_LOOK, max(self._end - time.monotonic(), 0.0))):
             self._why = self._reason()
         if self._why is not None:
-            with contextlib.suppress(
-                OSError
-            ):  # not the method of a TLS socket, which would wait for the thread that reads
+            with contextlib.suppress(OSError):
+                # A TLS socket's own shutdown method would wait for the thread that reads.
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
     def _reason(self) -> Exception | None:

@@ -114,20 +114,14 @@ class _Endpoint(_Call):
         self.check(None)
 
     def request(self, payload: Any) -> Request:
-        base = self._base()
+        base = self.given | {"method": self.given["method"] or "POST"}
         if payload is None:
             return Request(**base)
         if base["method"].upper() in BODILESS:
             raise InvalidInput("payload", payload, f"cannot be sent with {base['method']}", "leave it out, or use POST")
-        kind = (
-            {}
-            if any(name.lower() == "content-type" for name in base["headers"])
-            else {"Content-Type": "application/json"}
-        )
-        return Request(**base | {"body": json_text(payload), "headers": base["headers"] | kind})
-
-    def _base(self) -> dict[str, Any]:
-        return self.given | {"method": self.given["method"] or "POST"}
+        has_type = any(name.lower() == "content-type" for name in base["headers"])
+        headers = base["headers"] | ({} if has_type else {"Content-Type": "application/json"})
+        return Request(**base | {"body": json_text(payload), "headers": headers})
 
 
 class _Open(_Call):
@@ -136,12 +130,8 @@ class _Open(_Call):
     def check_declaration(self) -> None:
         request = Request(**self.given | {"url": _SOME_URL})
         if request.secrets and not self.guard.hosts:
-            raise InvalidInput(
-                "headers",
-                request.secrets,
-                "would be sent to whatever host a payload names",
-                'declare the hosts that may have them: hosts=("api.example.com",)',
-            )
+            remedy = 'declare the hosts that may have them: hosts=("api.example.com",)'
+            raise InvalidInput("headers", request.secrets, "would be sent to any host that a payload names", remedy)
 
     def request(self, payload: Any) -> Request:
         if not isinstance(payload, Mapping) or "url" not in payload:

@@ -22,18 +22,8 @@ _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _VALUE = re.compile(r"[\t -~]*")  # no line break: text after it would be read as another header
 # Set here, or part of the connection's framing: a job that could set them could smuggle in a second request.
 _OURS = frozenset(
-    (
-        "accept-encoding",
-        "connection",
-        "content-length",
-        "expect",
-        "host",
-        "idempotency-key",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    )
+    {"accept-encoding", "connection", "content-length", "expect", "host"}
+    | {"idempotency-key", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 
 
@@ -77,13 +67,10 @@ class Request:
                 return self.body.encode(), "text/plain; charset=utf-8"
             text = json_text(self.body)
         except (TypeError, ValueError, RecursionError) as problem:
-            raise InvalidInput(
-                "body", self.body, f"is not JSON ({problem})", "use text, or what JSON can say"
-            ) from None
+            raise InvalidInput("body", self.body, f"is not JSON ({problem})", "use text or a JSON value") from None
         if is_too_deep(text):
-            raise InvalidInput(
-                "body", self.body, f"is nested more than {MAX_DEPTH} levels deep", "flatten it, or pass it as text"
-            )
+            problem_text = f"is nested more than {MAX_DEPTH} levels deep"
+            raise InvalidInput("body", self.body, problem_text, "flatten it, or pass it as text")
         return text.encode(), "application/json"
 
     @property
@@ -111,12 +98,8 @@ def _check_headers(headers: object) -> None:
 def check_value(name: str, value: object) -> None:
     """Raise InvalidInput for a text that is not a valid header value. The error does not show it."""
     if not isinstance(value, str) or len(value) > _MOST_VALUE or not _VALUE.fullmatch(value):
-        raise InvalidInput(
-            "headers",
-            name,
-            "has a value that is not one line of ASCII",
-            f"use at most {_MOST_VALUE:,} printable characters",
-        )
+        remedy = f"use at most {_MOST_VALUE:,} printable characters"
+        raise InvalidInput("headers", name, "has a value that is not one line of ASCII", remedy)
 
 
 def _statuses(name: str, given: object) -> tuple[int, ...]:

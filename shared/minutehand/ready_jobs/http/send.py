@@ -63,14 +63,14 @@ def send_guarded(ctx: Context, request: Request, guard: AddressGuard) -> dict[st
     watchdog = Watchdog(_time(ctx, request.timeout), ctx.raise_if_cancelled)
     target, response = _exchange_and_follow(prepared, request.redirects, guard, watchdog)
     ms = round((time.monotonic() - began) * 1_000)
-    said = {"origin": target.origin, "method": prepared.method, "status": response.status, "ms": ms}
-    ctx.logger.info("http.answered", extra=said)
-    return _judge(request, prepared, target, response)
+    fields = {"origin": target.origin, "method": prepared.method, "status": response.status, "ms": ms}
+    ctx.logger.info("http.answered", extra=fields)
+    return _check_response(request, prepared, target, response)
 
 
-def _time(ctx: Context, asked: float) -> float:
+def _time(ctx: Context, timeout: float) -> float:
     left = ctx.remaining()
-    return asked if left is None else min(asked, left - _SPARE)
+    return timeout if left is None else min(timeout, left - _SPARE)
 
 
 # The request.
@@ -138,15 +138,17 @@ def _redirect(method: str, response: HttpResponse) -> str | None:
 # The response.
 
 
-def _judge(request: Request, prepared: _Prepared, target: CheckedAddress, response: HttpResponse) -> dict[str, Any]:
+def _check_response(
+    request: Request, prepared: _Prepared, target: CheckedAddress, response: HttpResponse
+) -> dict[str, Any]:
     text = redact(prepared.hidden, response.body.decode("utf-8", "replace"))
     status = response.status
     if status in request.expect or (not request.expect and 200 <= status <= 299):
         return _result(request, prepared, response, text)
     permanent = status not in request.again and (status < 400 or is_permanent_status(status))
     phrase = f" {HTTPStatus(status).phrase}" if status in set(HTTPStatus) else ""
-    said = f": {text[-_SHOWN:]}" if text.strip() else ""
-    message = f"{prepared.method} {target.origin} answered {status}{phrase}{said}"
+    tail = f": {text[-_SHOWN:]}" if text.strip() else ""
+    message = f"{prepared.method} {target.origin} answered {status}{phrase}{tail}"
     seconds = None if permanent else retry_after(response.headers.get("retry-after"), datetime.now(UTC))
     raise UnexpectedStatus(status, message, permanent=permanent, seconds=seconds)
 

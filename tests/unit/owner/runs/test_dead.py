@@ -143,8 +143,8 @@ def test_what_a_fast_clock_let_die_is_listed(world: World) -> None:
         ({"since": datetime(2026, 5, 4)}, "since=.*has no time zone"),  # noqa: DTZ001 (that is the point)
         ({"since": "yesterday"}, "since='yesterday': is not a datetime"),
         ({"until": 7}, "until=7: is not a datetime"),
-        ({"since": at(0), "until": at(-1)}, "since=.*: leaves no time; give a moment before until"),
-        ({"since": at(9 * HOUR)}, "since=.*: leaves no time; .*not in the future"),
+        ({"since": at(0), "until": at(-1)}, "since=.*: leaves an empty interval; give a time before until"),
+        ({"since": at(9 * HOUR)}, "since=.*: leaves an empty interval; .*not in the future"),
         ({"job": "a b"}, "job='a b'"),
         ({"job": ""}, "job=''"),
         ({"schedule": "#"}, "schedule='#'"),

@@ -344,7 +344,7 @@ def test_an_open_job_gives_its_secrets_to_declared_hosts_only(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     headers = {"X-Token": Secret(env="CRM_TOKEN")}
-    with pytest.raises(InvalidInput, match="would be sent to whatever host a payload names"):
+    with pytest.raises(InvalidInput, match="would be sent to any host that a payload names"):
         harness_of(None, headers=headers)
     monkeypatch.setenv("CRM_TOKEN", "hush-5")
     harness = harness_of(None, headers=headers, hosts=("127.0.0.1",))
