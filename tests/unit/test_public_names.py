@@ -95,4 +95,4 @@ def test_a_command_line_loads_what_its_command_needs(words: list[str], unneeded:
         "minutehand.local",
         "minutehand.cli.schedules.group",
     }
-    assert ("minutehand.schedule" in modules) is ("preview" in words)
+    assert ("minutehand.timing" in modules) is ("preview" in words)
