@@ -1,4 +1,4 @@
-"""Arguments of the SDK, checked at the door: each error names the field, the value and the remedy."""
+"""Checks of the SDK's arguments: each error names the field, the value and the remedy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from minutehand.domain.formats.payload import MAX_DEPTH, is_too_deep, json_text, size
-from minutehand.domain.names import is_text
+from minutehand.domain.names import check_whole, is_text
 from minutehand.domain.times import DAY, SECOND, to_ms
 from minutehand.errors import InvalidInput
 from minutehand.timing import Rule
@@ -17,12 +17,12 @@ MAX_PAYLOAD = 256 * 1024  # bytes of JSON in UTF-8
 MAX_DESCRIPTION = 1_000  # characters
 MAX_TAGS = 50
 MAX_TAG = 200  # characters of a key or value
-MAX_RATE = 1_000.0  # of anything, a second
+MAX_RATE = 1_000.0  # a second
 FURTHEST = 100 * 365 * DAY  # ms ahead
 
 
 def payload_text(payload: Any) -> str:
-    """A payload as canonical JSON: keys sorted, so that the same payload is the same text. Raises InvalidInput."""
+    """A payload as canonical JSON: keys sorted, so that equal payloads are equal texts. Raises InvalidInput."""
     try:
         text = json_text(payload, sort_keys=True)
         json.loads(text)
@@ -50,50 +50,44 @@ def _too_deep(payload: object) -> InvalidInput:
 
 
 def rule_of(expression: str | Sequence[str] | Rule, timezone: str | None) -> Rule:
-    """A rule from what a user gives; a Rule has its own time zone."""
+    """A rule from a user's arguments. Raises InvalidInput, also for a time zone beside a Rule, which has its own."""
     if not isinstance(expression, Rule):
         return Rule.of(expression, timezone="UTC" if timezone is None else timezone)
     if timezone is not None:
-        raise InvalidInput(
-            "timezone", timezone, "was given beside a Rule, which has its own", "pass Rule(timezone=...)"
-        )
+        problem = "was given beside a Rule, which has its own"
+        raise InvalidInput("timezone", timezone, problem, "pass Rule(timezone=...)")
     return expression
 
 
 def due_time(run_at: datetime | None, delay: float | timedelta | None, now: int) -> int:
-    """When a one-off is due (UTC ms): at ``run_at``, after ``delay`` (seconds or timedelta), or now. Raises InvalidInput."""
+    """The due time of a one-off (UTC ms): ``run_at``, ``delay`` (seconds or timedelta) from now, or now. Raises InvalidInput."""
     if run_at is not None and delay is not None:
         raise InvalidInput("delay", delay, "was given together with run_at", "give one of the two")
     if run_at is not None:
-        due = to_ms(run_at, "run_at")
-        _not_too_far("run_at", run_at, due, now)
-        return due
+        return _not_too_far("run_at", run_at, to_ms(run_at, "run_at"), now)
     if delay is None:
         return now
     seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < float("inf"):
         raise InvalidInput("delay", delay, "is not a length of time", "give seconds >= 0 or a timedelta")
-    due = now + int(min(seconds * SECOND, 2 * FURTHEST))
-    _not_too_far("delay", delay, due, now)
-    return due
+    return _not_too_far("delay", delay, now + int(min(seconds * SECOND, 2 * FURTHEST)), now)
 
 
 def end_time(until: datetime | None, now: int) -> int | None:
-    """When a pause ends by itself (UTC ms); None if it does not. Raises InvalidInput."""
+    """The end of a pause (UTC ms); None if its owner must resume. Raises InvalidInput."""
     if until is None:
         return None
     end = to_ms(until, "until")
     if end <= now:
-        raise InvalidInput(
-            "until", until, "has passed already", "give a moment to come, or leave it out to pause for good"
-        )
-    _not_too_far("until", until, end, now)
-    return end
+        remedy = "give a moment to come, or leave it out to pause for good"
+        raise InvalidInput("until", until, "has passed already", remedy)
+    return _not_too_far("until", until, end, now)
 
 
-def _not_too_far(field: str, value: object, due: int, now: int) -> None:
+def _not_too_far(field: str, value: object, due: int, now: int) -> int:
     if not now - FURTHEST <= due <= now + FURTHEST:
         raise InvalidInput(field, value, "is more than 100 years away", "choose a time within a century")
+    return due
 
 
 def checked_text(field: str, value: object, limit: int) -> str:
@@ -118,21 +112,19 @@ def checked_tags(tags: object) -> dict[str, str]:
 
 
 def checked_limit(limit: object, most: int = 1_000, field: str = "limit") -> int:
-    """A page size."""
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= most:
-        raise InvalidInput(field, limit, "is out of range", f"use a whole number from 1 to {most:,}")
-    return limit
+    """A page size. Raises InvalidInput."""
+    return check_whole(field, limit, 1, most)
 
 
 def checked_revision(number: object) -> int | None:
-    """The number of a revision that a caller saw, if one is given."""
+    """The number of the revision that a caller expects, or None. Raises InvalidInput."""
     if number is None or (isinstance(number, int) and not isinstance(number, bool) and number >= 1):
         return number
     raise InvalidInput("expected_revision", number, "is not the number of a revision", "pass Schedule.revision")
 
 
 def checked_rate(rate: object, what: str) -> float:
-    """So many of ``what`` a second."""
+    """A rate of ``what`` a second. Raises InvalidInput."""
     if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate <= MAX_RATE:
         raise InvalidInput("rate", rate, f"is not a number of {what} a second", f"use a number up to {MAX_RATE:,.0f}")
     return float(rate)

@@ -1,4 +1,4 @@
-"""The system's clock, for whoever is given no other."""
+"""The system's clock, the default where no other clock is passed."""
 
 from __future__ import annotations
 

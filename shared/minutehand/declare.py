@@ -1,6 +1,6 @@
-"""Schedules in code: the ``@schedule`` decorator. It only notes what shall be; ``minutehand apply`` brings it about.
+"""Schedules in code: the ``@schedule`` decorator records a declaration; ``minutehand apply`` creates or updates the schedule.
 
-The name of the job is looked up when it is needed: the decorator may stand above or below ``@job``.
+The name of the job is looked up only when it is needed, because ``@schedule`` may be above or below ``@job``.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def schedule(
     registry: Registry = default_registry,
     **options: Unpack[OptionWords],
 ) -> Callable[[_F], _F]:
-    """Declare a schedule of the decorated job; ``minutehand apply`` creates or updates it. The function stays as it is.
+    """Declare a schedule of the decorated job; ``minutehand apply`` creates or updates it. The function is returned unchanged.
 
-    It stands above or below ``@job`` (of a class method, both above ``@classmethod``), several times if you like: then each has
-    a ``name``, which is the job's by default. Everything else is as in ``Scheduler.create_schedule``.
+    Use it above or below ``@job`` (for a class method, both above ``@classmethod``). A function may have several, each with its
+    own ``name``; the default is the job's name. The other arguments are those of ``Scheduler.create_schedule``.
     Raises InvalidInput (ExpressionError for expression and zone), which names function and field, when the module is imported.
 
     >>> from minutehand import Registry, schedule
@@ -98,7 +98,7 @@ def declaration(
     paused: bool | None = None,
     **options: Any,
 ) -> Declaration:
-    """A declaration from what a user wrote. Raises InvalidInput, and TypeError for an option that is none."""
+    """A declaration from a user's arguments. Raises InvalidInput, and TypeError for an unknown option."""
     return Declaration(
         place=place,
         function=function,
@@ -115,7 +115,7 @@ def declaration(
 
 
 def job_of(found: Declaration, registry: Registry) -> str:
-    """The name of a declaration's job. Raises JobError if its function is registered as no job, or as several."""
+    """The name of a declaration's job. Raises JobError unless its function is registered as exactly one job."""
     if found.job is not None:
         return found.job
     names = sorted(job.name for job in registry if bare(job.function) is found.function)
@@ -127,13 +127,13 @@ def job_of(found: Declaration, registry: Registry) -> str:
 
 
 def bare(function: Any) -> Any:
-    """A function without what its class, a binding or a decorator that says so (``functools.wraps``) put around it."""
+    """The function inside a method, a class method or a decorator that uses ``functools.wraps``."""
     return inspect.unwrap(getattr(function, "__func__", function))
 
 
 @contextmanager
 def about(place: str) -> Iterator[None]:
-    """Refusals from within say where they are about."""
+    """Errors from within name ``place``."""
     try:
         yield
     except InvalidInput as error:

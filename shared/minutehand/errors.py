@@ -1,22 +1,21 @@
-"""Every error that Minutehand raises, under one root.
+"""The errors of Minutehand, with one root.
 
-An error about input names the field, the value and the remedy. Errors of botocore are translated once, in the adapters of
-``store`` and ``queue``, and stay chained as the cause.
+An error about input names the field, the value and the remedy. The adapters translate errors of AWS once and chain them as the cause.
 """
 
 from __future__ import annotations
 
-_SHOWN = 80  # characters of a bad value that a message repeats: enough to recognise it, too few to flood a log
+_SHOWN = 80  # characters of a wrong value in a message
 
 
 class MinutehandError(Exception):
-    """Something went wrong in Minutehand."""
+    """The root of all errors of Minutehand."""
 
 
 class InvalidInput(MinutehandError, ValueError):
-    """A value was refused at the door; nothing was written.
+    """An argument is invalid; nothing was written.
 
-    ``field`` is the name of the argument, ``value`` what was given, ``remedy`` what to give instead.
+    ``field`` is the name of the argument, ``value`` its value, ``problem`` the fault, ``remedy`` what to pass instead.
     """
 
     def __init__(self, field: str, value: object, problem: str, remedy: str) -> None:
@@ -24,14 +23,14 @@ class InvalidInput(MinutehandError, ValueError):
         self.field, self.value, self.problem, self.remedy = field, value, problem, remedy
 
     def about(self, field: str) -> InvalidInput:
-        """The same refusal as one of another field: where the value stands in what the user wrote."""
+        """The same error for another field, the one that the user wrote."""
         return InvalidInput(field, self.value, self.problem, self.remedy)
 
 
 class ExpressionError(InvalidInput):
-    """A schedule expression or its time zone cannot be used.
+    """A schedule expression or its time zone is invalid.
 
-    ``position`` is the zero-based character in the expression at which the problem stands, or None if it is about the whole.
+    ``position`` is the zero-based position of the problem in the expression; None: it concerns the whole expression.
     """
 
     def __init__(self, field: str, value: object, problem: str, remedy: str, *, position: int | None = None) -> None:
@@ -39,24 +38,24 @@ class ExpressionError(InvalidInput):
         self.position = position
 
     def about(self, field: str) -> ExpressionError:
-        """As of every refusal."""
+        """See ``InvalidInput.about``."""
         return ExpressionError(field, self.value, self.problem, self.remedy, position=self.position)
 
 
 class NotFound(MinutehandError, LookupError):
-    """There is no such schedule or run in this tenant."""
+    """This tenant has no such schedule or run."""
 
 
 class AlreadyExists(MinutehandError):
-    """A schedule of that name, or a run with that idempotency key and another content, is there already."""
+    """A schedule of that name, or a run with that idempotency key and other content, exists already."""
 
 
 class Conflict(MinutehandError):
-    """Somebody else changed the schedule first: read it again, then decide."""
+    """Another call changed the schedule first: read it again, then decide."""
 
 
 class Unavailable(MinutehandError):
-    """A table or queue throttled, timed out or failed although it was asked again: nothing is known to be wrong with the request."""
+    """A table or queue throttled, timed out or failed, also after retries. The request itself is valid as far as known."""
 
 
 class Misconfigured(MinutehandError):
@@ -64,40 +63,40 @@ class Misconfigured(MinutehandError):
 
 
 class Unreadable(MinutehandError, ValueError):
-    """A message or an item of a table is none of Minutehand's, or it is broken. It stops no other; the log names it."""
+    """A message or an item of a table is foreign or damaged. Others are handled nevertheless; the log names it."""
 
 
 class TooNew(Unreadable):
-    """A message or an item of a later release. It is left for that release's functions: finish the deployment."""
+    """A message or an item of a later release, whose functions handle it: finish the deployment."""
 
 
 class JobError(MinutehandError):
-    """A job was declared wrongly: two with one name, or not a function of ``(ctx, payload)``."""
+    """A job's declaration is invalid: its name is taken, or it is not a function of ``(ctx, payload)``."""
 
 
 class NotFinished(MinutehandError, TimeoutError):
-    """The run had not ended when the time to wait for it was over."""
+    """The run had not ended within the time to wait."""
 
 
 class LeaseLost(MinutehandError):
-    """This worker no longer holds the run: its lease ran out and another may have taken it, so nothing was written."""
+    """This worker no longer holds the run's lease; another may have it. Nothing was written."""
 
 
 class JobSignal(MinutehandError):
-    """What a job raises to tell the worker how its attempt ended."""
+    """Raised by a job to tell the worker how the attempt ended."""
 
-    permanent = False  # whether no further attempt would help
-    seconds: float | None = None  # that the next attempt waits at least, instead of the backoff
+    permanent = False  # whether another attempt is useless
+    seconds: float | None = None  # least wait before the next attempt, instead of the backoff
 
 
 class Permanent(JobSignal):
-    """No further attempt would help: the run is dead at once."""
+    """Another attempt is useless: the run is DEAD at once."""
 
     permanent = True
 
 
 class RetryAfter(JobSignal):
-    """Try again, but not before so many seconds (0 to 14 days)."""
+    """Retry after at least so many seconds (0 to 14 days)."""
 
     def __init__(self, seconds: float, message: str = "") -> None:
         super().__init__(message or f"try again after {seconds} s")
@@ -107,16 +106,16 @@ class RetryAfter(JobSignal):
 
 
 class Continue(JobSignal):
-    """This slice is over: go on from the checkpoint in a new one, without spending an attempt.
+    """End this slice and continue from the checkpoint in a new one, which is not a new attempt.
 
-    In a slice that recorded no checkpoint it is a failed attempt.
+    A slice without a checkpoint that raises it is a failed attempt.
     """
 
 
 class UnexpectedStatus(JobSignal):
-    """An HTTP job's endpoint answered with a status that is none of those expected; ``status_code`` is that status.
+    """An HTTP job's endpoint returned an unexpected status, ``status_code``.
 
-    408, 425, 429 and 5xx are worth another attempt, after the answer's ``Retry-After`` if it has one; others are permanent.
+    408, 425, 429 and 5xx are retried, after the response's ``Retry-After`` if it has one; others are permanent.
     """
 
     def __init__(self, status_code: int, message: str, *, permanent: bool, seconds: float | None = None) -> None:
@@ -125,13 +124,13 @@ class UnexpectedStatus(JobSignal):
 
 
 class RunCancelled(JobSignal):
-    """The run's cancellation was asked for, and the job has seen it."""
+    """The run's cancellation was requested, and the job has noticed it."""
 
 
 def shorten(value: object, limit: int = _SHOWN) -> str:
-    """``repr(value)``, cut to ``limit`` characters; of a value whose own repr fails, its class."""
+    """``repr(value)``, cut to ``limit`` characters; the name of its class if its repr fails."""
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001 (it is somebody else's code)
+    except Exception:  # noqa: BLE001 (a foreign repr may raise anything)
         text = f"<{type(value).__name__}>"
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

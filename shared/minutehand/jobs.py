@@ -1,4 +1,4 @@
-"""Jobs: the ``@job`` decorator and the registry it fills."""
+"""Jobs: the ``@job`` decorator and the registry of jobs, queues and declared schedules."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from minutehand.domain.queue import BATCH, MOST_SECONDS, check_queue, declared_n
 from minutehand.domain.queue import Queue as DeclaredQueue
 from minutehand.errors import InvalidInput, JobError, shorten
 
-if TYPE_CHECKING:  # a module that only declares jobs loads nothing of schedules
+if TYPE_CHECKING:  # a module that only declares jobs must not import schedules
     from minutehand.domain.declaration import Declaration
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
 
 class Registry:
-    """The jobs that a process knows, by name.
+    """The jobs of a process, by name.
 
     >>> registry = Registry()
     >>> @registry.job("reports.daily")
@@ -55,14 +55,14 @@ class Registry:
         queue: str | None = None,
         check: Callable[[Any], object] | None = None,
     ) -> Callable[[_F], _F]:
-        """Register the decorated function ``(ctx, payload)``, plain or async, as a job. The function stays as it is.
+        """Register the decorated function ``(ctx, payload)``, plain or async, as a job. The function is returned unchanged.
 
         ``delivery`` is "at_least_once" (default), "exactly_once" or "at_most_once", ``start`` "prompt" (default, 0-1 s late) or
-        "exact" (milliseconds late), ``retry`` a Retry. In seconds: ``timeout`` of one attempt, ``deadline`` after the due time
-        past which no attempt starts, ``cancel_grace`` that a cancelled job has to end. ``isolation="process"`` runs it in a
-        process of its own on worker processes. ``queue`` names the declared Queue that its runs go to, unless their schedule or
-        submission names another. ``check`` is called with a payload where it is submitted or scheduled; a ValueError of it, such as
-        that of a Pydantic model, refuses the payload there. Raises InvalidInput, or JobError for a second job of that name.
+        "exact" (milliseconds late), ``retry`` a Retry. In seconds: ``timeout`` of one attempt; ``deadline`` after the due time,
+        when no attempt starts any more; ``cancel_grace``, the time that a cancelled job has to end. ``isolation="process"`` runs it
+        in a separate process on worker processes. ``queue`` names the declared Queue of its runs, unless their schedule or submission
+        names another. ``check`` is called with the payload when it is submitted or scheduled; if it raises ValueError, as a
+        Pydantic model does, the payload is refused. Raises InvalidInput, or JobError for a second job of that name.
         """
         check_name(name, "job")
         given = overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline)
@@ -73,13 +73,13 @@ class Registry:
             isolation=isolation_of(isolation),
         )
 
-        lane = None if queue is None else declared_name(check_queue(queue))
+        named = None if queue is None else declared_name(check_queue(queue))
 
         def add(function: JobFunction) -> None:
-            self.add(Job(name=name, function=function, policies=policies, queue=lane, check=check))
+            self.add(Job(name=name, function=function, policies=policies, queue=named, check=check))
 
         def register(function: _F) -> _F:
-            given: Any = function  # what stands within a class may be wrapped
+            given: Any = function  # a method of a class may be wrapped
             if isinstance(given, classmethod):
                 return cast("_F", _ClassJob(given.__func__, add))
             add(given.__func__ if isinstance(given, staticmethod) else given)
@@ -112,12 +112,10 @@ class Registry:
             if near
             else f"known jobs: {', '.join(self.names()) or 'none'}"
         )
-        raise InvalidInput(
-            "job",
-            name,
-            "is not registered in this process",
-            f"{known}; import the package that declares it, or pass check_jobs=False to Scheduler if workers elsewhere know it",
+        remedy = (
+            "import the package that declares it, or pass check_jobs=False to Scheduler if workers elsewhere know it"
         )
+        raise InvalidInput("job", name, "is not registered in this process", f"{known}; {remedy}")
 
     def queue(
         self,
@@ -135,16 +133,16 @@ class Registry:
         on_failure: str | None = None,
         on_recovery: str | None = None,
     ) -> DeclaredQueue:
-        """Declare a queue: the stack and the local cloud create it with a worker of its own; jobs and schedules name it.
+        """Declare a queue: the stack and the local cloud create it with its own worker; jobs and schedules name it.
 
         ``concurrency``: runs at the same time, in all of the stack's functions together, or in each worker process (2 to 1000).
-        ``memory`` (MB) and ``timeout`` (seconds, 900 at the most) are those of its functions, each of which takes up to ``batch``
-        runs (1 to 10) at once. ``stripes`` (1 to 100) is of how many SQS queues it consists, each with up to 120,000 messages in
-        flight; ``pollers`` (2 to 200) are kept for each, and may grow to ``most_pollers`` (2,000), instead of ``concurrency``.
-        With ``container=True`` the stack makes no function: run ``minutehand worker --queue NAME``.
-        Schedules of this queue that say nothing of it themselves have their fires moved later by up to ``spread`` seconds, and
-        ``on_failure`` and ``on_recovery`` as here. A name is 1 to 32 of ``a-z 0-9 -``.
-        Raises InvalidInput, or JobError if a queue of that name is declared otherwise.
+        ``memory`` (MB) and ``timeout`` (seconds, at most 900) are those of its functions; one invocation takes up to ``batch`` runs
+        (1 to 10). ``stripes`` (1 to 100) is the number of its SQS queues, each with up to 120,000 messages in flight; instead of
+        ``concurrency``, each has ``pollers`` (2 to 200) provisioned pollers, at most ``most_pollers`` (2,000).
+        With ``container=True`` the stack creates no function: run ``minutehand worker --queue NAME``.
+        ``spread`` (seconds, by up to which fires are delayed), ``on_failure`` and ``on_recovery`` are defaults of the schedules of this
+        queue. A name is 1 to 32 of ``a-z 0-9 -``.
+        Raises InvalidInput, or JobError if a queue of that name is declared differently.
         """
         notices = changed(Options(), {"on_failure": on_failure, "on_recovery": on_recovery})
         made = DeclaredQueue(
@@ -174,8 +172,8 @@ class Registry:
         return None if name is None else self._queues.get(name)
 
     def declare(self, declaration: Declaration) -> None:
-        """Note a schedule that is declared in code. Raises InvalidInput if its name is taken."""
-        # Those of a module that is imported again give way.
+        """Record a schedule that is declared in code. Raises InvalidInput if its name is taken."""
+        # A module that is imported again replaces its declarations.
         kept = [d for d in self._declarations if d.place != declaration.place or d.function is declaration.function]
         for other in kept:
             if other.name == declaration.name and (other.name or other.function is declaration.function):
@@ -230,7 +228,7 @@ def load(package: str, registry: Registry = default_registry) -> Registry:
 
 
 def _check_queues(registry: Registry) -> None:
-    """Every job's queue is declared: in whatever module, so it is known when all are imported."""
+    """Check that each job's queue is declared. Any module may declare it, so all must be imported."""
     for known in registry:
         if known.queue is not None and registry.find_queue(known.queue) is None:
             there = ", ".join(queue.name for queue in registry.queues()) or "none"
@@ -240,8 +238,8 @@ def _check_queues(registry: Registry) -> None:
             )
 
 
-class _ClassJob(classmethod):  # type: ignore[type-arg]  # it takes none when it runs
-    """A class method that is registered as soon as its class is there to be bound to."""
+class _ClassJob(classmethod):  # type: ignore[type-arg]  # classmethod is not generic at run time
+    """A class method that is registered when its class has been created, because it must be bound to the class."""
 
     def __init__(self, function: Callable[..., Any], add: Callable[[JobFunction], None]) -> None:
         super().__init__(function)
@@ -263,7 +261,7 @@ def _check_callable(name: str, function: JobFunction) -> None:
 
 
 def _same_function(one: JobFunction, other: JobFunction) -> bool:
-    """Whether a module was merely imported again."""
+    """Whether it is the same declaration, from a module that was imported again."""
     return place_of(one) == place_of(other) and "<locals>" not in place_of(one)
 
 

@@ -1,7 +1,7 @@
-"""Lifeline: the kernel kills a process group when a pipe closes, and so when the process that alone holds its other end dies (Linux).
+"""The kernel kills a process group when a pipe closes, so when the only process with the pipe's other end dies (Linux).
 
-It needs no line of Python to run: the code of the group may hold its interpreter. A death signal (``PR_SET_PDEATHSIG``) would reach one
-process only and not its children, and is tied to the thread that started it.
+This works without running Python: a job may block its interpreter. A death signal (``PR_SET_PDEATHSIG``) would reach one process and
+not its children, and it depends on the thread that started the process.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import signal
 
 
 def tie(pipe: int, group: int) -> None:
-    """Have the kernel kill the group when the other end of the pipe closes."""
+    """Let the kernel kill the group when the other end of the pipe closes."""
     if hasattr(fcntl, "F_SETSIG"):
         fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(pipe, fcntl.F_SETOWN, -group)

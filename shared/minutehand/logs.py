@@ -1,4 +1,4 @@
-"""Logs of the processes: one JSON object a line, a stable event name, ids as fields; a job's own lines carry its run."""
+"""Logs of the processes: each line is a JSON object with a stable event name and ids as fields; a job's lines have its run's."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _encode = json.JSONEncoder(default=str).encode
 
 
 @lru_cache(maxsize=2)
-def _second(of: int) -> str:
-    return f"{datetime.fromtimestamp(of, UTC):%Y-%m-%dT%H:%M:%S}"
+def _second(timestamp: int) -> str:
+    return f"{datetime.fromtimestamp(timestamp, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 class JsonFormatter(logging.Formatter):
-    """A record as one JSON line: time, level, logger, event (the message), its extra fields, and those of the present run."""
+    """A record as one JSON line: time, level, logger, event (the message), its extra fields, and the fields of the present run."""
 
     def format(self, record: logging.LogRecord) -> str:
         seconds, ms = divmod(int(record.created * 1_000), 1_000)
@@ -40,10 +40,10 @@ class JsonFormatter(logging.Formatter):
 
 
 class Lines(logging.StreamHandler[TextIO]):
-    """Writes a line when it is logged; those of a thread that logs several ``at_once`` in one go.
+    """Writes a line when it is logged, or, within ``AtOnce``, all lines of the thread in one write.
 
-    Only writing is under the lock, and every write lets other threads of the process go on first: in a worker with many of them two
-    lines a run, each written by itself, took a quarter of its CPU.
+    Only the write is under the lock. Each write releases the interpreter lock: in a worker with many threads, two single writes for
+    each run took a quarter of its CPU.
     """
 
     def handle(self, record: logging.LogRecord) -> bool:
@@ -57,14 +57,14 @@ class Lines(logging.StreamHandler[TextIO]):
             line = self.format(record) + self.terminator
             held: dict[Lines, list[str]] | None = getattr(_of_thread, "held", None)
             if held is None:
-                self.say(line)
+                self.write(line)
             else:
                 held.setdefault(self, []).append(line)
-        except Exception:  # noqa: BLE001 (logging's own way: whoever logs is not to fail for it)
+        except Exception:  # noqa: BLE001 (as logging does: the caller of a logger must not fail)
             self.handleError(record)
 
-    def say(self, lines: str) -> None:
-        """Write what is formatted."""
+    def write(self, lines: str) -> None:
+        """Write formatted lines."""
         self.acquire()
         try:
             self.stream.write(lines)
@@ -77,7 +77,7 @@ _of_thread = threading.local()
 
 
 class AtOnce:
-    """What this thread logs meanwhile is written at its end. For what takes no time: a line must not wait for what it tells of."""
+    """Lines that this thread logs within are written at its end. Use it only for code that returns at once: it delays the lines."""
 
     def __enter__(self) -> None:
         _of_thread.held = {}
@@ -87,13 +87,13 @@ class AtOnce:
         del _of_thread.held
         for handler, lines in held.items():
             try:
-                handler.say("".join(lines))
+                handler.write("".join(lines))
             except Exception:  # noqa: BLE001 (see above)
                 handler.handleError(logging.makeLogRecord({"msg": "lines that were held"}))
 
 
 class Fields:
-    """On every line that is logged in this context meanwhile. A class, because a generator would take twice the time of each run."""
+    """Adds fields to every line that is logged within. A class, because a generator takes twice the time."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self._fields = fields
@@ -106,7 +106,7 @@ class Fields:
 
 
 def of_run(**fields: Any) -> Fields:
-    """Put these fields on every line that this thread logs meanwhile."""
+    """Add these fields to every line that this thread logs within."""
     return Fields(fields)
 
 

@@ -5,76 +5,66 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from minutehand.errors import Misconfigured
 
 DEFAULT_PREFIX = "minutehand"
 DEFAULT_TENANT = "default"
-DEFAULT_REQUESTS = 8  # a ticker that waits 10 ms for each request is then bound by its processor
+DEFAULT_REQUESTS = 8  # with these a ticker whose requests take 10 ms is bound by its processor
 MOST_REQUESTS = 32
-DEFAULT_TICKER_THREADS = 4  # a processor's worth, where half of the time is waiting
+DEFAULT_TICKER_THREADS = 4  # enough to use one processor
 MOST_TICKER_THREADS = 32
-DEFAULT_TICKER_GROUPS = 16  # a default agenda's shards, one each
+DEFAULT_TICKER_GROUPS = 16  # one for each shard of a default agenda
 MOST_TICKER_GROUPS = 128
-DEFAULT_TICKER_WRITES = (
-    2_000  # units a second: half of a new table's. The construct's; a process that is told nothing takes any
-)
-LEAST_TICKER_WRITES = 1_000  # units a second: for less no invocation would wait
-DEFAULT_DEPTH = 50_000  # messages of a stripe: what is claimed already comes on top, and SQS gives out 120,000
+# Units a second: half of a new table's. The default of the CDK construct; the default of a process is no limit.
+DEFAULT_TICKER_WRITES = 2_000
+LEAST_TICKER_WRITES = 1_000  # units a second: the share of one invocation
+DEFAULT_DEPTH = 50_000  # messages of a stripe, well below IN_FLIGHT: fires that are claimed already are still sent
 DEFAULT_AGE = 600  # seconds
-IN_FLIGHT = 120_000  # messages that SQS gives out of one queue at a time
+IN_FLIGHT = 120_000  # messages of one queue that SQS lets be in flight
 MOST_AGE = 86_400  # seconds
 DEFAULT_SHARDS = 16  # 1,000 fires a second with headroom: a shard key takes 450 chain steps a second
 
-CLIENTS = ("minutehand", "botocore")  # whose requests DynamoDB and SQS are sent
+CLIENTS = ("minutehand", "botocore")  # what sends the requests to DynamoDB and SQS
 ACCOUNT_ENDPOINTS = ("preferred", "disabled", "required")
 _SERVICE_ENDPOINT = "AWS_ENDPOINT_URL_"
-_SERVICE_NAMES = {"cloudwatch_logs": "logs", "secrets_manager": "secretsmanager"}  # where the variable's differs
-_SYSTEM_PROXIES = ("darwin", "win32")  # they keep proxies outside the environment as well
+_SERVICE_NAMES = {
+    "cloudwatch_logs": "logs",
+    "secrets_manager": "secretsmanager",
+}  # names that differ from the variable's
+_SYSTEM_PROXIES = ("darwin", "win32")  # systems that configure proxies outside the environment as well
 _PROXY_VARIABLES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "http_proxy", "https_proxy")
 _PROFILE_VARIABLES = ("AWS_CONFIG_FILE", "AWS_DEFAULT_PROFILE", "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Where the tables, queues and bucket are, and how they are talked to. Every field has a ``MINUTEHAND_*`` variable."""
+    """Names and endpoints of tables, queues and bucket, and limits of the processes. Most fields have a ``MINUTEHAND_*`` variable."""
 
-    prefix: str = DEFAULT_PREFIX  # MINUTEHAND_PREFIX: tables and queues are called `<prefix>-…`
-    tenant: str = DEFAULT_TENANT  # MINUTEHAND_TENANT: whose schedules the SDK sees
+    prefix: str = DEFAULT_PREFIX  # MINUTEHAND_PREFIX: the names of tables and queues are `<prefix>-…`
+    tenant: str = DEFAULT_TENANT  # MINUTEHAND_TENANT: the tenant of the SDK's calls
     endpoint: str | None = None  # AWS_ENDPOINT_URL: a local cloud instead of AWS
-    endpoints: Mapping[str, str] | None = (
-        None  # AWS_ENDPOINT_URL_DYNAMODB or AWS_ENDPOINT_URL_SQS: of that service, and so for each other; they go before `endpoint`
-    )
+    endpoints: Mapping[str, str] | None = None  # AWS_ENDPOINT_URL_DYNAMODB, …_SQS and so on: override `endpoint`
     region: str | None = None  # AWS_REGION or AWS_DEFAULT_REGION; None leaves it to boto3
-    aws_client: str = (
-        CLIENTS[0]  # MINUTEHAND_AWS_CLIENT: `minutehand`, or `botocore`, which sends all requests itself and costs more
-    )
+    aws_client: str = CLIENTS[0]  # MINUTEHAND_AWS_CLIENT: `minutehand`, or `botocore` (plain botocore, slower)
     claim_by: str = "partiql"  # MINUTEHAND_CLAIM_BY: `partiql`, or `put` for engines without PartiQL
     bucket: str | None = None  # MINUTEHAND_BUCKET: of large payloads; None refuses payloads over 64 KB
-    jobs: str | None = None  # MINUTEHAND_JOBS: the package whose jobs a worker knows
+    jobs: str | None = None  # MINUTEHAND_JOBS: the package whose jobs a worker runs
     work_queue: str | None = (
         None  # MINUTEHAND_WORK_QUEUE: the declared queue that a worker serves; None: the default one
     )
     stripes: str | None = None  # MINUTEHAND_STRIPES: of queues with several SQS queues, as in `default=4,reports=2`
-    logs: str | None = None  # MINUTEHAND_LOGS: the folder that processes here log to; None: CloudWatch Logs has them
+    logs: str | None = None  # MINUTEHAND_LOGS: the folder of local processes' logs; None: they are in CloudWatch Logs
     retention_days: int = 90  # MINUTEHAND_RETENTION_DAYS: how long an ended run stays in the ledger
-    queue_depth: int = (
-        DEFAULT_DEPTH  # MINUTEHAND_QUEUE_DEPTH: messages of a stripe past which its queue is held back; 0: never
-    )
-    queue_age: int = (
-        DEFAULT_AGE  # MINUTEHAND_QUEUE_AGE: seconds that due runs may wait for a worker before their queue is held back
-    )
-    shards: int = DEFAULT_SHARDS  # MINUTEHAND_SHARDS: of a new agenda; it may only grow
-    requests: int = DEFAULT_REQUESTS  # MINUTEHAND_REQUESTS: batches of one kind under way at once; 1: one by one
-    ticker_threads: int = DEFAULT_TICKER_THREADS  # MINUTEHAND_TICKER_THREADS: shards that a ticker is at, at once
-    ticker_groups: int = (
-        DEFAULT_TICKER_GROUPS  # MINUTEHAND_TICKER_GROUPS: invocations that a tick is spread over at the most; 1: never
-    )
-    ticker_writes: int = (
-        0  # MINUTEHAND_TICKER_WRITES: units a second that the claims of a tick take at the most; 0: any
-    )
+    queue_depth: int = DEFAULT_DEPTH  # MINUTEHAND_QUEUE_DEPTH: messages of a stripe that hold its queue back; 0: never
+    queue_age: int = DEFAULT_AGE  # MINUTEHAND_QUEUE_AGE: seconds that a due run waits before its queue is held back
+    shards: int = DEFAULT_SHARDS  # MINUTEHAND_SHARDS: of a new agenda; the number may only grow
+    requests: int = DEFAULT_REQUESTS  # MINUTEHAND_REQUESTS: batches of one kind at the same time; 1: one by one
+    ticker_threads: int = DEFAULT_TICKER_THREADS  # MINUTEHAND_TICKER_THREADS: shards that a ticker works on at once
+    ticker_groups: int = DEFAULT_TICKER_GROUPS  # MINUTEHAND_TICKER_GROUPS: most invocations of one tick; 1: no fan-out
+    ticker_writes: int = 0  # MINUTEHAND_TICKER_WRITES: most units a second of a tick's claims; 0: no limit
 
     def __post_init__(self) -> None:
         if self.aws_client not in CLIENTS:
@@ -125,22 +115,14 @@ class Settings:
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
-    """Settings from environment variables; what is not set keeps its default."""
+    """Settings from environment variables; a field whose variable is not set has its default."""
     given = os.environ if environ is None else environ
-    texts = {
-        "prefix": given.get("MINUTEHAND_PREFIX"),
-        "tenant": given.get("MINUTEHAND_TENANT"),
-        "region": given.get("AWS_REGION") or given.get("AWS_DEFAULT_REGION"),
-        "aws_client": given.get("MINUTEHAND_AWS_CLIENT"),
-        "claim_by": given.get("MINUTEHAND_CLAIM_BY"),
-        "bucket": given.get("MINUTEHAND_BUCKET"),
-        "jobs": given.get("MINUTEHAND_JOBS"),
-        "work_queue": given.get("MINUTEHAND_WORK_QUEUE"),
-        "stripes": given.get("MINUTEHAND_STRIPES"),
-        "logs": given.get("MINUTEHAND_LOGS"),
-    }
-    numbers = {name: _number(given, f"MINUTEHAND_{name.upper()}") for name in _NUMBERS}
-    found = {**_configured_endpoints(given), **texts, **numbers}
+    found: dict[str, object] = _configured_endpoints(given)
+    found["region"] = given.get("AWS_REGION") or given.get("AWS_DEFAULT_REGION")
+    for field in fields(Settings):
+        if field.name not in ("endpoint", "endpoints", "region"):
+            name = f"MINUTEHAND_{field.name.upper()}"
+            found[field.name] = _number(given, name) if isinstance(field.default, int) else given.get(name)
     return Settings(**{k: v for k, v in found.items() if v is not None})  # type: ignore[arg-type]
 
 
@@ -156,36 +138,24 @@ def _configured_endpoints(given: Mapping[str, str]) -> dict[str, object]:
     return {"endpoint": given.get("AWS_ENDPOINT_URL") or None, "endpoints": of_services or None}
 
 
-_NUMBERS = (
-    "retention_days",
-    "shards",
-    "requests",
-    "queue_depth",
-    "queue_age",
-    "ticker_threads",
-    "ticker_groups",
-    "ticker_writes",
-)
-
-
 def trace_header(environ: Mapping[str, str] | None = None) -> str | None:
     """The X-Ray trace that Lambda set for the present invocation."""
     return (os.environ if environ is None else environ).get("_X_AMZN_TRACE_ID")
 
 
 def variable(name: str, environ: Mapping[str, str] | None = None) -> str | None:
-    """A variable that somebody else's configuration names, such as the one that holds a secret."""
+    """A variable that a job's configuration names, such as the one of a secret."""
     return (os.environ if environ is None else environ).get(name)
 
 
 def this_process() -> int:
-    """Its number: another one in a fork."""
+    """The id of this process. A fork has another."""
     return os.getpid()
 
 
 @dataclass(frozen=True)
 class Keys:
-    """Credentials as the environment has them."""
+    """Credentials from the environment."""
 
     access_key: str
     secret_key: str
@@ -199,12 +169,12 @@ class SdkVariables:
     keys: Keys | None = None  # AWS_ACCESS_KEY_ID and its companions; None: botocore finds credentials
     account_id: str | None = None  # AWS_ACCOUNT_ID
     account_id_endpoints: str = ACCOUNT_ENDPOINTS[0]  # AWS_ACCOUNT_ID_ENDPOINT_MODE
-    certificates: str | None = None  # AWS_CA_BUNDLE: a file or folder of those to trust; None: the usual ones
+    certificates: str | None = None  # AWS_CA_BUNDLE: file or folder of trusted certificates; None: the default ones
     max_attempts: int | None = None  # AWS_MAX_ATTEMPTS: of one request, in all
     retry_mode: str | None = None  # AWS_RETRY_MODE
-    has_files: bool = False  # a profile or a configuration file may say more: botocore reads them
+    has_files: bool = False  # there is a profile or a configuration file: botocore reads it
     has_variants: bool = False  # AWS_USE_FIPS_ENDPOINT, AWS_USE_DUALSTACK_ENDPOINT: botocore knows these endpoints
-    has_proxies: bool = False  # HTTPS_PROXY and its companions, or a system that keeps proxies elsewhere
+    has_proxies: bool = False  # HTTPS_PROXY and its companions, or a system with proxies elsewhere
 
 
 def sdk_variables(environ: Mapping[str, str] | None = None) -> SdkVariables:
@@ -232,7 +202,7 @@ def sdk_variables(environ: Mapping[str, str] | None = None) -> SdkVariables:
 
 
 def _keys(given: Mapping[str, str]) -> Keys | None:
-    """Keys that stay valid as long as the process: botocore takes these first too. Those that expire it reads again and again."""
+    """Keys that do not expire. botocore prefers them too. It reads keys that expire, again and again, so they are left to it."""
     key, secret = given.get("AWS_ACCESS_KEY_ID"), given.get("AWS_SECRET_ACCESS_KEY")
     if not key or not secret or given.get("AWS_CREDENTIAL_EXPIRATION"):
         return None

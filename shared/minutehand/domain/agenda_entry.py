@@ -1,4 +1,4 @@
-"""Agenda entries: the one kind of timer in this system."""
+"""Agenda entries: all timers are of this one kind."""
 
 from __future__ import annotations
 
@@ -12,47 +12,45 @@ from minutehand.domain.times import stamp
 
 
 class EntryKind(StrEnum):
-    """What the ticker does with an entry when it is due."""
+    """The action of the ticker when an entry is due."""
 
-    CHAIN = "chain"  # materialise the revision's fires and leave the next entry
+    CHAIN = "chain"  # claim the revision's fires and put the next entry
     RUN = "run"  # send the run's message if it still waits
     WATCH = "watch"  # declare an at-most-once run LOST if its lease has ended
     RESUME = "resume"  # end a pause that has an end
-    BACKFILL = "backfill"  # look after a backfill: what crashed workers left, and its end
-    NOTICE = "notice"  # tell an owner of an incident, or of its end
-    SLOT = "slot"  # let runs that wait for others of their schedule move up
-    EXPECT = "expect"  # look whether a schedule had a success in time
+    BACKFILL = "backfill"  # advance a backfill after a worker's crash, and end it
+    NOTICE = "notice"  # notify an owner of an incident, or of its end
+    SLOT = "slot"  # start runs that waited for other runs of their schedule
+    EXPECT = "expect"  # check that a schedule had a success in time
 
 
 @quick
 @dataclass(frozen=True, kw_only=True)
 class AgendaEntry:
-    """One line of the agenda. It stays until it has been handled."""
+    """One timer. It stays in the agenda until the ticker has handled it."""
 
-    shard: int  # the partition it lies in
-    due: int  # UTC ms at which it must have been looked at
-    kind: EntryKind  # what to do then
+    shard: int  # its partition
+    due: int  # UTC ms
+    kind: EntryKind  # the action
     id: str  # chain: revision id; run: run id; watch: run id and lease token
     after: int = 0  # chain: fires up to this UTC ms are claimed already
-    failures: int = 0  # how often handling it failed for a reason of its own
-    created_at: int = 0  # run and watch: UTC ms at which it was put
-    queue: str | None = (
-        None  # chain and run: the declared queue that its messages go to; None: the default one, or not said
-    )
+    failures: int = 0  # how often its own data made handling fail
+    created_at: int = 0  # run and watch: UTC ms of the put
+    queue: str | None = None  # chain and run: the declared queue of its messages; None: the default one, or unknown
 
     @cached_property
     def key(self) -> str:
-        """``due#kind#id``: sorts by time, and merges chains of one revision that meet."""
+        """``due#kind#id``: sorts by time; two chains of one revision that meet become one."""
         return f"{stamp(self.due)}#{self.kind}#{self.id}"
 
     @property
     def run(self) -> RunRef:
-        """The run that a run or watch entry is about."""
+        """The run of a run or watch entry."""
         owner, key = self.id.split("#")[:2]
         return RunRef(owner, key)
 
 
 def parse_entry_key(key: str) -> tuple[int, EntryKind, str]:
-    """The due time, kind and id behind an entry's key."""
+    """The due time, kind and id in an entry's key."""
     due, kind, identity = key.split("#", 2)
     return int(due), EntryKind(kind), identity

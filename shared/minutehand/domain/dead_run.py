@@ -1,8 +1,8 @@
-"""Dead runs as their index keeps them: one partition a tenant and UTC day, so that what failed lately is a query or two.
+"""The index of dead runs: one partition for each tenant and UTC day, so that the recent failures are one or two queries.
 
-What was LOST or EXPIRED failed for good as well, and is listed beside the dead.
+LOST and EXPIRED runs failed for good as well and are in the index too.
 
-The key follows from the run's own row, which never changes once it is buried: recording a run again puts the same line.
+The key follows from the run's row, which is final when the undertaker records it: recording a run twice puts the same line.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from minutehand.domain.names import RunRef
 from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.times import DAY, from_ms, stamp
 
-FAILED = frozenset({RunState.DEAD, RunState.LOST, RunState.EXPIRED})  # ended without what its owner wanted of it
+FAILED = frozenset({RunState.DEAD, RunState.LOST, RunState.EXPIRED})  # failed for good
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeadRunRow:
     """One line of the index."""
 
-    run: RunRef  # which
+    run: RunRef  # its key
     job: str  # name of its job
-    ended_at: int  # UTC ms at which it died
+    ended_at: int  # UTC ms
     fence: int  # of its last lease
     attempts: int  # begun
     reason: str  # why it is dead
@@ -34,12 +34,12 @@ class DeadRunRow:
 
     @property
     def owner(self) -> str:
-        """The partition that it lies in."""
+        """The partition of this line."""
         return dead_owner(self.run.tenant, self.ended_at // DAY)
 
     @property
     def key(self) -> str:
-        """Sorts by time of death. Like all that is no run, it begins with ``#``."""
+        """Sorts by ``ended_at``. A key that is not a run's begins with ``#``."""
         return f"#{stamp(self.ended_at)}#{self.run}"
 
     @property
@@ -49,7 +49,7 @@ class DeadRunRow:
 
 
 def dead_run_row(run: RunRow) -> DeadRunRow:
-    """The line for a run that the undertaker has buried."""
+    """The line of a run that the undertaker has recorded."""
     assert run.ended_at is not None
     return DeadRunRow(
         run=run.ref,
@@ -65,20 +65,20 @@ def dead_run_row(run: RunRow) -> DeadRunRow:
 
 
 def dead_owner(tenant: str, day: int) -> str:
-    """The partition of a tenant's dead runs of one day (days since 1970, UTC). No tenant or schedule has ``#`` in its name."""
+    """The partition of a tenant's dead runs of one day (days since 1970, UTC). ``#`` is in no tenant's or schedule's name."""
     return f"{tenant}#dead#{from_ms(day * DAY).date().isoformat()}"
 
 
 def parse_dead_key(key: str) -> tuple[int, RunRef]:
-    """Time of death (UTC ms) and run behind a key."""
+    """End (UTC ms) and run in a key."""
     _, at, owner, fire = key.split("#")
     return int(at), RunRef(owner, fire)
 
 
 def partitions(tenant: str, *, after: int, upto: int, before: str | None) -> Iterator[tuple[str, str, str]]:
-    """Where the runs lie that died in ``(after, upto]`` (UTC ms): partition, first and last key, the newest day first.
+    """The partitions of runs that ended in ``(after, upto]`` (UTC ms), each with its first and last key, the newest day first.
 
-    ``before`` is a key to go on from; it lies on the bound itself, so whoever reads passes over it.
+    ``before`` is the key to continue from; the range includes it, so the reader must skip it.
     """
     if before is not None:
         upto = min(upto, parse_dead_key(before)[0])

@@ -6,21 +6,21 @@ from dataclasses import dataclass
 
 from minutehand.domain.names import schedule_owner
 
-_FROZEN = "~tenant"  # no schedule's name
+_FROZEN = "~tenant"  # not a valid name of a schedule
 
 
 @dataclass(frozen=True, kw_only=True)
 class Freeze:
     """A stop of all starts of a tenant, schedules and one-offs alike."""
 
-    tenant: str  # whose
-    until: int  # UTC ms at which it ends by itself
-    note: str | None = None  # why
+    tenant: str
+    until: int  # UTC ms at which it ends
+    note: str | None = None  # the owner's reason
     created_at: int = 0  # UTC ms
 
 
 def freeze_key(tenant: str) -> tuple[str, int]:
-    """Where a tenant's freeze lies: among the revisions, so that a worker reads it in one batch with them."""
+    """The key of a tenant's freeze. It is in the table of revisions, so that a worker reads both in one batch."""
     return schedule_owner(tenant, _FROZEN), 0
 
 

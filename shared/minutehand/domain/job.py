@@ -1,4 +1,4 @@
-"""A job, and what it is given when it runs."""
+"""A job, and the context that it gets when it runs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _TAKEN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
 class RunLogger(logging.LoggerAdapter[logging.Logger]):
-    """A logger that puts the run on every line, beside what the line says itself.
+    """A logger that adds the run's fields to every line.
 
-    A field that logging keeps for itself ("name", "module" …) gets a "_" behind it instead of an error.
+    A field whose name logging reserves ("name", "module" …) gets a "_" at its end.
     """
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        said = {f"{key}_" if key in _TAKEN else key: value for key, value in (kwargs.get("extra") or {}).items()}
-        kwargs["extra"] = {**(self.extra or {}), **said}
+        own = {f"{key}_" if key in _TAKEN else key: value for key, value in (kwargs.get("extra") or {}).items()}
+        kwargs["extra"] = {**(self.extra or {}), **own}
         return msg, kwargs
 
 
@@ -33,15 +33,15 @@ JobFunction = Callable[["Context", Any], Any | Awaitable[Any]]
 class Job:
     """A named, registered piece of work."""
 
-    name: str  # as schedules and submissions call it
+    name: str  # unique in a registry
     function: JobFunction  # plain or async, called with (ctx, payload)
-    policies: Policies = field(default_factory=Policies)  # its own; a schedule may override single ones
+    policies: Policies = field(default_factory=Policies)  # defaults; a schedule may override single ones
     queue: str | None = None  # name of the declared queue that its runs go to; None: the default one
-    check: Callable[[Any], object] | None = None  # raises ValueError for a payload that it could not work with
+    check: Callable[[Any], object] | None = None  # raises ValueError for a payload that the job cannot use
 
 
 class JobEffects(Protocol):
-    """What a context does for its job; the worker implements it under the run's fence."""
+    """The methods of a context that need the worker, which implements them under the run's fence."""
 
     def step(self, name: str, function: Callable[[], Any]) -> Any:
         """See ``Context.step``."""
@@ -67,41 +67,41 @@ class JobEffects(Protocol):
 @quick
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What a job knows of the run it executes, and what it can do besides its own work.
+    """The run that a job executes, and the job's way to record steps, checkpoints and progress.
 
     >>> def nightly(ctx: Context, payload: dict) -> None:
     ...     ctx.logger.info("report.started", extra={"day": ctx.scheduled_at.date().isoformat()})
     """
 
     run_id: str  # id of the run: pass it to Scheduler.get_run
-    idempotency_key: str  # the same over all attempts of this run: hand it to whatever must act once
-    tenant: str  # whose run
+    idempotency_key: str  # the same in all attempts of this run: pass it to services that must act once
+    tenant: str  # of the run
     job: str  # name of the job
     schedule: str | None  # name of its schedule; None for a one-off
-    scheduled_at: datetime  # the instant it is due, in the schedule's time zone; a replay has its original's
+    scheduled_at: datetime  # when the run was due, in the schedule's time zone; of a replay, when the original was
     attempt: int  # 1 for the first
-    logger: RunLogger  # puts run, job and tenant on every line
-    remaining: Callable[[], float | None]  # seconds until the process's time limit; None where there is none
-    effects: JobEffects  # what the methods below call
-    missed: bool = False  # the scheduler came to its fire more than a minute late: an outage, a throttle, a pause
+    logger: RunLogger  # adds run, job and tenant to every line
+    remaining: Callable[[], float | None]  # seconds until the process's time limit; None: no limit
+    effects: JobEffects  # implements the methods below
+    missed: bool = False  # its fire was claimed more than a minute late: an outage, throttling, a pause
     backfill: str | None = None  # id of the backfill that it belongs to
 
     def step(self, name: str, function: Callable[[], Any]) -> Any:
-        """Run ``function`` once per run and remember its JSON result (64 KB at most): a later attempt gets it back instead.
+        """Run ``function`` once per run and record its JSON result (64 KB at most); a later attempt gets that result.
 
-        An ``async`` function is awaited: ``await ctx.step("charge", charge)``. A step whose process dies between its effect and
-        its record runs again; ``idempotency_key`` closes that gap where the effect happens. Raises LeaseLost if another worker
-        has the run, RunCancelled if its owner cancelled it, InvalidInput for a result that is not JSON.
+        An ``async`` function is awaited: ``await ctx.step("charge", charge)``. A step whose process crashes between its effect
+        and its record runs again: pass ``idempotency_key`` to the service that has the effect. Raises LeaseLost if another
+        worker has the run, RunCancelled if its owner cancelled it, InvalidInput for a result that is not JSON.
 
-        Threads and tasks that come to the same step at once take turns: one runs it, the others get its result.
+        If several threads or tasks call the same step at once, one runs it and all get its result.
         """
         return self.effects.step(name, function)
 
     def checkpoint(self, state: Any) -> None:
         """Keep ``state`` (JSON, 5 MB at most) for the next attempt.
 
-        On Lambda, with the function's time running out, the slice ends here and the run goes on in a new one, spending no attempt.
-        ``raise Continue`` after it ends a slice at will.
+        On Lambda, shortly before the function's time limit, the slice ends here; the run continues in a new slice, which is not a
+        new attempt. ``raise Continue`` after a checkpoint ends a slice at any time.
         """
         self.effects.checkpoint(state)
 
@@ -111,14 +111,14 @@ class Context:
         return self.effects.resume
 
     def progress(self, fraction: float, stage: str | None = None) -> None:
-        """Say how far the job is (0 to 1) and what it is at; shown by ``get_run`` from the next heartbeat on."""
+        """Report progress (0 to 1) and the present stage; ``get_run`` shows them from the next heartbeat on."""
         self.effects.progress(fraction, stage)
 
     @property
     def cancelled(self) -> bool:
-        """Whether the run's owner asked for its cancellation, as of the last heartbeat."""
+        """Whether the run's owner has requested its cancellation, as of the last heartbeat."""
         return self.effects.cancelled
 
     def raise_if_cancelled(self) -> None:
-        """Raise RunCancelled if so, and LeaseLost if another worker may have the run."""
+        """Raise RunCancelled if cancellation was requested, and LeaseLost if another worker may have the run."""
         self.effects.raise_if_cancelled()

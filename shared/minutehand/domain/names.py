@@ -1,6 +1,6 @@
-"""Names and keys: what a tenant, a schedule, a job and an idempotency key may be called, and how keys are made of them.
+"""Valid names of tenants, schedules, jobs and idempotency keys, and the keys that are made of them.
 
-``#`` and ``~`` are in no name, so they are free as separators: ``tenant/name`` owns a schedule's runs, ``tenant/~id`` a one-off's.
+``#`` and ``~`` are in no name, so they are the separators: ``tenant/name`` owns a schedule's runs, ``tenant/~id`` a one-off's.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from minutehand.errors import InvalidInput
 _TENANT = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _NAME = re.compile(r"[A-Za-z0-9._:@/-]{1,200}")
 _KEY = re.compile(r"[A-Za-z0-9]{1,64}(~[A-Za-z0-9._:@/-]{1,200})?")
-ONCE = (
-    "once"  # the fire key of a one-off: its id alone makes it unique, so that the same id with another time is noticed
-)
+ONCE = "once"  # the fire key of a one-off: its id alone is the key, so that the same id with another time is a conflict
 
 
 class RunRef(NamedTuple):
@@ -35,7 +33,7 @@ class RunRef(NamedTuple):
 
     @property
     def is_fire(self) -> bool:
-        """Whether it is the run of a fire; its key is then the instant and nothing else."""
+        """Whether it is the run of a fire: its key is the instant alone."""
         return len(self.key) == STAMP_DIGITS and self.key.isdigit()
 
     @property
@@ -44,7 +42,7 @@ class RunRef(NamedTuple):
 
 
 def is_text(value: object, most: int) -> bool:
-    """Whether it is text of at most so many characters that a table takes: half a surrogate pair is none."""
+    """Whether it is text of at most ``most`` characters that can be stored: without unpaired surrogates."""
     if not isinstance(value, str) or len(value) > most:
         return False
     try:
@@ -55,7 +53,7 @@ def is_text(value: object, most: int) -> bool:
 
 
 def check_tenant(tenant: object) -> str:
-    """The tenant, if it is one: 1 to 64 of ``A-Z a-z 0-9 . _ -``."""
+    """The tenant, if it is valid: 1 to 64 of ``A-Z a-z 0-9 . _ -``."""
     return _check("tenant", tenant, _TENANT, "use 1 to 64 characters of A-Z a-z 0-9 . _ -")
 
 
@@ -70,6 +68,13 @@ def _check(field: str, value: object, alphabet: re.Pattern[str], remedy: str) ->
     return value
 
 
+def check_whole(field: str, value: object, least: int, most: int) -> int:
+    """A whole number from ``least`` to ``most``. Raises InvalidInput."""
+    if type(value) is not int or not least <= value <= most:
+        raise InvalidInput(field, value, "is out of range", f"use a whole number from {least:,} to {most:,}")
+    return value
+
+
 def schedule_owner(tenant: str, name: str) -> str:
     return f"{tenant}/{name}"
 
@@ -80,7 +85,7 @@ def fire_ref(owner: str, fire: int) -> RunRef:
 
 
 def aside_ref(owner: str, at: int, word: str) -> RunRef:
-    """A row among a schedule's runs that is no fire's, sorted by its time (UTC ms): a trigger's run, a gap."""
+    """The key of a row among a schedule's runs that is not a fire, sorted by its time (UTC ms): a trigger's run, missed fires."""
     return RunRef(owner, f"{stamp(at)}~{word}")
 
 
@@ -89,28 +94,21 @@ def one_off_ref(tenant: str, run_id: str) -> RunRef:
 
 
 def parse_run_id(run_id: object) -> RunRef:
-    """The key behind a run id as the SDK returns it; anything else is refused."""
+    """The key in a run id as the SDK returns it. Raises InvalidInput."""
     owner, separator, key = run_id.partition("#") if isinstance(run_id, str) else ("", "", "")
     tenant, slash, name = owner.partition("/")
-    shaped = (
-        separator
-        and slash
-        and _KEY.fullmatch(key)
-        and _TENANT.fullmatch(tenant)
-        and _NAME.fullmatch(name.removeprefix("~"))
-    )
-    if not shaped:
-        raise InvalidInput(
-            "run_id", run_id, "is not the id of a run", "pass an id as submit() or list_runs() returned it"
-        )
+    names_fit = _TENANT.fullmatch(tenant) and _NAME.fullmatch(name.removeprefix("~"))
+    if not (separator and slash and _KEY.fullmatch(key) and names_fit):
+        remedy = "pass an id as submit() or list_runs() returned it"
+        raise InvalidInput("run_id", run_id, "is not the id of a run", remedy)
     return RunRef(owner, key)
 
 
 def shard_of(owner: str, shards: int) -> int:
-    """The shard of an owner: stable across processes and releases, even over shards."""
+    """The shard of an owner: the same in every process and release, evenly distributed."""
     return zlib.crc32(owner.encode()) % shards
 
 
 def stripe_of(run: RunRef, stripes: int) -> int:
-    """The stripe of its queue that a run's messages travel through: the same for all of them, whoever sends them."""
+    """The stripe of its queue for a run's messages: the same for every message and every sender."""
     return zlib.crc32(str(run).encode()) % stripes if stripes > 1 else 0

@@ -1,4 +1,4 @@
-"""A notice: what an owner is told of an incident of a schedule. A small JSON document; docs/how-to/notifications.md shows it."""
+"""A notice: a notification of an incident of a schedule. A small JSON document; docs/how-to/notifications.md shows it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any
 
 from minutehand.domain.names import schedule_owner
 
-SCHEMA = 1  # of the document; raised when an older reader would misunderstand
-JOB = "job:"  # how a target begins that is a job; any other is the ARN of an SNS topic
-LONGEST_SUBJECT = 100  # characters, all of them ASCII: what SNS takes
+SCHEMA = 1  # of the document; raised for a change that an older reader would misunderstand
+JOB = "job:"  # prefix of a target that is a job; any other target is the ARN of an SNS topic
+LONGEST_SUBJECT = 100  # ASCII characters: the limit of SNS
 
 
 class NoticeKind(StrEnum):
-    """What is told."""
+    """The event."""
 
     FAILURE = "failure"  # an incident began: a run failed for good
-    NO_SUCCESS = "no_success"  # an incident began: no run succeeded for as long as the schedule's owner allows
-    PAUSED = "paused"  # so many runs in a row failed for good that the schedule was paused
+    NO_SUCCESS = "no_success"  # an incident began: no run succeeded within ``expect_success_within``
+    PAUSED = "paused"  # ``pause_on_failure`` runs in a row failed for good, and the schedule was paused
     RECOVERY = "recovery"  # the incident is over: a run succeeded
 
 
@@ -29,30 +29,30 @@ class NoticeKind(StrEnum):
 class Notice:
     """One notice; as a document it has these fields and ``schema``."""
 
-    kind: NoticeKind  # what is told
-    tenant: str  # whose schedule
+    kind: NoticeKind  # the event
+    tenant: str
     schedule: str  # its name
     job: str  # name of its job
-    incident: str  # id of the incident, unique within the schedule: the same in all that is told of it
+    incident: str  # id of the incident, unique within the schedule: the same in all its notices
     began: str  # when the incident began: ISO 8601, UTC
-    at: str  # when what is told happened: ISO 8601, UTC
-    count: int  # runs in a row that had failed for good then
-    text: str  # all of it in a sentence
-    run: str | None = None  # id of the run that failed, or succeeded; None: there was none in time
+    at: str  # when the event happened: ISO 8601, UTC
+    count: int  # runs in a row that had failed for good by then
+    text: str  # the notice as a sentence
+    run: str | None = None  # id of the run that failed or succeeded; None: no run succeeded in time
     state: str | None = None  # of that run: DEAD, LOST, EXPIRED or SUCCEEDED
     reason: str | None = None  # why it is in this state
     error_type: str | None = None  # class of its last failure
     error: str | None = None  # its message, bounded
 
     def document(self) -> dict[str, Any]:
-        """JSON-able."""
+        """The document as JSON values."""
         return {"schema": SCHEMA, **asdict(self), "kind": str(self.kind)}
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Notice:
         """The reverse of ``document``."""
         given = {name: value for name, value in document.items() if name != "schema"}
-        return cls(**(given | {"kind": NoticeKind(given["kind"])}))
+        return cls(**given | {"kind": NoticeKind(given["kind"])})
 
     def encode(self) -> str:
         """The document as JSON text."""
@@ -65,7 +65,7 @@ class Notice:
 
     @property
     def subject(self) -> str:
-        """A line for a mail's subject."""
+        """The subject of a mail."""
         words = {
             NoticeKind.FAILURE: "fails",
             NoticeKind.NO_SUCCESS: "had no success in time",
@@ -76,5 +76,5 @@ class Notice:
 
     @property
     def token(self) -> str:
-        """The same for the same notice, however often it is told: 32 characters."""
+        """The same whenever this notice is sent again: 32 characters."""
         return hashlib.sha256(f"{self.owner}#{self.incident}#{self.kind}#{self.at}".encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""What an owner asks of a schedule beside its rule and its job: where its runs go, what happens when they are late, meet or fail."""
+"""The options of a schedule: the queue of its runs, and what happens to late, overlapping and failed runs."""
 
 from __future__ import annotations
 
@@ -10,56 +10,56 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, TypedDict
 
-from minutehand.domain.names import check_name
+from minutehand.domain.names import check_name, check_whole
 from minutehand.domain.policies import word
 from minutehand.domain.queue import check_queue
 from minutehand.errors import InvalidInput
 
 DAY = 86_400.0  # seconds
-LONGEST = 400 * DAY  # of any length of time here
+LONGEST = 400 * DAY  # seconds of any option
 _TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}(\.fifo)?")
-LARGEST_BUFFER = 1_000  # runs that may wait for another to end
+LARGEST_BUFFER = 1_000  # runs
 
 
 class CatchUp(StrEnum):
-    """Which of the fires that were missed (outage, throttle) are run late, within the catch-up window."""
+    """Which missed fires (outage, throttling) run late, within the catch-up window."""
 
-    ALL = "all"  # every one
-    LATEST = "latest"  # the last one
-    NONE = "none"  # none of them
+    ALL = "all"
+    LATEST = "latest"
+    NONE = "none"
 
 
 class Overlap(StrEnum):
-    """What happens when a run is due while the previous one still goes."""
+    """What happens to a run that is due while the previous one is still running."""
 
-    ALLOW = "allow"  # it starts beside it
-    SKIP = "skip"  # it is SKIPPED
-    BUFFER_ONE = "buffer_one"  # it waits; while one waits, further ones are SKIPPED
-    BUFFER_ALL = "buffer_all"  # it waits in turn, up to ``buffer`` of them
-    CANCEL_OTHER = "cancel_other"  # the other is asked to end; it waits for that
-    TERMINATE_OTHER = "terminate_other"  # the other loses its lease and is CANCELLED; it starts at once
+    ALLOW = "allow"  # the new run starts
+    SKIP = "skip"  # the new run is SKIPPED
+    BUFFER_ONE = "buffer_one"  # the new run waits; if one waits already, it is SKIPPED
+    BUFFER_ALL = "buffer_all"  # the new run waits; at most ``buffer`` runs do
+    CANCEL_OTHER = "cancel_other"  # the previous run's cancellation is requested; the new run waits for its end
+    TERMINATE_OTHER = "terminate_other"  # the previous run loses its lease and is CANCELLED; the new run starts at once
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The options of one revision, complete."""
+    """The options of one revision."""
 
     queue: str | None = None  # name of a declared Queue; None: its job's, or the default one
-    catch_up: CatchUp = CatchUp.ALL  # which missed fires are run late
-    catch_up_window: float = 1800.0  # seconds: what was due longer ago is skipped and recorded
-    automatic_backfill: bool = False  # whether resuming treats the fires of the pause as missed
-    overlap: Overlap = Overlap.ALLOW  # when the previous run still goes
-    buffer: int = 100  # runs that wait at the most (buffer_all, max_running)
-    max_running: int | None = None  # runs at the same time; None: as many as are due
+    catch_up: CatchUp = CatchUp.ALL  # which missed fires run late
+    catch_up_window: float = 1800.0  # seconds: fires that were due earlier are skipped and recorded
+    automatic_backfill: bool = False  # whether fires during a pause count as missed when it ends
+    overlap: Overlap = Overlap.ALLOW  # while the previous run is still running
+    buffer: int = 100  # most runs that wait (buffer_all, max_running)
+    max_running: int | None = None  # runs at the same time; None: no limit
     pause_on_failure: int | None = None  # pause after so many runs in a row failed for good
     delete_after_completion: bool = False  # delete the schedule after its last fire; its runs stay
     shadow: bool = False  # claim and record the fires, never start the job
-    on_failure: str | None = None  # SNS topic ARN, or "job:NAME" of a job that is given the notice: once per incident
-    on_recovery: str | None = None  # the same, for the first success after
-    expect_success_within: float | None = None  # seconds: no success for so long is an incident as well
+    on_failure: str | None = None  # SNS topic ARN, or "job:NAME" of a job that gets the notice: once per incident
+    on_recovery: str | None = None  # the same, for the first success after an incident
+    expect_success_within: float | None = None  # seconds without a success that are an incident as well
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-able, without what has its default."""
+        """The options that differ from their defaults, as JSON values."""
         given = asdict(self)
         return {f.name: given[f.name] for f in fields(self) if given[f.name] != f.default}
 
@@ -70,8 +70,8 @@ class Options:
 
     @classmethod
     def parse(cls, text: str | None) -> Options:
-        """The reverse of ``encode``; keys of a later release are passed over."""
-        return _parsed(text) if text else _NOTHING_SAID
+        """The reverse of ``encode``; ignores keys of a later release."""
+        return _parsed(text) if text else _DEFAULTS
 
     @property
     def is_exclusive(self) -> bool:
@@ -79,20 +79,20 @@ class Options:
         return self.overlap is not Overlap.ALLOW or self.max_running is not None
 
 
-_NOTHING_SAID = Options()
+_DEFAULTS = Options()
 
 
 @lru_cache(maxsize=1024)
 def _parsed(text: str) -> Options:
-    """The same text is read once: many schedules say the same."""
+    """Cached: many schedules have the same options."""
     known = {f.name for f in fields(Options)}
     return changed(Options(), {k: v for k, v in json.loads(text).items() if k in known})
 
 
 class OptionWords(TypedDict, total=False):
-    """The options as keywords of create, update and upsert; what is left out keeps its default, or what it was."""
+    """The options as keywords of create, update and upsert. An option that is left out has its default, or its present value."""
 
-    queue: str | None  # name of a declared Queue; "default" is there without a declaration
+    queue: str | None  # name of a declared Queue, or "default"
     catch_up: str  # "all", "latest" or "none"
     catch_up_window: float  # seconds
     automatic_backfill: bool
@@ -108,7 +108,7 @@ class OptionWords(TypedDict, total=False):
 
 
 def changed(present: Options, given: Mapping[str, Any]) -> Options:
-    """The present options with what a user gives instead. Raises InvalidInput, and TypeError for a keyword that is none."""
+    """The present options with a user's changes. Raises InvalidInput, and TypeError for an unknown keyword."""
     unknown = [name for name in given if name not in _CHECKS]
     if unknown:
         raise TypeError(f"unexpected keyword argument {unknown[0]!r}; options are {', '.join(_CHECKS)}")
@@ -134,14 +134,7 @@ def _flag(field: str, value: object) -> bool:
 
 
 def _count(most: int, *, optional: bool = True) -> Callable[[str, object], int | None]:
-    def check(field: str, value: object) -> int | None:
-        if value is None and optional:
-            return None
-        if type(value) is not int or not 1 <= value <= most:
-            raise InvalidInput(field, value, "is out of range", f"use a whole number from 1 to {most:,}")
-        return value
-
-    return check
+    return lambda field, value: None if value is None and optional else check_whole(field, value, 1, most)
 
 
 def _seconds(least: float, *, optional: bool) -> Callable[[str, object], float | None]:

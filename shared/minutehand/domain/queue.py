@@ -1,4 +1,4 @@
-"""A queue: a lane of its own for the runs of some jobs, with workers of its own size and number."""
+"""A queue: the runs of some jobs, separate from others, with their own workers."""
 
 from __future__ import annotations
 
@@ -6,38 +6,39 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from minutehand.domain.names import check_whole
 from minutehand.errors import InvalidInput, Misconfigured
 
-DEFAULT_QUEUE = "default"  # the one that every installation has; nobody declares it
-LONGEST_NAME = 32  # of a queue: `<prefix>-worker-<name>` is a function's name, which has 64 characters at the most
-MOST_RUNS = 1_000  # at the same time in a queue's functions: what Lambda's event source can hold to
+DEFAULT_QUEUE = "default"  # every installation has this queue without a declaration
+LONGEST_NAME = 32  # characters: the function `<prefix>-worker-<name>` may have at most 64
+MOST_RUNS = 1_000  # at the same time in a queue's functions: the range of an event source's maximum concurrency
 LEAST_RUNS = 2  # likewise
-BATCH = 10  # messages that a function takes at once at the most
+BATCH = 10  # most messages of one invocation
 MOST_MEMORY = 10_240  # MB of a function
 LEAST_MEMORY = 128  # MB
 MOST_SECONDS = 900  # of a function
 MOST_SPREAD = 86_400  # seconds
 MOST_STRIPES = 100  # SQS queues of one queue: twelve million messages in flight
-LEAST_POLLERS, MOST_KEPT, MOST_POLLERS = 2, 200, 2_000  # provisioned ones of a stripe's event source: as Lambda has it
+LEAST_POLLERS, MOST_KEPT, MOST_POLLERS = 2, 200, 2_000  # Lambda's limits of provisioned pollers of one event source
 
 _NAME = re.compile(rf"[a-z0-9](?:[a-z0-9-]{{0,{LONGEST_NAME - 2}}}[a-z0-9])?")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Queue:
-    """A declared queue. ``Registry.queue`` makes and registers it; checked on construction."""
+    """A declared queue. ``Registry.queue`` creates and registers it; checked on construction."""
 
-    name: str  # as jobs and schedules call it
+    name: str
     concurrency: int | None = None  # runs at the same time in the stack, or in each worker process; None: no limit
     memory: int = 512  # MB of its worker function
     timeout: int = MOST_SECONDS  # seconds of its worker function
-    batch: int = BATCH  # runs that one function takes at once: they share its memory
-    stripes: int = 1  # SQS queues that its runs are spread over: none holds more than 120,000 messages in flight
-    pollers: int | None = None  # kept for each stripe's function; None: Lambda's standard polling
-    most_pollers: int | None = None  # that each stripe's may grow to; None: Lambda's 200, or as many as are kept
-    container: bool = False  # its workers are processes of the owner's: the stack makes the queue and no function
-    spread: int = 0  # seconds over which the fires of its schedules are spread, where they say nothing of it
-    on_failure: str | None = None  # where its schedules' incidents are told, where they say nothing of it
+    batch: int = BATCH  # most runs of one invocation: they share its memory
+    stripes: int = 1  # SQS queues that its runs are distributed over: each has at most 120,000 messages in flight
+    pollers: int | None = None  # minimum for each stripe's function; None: Lambda's standard polling
+    most_pollers: int | None = None  # maximum for each stripe; None: Lambda's 200, or the minimum if that is more
+    container: bool = False  # its workers are the owner's processes: the stack creates the queue and no function
+    spread: int = 0  # seconds over which fires are spread; default of its schedules
+    on_failure: str | None = None  # target of notices of incidents; default of its schedules
     on_recovery: str | None = None  # likewise
 
     def __post_init__(self) -> None:
@@ -45,18 +46,18 @@ class Queue:
         if self.name == DEFAULT_QUEUE:
             raise InvalidInput("name", self.name, "is there without a declaration", "choose another name")
         if self.concurrency is not None:
-            _whole("concurrency", self.concurrency, 1, MOST_RUNS)
-        _whole("memory", self.memory, LEAST_MEMORY, MOST_MEMORY)
-        _whole("timeout", self.timeout, 1, MOST_SECONDS)
-        _whole("batch", self.batch, 1, BATCH)
-        _whole("spread", self.spread, 0, MOST_SPREAD)
-        _whole("stripes", self.stripes, 1, MOST_STRIPES)
+            check_whole("concurrency", self.concurrency, 1, MOST_RUNS)
+        check_whole("memory", self.memory, LEAST_MEMORY, MOST_MEMORY)
+        check_whole("timeout", self.timeout, 1, MOST_SECONDS)
+        check_whole("batch", self.batch, 1, BATCH)
+        check_whole("spread", self.spread, 0, MOST_SPREAD)
+        check_whole("stripes", self.stripes, 1, MOST_STRIPES)
         check_pollers(self.pollers, self.most_pollers, concurrency=self.concurrency)
         if self.concurrency is not None and not self.container:
             self._check_concurrency(self.concurrency)
 
     def _check_concurrency(self, runs: int) -> None:
-        """Refuse what Lambda's event sources, one a stripe, cannot hold to."""
+        """Refuse a number that Lambda's event sources, one for each stripe, cannot limit to."""
         if runs < LEAST_RUNS:
             raise InvalidInput(
                 "concurrency",
@@ -74,7 +75,7 @@ class Queue:
 
     @property
     def functions(self) -> tuple[int, int | None]:
-        """Messages that a function takes at once, and functions of each stripe at the same time: exactly ``concurrency`` runs in all."""
+        """Batch size, and functions of each stripe at the same time; together they are exactly ``concurrency`` runs."""
         if self.concurrency is None:
             return self.batch, None
         runs = self.concurrency // self.stripes
@@ -84,7 +85,7 @@ class Queue:
 
 
 def check_pollers(kept: int | None, most: int | None, *, concurrency: int | None, limit: str = "concurrency") -> None:
-    """Refuse provisioned pollers that Lambda would: out of range, or beside ``limit``, its maximum concurrency."""
+    """Refuse provisioned pollers as Lambda does: out of range, or together with ``limit``, its maximum concurrency."""
     if kept is None and most is None:
         return
     field = "most_pollers" if kept is None else "pollers"
@@ -97,13 +98,13 @@ def check_pollers(kept: int | None, most: int | None, *, concurrency: int | None
         )
     if kept is None:
         raise InvalidInput(field, most, "says nothing without pollers", "give pollers, those that are always kept")
-    _whole("pollers", kept, LEAST_POLLERS, MOST_KEPT)
+    check_whole("pollers", kept, LEAST_POLLERS, MOST_KEPT)
     if most is not None:
-        _whole("most_pollers", most, kept, MOST_POLLERS)
+        check_whole("most_pollers", most, kept, MOST_POLLERS)
 
 
 def check_queue(name: object, field: str = "queue") -> str:
-    """The name of a queue, if it is one; ``default`` is."""
+    """The name of a queue, ``default`` included. Raises InvalidInput."""
     if not is_queue(name):
         raise InvalidInput(
             field,
@@ -115,18 +116,18 @@ def check_queue(name: object, field: str = "queue") -> str:
 
 
 def declared_name(name: str | None) -> str | None:
-    """The name of a declared queue as messages carry it: the default one has none."""
+    """The name of a declared queue in messages: None for the default one."""
     return None if name == DEFAULT_QUEUE else name
 
 
 def striped(text: str | None) -> Mapping[str | None, int]:
-    """How many stripes a queue has, where it has several, from a text as ``default=4,reports=2``. None is the default queue.
+    """Queues with several stripes and their number, from a text as ``default=4,reports=2``. None is the default queue.
 
-    Raises Misconfigured, in the name of the variable that the text comes from.
+    Raises Misconfigured, which names the variable MINUTEHAND_STRIPES.
     """
-    said = [part.partition("=") for part in text.split(",")] if text else []
+    parts = [part.partition("=") for part in text.split(",")] if text else []
     try:
-        found = {declared_name(check_queue(name.strip())): int(number) for name, _, number in said}
+        found = {declared_name(check_queue(name.strip())): int(number) for name, _, number in parts}
     except ValueError as problem:
         raise Misconfigured(f"MINUTEHAND_STRIPES={text!r}: {problem}; use default=4,reports=2") from problem
     if not all(1 <= number <= MOST_STRIPES for number in found.values()):
@@ -135,16 +136,11 @@ def striped(text: str | None) -> Mapping[str | None, int]:
 
 
 def striped_text(stripes: Mapping[str | None, int]) -> str | None:
-    """The text behind ``striped``; None if each queue has one."""
+    """The reverse of ``striped``; None if each queue has one stripe."""
     several = (f"{name or DEFAULT_QUEUE}={number}" for name, number in stripes.items() if number > 1)
     return ",".join(several) or None
 
 
 def is_queue(name: object) -> bool:
-    """Whether a queue may be called so."""
+    """Whether this is a valid name of a queue."""
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
-
-
-def _whole(field: str, value: object, least: int, most: int) -> None:
-    if type(value) is not int or not least <= value <= most:
-        raise InvalidInput(field, value, "is out of range", f"use a whole number from {least:,} to {most:,}")

@@ -1,7 +1,7 @@
-"""Frozen dataclasses that are made by the thousand.
+"""A faster constructor for frozen dataclasses.
 
-The ``__init__`` that dataclasses give to a frozen class calls ``object.__setattr__`` for each field: a quarter of a worker's CPU. This
-one puts the values into the instance's dictionary, as attrs does.
+The constructor of a frozen dataclass calls ``object.__setattr__`` for each field, which took a quarter of a worker's CPU. This one
+puts the values into the instance's dictionary.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 
 def quick(cls: type[_T]) -> type[_T]:
-    """Make a frozen dataclass without ``__post_init__`` or slots quick to construct."""
+    """Give a frozen dataclass a faster constructor. The class must have neither ``__post_init__`` nor slots."""
     made: tuple[Field[Any], ...] = fields(cls)  # type: ignore[arg-type]  # it is a dataclass
     names: dict[str, Any] = {}
     source = "\n ".join(
@@ -31,7 +31,7 @@ def quick(cls: type[_T]) -> type[_T]:
 
 
 def _parameters(made: tuple[Field[Any], ...], names: dict[str, Any]) -> Iterator[str]:
-    """As the class has them; what stands for a default goes into ``names``."""
+    """The parameters of the constructor. Their defaults go into ``names``."""
     starred = False
     for each in sorted(made, key=lambda each: bool(each.kw_only)):
         if each.kw_only and not starred:

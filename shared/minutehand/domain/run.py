@@ -10,24 +10,24 @@ from minutehand.domain.names import RunRef
 from minutehand.domain.quick import quick
 from minutehand.domain.times import SECOND
 
-MISSED = 60 * SECOND  # a fire that is claimed longer after its time was missed: the scheduler was behind
+MISSED = 60 * SECOND  # ms; a fire that is claimed later than this after its time counts as missed
 
 
 class RunState(StrEnum):
-    """Where a run stands; docs/explanation/runs.md draws the transitions."""
+    """The state of a run; docs/explanation/runs.md draws the transitions."""
 
     QUEUED = "QUEUED"  # claimed; waits for its time and a worker
     RUNNING = "RUNNING"  # a worker holds the lease
     RETRYING = "RETRYING"  # an attempt ended without success; waits for not_before
-    CONTINUED = "CONTINUED"  # a slice of a long job ended at its checkpoint; the next one spends no attempt
+    CONTINUED = "CONTINUED"  # a slice of a long job ended at its checkpoint; the next slice is not a new attempt
     SUCCEEDED = "SUCCEEDED"  # the job returned
     DEAD = "DEAD"  # failed for good; a copy is in the dead-letter queue
-    LOST = "LOST"  # an at-most-once run whose worker vanished; never run again
-    CANCELLED = "CANCELLED"  # taken back by its owner, before its start or while it ran
+    LOST = "LOST"  # an at-most-once run whose worker crashed; it never runs again
+    CANCELLED = "CANCELLED"  # cancelled by its owner, before its start or while it ran
     EXPIRED = "EXPIRED"  # its deadline passed before an attempt could start
     SUPERSEDED = "SUPERSEDED"  # a newer revision does not have this fire
-    SKIPPED = "SKIPPED"  # its owner's policy passed it over: missed, overlapped, or skipped by hand; never started
-    SHADOWED = "SHADOWED"  # its schedule only tries its clock: it came to a worker, and no job was started
+    SKIPPED = "SKIPPED"  # never started: missed or overlapping under its schedule's options, or skipped by its owner
+    SHADOWED = "SHADOWED"  # of a schedule with ``shadow``: it reached a worker, and the job was not started
 
 
 WAITING = frozenset({RunState.QUEUED, RunState.RETRYING, RunState.CONTINUED})
@@ -36,14 +36,14 @@ TERMINAL = frozenset(set(RunState) - WAITING - {RunState.RUNNING})
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """Why an attempt failed."""
+    """The failure of an attempt."""
 
     kind: str  # the exception's class name
-    message: str  # its text, bounded
-    traceback: str = ""  # its traceback, bounded
+    message: str  # its text, shortened
+    traceback: str = ""  # its traceback, shortened
     code: str | None = None  # the error's own code or HTTP status, if it has one
     permanent: bool = False  # whether another attempt is useless
-    retry_after: float | None = None  # seconds that it asks to wait
+    retry_after: float | None = None  # seconds that it asks the next attempt to wait
 
 
 @quick
@@ -52,7 +52,7 @@ class RunRow:
     """One row of the ledger."""
 
     ref: RunRef  # its deterministic key
-    state: RunState  # where it stands
+    state: RunState
     revision: int  # of its schedule; 0 for a one-off
     job: str  # name of the job
     due: int  # UTC ms of the fire, or the time a one-off was submitted for
@@ -62,21 +62,21 @@ class RunRow:
     attempt: int = 0  # attempts begun
     max_attempts: int = 0  # as of the last lease
     lease_until: int | None = None  # UTC ms at which the present lease ends
-    lease_token: str | None = None  # who holds it
+    lease_token: str | None = None  # random token of the present lease
     started_at: int | None = None  # UTC ms of the first lease
     leased_at: int | None = None  # UTC ms of the last one
     ended_at: int | None = None  # UTC ms of the terminal transition
-    reason: str | None = None  # why it is in this state
+    reason: str | None = None  # of the present state
     failure: Failure | None = None  # of the last failed attempt
     cancel_requested: bool = False  # no further attempt starts
     unstarted: bool = (
-        False  # refused by a change of its schedule before it ever started: a newer revision may take it over
+        False  # a change of its schedule ended it before its first start: a newer revision may take it over
     )
     worker: str | None = None  # process of the last lease
     result: str | None = None  # JSON text of a small result
-    result_ref: str | None = None  # where a larger one lies: "beside" the row, or its key in the bucket
+    result_ref: str | None = None  # of a larger one: "beside" (an item beside the row), or its key in the bucket
     progress: float | None = None  # 0 to 1, as of the last heartbeat
-    stage: str | None = None  # what it is at, as of the last heartbeat
+    stage: str | None = None  # of the job, as of the last heartbeat
     slices: int = 0  # slices that ended at a checkpoint
     replay_of: str | None = None  # id of the run that this one repeats
     scheduled_at: int | None = None  # replay only: UTC ms at which the repeated run was due
@@ -84,14 +84,14 @@ class RunRow:
     buried_at: int | None = None  # UTC ms at which the undertaker recorded it
     payload: str | None = None  # its own, of a one-off, a trigger or a backfill: JSON text
     payload_ref: str | None = None  # the same: key in the bucket
-    payload_beside: bool = False  # its own payload lies beside its row; a single read brings it
+    payload_beside: bool = False  # its own payload is in an item beside its row; a single read returns both
     overrides: str | None = None  # one-off only: its policies as JSON text
-    queue: str | None = None  # one-off only: name of the declared queue that it goes to; None: the default one
-    act: str | None = None  # skipped by hand only: token of the call that did it
-    skipped: int | None = None  # a gap only: how many fires it stands for
-    skipped_until: int | None = None  # a gap only: UTC ms of the last of them; ``due`` is the first
+    queue: str | None = None  # one-off only: name of its declared queue; None: the default one
+    act: str | None = None  # skipped by its owner only: token of that call
+    skipped: int | None = None  # a row of several missed fires only: their number
+    skipped_until: int | None = None  # the same: UTC ms of the last of them; ``due`` is the first
     backfill: str | None = None  # id of the backfill that it belongs to
-    defined_by: int | None = None  # number of the revision whose definition it has, where that may not be ``revision``
+    defined_by: int | None = None  # number of the revision that defines it, if that may differ from ``revision``
 
     @property
     def is_terminal(self) -> bool:
@@ -99,7 +99,7 @@ class RunRow:
 
     @property
     def missed(self) -> bool:
-        """Whether the scheduler came to its fire too late; a backfill's are late on purpose."""
+        """Whether its fire was claimed too late. The fires of a backfill are late by design."""
         of_chain = (self.ref.is_fire or self.skipped_until is not None) and self.backfill is None
         return of_chain and self.created_at - self.due > MISSED
 
@@ -113,19 +113,19 @@ class RunRow:
 class FailedAttemptRow:
     """One failed attempt: an immutable row beside the run's."""
 
-    run: RunRef  # whose
+    run: RunRef
     number: int  # 1, 2, 3 …
     fence: int  # of its lease
-    worker: str  # which process
+    worker: str  # its process
     started_at: int  # UTC ms
     ended_at: int  # UTC ms
-    failure: Failure  # what went wrong
+    failure: Failure
     next_attempt_at: int | None  # UTC ms; None if it was the last
 
 
 @dataclass(frozen=True, kw_only=True)
 class SiblingRows:
-    """What lies beside a run's row."""
+    """The items beside a run's row."""
 
     attempts: tuple[FailedAttemptRow, ...] = ()  # failed ones, oldest first
     steps: Mapping[str, str] = field(default_factory=dict)  # JSON text of each recorded step, by name

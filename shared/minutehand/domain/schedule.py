@@ -1,4 +1,4 @@
-"""A schedule: its head, which moves, and its revisions, which do not."""
+"""A schedule: its head, which changes, and its revisions, which are immutable."""
 
 from __future__ import annotations
 
@@ -15,56 +15,54 @@ from minutehand.timing import Rule
 
 
 class ScheduleState(StrEnum):
-    """Where a schedule stands."""
+    """The state of a schedule."""
 
     ACTIVE = "ACTIVE"  # its current revision is open and has a chain entry in the agenda
     PAUSED = "PAUSED"  # closed by its owner; `resume` opens a new revision
     COMPLETED = "COMPLETED"  # its expression has no further fire
-    DELETED = "DELETED"  # gone for its owner; the head stays, so that the numbering of revisions goes on
+    DELETED = "DELETED"  # its owner no longer sees it; the head stays, so that the numbering of revisions continues
 
 
 class ChangeKind(StrEnum):
-    """What a call did to a schedule."""
+    """The effect of a call on a schedule."""
 
-    CREATED = "created"  # it was not there, or deleted
+    CREATED = "created"  # it did not exist, or was deleted
     UPDATED = "updated"
-    UNCHANGED = "unchanged"  # it was so already, and nothing was written
+    UNCHANGED = "unchanged"  # it was as requested, and nothing was written
 
 
 class ClosedBy(StrEnum):
-    """What set a revision's end, and so what becomes of its unstarted runs."""
+    """The reason of a revision's end; it decides what happens to unstarted runs."""
 
     REPLACED = "replaced"  # a newer revision: runs later than the end are superseded
     PAUSED = "paused"  # every unstarted run is cancelled
     DELETED = "deleted"  # every unstarted run is cancelled
-    DRAINED = (
-        "drained"  # paused or deleted with drain=True: unstarted runs later than the end are cancelled, those due go
-    )
+    DRAINED = "drained"  # paused or deleted with drain=True: only unstarted runs later than the end are cancelled
 
 
 @quick
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """What one revision says: which job, when, with what."""
+    """The content of a revision: job, rule, payload, policies and options."""
 
     job: str  # name of a registered job
     rule: Rule  # when it is due
-    payload: str | None = None  # JSON text, or None where it lies in the bucket
+    payload: str | None = None  # JSON text; None: it is in the bucket
     payload_ref: str | None = None  # key in the bucket of a payload too large for a message
     overrides: Overrides = field(default_factory=Overrides)  # policies that differ from the job's own
-    options: Options = field(default_factory=Options)  # what its owner asks of the schedule itself
+    options: Options = field(default_factory=Options)  # of the schedule itself
 
 
 def settled(asked: Definition, present: Definition | None) -> Definition:
-    """What is asked, with what the present definition has added to the very same rule: the seed of its jitter, the last of its fires.
+    """``asked`` with the seed and the last fire that the present definition has stored, if its rule is otherwise the same.
 
-    So a definition that says the same is equal to the present one, and a rule that stays goes on counting.
+    So an unchanged definition is equal to the present one, and an unchanged rule keeps its count of fires.
     """
     if present is None:
         return asked
-    said, known = asked.rule.as_dict(), present.rule.as_dict()
-    worked_out = {name: known[name] for name in ("seed", "last") if name in known}
-    return replace(asked, rule=present.rule) if worked_out | said == known else asked
+    new, known = asked.rule.as_dict(), present.rule.as_dict()
+    stored = {name: known[name] for name in ("seed", "last") if name in known}
+    return replace(asked, rule=present.rule) if stored | new == known else asked
 
 
 @quick
@@ -72,16 +70,16 @@ def settled(asked: Definition, present: Definition | None) -> Definition:
 class Revision:
     """One immutable definition of a schedule, active for fires in ``(active_from, active_until]``."""
 
-    tenant: str  # whose schedule
+    tenant: str
     name: str  # the schedule's name
     number: int  # 1, 2, 3 … within the schedule
-    shard: int  # the agenda shard its chain lives in
-    definition: Definition  # what is due, and when
+    shard: int  # the agenda shard of its chain
+    definition: Definition
     active_from: int  # UTC ms, exclusive
     anchor: int | None = None  # UTC ms that rates count from, where an update kept the rule; None: active_from
     active_until: int | None = None  # UTC ms, inclusive; None while it is open
     closed_by: ClosedBy | None = None  # set once, together with active_until
-    failing: int = 0  # 1 while an incident goes on: workers see it with the revision, for free, and report a success
+    failing: int = 0  # 1 during an incident: workers read it with the revision and then report a success
 
     @cached_property
     def owner(self) -> str:
@@ -104,25 +102,25 @@ class Revision:
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """The one row of a schedule that moves; every write is conditional on its ``version``."""
+    """The one mutable row of a schedule; every write is conditional on its ``version``."""
 
-    tenant: str  # whose schedule
+    tenant: str
     name: str  # unique within the tenant
-    state: ScheduleState  # where it stands
+    state: ScheduleState
     revision: int  # number of its current (newest) revision
     version: int  # raised by every change of the head
     job: str  # of the current revision, for listings
     expression: str  # of the current revision, for listings
     timezone: str  # of the current revision, for listings
     description: str = ""  # free text
-    tags: Mapping[str, str] = field(default_factory=dict)  # free words to filter by
-    note: str | None = None  # why it was paused
-    resume_at: int | None = None  # UTC ms at which a pause ends by itself
-    managed_by: str | None = None  # the package or file whose `apply` owns it
-    failing: int = 0  # runs that failed for good in a row, as of the last that did; 0 after a success
+    tags: Mapping[str, str] = field(default_factory=dict)  # labels to filter by
+    note: str | None = None  # the reason of a pause
+    resume_at: int | None = None  # UTC ms at which a pause ends
+    managed_by: str | None = None  # the package or file whose `apply` manages it
+    failing: int = 0  # runs in a row that failed for good; 0 after a success
     failed_at: int | None = None  # UTC ms of the last failure for good
     failed_run: str | None = None  # id of that run
-    incident: str | None = None  # what is wrong since when, until it is over; see flow/incidents
+    incident: str | None = None  # id of the present incident; see state/incidents.py
     created_at: int = 0  # UTC ms
     updated_at: int = 0  # UTC ms
 

@@ -1,4 +1,4 @@
-"""Moments: UTC in integer milliseconds inside, aware datetimes at every boundary."""
+"""Times: integer UTC milliseconds inside, aware datetimes in arguments and results."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ DAY = 24 * HOUR
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-STAMP_DIGITS = 15  # fits every instant until the year 33658, and sorts as text as it does as a number
+STAMP_DIGITS = 15  # enough until the year 33658; texts of one length sort as their numbers do
 
 
 def to_ms(moment: datetime, field: str) -> int:
-    """An aware datetime as UTC milliseconds; a naive one is refused with the name of ``field``."""
+    """An aware datetime as UTC milliseconds. Raises InvalidInput, which names ``field``."""
     if not isinstance(moment, datetime):
         raise InvalidInput(field, moment, "is not a datetime", "pass an aware datetime.datetime")
     try:
         naive, since = moment.utcoffset() is None, moment - _EPOCH if moment.tzinfo else None
-    except Exception as problem:  # a zone of somebody else's making may do anything
+    except Exception as problem:  # a tzinfo of another library may raise anything
         raise InvalidInput(field, moment, "has a zone that fails", "pass a datetime in UTC") from problem
     if naive:
         raise InvalidInput(field, moment, "has no time zone", "pass an aware datetime, e.g. datetime(..., tzinfo=UTC)")
-    if not isinstance(since, timedelta):  # NaT of pandas is a datetime by its class alone
+    if not isinstance(since, timedelta):  # pandas.NaT is an instance of datetime, but no instant
         raise InvalidInput(field, moment, "is not an instant", "pass an aware datetime.datetime")
     return since // _MILLISECOND
 

@@ -1,1 +1,1 @@
-"""What is serialised: messages, dead letters, payloads and the schema number of each."""
+"""Serialised forms: messages, dead letters, payloads and the schema number of each."""

@@ -1,4 +1,4 @@
-"""Dead letters: what lies in the dead-letter queue."""
+"""Dead letters: the messages of the dead-letter queue."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from minutehand.domain.formats.schema import check_schema
 
 @dataclass(frozen=True, kw_only=True)
 class DeadLetter:
-    """What goes to, or lies in, the dead-letter queue, with its verdict if a worker sent it."""
+    """A message that failed for good, with the verdict of the worker that sent it."""
 
     body: str  # the message as it was in the work queue
-    reason: str  # why it is dead
+    reason: str  # of the verdict
     fence: int = 0  # of the run at the verdict
     error_type: str = ""  # of the last failure
     error: str = ""  # its message
-    traceback: str = ""  # its traceback, bounded
-    state: str = ""  # LOST or EXPIRED, of a run that ended so; else the verdict is DEAD
+    traceback: str = ""  # its traceback, shortened
+    state: str = ""  # LOST or EXPIRED; empty: DEAD
 
 
 def encode_letter(letter: DeadLetter) -> str:
@@ -29,8 +29,8 @@ def encode_letter(letter: DeadLetter) -> str:
 
 
 def decode_letter(text: str) -> DeadLetter | None:
-    """The worker's letter behind a body; None for a message that SQS moved as it was. Raises TooNew."""
-    if is_too_deep(text):  # a letter has two levels; the message in it is a text
+    """A letter from its JSON; None for a message that SQS itself moved to the dead-letter queue. Raises TooNew."""
+    if is_too_deep(text):  # a letter has two levels: the message in it is a string
         return None
     try:
         given = json.loads(text)

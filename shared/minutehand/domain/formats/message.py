@@ -1,4 +1,4 @@
-"""The message: what travels through the work queue and, for good failures, the dead-letter queue."""
+"""The message of the work queue. A dead letter contains one too."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from minutehand.domain.policies import Overrides, Start
 from minutehand.domain.quick import quick
 from minutehand.errors import TooNew, Unreadable, shorten
 
-INLINE_PAYLOAD = (
-    64 * 1024
-)  # bytes of a payload that a message carries: 64 KB are billed as one request; more lies in the bucket
+INLINE_PAYLOAD = 64 * 1024  # bytes: 64 KB are billed as one request; a larger payload is in the bucket
 _DEEPEST = 2 * MAX_DEPTH  # levels: those of a payload, with room for the fields of a later release
-_LARGEST = 10**15  # beyond every UTC ms, revision and fence
+_LARGEST = 10**15  # larger than every UTC ms, revision and fence
 _FIELDS = frozenset(
     (
         *("v", "run", "job", "due", "start", "rev", "not_before", "payload", "payload_ref", "tz", "policies", "fence"),
@@ -27,37 +25,35 @@ _FIELDS = frozenset(
 )
 
 
-_encode = json.JSONEncoder(separators=(",", ":")).encode  # made once: json.dumps would make one a message
+_encode = json.JSONEncoder(separators=(",", ":")).encode  # created once: json.dumps creates an encoder for each call
 
 
 @quick
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """An order to run; the ledger has the last word on whether it still holds."""
+    """A request to execute a run. The run's row in the ledger decides whether it is still valid."""
 
-    run: RunRef  # which run
+    run: RunRef
     revision: int  # of its schedule; 0 for a one-off
-    job: str  # which job
+    job: str  # name of the job
     due: int  # UTC ms of the fire
     not_before: int  # UTC ms before which no attempt may start
-    payload: str | None = "null"  # JSON text, or None where it lies in the bucket
+    payload: str | None = "null"  # JSON text; None: it is in the bucket
     payload_ref: str | None = None  # key in the bucket
     timezone: str = "UTC"  # of the schedule, for ctx.scheduled_at
-    start: Start = Start.PROMPT  # how close to not_before it should start
+    start: Start = Start.PROMPT  # how soon after not_before it should start
     overrides: Overrides = field(default_factory=Overrides)  # policies that differ from the job's own
-    fence: int = 0  # of the run when this was sent
+    fence: int = 0  # of the run when the message was sent
     trace: str | None = None  # X-Ray trace header
-    returned: int = 0  # times that the undertaker sent it back to work
+    returned: int = 0  # how often the undertaker has sent it again
     unknown_since: int | None = None  # UTC ms at which a worker first did not know the job
-    queue: str | None = None  # name of the declared queue that it travels through; None: the default one
-    missed: bool = False  # it was claimed more than a minute after its time
+    queue: str | None = None  # name of its declared queue; None: the default one
+    missed: bool = False  # its fire was claimed more than a minute late
     backfill: str | None = None  # id of the backfill that it belongs to
-    later: Mapping[str, Any] = field(
-        default_factory=dict, compare=False
-    )  # fields of a later release, sent on as they came
+    later: Mapping[str, Any] = field(default_factory=dict, compare=False)  # fields of a later release, kept unchanged
 
     def encode(self) -> str:
-        """JSON; fields that say nothing are left out."""
+        """JSON without the fields that have their defaults."""
         body: dict[str, Any] = {
             "v": SCHEMA,
             "run": str(self.run),
@@ -87,9 +83,9 @@ class Message:
 
 
 def decode(text: str) -> Message:
-    """The message behind a body; Unreadable (or TooNew) if there is none."""
+    """The reverse of ``encode``. Raises Unreadable or TooNew."""
     try:
-        if is_too_deep(text, _DEEPEST):  # by a number: whether Python's reader takes it depends on who calls
+        if is_too_deep(text, _DEEPEST):  # a fixed limit: that of Python's parser depends on its caller's depth
             raise ValueError(f"nested more than {_DEEPEST} levels deep")
         body = json.loads(text)
         if body["v"] > SCHEMA:
@@ -118,7 +114,7 @@ def decode(text: str) -> Message:
         )
     except TooNew:
         raise
-    except Exception as problem:  # too deep, infinite, of another shape: whatever garbage does, it is garbage
+    except Exception as problem:  # foreign text may raise any error here
         raise Unreadable(f"not a message of Minutehand: {type(problem).__name__}: {problem}") from problem
 
 
@@ -127,7 +123,7 @@ def _optional_text(value: Any) -> str | None:
 
 
 def _whole(value: Any) -> int:
-    """A number that is one, of a size that has a meaning."""
+    """A whole number in the range of times, revisions and fences."""
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _LARGEST:
         raise ValueError(f"{shorten(value)} is not a whole number of fitting size")
     return value

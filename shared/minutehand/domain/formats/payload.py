@@ -1,4 +1,4 @@
-"""Payloads as text: JSON as UTF-8 counts it, canonical, so that the same payload is the same text and the same object in the bucket."""
+"""Payloads as canonical JSON text, so that equal payloads are equal texts and the same object in the bucket."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import json
 import re
 from typing import Any
 
-# Halves of a surrogate pair are no UTF-8, and the other two no character that SQS takes: JSON can say them in ASCII.
+# Unpaired surrogates are not valid in UTF-8, and SQS refuses U+FFFE and U+FFFF. In JSON they are written as escapes.
 _UNSENDABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")
 
 
-# Levels of lists and dicts within each other: [] has one, 1 has none. Fixed and far below the 1,000 frames at which Python's reader
-# of JSON gives up, wherever on its stack it is called: what is accepted once is read everywhere. Other languages' readers stop as
-# early (.NET at 64, Ruby at 100), and a run is also read through the table's console, logs and notifications.
+# Levels of nested lists and dicts: [] has one, 1 has none. Far below the 1,000 stack frames at which Python's JSON parser fails, so
+# that every process can read an accepted payload. Parsers of other languages, which read logs and notifications, have similar
+# limits (.NET 64, Ruby 100).
 MAX_DEPTH = 64
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
 
@@ -23,18 +23,18 @@ _encode, _encode_sorted = (json.JSONEncoder(sort_keys=by_key, **_compact).encode
 
 
 def json_text(value: Any, *, sort_keys: bool = False) -> str:
-    """JSON that tables and queues take. Raises ValueError or TypeError for what JSON cannot say, NaN included."""
+    """JSON that tables and queues accept. Raises ValueError or TypeError for a value that JSON does not have, such as NaN."""
     text = (_encode_sorted if sort_keys else _encode)(value)
     return text if text.isascii() else _UNSENDABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def size(text: str) -> int:
-    """Bytes of a text, as limits and bills count them."""
+    """Bytes of a text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode())
 
 
 def is_too_deep(text: str, most: int = MAX_DEPTH) -> bool:
-    """Whether JSON text has more than ``most`` levels. Reads what is no JSON as well, and never recurses."""
+    """Whether JSON text has more than ``most`` levels. The text may be invalid JSON; the check does not recurse."""
     if text.count("[") + text.count("{") <= most:
         return False
     depth = 0
@@ -50,11 +50,11 @@ def is_too_deep(text: str, most: int = MAX_DEPTH) -> bool:
 
 
 def object_key(prefix: str, tenant: str, text: str) -> str:
-    """Where a text lies in the bucket: by its content, so that it is stored once a tenant."""
+    """The key of a text in the bucket: a hash of its content, so that each tenant stores it once."""
     return f"{prefix}/{tenant}/{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def is_object_of(key: str, tenant: str, text: str) -> bool:
-    """Whether the object behind a key is this text."""
+    """Whether the object with this key has this text."""
     prefix, _, _ = key.partition("/")
     return key == object_key(prefix, tenant, text)

@@ -1,8 +1,8 @@
-"""The schema of what lies in tables and queues: what this release reads, and what it leaves to a later one.
+"""The schema number of items and messages: which of them this release reads.
 
-Every item and message may carry ``v``. An item without it is of schema 1, so the usual row pays nothing for it. A later release that
-adds an attribute which an older one may pass over keeps the number; one whose items an older one would misunderstand raises it. So what
-is newer is left where it is and counts as nobody's failure: a ticker, worker or undertaker of that release takes it.
+An item or message without ``v`` has schema 1, so that the usual row needs no attribute for it. A later release keeps the number if
+older releases may ignore its new attributes, and raises it if they would misunderstand its items. An item of a higher schema stays
+where it is and is not a failure: a ticker, worker or undertaker of the newer release handles it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 from minutehand.errors import MinutehandError, TooNew, Unreadable, shorten
 
-SCHEMA = 1  # raised when an older reader would misunderstand; a reader leaves alone what is newer than itself
+SCHEMA = 1  # raised for a change that an older release would misunderstand
 
-# What reading a foreign item may raise.
+# The exceptions that reading a foreign item may raise.
 GARBAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
@@ -30,7 +30,7 @@ def check_schema(given: Mapping[str, Any], what: str) -> None:
 
 @contextmanager
 def reading(what: str, given: Mapping[str, Any]) -> Iterator[None]:
-    """What goes wrong in here is the item's: Unreadable, or TooNew."""
+    """Errors within are the item's: raises Unreadable or TooNew."""
     check_schema(given, what)
     try:
         yield
@@ -41,5 +41,5 @@ def reading(what: str, given: Mapping[str, Any]) -> Iterator[None]:
 
 
 def unreadable(what: str, problem: BaseException) -> Unreadable:
-    """The error for an item that is none of ours, or broken."""
+    """The error for an item that is foreign or damaged."""
     return Unreadable(f"{what} cannot be read: {type(problem).__name__}: {shorten(str(problem))}")

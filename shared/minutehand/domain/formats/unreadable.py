@@ -1,4 +1,4 @@
-"""Messages that cannot be decoded: which run they are of, so that the run can be recorded as dead and not wait for ever."""
+"""The run of a message that cannot be decoded, so that the run is recorded as dead and does not wait for ever."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from minutehand.domain.names import RunRef, parse_run_id
 from minutehand.errors import InvalidInput
 
-# A message is encoded with its payload last. Only what stands before the payload is the message's own: a payload may hold anything.
+# The payload is the last field of a message and may contain any text, so only the text before it is searched.
 _PAYLOAD = re.compile(r'"payload"\s*:')
 _RUN = re.compile(r'"run"\s*:\s*"([^"\\]{1,1000})"')
 _FENCE = re.compile(r'"fence"\s*:\s*(\d{1,15})\s*[,}]')
@@ -16,7 +16,7 @@ _FENCE = re.compile(r'"fence"\s*:\s*(\d{1,15})\s*[,}]')
 
 @dataclass(frozen=True, kw_only=True)
 class NamedRun:
-    """The run that an unreadable message is of."""
+    """The run of an unreadable message."""
 
     run: RunRef
     fence: int  # of the run when the message was sent; 0 if the text does not say
