@@ -51,7 +51,7 @@ def test_pressed_histories_hold_their_queue_back_and_lose_nothing() -> None:
     for seed, faults in ((1, ROUGH), (5, WILD), (8, NONE), (11, HOSTILE)):
         history = Pressed(seed, faults)
         assert history.judged() == []
-        spells += len(read_hold_log(history.stage.memory.connect()).of(None).spells)
+        spells += len(read_hold_log(history.stage.memory.connect()).of(None).periods)
     assert spells >= 3
 
 

@@ -61,55 +61,66 @@ class Mutant:
     killers: Sequence[str] = PROOF
 
 
-_LEASE = "guard=every(same_revision(revision), due(now), not_cancelled(), untouched, startable)"
+_LEASE = "guard=all_of(same_revision(revision), due(now), not_cancelled(), untouched, startable)"
 
 MUTANTS = (
     # The lease: drop any one clause.
-    Mutant("lease of any revision", "state/transitions.py", _LEASE, _LEASE.replace("same_revision(revision), ", "")),
-    Mutant("lease before its time", "state/transitions.py", _LEASE, _LEASE.replace("due(now), ", "")),
     Mutant(
-        "lease of a cancelled run", "state/transitions.py", _LEASE, _LEASE.replace("not_cancelled(), ", ""), WORKERS
+        "lease of any revision", "state/transitions/lease.py", _LEASE, _LEASE.replace("same_revision(revision), ", "")
+    ),
+    Mutant("lease before its time", "state/transitions/lease.py", _LEASE, _LEASE.replace("due(now), ", "")),
+    Mutant(
+        "lease of a cancelled run",
+        "state/transitions/lease.py",
+        _LEASE,
+        _LEASE.replace("not_cancelled(), ", ""),
+        WORKERS,
     ),
     Mutant(
         "lease beyond the last attempt",
-        "state/transitions.py",
-        "if first else attempts_left(max_attempts)",
+        "state/transitions/lease.py",
+        'if first else Compare("attempt", "<", max_attempts)',
         'if first else Compare("fence", ">=", 0)',
         WORKERS,  # a worker looks before it takes what another had, so this clause decides in races only
     ),
-    Mutant("lease of what has ended", "state/transitions.py", _LEASE, _LEASE.replace(", startable", "")),
+    Mutant("lease of what has ended", "state/transitions/lease.py", _LEASE, _LEASE.replace(", startable", "")),
     Mutant(
         "lease under a live lease",
-        "state/transitions.py",
-        "either(ready(), abandoned(now)) if steal",
-        'either(ready(), Compare("state", "=", RunState.RUNNING)) if steal',
+        "state/transitions/lease.py",
+        "any_of(ready(), abandoned(now)) if steal",
+        'any_of(ready(), Compare("state", "=", RunState.RUNNING)) if steal',
         WORKERS,  # likewise
     ),
     Mutant(
         "at most once is stolen",
-        "state/transitions.py",
-        "either(ready(), abandoned(now)) if steal else ready()",
-        "either(ready(), abandoned(now))",
+        "state/transitions/lease.py",
+        "any_of(ready(), abandoned(now)) if steal else ready()",
+        "any_of(ready(), abandoned(now))",
         WORKERS,
     ),
     Mutant(
         "a batch leases what others had",
-        "state/transitions.py",
-        """    startable = never_leased() if first else either(ready(), abandoned(now)) if steal else ready()
-    untouched = _UNTOUCHED if first else attempts_left(max_attempts)
+        "state/transitions/lease.py",
+        """    startable = never_leased() if first else any_of(ready(), abandoned(now)) if steal else ready()
+    untouched = _UNTOUCHED if first else Compare("attempt", "<", max_attempts)
 """,
-        """    startable = Compare("fence", ">=", 0) if first else either(ready(), abandoned(now)) if steal else ready()
-    untouched = Compare("fence", ">=", 0) if first else attempts_left(max_attempts)
+        """    startable = Compare("fence", ">=", 0) if first else any_of(ready(), abandoned(now)) if steal else ready()
+    untouched = Compare("fence", ">=", 0) if first else Compare("attempt", "<", max_attempts)
 """,
     ),
-    Mutant("nothing is stolen", "state/transitions.py", "either(ready(), abandoned(now)) if steal", "ready() if steal"),
-    Mutant("a fence that does not grow", "state/transitions.py", '"fence": Plus(1),', '"fence": Plus(0),'),
+    Mutant(
+        "nothing is stolen",
+        "state/transitions/lease.py",
+        "any_of(ready(), abandoned(now)) if steal",
+        "ready() if steal",
+    ),
+    Mutant("a fence that does not grow", "state/transitions/lease.py", '"fence": Plus(1),', '"fence": Plus(0),'),
     # Settling.
     Mutant(
         "settle without the fence",
-        "state/transitions.py",
-        "return Transition(name=name, to=to, guard=held(fence), changes=changes, already=_under(to, fence))",
-        'return Transition(name=name, to=to, guard=Absent("ttl"), changes=changes, already=_under(to, fence))',
+        "state/transitions/transition.py",
+        "    return in_state_under(RunState.RUNNING, fence)",
+        '    return Absent("ttl")',
     ),
     Mutant(
         "delete the message before settling",
@@ -151,40 +162,40 @@ MUTANTS = (
     # Refusing and taking over.
     Mutant(
         "supersede a run that was leased",
-        "state/transitions.py",
-        'guard=every(never_leased(), Compare("rev", "<=", revision)),',
-        'guard=every(OneOf("state", (*UNBEGUN, "RUNNING")), Compare("rev", "<=", revision)),',
+        "state/transitions/before_start.py",
+        "guard = all_of(never_leased(), up_to_revision(revision))",
+        "guard = all_of(any_of(ready(), in_state(RunState.RUNNING)), up_to_revision(revision))",
     ),
     Mutant(
         "take over what runs",
-        "state/transitions.py",
-        "guard=every(older_revision(revision), waiting),",
-        'guard=every(older_revision(revision), Compare("fence", ">=", 0)),',
+        "state/transitions/before_start.py",
+        'guard=all_of(Compare("rev", "<", revision), waiting),',
+        'guard=all_of(Compare("rev", "<", revision), Compare("fence", ">=", 0)),',
         killers=DECISIONS,
     ),
     Mutant(
         "take nothing over",
-        "state/decisions.py",
+        "state/existing_run.py",
         "return OnExisting.TAKE_OVER if run.revision < revision and revivable else OnExisting.LEAVE",
         "return OnExisting.LEAVE",
     ),
     Mutant(
         "send nothing again",
-        "state/decisions.py",
+        "state/existing_run.py",
         "return OnExisting.SEND if run.state is RunState.QUEUED else OnExisting.LEAVE",
         "return OnExisting.LEAVE",
     ),
-    Mutant("cancel only in word", "state/transitions.py", 'changes={"cancel_requested": True},', "changes={},"),
+    Mutant("cancel only in word", "state/transitions/ending.py", 'changes={"cancel_requested": True},', "changes={},"),
     Mutant(
         "no sweep after an update",
         "owner/schedules/arm.py",
-        "        sweep(plan.closed, services, clock)\n",
+        "        withdraw(plan.closed, services, clock)\n",
         "        pass\n",
     ),
-    Mutant("no sweep after a pause", "owner/schedules/stop.py", "            sweep(closed, services, clock)\n", ""),
+    Mutant("no sweep after a pause", "owner/schedules/stop.py", "            withdraw(closed, services, clock)\n", ""),
     Mutant(
         "a closed revision starts what is beyond it",
-        "state/decisions.py",
+        "state/withdrawal.py",
         'return Refusal(RunState.SUPERSEDED, "replaced", beyond) if beyond else None',
         "return None",
     ),
@@ -218,21 +229,21 @@ MUTANTS = (
     Mutant(
         "delete before the next entry is put",
         "fires/chain.py",
-        "    accepted = services.agenda.put(nexts) if nexts else frozenset()",
-        "    result.remove([link.entry for link in links], services)\n"
-        "    accepted = services.agenda.put(nexts) if nexts else frozenset()",
+        "    accepted = agenda.put(nexts) if nexts else frozenset()",
+        "    counts.remove([each.entry for each in planned], context.services)\n"
+        "    accepted = agenda.put(nexts) if nexts else frozenset()",
     ),
     Mutant(
         "delete although the next was not accepted",
         "fires/chain.py",
-        "(following.key not in accepted or following.key == link.entry.key)",
-        "following.key == link.entry.key",
+        "(following.key not in accepted or following.key == each.entry.key)",
+        "following.key == each.entry.key",
     ),
     Mutant(
         "delete before its messages are accepted",
         "fires/chain.py",
-        "finished = [link for link in links if all(order.ref in made.done for order in link.orders)]",
-        "finished = list(links)",
+        "finished = [each for each in planned if all(claim.ref in made.done for claim in each.claims)]",
+        "finished = list(planned)",
     ),
     Mutant("done although not accepted", "fires/claim.py", "        if accepted:\n", "        if accepted or True:\n"),
     Mutant(
@@ -285,8 +296,8 @@ MUTANTS = (
     Mutant(
         "each group has the whole tick's writes",
         "ticker/fan_out.py",
-        "each = self._spread.writes // (len(groups) + 1)",
-        "each = self._spread.writes",
+        "each = self._config.writes // (len(groups) + 1)",
+        "each = self._config.writes",
         ("tests/unit/ticker/test_write_budget.py",),
     ),
     Mutant(
@@ -340,14 +351,14 @@ MUTANTS = (
     Mutant(
         "the entry goes although nothing was sent",
         "owner/runs/submit.py",
-        "if message is not None and publish([message], services.work, clock)[0]:",
-        "if message is not None and publish([message], services.work, clock):",
+        "if message is not None and send([message], services.work, clock)[0]:",
+        "if message is not None and send([message], services.work, clock):",
     ),
     Mutant(
         "a timer that goes unsent",
         "ticker/run_timers.py",
-        "    result.sent += sent\n    return sent\n",
-        "    result.sent += sent\n    return True\n",
+        "    counts.sent += sent\n    return sent\n",
+        "    counts.sent += sent\n    return True\n",
     ),
     Mutant(
         "timers of a batch that go unsent",
@@ -359,14 +370,14 @@ MUTANTS = (
     Mutant(
         "a dead run is counted apart from its line",
         "undertaker/incidents.py",
-        "        note = replace(note, dead=dead, expires=expires)\n",
+        "        change = replace(change, dead=dead, expires=expires)\n",
         "        services.dead_index.put(dead, expires=expires)\n",
         INCIDENTS,
     ),
     Mutant(
         "an incident without its notice",
         "undertaker/incidents.py",
-        "        entries.append(_entry(revision, now + len(entries), EntryKind.NOTICE, notice.token))  # told in this order\n",
+        "        entries.append(_entry(revision, now + len(entries), EntryKind.NOTICE, notice.token))\n",
         "",
         INCIDENTS,
     ),
@@ -387,14 +398,14 @@ MUTANTS = (
     Mutant(
         "no sweep after a pause by failure",
         "undertaker/incidents.py",
-        "        sweep(note.revision, services, clock)\n    return",
+        "        withdraw(change.revision, services, clock)\n    return",
         "    return",
         INCIDENTS,
     ),
     Mutant(
         "nobody finishes that sweep",
         "undertaker/incidents.py",
-        "            _finish(head, revision, dead, services, clock)\n",
+        "            _finish_pause(head, revision, dead, services, clock)\n",
         "",
         INCIDENTS,
     ),
@@ -415,8 +426,8 @@ MUTANTS = (
     Mutant(
         "a recovery is told first",
         "ticker/dispatch.py",
-        "entry.kind is not EntryKind.NOTICE)  #",
-        "entry.due)  #",
+        "entry.kind is not EntryKind.NOTICE)",
+        "entry.due)",
         INCIDENTS,
     ),
     Mutant(
@@ -453,22 +464,22 @@ MUTANTS = (
     Mutant(
         "what was held back counts as missed",
         "fires/chain.py",
-        "if step.passed and (excused :=",
-        "if not step.passed and (excused :=",
+        "if plan.passed and (excused :=",
+        "if not plan.passed and (excused :=",
         PRESSURE,
     ),
     Mutant(
         "held back without a note",
         "fires/backpressure.py",
-        "if after is book or _write(after, version, self._services):",
-        "if after is book or version >= 0:",
+        "if after is hold_log or _write(after, version, self._services):",
+        "if after is hold_log or version >= 0:",
         PRESSURE,
     ),
     Mutant(
         "a spell is forgotten when it is over",
         "state/backpressure.py",
-        "replace(self, spells=(*self.spells[:-1], replace(self.spells[-1], until=now)))",
-        "replace(self, spells=self.spells[:-1])",
+        "replace(self, periods=(*self.periods[:-1], replace(self.periods[-1], until=now)))",
+        "replace(self, periods=self.periods[:-1])",
         PRESSURE,
     ),
     Mutant(
@@ -517,7 +528,7 @@ MUTANTS = (
     Mutant(
         "a cancellation returns before what was leased ahead has begun",
         "owner/runs/cancel.py",
-        "    let_begin(unbegun([run], clock()), services)\n",
+        "    wait_for_held(held_leases([run], clock()), services)\n",
         "",
         AHEAD,
     ),
@@ -544,16 +555,16 @@ MUTANTS = (
     ),
     Mutant(
         "what was given back unbegun begins after its schedule was stopped",
-        "state/transitions.py",
-        "either(unbegun, vanished)",
-        "vanished",
+        "state/transitions/before_start.py",
+        "any_of(unbegun, crashed)",
+        "crashed",
         AHEAD,
     ),
     Mutant(
         "what its worker took along while it was held begins after its schedule was stopped",
-        "state/transitions.py",
-        "either(unbegun, vanished)),",
-        "unbegun),",
+        "state/transitions/before_start.py",
+        "any_of(unbegun, crashed))",
+        "unbegun)",
         AHEAD,
     ),
     Mutant(
@@ -686,7 +697,7 @@ MUTANTS = (
     Mutant(
         "a stop takes another backfill's run",
         "owner/backfill/stop.py",
-        "yield replace(refusal, guard=every(own, refusal.guard))",
+        "yield replace(refusal, guard=all_of(own, refusal.guard))",
         "yield refusal",
         BACKFILL,
     ),

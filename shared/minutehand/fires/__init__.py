@@ -1,1 +1,4 @@
-"""Plan, claim, send and withdraw the fires of a revision: what ticker, owner and backfill share."""
+"""Plan, claim, send and withdraw the fires of a revision, for the ticker, the owner and backfills.
+
+Read `chain`, `plan`, `claim`, `send`, `missed`, then `withdraw` and `held_leases`.
+"""

@@ -1,12 +1,12 @@
 """Backpressure: entries whose messages would go to a queue that its workers do not drain stay in the agenda for a later tick.
 
-    look at the queues that are named ──► decide ──► note the spell ──► hold its entries back, send all others
+    read the queues' depths ──► decide ──► write the hold log ──► hold back a full queue's entries, send all others
 
-Each queue is looked at once a tick, when something is due for it. The note comes before anything is held, and what is planned is held
-against the note before anything is passed over (``excuses``): so a fire that was held back is never taken for one that was missed, by
-whichever ticker. What cannot be looked at or noted is not held: sending is always right. Held entries stay as they are, so whoever
-dies here changes nothing but lateness; two tickers that decide at once write one note, the other reads it.
-Chains and single runs are held. What a backfill sends is bounded by its concurrency, and timers that send nothing to a queue go on.
+Each queue is checked once a tick, when an entry for it is due. The hold log is written before an entry is held back, and a plan reads the
+log before it skips missed fires (``ExcusedPeriods``): so no ticker takes a fire that was held back for a missed one. If a depth cannot be
+read or the log cannot be written, the entries are sent: sending is always correct. Held entries do not change, so a crash here only makes
+runs late; of two tickers that decide at the same time, one writes the log and the other reads it.
+Entries of chains and single runs are held. The messages of a backfill are bounded by its concurrency, and other timers send none.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from minutehand.state.backpressure import (
     asks_for_age,
     excused,
     full,
-    hold_log_of,
+    parse_hold_log,
     patience,
     reason_to_hold,
 )
@@ -38,27 +38,25 @@ from minutehand.state.backpressure import (
 log = logging.getLogger(__name__)
 
 OWNER, KEY = "~minutehand/~queues", "~pressure"  # no tenant's: `~` begins no name
-_SENT = (EntryKind.CHAIN, EntryKind.RUN)  # kinds whose entries send messages as they are handled
-_SAMPLE = 5  # schedules of a queue whose last run is looked at for how long it waits
-_FRESH = (
-    10 * SECOND
-)  # for so long what was read of spells is as good as new: fires are judged a minute after their time
+_SENT = (EntryKind.CHAIN, EntryKind.RUN)  # kinds of entries that send messages
+_SAMPLE = 5  # schedules of a queue whose last run is read to learn how long it waits
+_FRESH = 10 * SECOND  # the hold log is read again after this: fires count as missed only a minute after their time
 
 
 class BackpressureCheck:
-    """The queues as one tick sees them, its threads among them."""
+    """The decisions of one tick about its queues. Thread-safe."""
 
     def __init__(self, services: Services, clock: Clock) -> None:
         self._services, self._clock = services, clock
-        self._held: dict[str | None, bool] = {}  # the queues that were looked at
-        self._looking = threading.Lock()
+        self._held: dict[str | None, bool] = {}  # by queue, as far as they were checked
+        self._checking = threading.Lock()
 
     def admit(self, entries: Sequence[AgendaEntry]) -> Sequence[AgendaEntry]:
         """The entries that may be handled now; the others are held back."""
         named = {entry.queue for entry in entries if entry.kind in _SENT}
         if not named <= self._held.keys():
-            with self._looking:
-                self._look(named - self._held.keys(), entries)
+            with self._checking:
+                self._check(named - self._held.keys(), entries)
         if not any(self._held.values()):
             return entries
         return [entry for entry in entries if entry.kind not in _SENT or not self._held[entry.queue]]
@@ -68,50 +66,50 @@ class BackpressureCheck:
         """Names of the queues that are held back."""
         return sorted(queue or DEFAULT_QUEUE for queue, held in self._held.items() if held)
 
-    def _look(self, queues: Collection[str | None], entries: Sequence[AgendaEntry]) -> None:
-        """Decide about queues that were not looked at yet."""
-        held = self._find_out(queues, entries) if queues and self._services.limits.depth else ()
+    def _check(self, queues: Collection[str | None], entries: Sequence[AgendaEntry]) -> None:
+        """Decide about queues that were not checked yet."""
+        held = self._full_queues(queues, entries) if queues and self._services.limits.depth else ()
         self._held |= {queue: queue in held for queue in queues}
 
-    def _find_out(self, queues: Collection[str | None], entries: Sequence[AgendaEntry]) -> Collection[str | None]:
-        """Which of these queues are held back from now on."""
+    def _full_queues(self, queues: Collection[str | None], entries: Sequence[AgendaEntry]) -> Collection[str | None]:
+        """The queues that are held back from now on."""
         try:
             loads = self._services.work.load(queues)
-            for _ in range(2):  # somebody else may write first, and then knows as much as we do
-                book, version = _read(self._services)
-                after = self._decide(book, loads, entries)
-                if after is book or _write(after, version, self._services):
+            for _ in range(2):  # if another ticker writes first, its log holds the same knowledge
+                hold_log, version = _read(self._services)
+                after = self._decide(hold_log, loads, entries)
+                if after is hold_log or _write(after, version, self._services):
                     break
             else:
                 after = _read(self._services)[0]
-        except Exception as problem:  # noqa: BLE001 (whatever it is, nothing must wait for it)
+        except Exception as problem:  # noqa: BLE001 (any failure: sending is always correct)
             log.warning("queues.not_looked_at", extra={"error": f"{type(problem).__name__}: {problem}"})
             return ()
-        _tell(book, after, loads)
-        # What cannot be counted now is sent, although its spell goes on: nobody would see its end.
+        _log_changes(hold_log, after, loads)
+        # The entries of a queue whose depth is unknown now are sent, although its period goes on: nothing would end the period.
         return [queue for queue in queues if after.of(queue).now is not None and loads.get(queue)]
 
     def _decide(
-        self, book: HoldLog, loads: dict[str | None, Sequence[QueueDepth]], entries: Sequence[AgendaEntry]
+        self, hold_log: HoldLog, loads: dict[str | None, Sequence[QueueDepth]], entries: Sequence[AgendaEntry]
     ) -> HoldLog:
-        """The book as it should be; the same where nothing changes."""
+        """The hold log with this tick's decisions; the same object if nothing changes."""
         services, now = self._services, self._clock()
         for queue, stripes in loads.items():
-            held, load = book.of(queue), full(stripes)
+            held, load = hold_log.of(queue), full(stripes)
             if load is None:
                 continue
             waits = patience(services.limits, held=held.now is not None)
             age = _age(queue, entries, services, now, waits) if asks_for_age(stripes) else None
             why = reason_to_hold(load, age, services.limits, held=held.now is not None)
             if why is not None and held.now is None:
-                book = book.with_(queue, held.begun(now, why, load.depth, age))
+                hold_log = hold_log.with_(queue, held.begun(now, why, load.depth, age))
             elif why is None and held.now is not None:
-                book = book.with_(queue, held.ended(now))
-        return book
+                hold_log = hold_log.with_(queue, held.ended(now))
+        return hold_log
 
 
-def _tell(before: HoldLog, after: HoldLog, loads: Iterable[str | None]) -> None:
-    """A line for each queue that begins or ceases to be held back."""
+def _log_changes(before: HoldLog, after: HoldLog, loads: Iterable[str | None]) -> None:
+    """Log each queue whose hold begins or ends."""
     for queue in loads:
         was, held = before.of(queue).now, after.of(queue)
         name = {"queue": queue or DEFAULT_QUEUE}
@@ -122,9 +120,9 @@ def _tell(before: HoldLog, after: HoldLog, loads: Iterable[str | None]) -> None:
 
 
 def _age(queue: str | None, entries: Sequence[AgendaEntry], services: Services, now: int, waits: int) -> int | None:
-    """For how long (ms) runs of the queue's schedules have waited that are due for ``waits`` ms; None unless most of the sampled do.
+    """How long (ms) runs of the queue's schedules have waited that are due since ``waits`` ms; None unless most sampled ones do.
 
-    The ledger tells it, not SQS: the age of a queue's oldest message is that of a job that has been running for an hour.
+    Read from the ledger, not from SQS: the oldest message of a queue may belong to a job that has been running for an hour.
     """
     chains = [entry.id for entry in entries if entry.kind is EntryKind.CHAIN and entry.queue == queue][:_SAMPLE]
     keys = {
@@ -135,7 +133,7 @@ def _age(queue: str | None, entries: Sequence[AgendaEntry], services: Services, 
     tenants = {freeze_key(owner.partition("/")[0]) for owner, _ in keys}
     answer = services.schedules.revisions(keys | tenants)
     asked = [
-        revision for revision in answer.found.values() if _tells(revision) and revision.tenant not in answer.frozen
+        revision for revision in answer.found.values() if _is_sampled(revision) and revision.tenant not in answer.frozen
     ]
     waiting = []
     for revision in asked:
@@ -145,45 +143,45 @@ def _age(queue: str | None, entries: Sequence[AgendaEntry], services: Services, 
     return min(waiting) if len(waiting) * 2 > len(asked) else None
 
 
-def _tells(revision: Revision) -> bool:
-    """Whether a run of it that is QUEUED waits for a worker, and not for others of its schedule."""
+def _is_sampled(revision: Revision) -> bool:
+    """Whether a QUEUED run of the revision waits for a worker, and not for its turn."""
     return not revision.definition.options.is_exclusive
 
 
-# The note.
+# The hold log.
 
 
 def _read(services: Services) -> tuple[HoldLog, int]:
-    """What is remembered, and its version. What cannot be read is nothing, and the next note replaces it."""
+    """The hold log and its version. An unreadable log counts as empty, and the next write replaces it."""
     record = services.records.read(OWNER, KEY)
     if record is None:
         return HoldLog(), 0
     try:
-        return hold_log_of(record.body), record.version
+        return parse_hold_log(record.body), record.version
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
         log.error("queues.note_unreadable", extra={"error": f"{type(problem).__name__}: {problem}"})
         return HoldLog(), record.version
 
 
-def _write(book: HoldLog, version: int, services: Services) -> bool:
-    return services.records.write(Record(owner=OWNER, key=KEY, version=version + 1, body=book.body()))
+def _write(hold_log: HoldLog, version: int, services: Services) -> bool:
+    return services.records.write(Record(owner=OWNER, key=KEY, version=version + 1, body=hold_log.body()))
 
 
 def read_hold_log(services: Services) -> HoldLog:
-    """All that is remembered of queues that are or were held back. Raises Unavailable."""
+    """The hold periods of all queues. Raises Unavailable."""
     return _read(services)[0]
 
 
-class HoldExcuses:
-    """The spells by which fires are excused, read when something is about to be passed over and kept for a moment."""
+class ExcusedPeriods:
+    """The periods in which fires were held back, read before missed fires are skipped and cached for _FRESH ms."""
 
     def __init__(self, services: Services, clock: Clock) -> None:
         self._services, self._clock = services, clock
-        self._book, self._read_at = HoldLog(), -_FRESH
+        self._log, self._read_at = HoldLog(), -_FRESH
 
     def of(self, queue: str | None) -> list[tuple[int, int | None]]:
-        """Those of a queue, in order of time. Raises Unavailable."""
+        """The periods of a queue (UTC ms), in order of time. Raises Unavailable."""
         now = self._clock()
         if not 0 <= now - self._read_at < _FRESH:
-            self._book, self._read_at = read_hold_log(self._services), now
-        return excused(self._book.of(queue))
+            self._log, self._read_at = read_hold_log(self._services), now
+        return excused(self._log.of(queue))

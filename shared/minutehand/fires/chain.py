@@ -1,7 +1,7 @@
-"""Handle the agenda entries of chains: materialise their fires and put their next entries.
+"""Handle the agenda entries of chains: claim and send their fires, and put their next entries.
 
-The protocol is the order of the writes: claims, messages, the row of the fires that are passed over, the next entry, and only then
-the deletion of the handled entry. An entry stays as it is if any of these calls was not answered; handling it again is harmless.
+The order of the writes is the protocol: claims, messages, the row of skipped fires, the next entry, and only then the deletion of the
+handled entry. An entry stays unchanged if any of these calls got no response; handling it again is harmless.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from minutehand.domain.quick import quick
 from minutehand.domain.schedule import Revision
 from minutehand.domain.times import STAMP_DIGITS, from_ms
 from minutehand.errors import Unavailable
-from minutehand.fires.backpressure import HoldExcuses
+from minutehand.fires.backpressure import ExcusedPeriods
 from minutehand.fires.claim import FireClaim, MaterialiseResult, materialise
 from minutehand.fires.context import FireContext
 from minutehand.fires.missed import MissedResult, record_missed
@@ -29,7 +29,7 @@ from minutehand.state.catch_up import LATE
 log = logging.getLogger(__name__)
 
 _FIRES_AT_ONCE = 2_000  # fires claimed and sent together: bounds memory and fills batches
-_PASSED_PER_FIRE = 50  # fires that are passed over take the memory of one that is claimed
+_PASSED_PER_FIRE = 50  # skipped fires that take as much memory as one claimed fire
 
 
 def advance_chains(entries: Sequence[AgendaEntry], context: FireContext) -> TickCounts:
@@ -64,7 +64,7 @@ class _PlannedEntry:
 
 def _plan_entries(entries: Sequence[AgendaEntry], context: FireContext, counts: TickCounts) -> Iterable[_PlannedEntry]:
     """Read the revisions and plan each entry. An entry that cannot be planned stops no other."""
-    excuses = HoldExcuses(context.services, context.clock)
+    periods = ExcusedPeriods(context.services, context.clock)
     keys = _revision_keys(entries, counts)
     answer = context.services.schedules.revisions({key for _, key in keys})
     orphans = []
@@ -79,7 +79,7 @@ def _plan_entries(entries: Sequence[AgendaEntry], context: FireContext, counts: 
         else:
             revision = answer.found[key]
             try:
-                plan = _plan(revision, entry, context, excuses)
+                plan = _plan(revision, entry, context, periods)
             except Exception as problem:  # noqa: BLE001 (an unreadable rule, or one of a later release: this entry's own failure)
                 counts.failed_at(entry, problem)
             else:
@@ -87,13 +87,13 @@ def _plan_entries(entries: Sequence[AgendaEntry], context: FireContext, counts: 
     counts.remove(orphans, context.services)
 
 
-def _plan(revision: Revision, entry: AgendaEntry, context: FireContext, excuses: HoldExcuses) -> ChainPlan:
-    """The entry's plan. Fires that the ticker held back count as not missed, so the hold log is read before any fire is passed over."""
+def _plan(revision: Revision, entry: AgendaEntry, context: FireContext, periods: ExcusedPeriods) -> ChainPlan:
+    """The entry's plan. Fires that the ticker held back were not missed, so the hold log is read before any fire is skipped."""
     now = context.clock()
     oldest = now - context.services.retention
     make = partial(plan_chain, revision, after=entry.after, now=now, oldest=oldest, reach=context.reach)
     plan = make()
-    if plan.passed and (excused := excuses.of(revision.definition.options.queue)):
+    if plan.passed and (excused := periods.of(revision.definition.options.queue)):
         return make(excused=excused)
     return plan
 
@@ -121,7 +121,7 @@ def revision_key(entry: AgendaEntry) -> tuple[str, int]:
 
 
 def _carry_out(planned: Sequence[_PlannedEntry], context: FireContext, counts: TickCounts) -> None:
-    """Claim and send the planned fires, record the fires that are passed over, then replace the entries by the next ones."""
+    """Claim and send the planned fires, record the fires that are skipped, then replace the entries by the next ones."""
     made = materialise([claim for each in planned for claim in each.claims], context)
     counts.made(made)
     finished = [each for each in planned if all(claim.ref in made.done for claim in each.claims)]
@@ -133,7 +133,7 @@ def _carry_out(planned: Sequence[_PlannedEntry], context: FireContext, counts: T
 def _send_waiting(
     recorded: Sequence[tuple[_PlannedEntry, MissedResult]], context: FireContext, counts: TickCounts
 ) -> list[_PlannedEntry]:
-    """Send the fires that were to be passed over but have a run that waits; the entries of which all were sent."""
+    """Send the fires that were to be skipped but have a run that waits; the entries of which all were sent."""
     waiting = [FireClaim(each.revision, fire) for each, missed in recorded for fire in missed.waiting]
     if not waiting:
         return [each for each, _ in recorded]
@@ -151,7 +151,7 @@ def _send_waiting(
 def _record_missed(
     planned: Sequence[_PlannedEntry], made: MaterialiseResult, context: FireContext, counts: TickCounts
 ) -> list[tuple[_PlannedEntry, MissedResult]]:
-    """Record the fires that each entry passes over, and check whether another ticker has passed over a fire that was claimed late."""
+    """Record the fires that each entry skips, and check whether another ticker has skipped a fire that was claimed late."""
     done, now = [], context.clock()
     for each in planned:
         plan, fresh = each.plan, [claim for claim in each.claims if claim.ref in made.fresh]

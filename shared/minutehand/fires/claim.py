@@ -1,7 +1,7 @@
-"""Claim: materialise fires as runs under their deterministic keys, and send what is ours to send.
+"""Claim fires: put their runs under deterministic keys, and send the messages.
 
-A claim has one of three answers, decided in ``runs.decisions.on_existing``: it was created; it exists and is ours to send again
-(its claimer may have died before the send); it exists and is not ours. A take-over that loses its race is read and decided again.
+A claim has one of three results (``state.existing_run``): the run was created; it exists and its message is sent again, because its
+claimer may have died before the send; it exists and is left alone. A take-over that loses its race is decided again from the new row.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from minutehand.state.transitions.before_start import take_over
 
 log = logging.getLogger(__name__)
 
-_ROUNDS = 3  # decisions on one claim before it is left to the next tick: each round lost means somebody else moved it
+_ROUNDS = 3  # decisions on one claim before it is left to the next tick: each lost round means that its row changed
 
 
 @quick
@@ -53,11 +53,11 @@ class FireClaim:
 
 @dataclass(kw_only=True)
 class MaterialiseResult:
-    """What became of a batch of claims."""
+    """The result of a batch of claims."""
 
-    done: set[RunRef] = field(default_factory=set)  # answered, and sent where they were to be sent
+    done: set[RunRef] = field(default_factory=set)  # decided, and sent where a message was due
     claimed: int = 0  # runs created
-    resent: int = 0  # messages sent for runs that were there
+    resent: int = 0  # messages sent for runs that existed
     taken_over: int = 0  # runs taken over from an older revision
     sent: int = 0  # messages accepted, in all
     lag: int = 0  # ms from a fire's time to the acceptance of its message: the largest, 0 if all were ahead
@@ -79,7 +79,7 @@ def materialise(claims: Sequence[FireClaim], context: FireContext) -> Materialis
         to_send += [ref for ref in pending if ref in claimed.created]  # in order of time
         result.claimed += len(claimed.created)
         result.fresh |= claimed.created
-        _pass_over(claimed.unreadable, result)
+        _leave_unreadable(claimed.unreadable, result)
         takers = _sort_existing(claimed.existing, by_ref, runs, result, to_send)
         pending = _take_over(takers, by_ref, services, now, result, to_send) if takers else []
         if not pending:
@@ -96,8 +96,8 @@ def materialise(claims: Sequence[FireClaim], context: FireContext) -> Materialis
     return result
 
 
-def _pass_over(unreadable: frozenset[RunRef], result: MaterialiseResult) -> None:
-    """What is there but cannot be read is of another release, or garbage: in either case not ours to send."""
+def _leave_unreadable(unreadable: frozenset[RunRef], result: MaterialiseResult) -> None:
+    """An unreadable row is of a later release, or broken: this ticker does not send its message."""
     result.done |= unreadable
     for ref in unreadable:
         log.error("run.unreadable", extra={"run_id": str(ref)})
@@ -110,7 +110,7 @@ def _sort_existing(
     result: MaterialiseResult,
     to_send: list[RunRef],
 ) -> dict[RunRef, RunState]:
-    """Decide on every claim whose run is there; the refs to take over, and as what they were seen."""
+    """Decide on every claim whose run exists; returns the runs to take over, and the states that were read."""
     takers = {}
     for ref, run in existing.items():
         match on_existing(run, by_ref[ref].revision.number):
@@ -133,7 +133,7 @@ def _take_over(
     result: MaterialiseResult,
     to_send: list[RunRef],
 ) -> list[RunRef]:
-    """Take runs over from older revisions; the refs that somebody else moved meanwhile."""
+    """Take runs over from older revisions; returns the runs whose rows changed meanwhile."""
     moves = []
     for ref, seen in refs.items():
         claim = by_ref[ref]

@@ -1,4 +1,4 @@
-"""What is shared by all that handles agenda entries in one call."""
+"""The context in which agenda entries are handled."""
 
 from __future__ import annotations
 

@@ -1,14 +1,16 @@
-"""A schedule as it is now, for those who want to do something with it: it must exist, be the one they saw, and be readable."""
+"""Checks before an owner acts: a schedule or run must exist, be the one that the caller saw, and be readable."""
 
 from __future__ import annotations
 
+from minutehand.domain.names import RunRef
+from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import Head, Revision, ScheduleState
 from minutehand.errors import Conflict, NotFound, Unavailable, Unreadable
 from minutehand.ports.services import Services
 
 
 def must_exist(tenant: str, name: str, head: Head | None, *, deleted: bool = False) -> Head:
-    """The head, if there is one. A deleted schedule's stays, for the numbering: that counts only with ``deleted``.
+    """The head, if there is one. The head of a deleted schedule stays, for the numbering; it counts only with ``deleted``.
 
     Raises NotFound.
     """
@@ -20,14 +22,18 @@ def must_exist(tenant: str, name: str, head: Head | None, *, deleted: bool = Fal
 
 
 def check_seen(head: Head, expected: int | None) -> None:
-    """The optimistic lock of what an owner does. Raises Conflict with both revisions.
-
-    ``expected``: the revision that the caller saw, which must be the current one; None: whichever it is.
-    """
+    """Optimistic lock: ``expected`` is the revision that the caller saw; None: any. Raises Conflict with both revisions."""
     if expected is not None and head.revision != expected:
         raise Conflict(
             f"name={head.name!r}: you saw revision {expected}, but revision {head.revision} is current; read it again"
         )
+
+
+def run_must_exist(ref: RunRef, run: RunRow | None) -> RunRow:
+    """The run, if there is one. Raises NotFound."""
+    if run is None:
+        raise NotFound(f"run_id={str(ref)!r}: there is no such run, or its retention is over")
+    return run
 
 
 def find_revision(owner: str, number: int, services: Services) -> Revision | None:

@@ -1,7 +1,7 @@
-"""Ahead: what was leased before its instant begins before its owner's call returns, so that nothing begins afterwards.
+"""Runs that were leased before their instant: a stop waits until their jobs have begun, so that none begins after the stop returned.
 
-Clocks differ, so nobody asks whether the instant has come: whoever sees such a lease waits for as long as it may be held. Its worker,
-should it come too late, does not begin the job and gives the run back.
+Clocks differ, so a stop does not compare the instant with its own clock: it waits for as long as such a lease may be held. A worker that
+is too late does not begin the job and releases the run.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from minutehand.state.start import HELD, may_not_have_begun
 
 
 def held_leases(runs: Iterable[RunRow], now: int) -> list[RunRow]:
-    """Those that were leased ahead of their instant, and whose jobs may begin only now."""
+    """The runs that were leased before their instant, and whose jobs may not have begun."""
     return [run for run in runs if may_not_have_begun(run, now)]
 
 
 def wait_for_held(held: Sequence[RunRow], services: Services) -> None:
-    """Wait until the jobs of these runs have begun, if there are any."""
+    """Wait until the jobs of these runs have begun or will never begin."""
     if held:
         services.wait(HELD / SECOND)

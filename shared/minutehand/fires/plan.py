@@ -1,4 +1,4 @@
-"""Plan one step of a chain: which fires to claim now, and what entry to leave. Pure."""
+"""Plan the next fires of a chain: which to claim now, which to skip, and the next agenda entry. Pure."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from minutehand.domain.times import SECOND
 from minutehand.state.catch_up import LARGEST_GAP, judged_at, skipped_fires, take_fires
 from minutehand.timing import Timetable, timetable
 
-LOOKAHEAD = 180 * SECOND  # ticks may be 119 s apart; private to the ticker
-REACH = 840 * SECOND  # how far ahead a step may go: SQS delays 900 s
-SHARED = 10  # fires that a step going beyond the look-ahead has at most: they share its two writes
-# Such a step ends where a window does, so that chains of one revision that parted meet again. Windows are counted from a second of the
-# owner's own, so that chains of different owners take their steps at different times.
+LOOKAHEAD = 180 * SECOND  # ticks may be 119 s apart
+REACH = 840 * SECOND  # how far ahead a plan may go: SQS delays 900 s
+SHARED = 10  # the most fires of a plan beyond the look-ahead: they share its two writes
+# Such a plan ends at the end of a window, so that two chains of one revision meet again. The offset of the windows depends on the owner, so
+# that chains of different owners are handled at different times.
 WINDOWS = (600 * SECOND, 300 * SECOND, 120 * SECOND, 60 * SECOND)
-LARGEST = 100  # fires of one step at most: a backlog is worked off in pieces
+LARGEST = 100  # the most fires of one plan: a backlog is handled in pieces
 
 
 @quick
 @dataclass(frozen=True, kw_only=True)
 class ChainPlan:
-    """One step of a chain."""
+    """The next fires of a chain."""
 
-    passed: tuple[int, ...]  # UTC ms of missed fires, earlier than the others, that the policy passes over
+    passed: tuple[int, ...]  # UTC ms of missed fires, earlier than the others, that the policy skips
     fires: tuple[int, ...]  # UTC ms, to claim
     following: AgendaEntry | None  # the next entry to leave; None: this revision has no further fire
     exhausted: bool  # the expression itself has no further fire, so the schedule is complete
-    cut: bool  # more fires are due already than one step takes
+    cut: bool  # more fires are due already than one plan takes
 
 
 def plan_chain(
@@ -46,9 +46,9 @@ def plan_chain(
 ) -> ChainPlan:
     """The fires of a revision in ``(after, now + LOOKAHEAD]``, or a few more within ``reach`` ms: see ``_further``.
 
-    Those among them that were missed are passed over as the revision's policy has it. ``oldest`` (UTC ms) bounds the past: rows
-    older than the ledger's retention may have expired and must not be claimed again. ``excused`` are the times (UTC ms, in order)
-    whose fires were held back and not missed: a step that comes to one judges as of its beginning, and ends with it.
+    The revision's policy decides which missed fires are skipped. ``oldest`` (UTC ms) bounds the past: rows older than the ledger's
+    retention may have expired, and their fires must not be claimed again. ``excused`` are periods (UTC ms, in order) whose fires were
+    held back and not missed: a plan that reaches such a period decides as of its beginning, and ends with it.
     """
     table = timetable_of(revision)
     floor = max(after, revision.active_from, oldest)
@@ -81,12 +81,12 @@ def timetable_of(revision: Revision) -> Timetable:
 
 
 def _further(owner: str, near: int, first: int, fire: int, limit: int) -> list[int]:
-    """Where a step may end beyond the look-ahead, ``fire`` and what follows included, furthest first: at the end of a window.
+    """The ends of windows (UTC ms, furthest first) at which a plan may end beyond the look-ahead, from ``fire`` up to ``limit``.
 
-    An entry that is handled twice, at different times, leaves two next ones. If the end of a step depended on when it was
-    handled, or on where it began, the two chains would go on beside each other for good and send every fire twice; at the end of a
-    window they meet. So the ``first`` fire of the step lies in that window too: of fires ten minutes apart a step would else end one
-    window and skip the next, and two chains could pass over each other for good.
+    An entry that is handled twice, at different times, leaves two next entries. If the end of a plan depended on when its entry was
+    handled, or on its first fire, both chains would go on for good and send every fire twice; at the end of a window they meet. So the
+    ``first`` fire must lie in the same window: with fires ten minutes apart a plan would otherwise end one window and skip the next, and
+    the two chains might never meet.
     """
     if fire > limit:  # as of most sparse schedules
         return []
@@ -96,17 +96,17 @@ def _further(owner: str, near: int, first: int, fire: int, limit: int) -> list[i
 
 
 def shift_of(owner: str) -> int:
-    """By how much an owner's windows end before those of the wall clock (ms, whole seconds): the same in every process."""
+    """How much earlier (ms, whole seconds) an owner's windows end than those of the clock: the same in every process."""
     return crc32(owner.encode()) * SECOND % WINDOWS[0]
 
 
 def end_of(options: Options) -> ScheduleState:
-    """What becomes of a schedule that has no further fire."""
+    """The state of a schedule that has no further fire."""
     return ScheduleState.DELETED if options.delete_after_completion else ScheduleState.COMPLETED
 
 
 def first_entry(revision: Revision) -> AgendaEntry | None:
-    """The entry that arming a revision leaves, or None if it never fires."""
+    """The first entry of a revision's chain, or None if it never fires."""
     return _following(revision, timetable_of(revision).next(revision.active_from), revision.active_from)
 
 
@@ -117,6 +117,6 @@ def _following(revision: Revision, fire: int | None, after: int) -> AgendaEntry 
 
 
 def chain_entry(revision: Revision, fire: int, after: int) -> AgendaEntry:
-    """The entry of a revision's chain at a fire (UTC ms), all before it up to ``after`` being claimed."""
+    """The entry of a revision's chain at a fire (UTC ms), with all fires up to ``after`` claimed."""
     queue = revision.definition.options.queue
     return AgendaEntry(shard=revision.shard, due=fire, kind=EntryKind.CHAIN, id=revision.id, after=after, queue=queue)

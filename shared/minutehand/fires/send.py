@@ -1,4 +1,4 @@
-"""Publish: send orders to their work queues with a delay that reaches towards their time."""
+"""Send messages to their work queues, delayed until near their time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BATCH = 400  # messages whose delays are computed at one reading of the clock: 
 
 
 def send(messages: Sequence[Message], work: WorkQueue, clock: Clock) -> list[bool]:
-    """Send messages; for each, whether the queue accepted it. Delays are taken from the clock as late as possible."""
+    """Send messages; for each, whether the queue accepted it. The clock is read as late as possible."""
     accepted: list[bool] = []
     for start in range(0, len(messages), _BATCH):
         now = clock()
@@ -28,7 +28,7 @@ def send(messages: Sequence[Message], work: WorkQueue, clock: Clock) -> list[boo
 
 
 def fire_message(run: RunRow, revision: Revision, trace: str | None = None) -> Message:
-    """The order for a run of a schedule, as ``revision`` defines it."""
+    """The message of a schedule's run, as ``revision`` defines it."""
     definition = revision.definition
     own = run.payload is not None or run.payload_ref is not None  # a trigger's or a backfill's
     return Message(
@@ -51,7 +51,7 @@ def fire_message(run: RunRow, revision: Revision, trace: str | None = None) -> M
 
 
 def one_off_message(run: RunRow, trace: str | None = None) -> Message:
-    """The order for a one-off; its row holds all that is needed."""
+    """The message of a one-off, from its row."""
     overrides = Overrides.parse(run.overrides)
     return Message(
         run=run.ref,
@@ -70,7 +70,7 @@ def one_off_message(run: RunRow, trace: str | None = None) -> Message:
 
 
 def message_of(run: RunRow, services: Services, trace: str | None = None) -> Message | None:
-    """The order to run a run that is in the ledger; None if its revision or payload is gone. Raises Unavailable."""
+    """The message of a run in the ledger; None if its revision or payload is gone. Raises Unavailable."""
     if run.ref.is_one_off:
         return one_off_message(run, trace)
     whole = services.ledger.read(run.ref) if run.payload_beside and run.payload is None else run

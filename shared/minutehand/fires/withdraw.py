@@ -1,8 +1,8 @@
-"""Sweep: after an update, pause or delete, take back the runs that have not started.
+"""Withdraw the runs that have not started, after an update, pause or delete.
 
-A worker reads the revision before it leases, but it may have read it just before the change. Its lease is conditional on QUEUED,
-so once every unstarted run has left QUEUED, nothing of it starts: only then may the owner's call return. A run that was leased ahead
-of its instant begins before the call returns.
+A worker reads the revision before it leases, perhaps just before the change. Its lease is conditional on QUEUED, so after every unstarted
+run has left QUEUED, no run of the revision starts: only then may the owner's call return. The job of a run that was leased before its
+instant begins before the call returns.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from minutehand.state.transitions.before_start import refuse
 from minutehand.state.transitions.transition import Transition
 from minutehand.state.withdrawal import refused_by
 
-_BATCH = 100  # runs taken back in one go
-_ROUNDS = 5  # times that unanswered writes are asked for again before the caller is told
+_BATCH = 100  # runs refused in one call
+_ROUNDS = 5  # times that writes without a response are repeated before Unavailable is raised
 
 
 def withdraw(closed: Revision, services: Services, clock: Clock) -> int:
     """Refuse the unstarted runs of revisions up to ``closed`` that it no longer allows; how many. Raises Unavailable.
 
-    A run that was triggered by hand is no fire's: an update leaves it alone, a full stop takes it back like all others.
+    An update leaves manual triggers alone; a full stop refuses them like all other runs.
     """
     beyond_only = closed.closed_by in (ClosedBy.REPLACED, ClosedBy.DRAINED)
-    refused = _sweep(closed, services, clock, after=closed.active_until if beyond_only else None)
+    refused = _refuse_unstarted(closed, services, clock, after=closed.active_until if beyond_only else None)
     now = clock()
     near = services.ledger.window(closed.owner, after=now - UNCERTAIN, upto=now + UNCERTAIN)
     wait_for_held(held_leases(near, now), services)
@@ -39,23 +39,23 @@ def withdraw(closed: Revision, services: Services, clock: Clock) -> int:
 
 
 def withdraw_beyond(closed: Revision, services: Services, clock: Clock) -> int:
-    """The part of a sweep that only its caller does: runs later than the revision's end, claimed and perhaps never sent.
+    """Refuse only the runs later than the revision's end, which were claimed and perhaps never sent; how many.
 
-    Whoever takes a closed revision's last entry off the agenda does it again, in case that caller died. Raises Unavailable.
+    Called before a closed revision's last entry is removed, in case the owner's process died in ``withdraw``. Raises Unavailable.
     """
-    return _sweep(closed, services, clock, after=closed.active_until)
+    return _refuse_unstarted(closed, services, clock, after=closed.active_until)
 
 
-def _sweep(closed: Revision, services: Services, clock: Clock, *, after: int | None) -> int:
+def _refuse_unstarted(closed: Revision, services: Services, clock: Clock, *, after: int | None) -> int:
     runs = services.ledger.never_leased(closed.owner, after=after)
     refused = 0
     while batch := list(islice(runs, _BATCH)):
         stopped = [run for run in batch if run.revision <= closed.number and (after is None or run.ref.is_fire)]
-        refused += _refuse(stopped, closed, services, clock)
+        refused += _refuse_batch(stopped, closed, services, clock)
     return refused
 
 
-def _refuse(runs: Sequence[RunRow], closed: Revision, services: Services, clock: Clock) -> int:
+def _refuse_batch(runs: Sequence[RunRow], closed: Revision, services: Services, clock: Clock) -> int:
     refused, left = 0, [(run.ref, _refusal(run, closed, services, clock())) for run in runs]
     for _ in range(_ROUNDS):
         answers = services.ledger.move_all(left)

@@ -19,7 +19,7 @@ from minutehand.concurrency.token_bucket import StopSignal, TokenBucket
 from minutehand.domain.names import check_name
 from minutehand.domain.schedule import Head, ScheduleState
 from minutehand.errors import InvalidInput, MinutehandError, Unavailable
-from minutehand.owner.schedules.head_cache import foreseen
+from minutehand.owner.schedules.head_cache import with_head_cache
 from minutehand.owner.schedules.tags import Tags, retag, retagged
 from minutehand.sdk.backfills import BackfillMethods
 from minutehand.sdk.base import UNSET, Unset
@@ -151,7 +151,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         if not to_change:
             return self
         other = copy(self)
-        vars(other)["_services"] = foreseen(self._services, to_change)
+        vars(other)["_services"] = with_head_cache(self._services, to_change)
         return other
 
     def _action(self, action: str, given: Mapping[str, Any]) -> Act:

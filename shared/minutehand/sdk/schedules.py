@@ -262,7 +262,7 @@ class ScheduleMethods(SchedulerBase):
         act = (
             uuid.uuid4().hex
             if token is None
-            else hashlib.sha256(f"{token.place}{token.said}".encode()).hexdigest()[:32]
+            else hashlib.sha256(f"{token.place}{token.digest}".encode()).hexdigest()[:32]
         )
         run = skipping.skip_next(
             self.tenant, name, self._services, self._clock, act=act, expected=expected, token=token

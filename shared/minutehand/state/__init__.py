@@ -1,1 +1,1 @@
-"""A run's transitions, the conditions that guard them, and every decision about a run; pure."""
+"""A run's transitions, the conditions that guard them, and every decision about runs and schedules; pure."""

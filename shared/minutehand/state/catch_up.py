@@ -28,25 +28,19 @@ LARGEST_GAP = 100_000  # missed fires that one plan skips at most: counting them
 Between = Callable[[int, int], Sequence[int]]  # the fires in ``(after, upto]``
 
 
-def skipped_before(options: Options, now: int) -> int:
-    """Missed fires before this instant (UTC ms) are skipped; the policy LATEST then runs the last of them."""
-    missed = now - MISSED
-    return min(missed, _window_start(options, now)) if options.catch_up is CatchUp.ALL else missed
-
-
-def _window_start(options: Options, now: int) -> int:
-    return now - int(options.catch_up_window * SECOND)
-
-
 def skipped_fires(
     table: Timetable, fire: int | None, upto: int, now: int, options: Options
 ) -> tuple[list[int], int | None]:
-    """The missed fires that the policy skips, from ``fire`` on and not after ``upto``; and the fire that follows them, if any."""
-    before = skipped_before(options, now)
+    """The missed fires that the policy skips, from ``fire`` on and not after ``upto``; and the fire that follows them, if any.
+
+    Within the window all missed fires are run, or the last, or none.
+    """
+    missed = now - MISSED
+    too_old = min(missed, now - int(options.catch_up_window * SECOND))
+    before = too_old if options.catch_up is CatchUp.ALL else missed
     skipped, fire = take_fires(table, fire, min(upto, before - 1), LARGEST_GAP)
     all_seen = fire is None or fire > upto or fire >= before
-    in_window = bool(skipped) and skipped[-1] >= min(now - MISSED, _window_start(options, now))
-    if options.catch_up is CatchUp.LATEST and all_seen and in_window:
+    if options.catch_up is CatchUp.LATEST and all_seen and skipped and skipped[-1] >= too_old:
         fire = skipped.pop()
     return skipped, fire
 

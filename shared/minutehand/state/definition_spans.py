@@ -44,7 +44,7 @@ def one_definition(revision: Revision, after: int, upto: int) -> list[Definition
 def survey(
     spans: Sequence[DefinitionSpan], table_of: TableOf
 ) -> tuple[list[DefinitionSpan], int, int | None, int | None]:
-    """The spans that have fires, how many these are in all, and the first and last of them."""
+    """The spans that have fires, the number of fires, and the first and last fire."""
     kept: list[DefinitionSpan] = []
     total, first, last = 0, None, None
     for span in spans:
@@ -81,7 +81,7 @@ def span_of(backfill: StoredBackfill, fire: int) -> DefinitionSpan:
 
 
 def descending(table: Timetable, after: int, upto: int) -> Iterator[int]:
-    """The fires in ``(after, upto]``, last first: by blocks whose length follows how dense they are."""
+    """The fires in ``(after, upto]``, last first, read in blocks that adapt to the density of the fires."""
     span, high = MINUTE, upto
     while high > after:
         low = max(after, high - span)

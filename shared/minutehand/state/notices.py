@@ -1,4 +1,4 @@
-"""Notices in words: what happened to a schedule, as a document for its owner. Pure."""
+"""Notices: an event of a schedule as a document for its owner. Pure."""
 
 from __future__ import annotations
 
@@ -12,44 +12,42 @@ from minutehand.state.incidents import IncidentEvent, began
 
 
 def target(kind: NoticeKind, options: Options) -> str | None:
-    """Whom to tell: the ARN of an SNS topic or ``job:NAME``; None: nobody."""
+    """The receiver of a notice: the ARN of an SNS topic or ``job:NAME``; None: no notice is sent."""
     return options.on_recovery if kind is NoticeKind.RECOVERY else options.on_failure
 
 
 def notice_of(
-    happened: IncidentEvent, head: Head, *, dead: DeadRunRow | None = None, success: RunRow | None = None
+    event: IncidentEvent, head: Head, *, dead: DeadRunRow | None = None, success: RunRow | None = None
 ) -> Notice:
-    """What an owner is told. ``dead`` is the run that failed, ``success`` the one that succeeded, where there is one."""
-    recovered = happened.kind is NoticeKind.RECOVERY
-    failed, well = (None, success) if recovered else (dead, None)
+    """The notice of an event. ``dead`` is the run that failed, ``success`` the run that succeeded, if there is one."""
+    recovered = event.kind is NoticeKind.RECOVERY
+    failed, succeeded = (None, success) if recovered else (dead, None)
     return Notice(
-        kind=happened.kind,
+        kind=event.kind,
         tenant=head.tenant,
         schedule=head.name,
         job=head.job,
-        incident=happened.incident,
-        began=_when(began(happened.incident)),
-        at=_when(happened.at),
-        count=happened.count,
-        text=_sentence(happened, head, failed),
-        run=str(well.ref) if well else str(failed.run) if failed else None,
-        state=str(well.state) if well else str(failed.state) if failed else None,
+        incident=event.incident,
+        began=_when(began(event.incident)),
+        at=_when(event.at),
+        count=event.count,
+        text=_sentence(event, head, failed),
+        run=str(succeeded.ref) if succeeded else str(failed.run) if failed else None,
+        state=str(succeeded.state) if succeeded else str(failed.state) if failed else None,
         reason=failed.reason if failed else None,
         error_type=failed.error_type if failed else None,
         error=failed.error if failed else None,
     )
 
 
-def _sentence(happened: IncidentEvent, head: Head, failed: DeadRunRow | None) -> str:
-    match happened.kind:
+def _sentence(event: IncidentEvent, head: Head, failed: DeadRunRow | None) -> str:
+    match event.kind:
         case NoticeKind.RECOVERY:
-            return f"{head.owner} has recovered: a run succeeded at {_when(happened.at)}."
+            return f"{head.owner} has recovered: a run succeeded at {_when(event.at)}."
         case NoticeKind.NO_SUCCESS:
-            return f"{head.owner} had no success in time: one was expected by {_when(happened.at)}."
+            return f"{head.owner} had no success in time: one was expected by {_when(event.at)}."
         case NoticeKind.PAUSED:
-            return (
-                f"{head.owner} is paused, because {happened.count} of its runs in a row failed for good{_why(failed)}"
-            )
+            return f"{head.owner} is paused, because {event.count} of its runs in a row failed for good{_why(failed)}"
         case NoticeKind.FAILURE:
             return f"{head.owner} fails: a run of job {head.job!r} failed for good{_why(failed)}"
 

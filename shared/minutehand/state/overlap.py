@@ -1,8 +1,8 @@
-"""Overlap: which runs of a schedule may go, which wait in turn, which are passed over. A slot goes in, a decision comes out.
+"""The option ``overlap``: which runs of a schedule may start, which wait for their turn, and which are skipped.
 
-A run may take its lease only while it is a holder of its schedule's slot, and a slot never has more holders under way than its
-limit. A holder is a run *as one revision has it*: such a pair that has ended stays ended, because a run that a resumed schedule takes
-over has a newer revision. So whoever saw it ended may remove it, however late.
+A run may be leased only while it is a holder of its schedule's slot, and a slot never has more unended holders than its limit. A holder
+is a run with its revision. A pair of run and revision that has ended stays ended, because a resumed schedule takes the run over with a
+newer revision. So every process that saw the pair ended may remove it, however late.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from minutehand.domain.run import TERMINAL, RunRow, RunState
 from minutehand.domain.times import STAMP_DIGITS, from_ms
 
 SLOT = "~slot"  # key of the record among the rows of its schedule
-WAITS = "waits for "  # how the reason of a run that waits in turn begins
+WAITS = "waits for "  # the reason of a run that waits for its turn begins so
 
 
 @dataclass(frozen=True, order=True)
 class RunHolder:
-    """A run as one revision has it."""
+    """A run with its revision."""
 
-    key: str  # of the run among those of its schedule; sorts by its instant
+    key: str  # of the run within its schedule; sorts by its instant
     revision: int
 
     def is_over(self, run: RunRow | None) -> bool:
-        """Whether it will never hold a lease any more, by the row that is there (None: none is)."""
+        """Whether the pair can never hold a lease again, by the run's row (None: there is no row)."""
         return run is None or run.revision != self.revision or run.state in TERMINAL
 
 
 @dataclass(frozen=True, order=True)
 class QueuedRun:
-    """A run that waits in turn: live fires by their instants, a backfill's behind them."""
+    """A run that waits for its turn: live fires by their instants, then the runs of backfills."""
 
     behind: bool  # it belongs to a backfill
     holder: RunHolder
@@ -44,12 +44,12 @@ class QueuedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Slot:
-    """Who holds a schedule's slot and who waits for it."""
+    """The holders of a schedule's slot, and the runs that wait for it."""
 
-    revision: int = 0  # the newest whose run has asked; 0: none has
-    limit: int = 1  # holders at the most, as that revision has it
+    revision: int = 0  # the newest whose run has asked for its turn; 0: none
+    limit: int = 1  # the most holders, by that revision
     holders: tuple[RunHolder, ...] = ()
-    waiting: tuple[QueuedRun, ...] = ()  # in turn
+    waiting: tuple[QueuedRun, ...] = ()  # in the order of their turns
 
     @property
     def room(self) -> int:
@@ -62,7 +62,7 @@ class Slot:
         return any(waiter.holder == pair for waiter in self.waiting)
 
     def without(self, gone: Collection[RunHolder]) -> Slot:
-        """Without these, as holders and in the line."""
+        """Without these pairs, as holders and in the queue."""
         return replace(
             self,
             holders=tuple(pair for pair in self.holders if pair not in gone),
@@ -70,17 +70,17 @@ class Slot:
         )
 
     def knows_newer(self, pair: RunHolder) -> bool:
-        """Whether the same run is here as a newer revision has it: then the pair is one of a message that came late."""
+        """Whether the slot has the same run with a newer revision: then the pair is from an old message."""
         known = (*self.holders, *(waiter.holder for waiter in self.waiting))
         return any(other.key == pair.key and other.revision > pair.revision for other in known)
 
     def lined_up(self, new: QueuedRun) -> Slot:
-        """With one more in the line, in its place by time; instead of the same run of an older revision."""
+        """With one more run in the queue, sorted by time; it replaces the same run of an older revision."""
         others = [waiter for waiter in self.waiting if waiter.holder.key != new.holder.key]
         return replace(self, waiting=tuple(sorted([*others, new])))
 
     def moved_up(self) -> Slot:
-        """The first of the line become holders, as far as there is room."""
+        """The first runs of the queue become holders, as far as there is room."""
         up = [waiter.holder for waiter in self.waiting[: self.room]]
         return replace(self, holders=(*self.holders, *up), waiting=self.waiting[len(up) :])
 
@@ -108,71 +108,73 @@ class Slot:
 
 
 def governed(slot: Slot, revision: int, options: Options, present: Iterable[RunRow]) -> Slot:
-    """The slot under a newer revision: with its limit, and with what earlier ones, under whatever policy, have under way."""
-    under_way = {RunHolder(run.ref.key, run.revision) for run in present if _goes(run) and run.revision < revision}
+    """The slot under a newer revision: with its limit, and with the started runs of earlier revisions as holders."""
+    under_way = {
+        RunHolder(run.ref.key, run.revision) for run in present if _has_started(run) and run.revision < revision
+    }
     new = sorted(under_way - set(slot.holders))
     return replace(slot, revision=revision, limit=options.max_running or 1, holders=(*slot.holders, *new))
 
 
-def _goes(run: RunRow) -> bool:
+def _has_started(run: RunRow) -> bool:
     return run.state not in TERMINAL and run.state is not RunState.QUEUED
 
 
 class Turn(StrEnum):
-    """What a run that asks for its turn does."""
+    """The answer to a run that asks for its turn."""
 
     GO = "go"  # it is a holder: it may take its lease
-    WAIT = "wait"  # it is in the line, and its message may go
+    WAIT = "wait"  # it is in the queue, and its message may be deleted
     SKIP = "skip"  # it is SKIPPED
-    CANCEL = "cancel"  # it asks the holders to end, takes the place of those in the line, and waits
+    CANCEL = "cancel"  # it asks the holders to end, replaces the runs in the queue, and waits
     TERMINATE = "terminate"  # it ends the holders, and asks again
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What becomes of a run that asks."""
+    """The decision on a run that asks for its turn."""
 
     turn: Turn
-    slot: Slot  # to be written before anything else is done, if it is another one than before
+    slot: Slot  # to be written first, if it differs from the stored slot
     others: tuple[RunHolder, ...] = ()  # CANCEL, TERMINATE: the holders
-    replaced: tuple[RunHolder, ...] = ()  # CANCEL: those in the line whose place it takes
+    replaced: tuple[RunHolder, ...] = ()  # CANCEL: the runs in the queue that it replaces
     reason: str = ""  # SKIP, WAIT, CANCEL: for the run's row
 
 
 def decide(slot: Slot, me: QueuedRun, options: Options) -> Decision:
-    """The turn of a run. Of the slot's holders none has ended, as far as it is full; and none of those who move up."""
+    """The turn of a run. The caller has removed ended holders if the slot is full, and ended runs that would move up."""
     if slot.holds(me.holder) or slot.knows_newer(
         me.holder
-    ):  # a message of an older revision: the refused lease says so
+    ):  # a message of an older revision: its lease will be refused
         return Decision(turn=Turn.GO, slot=slot)
     moved = slot.lined_up(me).moved_up()
     if moved.holds(me.holder):
         return Decision(turn=Turn.GO, slot=moved)
     if slot.has_in_line(me.holder) or me.behind:
-        return _wait(moved)
+        return _waiting(moved)
     return _by_policy(moved, me, options)
 
 
 def forced_to_wait(slot: Slot, me: QueuedRun) -> Decision:
-    """A run that has been under way and is no holder, because somebody removed the record: it is not passed over, it waits."""
-    return _wait(slot.lined_up(me))
+    """A started run that is no holder, because the slot's record was removed: it is not skipped, it waits."""
+    return _waiting(slot.lined_up(me))
 
 
 def _by_policy(moved: Slot, me: QueuedRun, options: Options) -> Decision:
-    """A live run that finds no room; ``moved`` has it in the line."""
+    """A live run that finds no room; ``moved`` has it in the queue."""
     front = [waiter.holder for waiter in moved.waiting if not waiter.behind and waiter.holder != me.holder]
-    why = _why_not(moved, me.holder, front, options)
+    why = _skip_reason(moved, me.holder, front, options)
     if why is not None:
         return Decision(turn=Turn.SKIP, slot=moved.without([me.holder]), reason=f"overlap: {why}")
     if options.overlap is Overlap.TERMINATE_OTHER:
         return Decision(turn=Turn.TERMINATE, slot=moved.without([me.holder]), others=moved.holders)
     if options.overlap is Overlap.CANCEL_OTHER:
-        return replace(_wait(moved.without(front)), turn=Turn.CANCEL, others=moved.holders, replaced=tuple(front))
-    return _wait(moved)
+        return replace(_waiting(moved.without(front)), turn=Turn.CANCEL, others=moved.holders, replaced=tuple(front))
+    return _waiting(moved)
 
 
-def _why_not(moved: Slot, me: RunHolder, front: Sequence[RunHolder], options: Options) -> str | None:
-    """Why it is SKIPPED; None if it is not."""
+def _skip_reason(moved: Slot, me: RunHolder, front: Sequence[RunHolder], options: Options) -> str | None:
+    """Why the run is SKIPPED; None if it is not."""
     later = [pair for pair in (*moved.holders, *front) if pair.key > me.key]
     match options.overlap:
         case Overlap.SKIP:
@@ -186,7 +188,7 @@ def _why_not(moved: Slot, me: RunHolder, front: Sequence[RunHolder], options: Op
     return None
 
 
-def _wait(slot: Slot) -> Decision:
+def _waiting(slot: Slot) -> Decision:
     return Decision(turn=Turn.WAIT, slot=slot, reason=f"{WAITS}{_named(slot)} to end")
 
 
@@ -196,17 +198,17 @@ def _named(slot: Slot) -> str:
 
 
 def _run_of(pair: RunHolder) -> str:
-    """In words, for the rows of other runs."""
+    """A text for the rows of other runs."""
     return f"the run of {from_ms(int(pair.key[:STAMP_DIGITS])):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def in_its_place(later: RunHolder) -> str:
-    """Why a run ends, or never starts, for a later one."""
+    """The reason of a run that ends, or never starts, because of a later one."""
     return f"{_run_of(later)}, a later one, is in its place"
 
 
 def waits_in_turn(run: RunRow) -> bool:
-    """Whether a run waits for others of its schedule to end: its slot knows it, and no message is on its way."""
+    """Whether a run waits for other runs of its schedule to end: its slot has it, and it has no message."""
     return run.state is RunState.QUEUED and (run.reason or "").startswith(WAITS)
 
 

@@ -44,9 +44,8 @@ def dispatch(entries: Sequence[AgendaEntry], context: FireContext) -> TickCounts
     runs = [entry for entry in others if entry.kind is EntryKind.RUN]
     done = send_waiting_runs(runs, context, counts) if len(runs) > 1 else frozenset()
     timers = [entry for entry in others if entry.key not in done]
-    timers.sort(
-        key=lambda entry: entry.kind is not EntryKind.NOTICE
-    )  # the notice of an incident goes before that of its end
+    # The notice of an incident goes before the timer that looks for its end.
+    timers.sort(key=lambda entry: entry.kind is not EntryKind.NOTICE)
     for entry in timers:
         _run_timer(entry, context, counts)
     return counts

@@ -119,11 +119,11 @@ def incident_change(
         shown = replace(shown, active_until=until, closed_by=ClosedBy.PAUSED)
     entries: list[AgendaEntry] = []
     records: list[Record] = []
-    for happened in decision.happened:
-        to = target(happened.kind, revision.definition.options)
+    for event in decision.events:
+        to = target(event.kind, revision.definition.options)
         if to is None:
             continue
-        notice = notice_of(happened, after, dead=dead, success=success)
+        notice = notice_of(event, after, dead=dead, success=success)
         body = {"to": to, "notice": notice.document()}
         records.append(Record(owner=owner, key=notice_key(notice.token), version=1, body=body, expires=expires))
         entries.append(_entry(revision, now + len(entries), EntryKind.NOTICE, notice.token))

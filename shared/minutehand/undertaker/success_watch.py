@@ -28,7 +28,7 @@ from minutehand.fires.tick_counts import TickCounts
 from minutehand.ports.clock import Clock
 from minutehand.ports.schedules import IncidentChange
 from minutehand.ports.services import Services
-from minutehand.state.incidents import after_success, allowed, began, without_success, wrong_since
+from minutehand.state.incidents import after_success, allowed, began, failing_since, without_success
 from minutehand.undertaker.incidents import incident_change, is_counted
 from minutehand.undertaker.notify import notify
 from minutehand.worker.delivery.outcome import ENDED, Outcome
@@ -76,7 +76,7 @@ def watch_success(entry: AgendaEntry, context: FireContext, counts: TickCounts) 
 
 def _is_over(entry: AgendaEntry, head: Head, context: FireContext, counts: TickCounts) -> bool:
     """Look for the success that ends an open incident; if there is none, look again later."""
-    since, now = wrong_since(head), context.clock()
+    since, now = failing_since(head), context.clock()
     for run in context.services.ledger.succeeded(head.owner, after=since - OVERLAP, upto=now):
         if is_counted(run) and (run.ended_at or 0) > since:
             return _over(head, run, context, counts)

@@ -277,7 +277,7 @@ def test_two_tickers_that_decide_at_once_agree(world: Pressed) -> None:
     first = Faults().at("write_record", before=lambda: others.append(world.tick(holder="other").held))
     report = world.tick(world.process(first))
     assert (report.held, others) == (["default"], [["default"]])
-    (spell,) = read_hold_log(world.services).of(None).spells
+    (spell,) = read_hold_log(world.services).of(None).periods
     assert spell.until is None
     assert world.fires() == []
 

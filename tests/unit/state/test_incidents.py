@@ -12,7 +12,7 @@ from minutehand.domain.names import fire_ref
 from minutehand.domain.notice import NoticeKind
 from minutehand.domain.options import Options
 from minutehand.domain.schedule import Head, ScheduleState
-from minutehand.state.incidents import after_failure, after_success, began, resumed, without_success, wrong_since
+from minutehand.state.incidents import after_failure, after_success, began, failing_since, resumed, without_success
 from minutehand.state.notices import notice_of, target
 
 from tests.support.builders import NOON, OWNER, a_head
@@ -35,7 +35,7 @@ def died(at: int) -> DeadRunRow:
 
 def failed(head: Head, at: int, *, success: int | None = None, most: int | None = None) -> tuple[Head, list[str]]:
     judged = after_failure(head, died(at), success=success, most=most)
-    return judged.head, [str(one.kind) for one in judged.happened]
+    return judged.head, [str(one.kind) for one in judged.events]
 
 
 def test_a_failure_begins_an_incident_and_the_next_is_counted() -> None:
@@ -49,7 +49,7 @@ def test_a_success_ends_it_and_says_how_long_the_row_was() -> None:
     two, _ = failed(failed(HEAD, NOON)[0], NOON + 5)
     judged = after_success(two, NOON + 6)
     assert (judged.head.failing, judged.head.incident) == (0, None)
-    (told,) = judged.happened
+    (told,) = judged.events
     assert (told.kind, told.count, told.incident) == (NoticeKind.RECOVERY, 2, two.incident)
 
 
@@ -103,9 +103,9 @@ def test_one_too_many_pauses_what_is_active(state: ScheduleState, success: int |
 def test_silence_is_an_incident_unless_one_goes_on() -> None:
     silent = without_success(HEAD, NOON)
     assert (silent.head.incident, silent.head.failing) == (f"no_success-{NOON}", 0)
-    assert [told.kind for told in silent.happened] == [NoticeKind.NO_SUCCESS]
+    assert [told.kind for told in silent.events] == [NoticeKind.NO_SUCCESS]
     failing, _ = failed(HEAD, NOON)
-    assert without_success(failing, NOON + 5).happened == ()
+    assert without_success(failing, NOON + 5).events == ()
     more, told = failed(silent.head, NOON + 5)
     assert (more.incident, more.failing, told) == (silent.head.incident, 1, [])
     assert after_success(more, NOON + 4).head == more
@@ -132,12 +132,12 @@ def test_in_any_order_of_hearing_the_end_is_the_same(well: list[bool], order: ob
     row = [at for at in failures if last is None or at > last]
     assert head.failing == len(row)
     assert (head.incident is not None) == bool(row)
-    assert wrong_since(head) >= max(failures, default=0)
+    assert failing_since(head) >= max(failures, default=0)
 
 
 def test_a_notice_says_what_happened_in_a_sentence() -> None:
     judged = after_failure(HEAD, died(NOON), success=None, most=1)
-    notices = [notice_of(one, judged.head, dead=died(NOON)) for one in judged.happened]
+    notices = [notice_of(one, judged.head, dead=died(NOON)) for one in judged.events]
     assert [notice.kind for notice in notices] == [NoticeKind.FAILURE, NoticeKind.PAUSED]
     assert notices[0].text == "acme/report fails: a run of job 'report' failed for good (failed): E: no"
     assert notices[1].text == "acme/report is paused, because 1 of its runs in a row failed for good (failed): E: no"

@@ -17,7 +17,7 @@ from minutehand.state.backpressure import (
     asks_for_age,
     excused,
     full,
-    hold_log_of,
+    parse_hold_log,
     patience,
     reason_to_hold,
 )
@@ -75,12 +75,12 @@ def test_spells_begin_end_and_go_on() -> None:
     first = QueueHolds().begun(NOON, "depth", 50_000, None)
     assert first.now == HoldPeriod(since=NOON)
     over = first.ended(NOON + MINUTE)
-    assert (over.now, over.spells) == (None, (HoldPeriod(since=NOON, until=NOON + MINUTE),))
+    assert (over.now, over.periods) == (None, (HoldPeriod(since=NOON, until=NOON + MINUTE),))
     soon = over.begun(NOON + 2 * MINUTE, "age", 2_000, 700_000)
-    assert soon.spells == (HoldPeriod(since=NOON),), "flapping makes one spell"
+    assert soon.periods == (HoldPeriod(since=NOON),), "flapping makes one spell"
     assert (soon.why, soon.depth, soon.age) == ("age", 2_000, 700_000)
     later = over.begun(NOON + 60 * MINUTE, "depth", 1, None)
-    assert len(later.spells) == 2
+    assert len(later.periods) == 2
     assert excused(later) == [(NOON, NOON + MINUTE + GRACE), (NOON + 60 * MINUTE, None)]
 
 
@@ -88,7 +88,7 @@ def test_of_many_spells_none_is_forgotten() -> None:
     held = QueueHolds()
     for hour in range(40):
         held = held.begun(NOON + hour * 60 * MINUTE, "depth", 1, None).ended(NOON + hour * 60 * MINUTE + MINUTE)
-    assert len(held.spells) == 16
+    assert len(held.periods) == 16
     spells = excused(held)
     for hour in range(40):
         fire = NOON + hour * 60 * MINUTE + SECOND
@@ -102,6 +102,6 @@ def test_a_book_comes_back_from_json_as_it_was() -> None:
             "reports": QueueHolds().begun(NOON, "age", 7, 600_000).ended(NOON + 1),
         }
     )
-    assert hold_log_of(json.loads(json.dumps(book.body()))) == book
-    assert hold_log_of({}) == HoldLog()
+    assert parse_hold_log(json.loads(json.dumps(book.body()))) == book
+    assert parse_hold_log({}) == HoldLog()
     assert book.of("mail") == QueueHolds()

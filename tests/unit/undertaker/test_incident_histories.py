@@ -18,7 +18,7 @@ from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.schedule import ScheduleState
 from minutehand.domain.times import MINUTE
 from minutehand.errors import Permanent
-from minutehand.state.incidents import began, wrong_since
+from minutehand.state.incidents import began, failing_since
 from minutehand.undertaker.bury import bury_one
 
 from tests.support.histories.history import EXPRESSIONS, FAR, History
@@ -101,7 +101,7 @@ class Failing(History):
         for head in self.stage.memory.heads():
             if head.state is ScheduleState.DELETED or head.incident is None:
                 continue
-            since = wrong_since(head)
+            since = failing_since(head)
             successes = [
                 run.ended_at or 0 for run in self.stage.memory.runs(head.owner) if run.state is RunState.SUCCEEDED
             ]

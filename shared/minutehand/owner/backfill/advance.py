@@ -49,7 +49,7 @@ _STARTED = (RunState.SUCCEEDED, RunState.DEAD)  # ends of a run that no stop can
 _STEPS = 5_000  # fires that one write moves the cursor past, at the most
 
 
-class EndedRun(Protocol):
+class RunOutcome(Protocol):
     """The part of a worker's outcome that says which run has ended."""
 
     @property
@@ -94,7 +94,7 @@ def mover_of(backfill: StoredBackfill, services: Services, clock: Clock, trace: 
     return BackfillMover(backfill.owner, head.revision if head and ready else None, services, clock, trace)
 
 
-def move_on(outcome: EndedRun, revision: Revision | None, services: Services, clock: Clock) -> None:
+def move_on(outcome: RunOutcome, revision: Revision | None, services: Services, clock: Clock) -> None:
     """After a worker has ended a run of a backfill: count it and claim the next fire. If that fails, the ticker does it.
 
     ``revision``: that of the message, as it was before the run. If it was open, it was the current one; if it has been closed since,

@@ -18,7 +18,7 @@ from minutehand.owner.backfill.records import read_backfill, write_backfill
 from minutehand.owner.backfill.stop import take_back
 from minutehand.owner.backfill.timer import first_entry
 from minutehand.owner.runs.submit import ORPHAN_PATIENCE
-from minutehand.owner.schedules.client_tokens import ClientToken, note, noted
+from minutehand.owner.schedules.client_tokens import ClientToken, remember_word, remembered_word
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.state.backfill import ENDED, BackfillState, StoredBackfill
@@ -30,7 +30,7 @@ _RACES = 100  # lost races before the caller is told: each run that ends is a wr
 
 def started_before(owner: str, token: ClientToken | None, services: Services, clock: Clock) -> StoredBackfill | None:
     """The backfill that an earlier call with the token has started. Raises AlreadyExists, Unavailable."""
-    identity = None if token is None else noted(token, services, clock())
+    identity = None if token is None else remembered_word(token, services, clock())
     return None if identity is None else read_backfill(owner, identity, services)
 
 
@@ -42,7 +42,7 @@ def start(
     Raises AlreadyExists, Conflict, Unavailable: then it may have been started, and ``list_backfills`` shows it.
     """
     if token is not None:
-        planned = replace(planned, id=note(token, planned.id, services, clock()))
+        planned = replace(planned, id=remember_word(token, planned.id, services, clock()))
     if planned.total == 0:
         return _created(planned.in_state(BackfillState.DONE, now=clock(), reason="nothing is due"), services)
     entry = _put_entry(planned, services, clock)

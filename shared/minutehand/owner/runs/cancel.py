@@ -1,34 +1,33 @@
-"""Cancel and hasten: what an owner asks of one run. When ``cancel_run`` returns, no further attempt of it starts."""
+"""Cancel or hasten one run. When ``cancel_run`` returns, no further attempt of the run starts."""
 
 from __future__ import annotations
 
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import RunRow, RunState
-from minutehand.errors import Conflict, NotFound, Unavailable
+from minutehand.errors import Conflict, Unavailable
+from minutehand.fires.current import run_must_exist
 from minutehand.fires.held_leases import held_leases, wait_for_held
 from minutehand.fires.send import message_of, send
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.state.transitions.ending import cancel, hasten, request_cancel
 
-_ROUNDS = 5  # times that a run may move between being seen and being changed
+_ROUNDS = 5  # times that a run may change between the read and the write
 
 
 def cancel_run(ref: RunRef, services: Services, clock: Clock) -> RunRow:
-    """A waiting run is CANCELLED; a running one is asked to end; an ended one stays as it is."""
+    """A waiting run is CANCELLED; the worker of a running one is asked to end it; an ended one stays as it is."""
     run = ask_to_end(ref, services, clock)
     wait_for_held(held_leases([run], clock()), services)
     return run
 
 
 def ask_to_end(ref: RunRef, services: Services, clock: Clock) -> RunRow:
-    """The same, but a run that was leased ahead of its instant may still begin: see ``ahead.let_begin``."""
+    """The same, but the job of a run that was leased before its instant may still begin: see ``held_leases``."""
     for _ in range(_ROUNDS):
         now = clock()
         moved = services.ledger.move(ref, cancel(now=now, expires=now + services.retention))
-        run = moved.run
-        if run is None:
-            raise NotFound(f"run_id={str(ref)!r}: there is no such run, or its retention is over")
+        run = run_must_exist(ref, moved.run)
         if moved.applied or run.is_terminal:
             return run
         if run.state is RunState.RUNNING:
@@ -39,11 +38,9 @@ def ask_to_end(ref: RunRef, services: Services, clock: Clock) -> RunRow:
 
 
 def hasten_run(ref: RunRef, services: Services, clock: Clock) -> RunRow:
-    """A run that waits for its next attempt has it now."""
+    """Start the next attempt of a run now, for which it waits."""
     moved = services.ledger.move(ref, hasten(now=clock()))
-    run = moved.run
-    if run is None:
-        raise NotFound(f"run_id={str(ref)!r}: there is no such run, or its retention is over")
+    run = run_must_exist(ref, moved.run)
     if not moved.applied:
         raise Conflict(
             f"run_id={str(ref)!r}: it is {run.state}, so there is no attempt to hasten; "

@@ -1,4 +1,4 @@
-"""Dead: list the dead runs of a tenant, and take them off the list."""
+"""List the dead runs of a tenant, and remove runs from the list."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from minutehand.ports.page import RowPage
 from minutehand.ports.services import Services
 from minutehand.state.conditions import Absent, Compare, Condition, all_of
 
-AHEAD = 10 * MINUTE  # what a worker with a fast clock let die is listed too
+AHEAD = 10 * MINUTE  # a run that died by a worker's fast clock is listed too
 LETTERS = 14 * DAY  # the longest that a letter can have waited for the undertaker
 _REMOVED_AT_ONCE = 100  # lines
 _KEY = re.compile(r"#\d{15}#[^#]+#[^#]+")
@@ -24,18 +24,18 @@ _KEY = re.compile(r"#\d{15}#[^#]+#[^#]+")
 
 @dataclass(frozen=True, kw_only=True)
 class DeadRunFilter:
-    """Which dead runs; None lets all pass."""
+    """Which dead runs; None matches all."""
 
     after: int  # UTC ms: those that died later
     upto: int  # UTC ms: and not later than this
     job: str | None = None
     schedule: str | None = None
     error_type: str | None = None
-    redriven: bool = False  # those too that were redriven already
+    redriven: bool = False  # also runs that were redriven already
 
     @property
     def clause(self) -> Condition | None:
-        """What a line must look like."""
+        """The condition on a line of the index."""
         given = {"job": self.job, "schedule": self.schedule, "error_type": self.error_type}
         parts: list[Condition] = [Compare(name, "=", value) for name, value in given.items() if value is not None]
         if not self.redriven:
@@ -44,17 +44,17 @@ class DeadRunFilter:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether most lines may be of no interest: then a query takes as many as fit."""
+        """Whether most lines may not match: then a query reads as many as fit."""
         return any(value is not None for value in (self.job, self.schedule, self.error_type))
 
 
 def oldest(now: int, services: Services) -> int:
-    """Nothing that died earlier than this (UTC ms) can still be in the index."""
+    """No run that died earlier than this (UTC ms) is in the index."""
     return now - services.retention - LETTERS
 
 
 def list_dead(tenant: str, wanted: DeadRunFilter, services: Services, *, limit: int, cursor: str | None) -> RowPage:
-    """Dead runs, newest first. Reads the days asked for as far as it must to fill the page. Raises InvalidInput, Unavailable."""
+    """Dead runs, newest first. Reads as many days as it must to fill the page. Raises InvalidInput, Unavailable."""
     before = key_before(cursor, tenant)
     lines = dead_runs(tenant, wanted, services, before=before, page=None if wanted.is_narrow else limit + 1)
     taken = list(islice(lines, limit + 1))
@@ -64,13 +64,13 @@ def list_dead(tenant: str, wanted: DeadRunFilter, services: Services, *, limit: 
 def dead_runs(
     tenant: str, wanted: DeadRunFilter, services: Services, *, before: str | None = None, page: int | None = None
 ) -> Iterator[DeadRunRow]:
-    """Dead runs, newest first, read as far as they are asked for; ``before`` is a key to go on from."""
+    """Dead runs, newest first, read lazily; ``before`` is a key to go on from."""
     index = services.dead_index
     return index.read(tenant, after=wanted.after, upto=wanted.upto, only=wanted.clause, before=before, page=page)
 
 
 def purge(tenant: str, wanted: DeadRunFilter, services: Services, *, dry_run: bool) -> int:
-    """Take dead runs off the index; how many. Their rows stay in the ledger until its retention ends."""
+    """Remove dead runs from the index; how many. Their rows stay in the ledger until the retention ends."""
     lines, count = dead_runs(tenant, wanted, services), 0
     while batch := list(islice(lines, _REMOVED_AT_ONCE)):
         gone = len(batch) if dry_run else len(services.dead_index.remove(batch))
@@ -81,12 +81,12 @@ def purge(tenant: str, wanted: DeadRunFilter, services: Services, *, dry_run: bo
 
 
 def cursor_after(dead: DeadRunRow) -> str:
-    """Where to go on after a run."""
+    """The cursor after a run."""
     return base64.urlsafe_b64encode(json.dumps([dead.run.tenant, dead.key]).encode()).decode()
 
 
 def key_before(cursor: str | None, tenant: str) -> str | None:
-    """The key to go on from; None: from the start. Raises InvalidInput."""
+    """The key in a cursor; None: from the start. Raises InvalidInput."""
     if cursor is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Replay: a new one-off with the job, payload, policies and ``ctx.scheduled_at`` of a run that has ended, exactly as they were.
+"""Replay: a new one-off with exactly the job, payload, policies and ``ctx.scheduled_at`` of a run that has ended.
 
 A schedule may have been changed or deleted since: the run's row names its revision, and revisions never change.
 """
@@ -9,20 +9,19 @@ from dataclasses import replace
 
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import RunRow, RunState
-from minutehand.domain.schedule import Definition
 from minutehand.errors import AlreadyExists, Conflict, NotFound
 from minutehand.fires.current import read_revision
 from minutehand.owner.runs.submit import submit
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 
-Stored = tuple[str | None, str | None]  # a payload as it is kept: its JSON text, or its key in the bucket
+Stored = tuple[str | None, str | None]  # a stored payload: its JSON text, or its key in the bucket
 
 
 def replay(original: RunRow, ref: RunRef, services: Services, clock: Clock, *, payload: Stored | None = None) -> RunRow:
-    """Submit the replay of a run under ``ref``; the run that is there, if it is that replay already.
+    """Submit the replay of a run under ``ref``; if ``ref`` is that replay already, returns it.
 
-    ``payload``: another one than the original's. Raises Conflict for a run that has not ended, NotFound if its payload has left
+    ``payload`` replaces the original's. Raises Conflict for a run that has not ended, NotFound if its payload has left
     the ledger, AlreadyExists if ``ref`` is another run, Unavailable.
     """
     wanted = plan(original, ref, services, clock(), payload=payload)
@@ -57,11 +56,11 @@ def plan(original: RunRow, ref: RunRef, services: Services, now: int, *, payload
         timezone=original.timezone,
     )
     if original.ref.is_one_off:
-        return _with_payload(again)
-    definition = _definition(original, services)
+        return _check_payload(again)
+    definition = read_revision(original.ref.owner, original.defined_by or original.revision, services).definition
     own = original.payload_beside or text is not None or key is not None  # a trigger's or a backfill's
     if own:
-        _with_payload(again)
+        _check_payload(again)
     else:
         text, key = definition.payload, definition.payload_ref
     return replace(
@@ -74,14 +73,8 @@ def plan(original: RunRow, ref: RunRef, services: Services, now: int, *, payload
     )
 
 
-def _with_payload(again: RunRow) -> RunRow:
-    """A large payload lies beside its run's row, and leaves the ledger within days of it, not at the same moment."""
+def _check_payload(again: RunRow) -> RunRow:
+    """A large payload is stored beside its run's row, and expires within days of it, not at the same moment. Raises NotFound."""
     if again.payload is None and again.payload_ref is None:
         raise NotFound(f"run_id={again.replay_of!r}: its payload has left the ledger; pass payload=")
     return again
-
-
-def _definition(original: RunRow, services: Services) -> Definition:
-    """What the run's revision says."""
-    owner, number = original.ref.owner, original.defined_by or original.revision
-    return read_revision(owner, number, services).definition

@@ -1,6 +1,6 @@
-"""Submit: a run that no chain brings, now or later: a one-off, or a schedule's triggered by hand.
+"""Submit a run that belongs to no chain, now or later: a one-off, or a manual trigger of a schedule.
 
-The agenda entry goes first, then the run, then the message: dying between any two leaves something that the ticker finishes or drops.
+The agenda entry is put first, then the run, then the message: after a crash between any two, the ticker finishes or drops the rest.
 """
 
 from __future__ import annotations
@@ -19,24 +19,22 @@ from minutehand.ports.services import Services
 
 log = logging.getLogger(__name__)
 
-ORPHAN_PATIENCE = 10 * MINUTE  # how long an entry waits for the run that its submitter was about to put
+ORPHAN_PATIENCE = 10 * MINUTE  # how long an entry is kept without the run that its submitter was about to put
 
 
 def submit(
     run: RunRow, services: Services, clock: Clock, *, same_time: bool = True, trace: str | None = None
 ) -> RunRow:
-    """Accept a run; the one in the ledger: this one, or the one that its key already has.
+    """Accept a run; returns the run in the ledger: this one, or the run that its key already has.
 
-    Raises AlreadyExists if that one has another content, or with ``same_time`` another due time; Unavailable.
+    Raises AlreadyExists if that run has other content, or with ``same_time`` another due time; Unavailable.
     """
     entry = _entry(run, services, clock())
     _put(entry, services)
     existing = services.ledger.submit(run)
     if existing is not None:
         return _existing(existing, run, entry, services, same_time=same_time)
-    if (
-        clock() - entry.created_at > ORPHAN_PATIENCE // 2
-    ):  # this process stalled, and the ticker may have dropped the entry
+    if clock() - entry.created_at > ORPHAN_PATIENCE // 2:  # this process stalled: the ticker may have dropped the entry
         _put(_entry(run, services, clock()), services)
     if run.not_before <= clock() + LOOKAHEAD:
         _send_now(run, entry, services, clock, trace)
@@ -44,7 +42,7 @@ def submit(
 
 
 def _existing(existing: RunRow, run: RunRow, entry: AgendaEntry, services: Services, *, same_time: bool) -> RunRow:
-    """The key has its run already. Our entry goes, unless it is the very one that this run still waits with."""
+    """The key has its run already. The new entry is removed, unless it is the same entry with which that run still waits."""
     if existing.state not in WAITING or existing.not_before != run.not_before:
         services.agenda.remove([entry])
     _same_or_raise(existing, run, same_time=same_time)
@@ -66,11 +64,9 @@ def _put(entry: AgendaEntry, services: Services) -> None:
 
 
 def _same_or_raise(existing: RunRow, run: RunRow, *, same_time: bool) -> None:
-    """The same key must mean the same order."""
-    asked = (
-        ("job", "payload", "payload_ref", "overrides", "queue") if run.ref.is_one_off else ("payload", "payload_ref")
-    )
-    for field in asked:
+    """The same key must mean the same content."""
+    content = ("payload", "payload_ref", *(("job", "overrides", "queue") if run.ref.is_one_off else ()))
+    for field in content:
         if getattr(existing, field) != getattr(run, field):
             raise AlreadyExists(f"idempotency_key: run {run.ref} exists with another {field}; use another key")
     if same_time and existing.due != run.due:
@@ -78,7 +74,7 @@ def _same_or_raise(existing: RunRow, run: RunRow, *, same_time: bool) -> None:
 
 
 def _send_now(run: RunRow, entry: AgendaEntry, services: Services, clock: Clock, trace: str | None) -> None:
-    """Send at once what is due before the next tick; if that fails, the entry is still there for the ticker."""
+    """Send the message now if the run is due before the next tick; if that fails, the ticker sends it."""
     try:
         message = message_of(run, services, trace)
         if message is not None and send([message], services.work, clock)[0]:

@@ -1,12 +1,12 @@
-"""Trigger: a run of a schedule now, by its owner's hand.
+"""Trigger a run of a schedule now.
 
-    (key's record ──►) entry ──► run ──► message
+    (record of the idempotency key ──►) entry ──► run ──► message
 
-It is no fire's: its key is its instant and a word, so it collides with none, and no chain comes to it. It has the definition of the
-current revision, and from there on it is as a one-off: an update leaves it alone; a pause or delete that comes later takes it back
-unless it has started. One that comes after a pause is the owner's act, and runs.
+The run's key is its instant and a word, so it collides with no fire, and no chain claims it. It has the definition of the current
+revision. An update leaves it alone, like a one-off; a later pause or delete withdraws it unless it has started. A trigger after a pause
+runs, because the owner asked for it.
 
-An idempotency key's instant is written down first: a call that is repeated, or finishes what one that died began, has the same run.
+The instant of an idempotency key is stored first, so that a repeated call, also after a crash of the first, has the same run.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from minutehand.ports.clock import Clock
 from minutehand.ports.records import Record
 from minutehand.ports.services import Services
 
-_RACES = 3  # times that another call with the same key may be faster
-_TOKEN = 32  # characters of what makes a triggered run's key its own
+_RACES = 3  # writes that another call with the same key may win
+_TOKEN = 32  # characters of the token in a triggered run's key
 
 
 @dataclass(frozen=True, kw_only=True)
 class TriggerSpec:
-    """What is asked for."""
+    """A request to trigger a schedule."""
 
     token: str  # random text, for a trigger without a key
     key: str | None = None  # its idempotency key
-    payload: Stored = (None, None)  # its own; neither: that of the schedule
+    payload: Stored = (None, None)  # its own; (None, None): the schedule's
 
 
 def trigger(
-    tenant: str, name: str, wish: TriggerSpec, services: Services, clock: Clock, *, expected: int | None = None
+    tenant: str, name: str, spec: TriggerSpec, services: Services, clock: Clock, *, expected: int | None = None
 ) -> RunRow:
     """Run a schedule now. ``expected``: the revision that the caller saw.
 
@@ -49,9 +49,9 @@ def trigger(
     head = must_exist(tenant, name, services.schedules.head(tenant, name))
     check_seen(head, expected)
     now = clock()
-    token = wish.token if wish.key is None else hashlib.sha256(wish.key.encode()).hexdigest()
-    at = now if wish.key is None else _moment(head, wish.key, token, services, now)
-    text, place = wish.payload
+    token = spec.token if spec.key is None else hashlib.sha256(spec.key.encode()).hexdigest()
+    at = now if spec.key is None else _instant_of(head, spec.key, token, services, now)
+    text, place = spec.payload
     run = RunRow(
         ref=aside_ref(head.owner, at, f"trigger-{token[:_TOKEN]}"),
         state=RunState.QUEUED,
@@ -66,8 +66,8 @@ def trigger(
     return submit(run, services, clock)
 
 
-def _moment(head: Head, key: str, token: str, services: Services, now: int) -> int:
-    """The instant (UTC ms) of the run that an idempotency key stands for, as long as the ledger keeps ended runs."""
+def _instant_of(head: Head, key: str, token: str, services: Services, now: int) -> int:
+    """The instant (UTC ms) of an idempotency key's run; the key is kept as long as the ledger keeps ended runs."""
     place = f"~trigger~{token[:_TOKEN]}"
     for _ in range(_RACES):
         there = services.records.read(head.owner, place)

@@ -1,1 +1,1 @@
-"""What an owner does to a schedule: create, update, pause, resume, skip, delete."""
+"""What an owner does to a schedule: create and update (`arm`), pause and delete (`stop`), resume, skip, tag."""

@@ -1,4 +1,4 @@
-"""Create, update, resume: arm a revision in one transaction, so that an active schedule without an agenda entry cannot exist."""
+"""Create, update and resume a schedule: one transaction arms a revision, so that no active schedule lacks an agenda entry."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from minutehand.timing import pin, timetable
 
 log = logging.getLogger(__name__)
 
-RACES = 5  # lost races before the caller is told
+RACES = 5  # lost races before Conflict is raised
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleSpec:
-    """What a schedule shall be. None keeps what it has (for a new one: the default)."""
+    """The wanted fields of a schedule. None keeps the present value (for a new schedule: the default)."""
 
     definition: Callable[[Definition | None], Definition]  # the new definition from the present one
     description: str | None = None
     tags: Mapping[str, str] | None = None
     managed_by: str | None = None
-    paused: bool = False  # a new schedule begins its life at rest: nothing of it starts before it is resumed
+    paused: bool = False  # a new schedule is created paused
     seed: str | None = None  # random text for a rule with jitter that has none yet
 
 
 def create(
-    tenant: str, name: str, wish: ScheduleSpec, services: Services, clock: Clock, *, token: ClientToken | None = None
+    tenant: str, name: str, spec: ScheduleSpec, services: Services, clock: Clock, *, token: ClientToken | None = None
 ) -> Head:
-    """A new schedule, or a deleted one's successor. Raises AlreadyExists."""
+    """Create a schedule, or the successor of a deleted one. Raises AlreadyExists."""
 
     def allow(head: Head | None) -> None:
         if head is not None and head.state is not ScheduleState.DELETED:
@@ -54,44 +54,44 @@ def create(
                 f"name={name!r}: tenant {tenant!r} has a schedule of that name; update it or choose another name"
             )
 
-    return _arm(tenant, name, wish, services, clock, allow, token=token).head
+    return _arm(tenant, name, spec, services, clock, allow, token=token).head
 
 
 def update(
     tenant: str,
     name: str,
-    wish: ScheduleSpec,
+    spec: ScheduleSpec,
     services: Services,
     clock: Clock,
     *,
     expected: int | None = None,
     token: ClientToken | None = None,
 ) -> Head:
-    """A new revision of a schedule; a paused one stays paused until it is resumed. ``expected``: the revision the caller saw.
+    """Make a new revision; a paused schedule stays paused. ``expected``: the revision that the caller saw.
 
-    Nothing is written if nothing changes; what is of the head alone (description, tags) makes no revision.
+    Nothing is written if nothing changes; a change of the head alone (description, tags) makes no revision.
     """
     allow = partial(_must_exist, tenant, name, expected)
-    return _arm(tenant, name, wish, services, clock, allow, token=token).head
+    return _arm(tenant, name, spec, services, clock, allow, token=token).head
 
 
 def upsert(
     tenant: str,
     name: str,
-    wish: ScheduleSpec,
+    spec: ScheduleSpec,
     services: Services,
     clock: Clock,
     *,
     expected: int | None = None,
     token: ClientToken | None = None,
 ) -> ChangeResult:
-    """Create a schedule, or update it to what is wished."""
+    """Create a schedule, or update it to the wanted fields."""
 
     def allow(head: Head | None) -> None:
         if expected is not None:
             _must_exist(tenant, name, expected, head)
 
-    return _arm(tenant, name, wish, services, clock, allow, token=token)
+    return _arm(tenant, name, spec, services, clock, allow, token=token)
 
 
 def resume(
@@ -107,7 +107,7 @@ def resume(
 ) -> Head:
     """Open a new revision of a paused schedule with the same definition. An active one stays as it is.
 
-    A pause whose end is at most ``early`` ms away is taken to be over. ``allow`` raises for a head that shall not be resumed.
+    A pause whose end is at most ``early`` ms away counts as over. ``allow`` raises for a head that must not be resumed.
     """
 
     def same(definition: Definition | None) -> Definition:
@@ -115,8 +115,8 @@ def resume(
         return definition
 
     permit = allow or partial(_must_exist, tenant, name, expected)
-    wish = ScheduleSpec(definition=same)
-    return _arm(tenant, name, wish, services, clock, permit, resuming=early, token=token).head
+    spec = ScheduleSpec(definition=same)
+    return _arm(tenant, name, spec, services, clock, permit, resuming=early, token=token).head
 
 
 def _must_exist(tenant: str, name: str, expected: int | None, head: Head | None) -> None:
@@ -125,37 +125,37 @@ def _must_exist(tenant: str, name: str, expected: int | None, head: Head | None)
 
 @dataclass(frozen=True, kw_only=True)
 class _Plan:
-    """All that one arming writes. Without a revision it is the head alone, or nothing if that stays as it is."""
+    """The writes of one change. Without a revision: the head alone, or nothing if the head stays as it is."""
 
-    head: Head  # as it shall be
-    closed: Revision | None = None  # the revision that was current with its end set, if it was open
+    head: Head  # the new one
+    closed: Revision | None = None  # the previous revision with its end set, if it was open
     revision: Revision | None = None  # the new one
-    entry: AgendaEntry | None = None  # its first; None for a paused schedule
-    expect: AgendaEntry | None = None  # of the success that is expected of it
+    entry: AgendaEntry | None = None  # its first chain entry; None for a paused schedule
+    expect: AgendaEntry | None = None  # the entry that checks for a success in time
 
 
 def _arm(
     tenant: str,
     name: str,
-    wish: ScheduleSpec,
+    spec: ScheduleSpec,
     services: Services,
     clock: Clock,
     allow: Callable[[Head | None], None],
     *,
-    resuming: int | None = None,  # ms by which a pause that is ended may be ended early; None: it is not ended
+    resuming: int | None = None,  # ms by which a pause may end early; None: the change does not end a pause
     token: ClientToken | None = None,
 ) -> ChangeResult:
     head = None
     for _ in range(RACES):
         head = services.schedules.head(tenant, name)
-        memory = recall(token, services, clock())
-        if memory.first is not None:
-            finish(memory.first, services, clock)
-            return memory.first
+        repeated = recall(token, services, clock())
+        if repeated.first is not None:
+            finish(repeated.first, services, clock)
+            return repeated.first
         allow(head)
-        plan = _plan(tenant, name, wish, head, services, clock(), resuming=resuming)
+        plan = _plan(tenant, name, spec, head, services, clock(), resuming=resuming)
         done = ChangeResult(head=plan.head, change=_change(head, plan))
-        if _write(plan, head, memory.record(done), services):
+        if _write(plan, head, repeated.record(done), services):
             _after(plan, services, clock)
             return done
     current = head.revision if head else 0
@@ -171,7 +171,7 @@ def _change(head: Head | None, plan: _Plan) -> ChangeKind:
 
 
 def _write(plan: _Plan, head: Head | None, token: Record | None, services: Services) -> bool:
-    """Whether it was written; no if somebody else was first."""
+    """Whether it was written; False if another change was first."""
     expected = head.version if head else 0
     if plan.revision is not None:
         return services.schedules.arm(
@@ -189,16 +189,16 @@ def _write(plan: _Plan, head: Head | None, token: Record | None, services: Servi
 
 
 def _plan(
-    tenant: str, name: str, wish: ScheduleSpec, head: Head | None, services: Services, now: int, *, resuming: int | None
+    tenant: str, name: str, spec: ScheduleSpec, head: Head | None, services: Services, now: int, *, resuming: int | None
 ) -> _Plan:
     previous = revision_of(head, services) if head is not None else None
     kept = head if head is not None and head.state is not ScheduleState.DELETED else None
     present = previous.definition if previous is not None and kept is not None else None
-    definition = settled(wish.definition(present), present)
+    definition = settled(spec.definition(present), present)
     if kept is not None and (definition == present if resuming is None else kept.state is ScheduleState.ACTIVE):
-        labelled = _labelled(wish, kept)
+        labelled = _labelled(spec, kept)
         return _Plan(head=kept if labelled == kept else replace(labelled, version=kept.version + 1, updated_at=now))
-    stays_paused = wish.paused if kept is None else kept.state is ScheduleState.PAUSED and resuming is None
+    stays_paused = spec.paused if kept is None else kept.state is ScheduleState.PAUSED and resuming is None
     owner = schedule_owner(tenant, name)
     if kept is not None and previous is not None and resuming is not None:
         begin = resumed(kept, previous, services, now, early=resuming)
@@ -207,8 +207,8 @@ def _plan(
     t0, anchor = begin.active_from, begin.anchor
     if anchor is None or timetable(definition.rule, anchor=anchor, key=owner).next(t0) is None:
         rule = pin(
-            definition.rule, anchor=t0, key=owner, seed=wish.seed
-        )  # ExpressionError if it never fires from here on
+            definition.rule, anchor=t0, key=owner, seed=spec.seed
+        )  # ExpressionError if it never fires from t0 on
         definition = replace(definition, rule=rule)
     revision = Revision(
         tenant=tenant,
@@ -217,7 +217,7 @@ def _plan(
         shard=shard_of(owner, services.agenda.shards()),
         definition=definition,
         active_from=t0,
-        anchor=anchor,  # a rate keeps its phase while its rule stays: who updates twice a day still has a daily fire
+        anchor=anchor,  # a rate keeps its phase while its rule stays, so that a daily rate still fires if it is updated twice a day
         active_until=t0 if stays_paused else None,
         closed_by=_still_closed_by(previous if kept is not None else None) if stays_paused else None,
         failing=previous.failing if previous is not None and kept is not None else 0,
@@ -225,7 +225,7 @@ def _plan(
     closed = None
     if previous is not None and previous.active_until is None:
         closed = replace(previous, active_until=t0, closed_by=ClosedBy.REPLACED)
-    new = _new_head(wish, kept, head, revision, now, stays_paused=stays_paused)
+    new = _new_head(spec, kept, head, revision, now, stays_paused=stays_paused)
     return _Plan(
         head=new if resuming is None else counted_anew(new),
         closed=closed,
@@ -236,7 +236,7 @@ def _plan(
 
 
 def _begin(definition: Definition, previous: Revision | None, present: Definition | None, now: int) -> RevisionStart:
-    """Where a revision begins that is made now: where the one before ends. A rate keeps its phase while its rule stays."""
+    """Where a revision begins that is made now: at the end of the previous one. A rate keeps its phase while its rule stays."""
     if previous is None:
         return RevisionStart(now)
     same_rule = present is not None and definition.rule == present.rule
@@ -245,15 +245,15 @@ def _begin(definition: Definition, previous: Revision | None, present: Definitio
 
 
 def _still_closed_by(previous: Revision | None) -> ClosedBy:
-    """How the successor of a paused revision is closed: what may still drain goes on draining."""
+    """How the successor of a paused revision is closed: a drain goes on."""
     draining = previous is not None and previous.closed_by is ClosedBy.DRAINED
     return ClosedBy.DRAINED if draining else ClosedBy.PAUSED
 
 
 def _new_head(
-    wish: ScheduleSpec, kept: Head | None, head: Head | None, revision: Revision, now: int, *, stays_paused: bool
+    spec: ScheduleSpec, kept: Head | None, head: Head | None, revision: Revision, now: int, *, stays_paused: bool
 ) -> Head:
-    """The head as it shall be; a deleted schedule's successor keeps nothing but the numbering."""
+    """The new head; the successor of a deleted schedule keeps nothing but the numbering."""
     definition = revision.definition
     current: dict[str, Any] = {
         "state": ScheduleState.PAUSED if stays_paused else ScheduleState.ACTIVE,
@@ -265,19 +265,19 @@ def _new_head(
         "updated_at": now,
     }
     if kept is None:
-        return _labelled(wish, Head(tenant=revision.tenant, name=revision.name, created_at=now, **current))
+        return _labelled(spec, Head(tenant=revision.tenant, name=revision.name, created_at=now, **current))
     over: dict[str, Any] = {} if stays_paused else {"note": None, "resume_at": None}
-    return _labelled(wish, replace(kept, **current, **over))
+    return _labelled(spec, replace(kept, **current, **over))
 
 
-def _labelled(wish: ScheduleSpec, head: Head) -> Head:
-    """The head with what the wish says of the schedule itself."""
-    said: dict[str, Any] = {"description": wish.description, "tags": wish.tags, "managed_by": wish.managed_by}
-    return replace(head, **{name: value for name, value in said.items() if value is not None})
+def _labelled(spec: ScheduleSpec, head: Head) -> Head:
+    """The head with the spec's description, tags and manager."""
+    labels: dict[str, Any] = {"description": spec.description, "tags": spec.tags, "managed_by": spec.managed_by}
+    return replace(head, **{name: value for name, value in labels.items() if value is not None})
 
 
 def _after(plan: _Plan, services: Services, clock: Clock) -> None:
-    """Take back what the old revision claimed beyond its end; start at once what is due before the next tick."""
+    """Withdraw the runs that the old revision claimed beyond its end; advance the chain now if it is due before the next tick."""
     if plan.closed is not None:
         withdraw(plan.closed, services, clock)
     if plan.entry is None or plan.entry.due > clock() + LOOKAHEAD:

@@ -1,8 +1,8 @@
-"""Client tokens: a call that is repeated with its token returns what the first one did, instead of acting again.
+"""Client tokens: a call that is repeated with its token returns the result of the first call, instead of acting again.
 
-A token's record is put in the very transaction of its act: it is there if and only if the act is, so dying before or after leaves
-nothing to find out. A call that finds nothing to change leaves the record alone. The head is read before the token: a token that
-is not there then belongs to an act that would move the head, and the transaction of whoever comes second is refused.
+A token's record is put in the transaction of its act: the record exists if and only if the act was done, whenever the process dies. The
+head is read before the token: if the record does not exist then, an act with the same token moves the head, and of two such transactions
+the second is refused.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from minutehand.ports.clock import Clock
 from minutehand.ports.records import Record
 from minutehand.ports.services import Services
 
-_RACES = 3  # times that another call with the same token may be faster
-HELD = DAY  # ms for which a token stands for its call
+_RACES = 3  # writes that another call with the same token may win
+TOKEN_LIFE = DAY  # ms for which a token stands for its call
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClientToken:
-    """What a caller repeats a call by."""
+    """The identity of a call that may be repeated."""
 
     tenant: str  # whose
     text: str  # as given
     act: str  # the call and its schedule, in words for an error
-    said: str  # digest of the call and all its arguments
+    digest: str  # of the call and all its arguments
 
     @property
     def place(self) -> tuple[str, str]:
@@ -41,40 +41,40 @@ class ClientToken:
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeResult:
-    """What a call came to."""
+    """The result of a change."""
 
-    head: Head  # as the call left it
-    change: ChangeKind  # what it did
+    head: Head  # after the call
+    change: ChangeKind
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenState:
-    """What is known of a call's token."""
+    """A call's token, and the result of the first call with it."""
 
     token: ClientToken | None = None  # None: the call has none
-    first: ChangeResult | None = None  # what the first call with it came to; None: this is the first
-    version: int = 0  # of a record that is over and still there
+    first: ChangeResult | None = None  # the result of the first call; None: this is the first
+    version: int = 0  # of an expired record that is still there
     now: int = 0  # UTC ms
 
     def record(self, done: ChangeResult) -> Record | None:
-        """What to write beside the act; None without a token."""
+        """The record to write with the act; None without a token."""
         if self.token is None:
             return None
         owner, key = self.token.place
         body = {
             "act": self.token.act,
-            "said": self.token.said,
+            "digest": self.token.digest,
             "change": str(done.change),
             "head": _head_body(done.head),
         }
-        return Record(owner=owner, key=key, version=self.version + 1, body=body, expires=self.now + HELD)
+        return Record(owner=owner, key=key, version=self.version + 1, body=body, expires=self.now + TOKEN_LIFE)
 
 
 def recall(token: ClientToken | None, services: Services, now: int) -> TokenState:
-    """What a token stands for. Raises AlreadyExists if it is that of another call."""
+    """The state of a call's token. Raises AlreadyExists if another call used the token."""
     if token is None:
         return TokenState(now=now)
-    version, body = _noted(token, services, now)
+    version, body = _read_record(token, services, now)
     if body is None:
         return TokenState(token=token, version=version, now=now)
     with reading(f"client_token={token.text!r}", body):
@@ -82,15 +82,15 @@ def recall(token: ClientToken | None, services: Services, now: int) -> TokenStat
     return TokenState(token=token, first=first, now=now)
 
 
-def _noted(token: ClientToken, services: Services, now: int) -> tuple[int, Mapping[str, Any] | None]:
-    """The version of a token's record, and what it says unless that is over."""
+def _read_record(token: ClientToken, services: Services, now: int) -> tuple[int, Mapping[str, Any] | None]:
+    """The version of a token's record, and its body unless it has expired."""
     record = services.records.read(*token.place)
     if record is None:
         return 0, None
     if record.expires is not None and record.expires <= now:
         return record.version, None
     with reading(f"client_token={token.text!r}", record.body):
-        is_this = record.body["said"] == token.said
+        is_this = record.body["digest"] == token.digest
     if not is_this:
         raise AlreadyExists(
             f"client_token={token.text!r}: within the last day it was used for {record.body.get('act')}"
@@ -99,33 +99,35 @@ def _noted(token: ClientToken, services: Services, now: int) -> tuple[int, Mappi
     return record.version, record.body
 
 
-# Calls whose act is no transaction: the record comes first, and names the one thing that they may bring about.
+# Calls whose act is no transaction: the record comes first, with a word that identifies the one thing that they may do.
 
 
-def noted(token: ClientToken, services: Services, now: int) -> str | None:
-    """What an earlier call with this token was going to bring about. Raises AlreadyExists if it is that of another call."""
-    body = _noted(token, services, now)[1]
+def remembered_word(token: ClientToken, services: Services, now: int) -> str | None:
+    """The word of an earlier call with this token. Raises AlreadyExists if another call used the token."""
+    body = _read_record(token, services, now)[1]
     return None if body is None else str(body["word"])
 
 
-def note(token: ClientToken, word: str, services: Services, now: int) -> str:
-    """Note what a call is going to bring about; what a call with the same token that was faster notes instead.
+def remember_word(token: ClientToken, word: str, services: Services, now: int) -> str:
+    """Store a call's word; returns it, or the word of a faster call with the same token.
 
-    Raises AlreadyExists if the token is that of another call, Conflict.
+    Raises AlreadyExists if another call used the token, Conflict.
     """
     for _ in range(_RACES):
-        version, body = _noted(token, services, now)
+        version, body = _read_record(token, services, now)
         if body is not None:
             return str(body["word"])
-        record = {"act": token.act, "said": token.said, "word": word}
+        record = {"act": token.act, "digest": token.digest, "word": word}
         owner, key = token.place
-        if services.records.write(Record(owner=owner, key=key, version=version + 1, body=record, expires=now + HELD)):
+        if services.records.write(
+            Record(owner=owner, key=key, version=version + 1, body=record, expires=now + TOKEN_LIFE)
+        ):
             return word
     raise Conflict(f"client_token={token.text!r}: others used it {_RACES} times meanwhile; try again")
 
 
 def finish(first: ChangeResult, services: Services, clock: Clock) -> None:
-    """Do again what follows the transaction: the first call may have died in between. Raises Unavailable."""
+    """Withdraw again after the first call's transaction: the first call may have died before it could. Raises Unavailable."""
     number = first.head.revision
     answer = services.schedules.revisions([(first.head.owner, number), (first.head.owner, number - 1)])
     if answer.unanswered:

@@ -1,8 +1,7 @@
-"""Schedules as they were just read, many at once: the first question about each is answered from that, every further one anew.
+"""Read-through cache for bulk calls: the first read of each schedule comes from the listing, later ones from the table.
 
-Whoever changes a schedule does so on condition that its head has not moved. So a head that has moved since it was read costs a
-refused transaction, after which it is read again; and while a head stands still, so does its current revision. It must not be used
-for what may end without a transaction.
+A change of a schedule is conditional on its head. If the head moved after the listing, the transaction is refused and the head is read
+again; while the head stays, its current revision stays. The cache must not be used for acts without a transaction.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from minutehand.ports.services import Services
 
 
 class HeadCache:
-    """``flow.ports.Schedules`` with answers in stock. May be asked by several threads."""
+    """A ``ScheduleStore`` that knows some heads and their revisions. Thread-safe."""
 
     def __init__(self, schedules: ScheduleStore, heads: Iterable[Head]) -> None:
         self._schedules = schedules
@@ -38,11 +37,11 @@ class HeadCache:
         return replace(answer, found={**known, **answer.found})
 
     def __getattr__(self, name: str) -> Any:
-        """Everything else is asked as ever."""
+        """All other calls go to the store."""
         return getattr(self._schedules, name)
 
 
-def foreseen(services: Services, heads: Sequence[Head]) -> Services:
-    """Services that know these heads and their current revisions. Raises Unavailable."""
+def with_head_cache(services: Services, heads: Sequence[Head]) -> Services:
+    """Services that answer the first read of these heads, and of their current revisions, without a request. Raises Unavailable."""
     schedules: Any = HeadCache(services.schedules, heads)
     return replace(services, schedules=schedules)

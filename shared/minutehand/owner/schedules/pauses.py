@@ -1,9 +1,9 @@
-"""Pauses that end by themselves, and where a resumed schedule goes on.
+"""Pauses with an end, and where a resumed schedule goes on.
 
-The pause's own transaction puts an agenda entry at its end, and the head says when that is. The entry ends the pause if the head is
-still PAUSED until that very instant; any later pause, resume or deletion makes it moot. It goes only when the resume is written.
+The transaction of the pause puts an agenda entry at its end, which the head names in ``resume_at``. The entry ends the pause if the head
+is still PAUSED until that instant; a later pause, resume or deletion makes the entry moot. It is removed only after the resume is written.
 
-    paused                                 resume_at                    now, if nobody came in time
+    paused                                 resume_at                    now, if the ticker is late
     ───┼───────────────────────────────────────┼───────────────────────────┼────────►
        (  automatic_backfill: fires from here  (  otherwise from here      )
 """
@@ -17,12 +17,12 @@ from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from minutehand.domain.times import MINUTE
 from minutehand.ports.services import Services
 
-EARLY = MINUTE  # how much before its end a pause may be ended by a ticker: fires right after it start in time
+EARLY = MINUTE  # a ticker may end a pause so long before its end, so that fires right after it start in time
 
 
 @dataclass(frozen=True)
 class RevisionStart:
-    """Where a revision begins."""
+    """The beginning of a revision."""
 
     active_from: int  # UTC ms, exclusive
     anchor: int | None = None  # UTC ms that its rates count from; None: active_from
@@ -36,9 +36,9 @@ def resume_entry(head: Head, shard: int) -> AgendaEntry | None:
 
 
 def resumed(head: Head, previous: Revision, services: Services, now: int, *, early: int = 0) -> RevisionStart:
-    """Where a schedule goes on that is resumed now. The end of its pause counts, if that is not more than ``early`` ms away.
+    """Where a schedule goes on that is resumed now: at the end of its pause, if that is at most ``early`` ms away.
 
-    A fire at the very end of the pause is due. With ``automatic_backfill`` the pause's own fires are as well: missed ones.
+    A fire at the exact end of the pause is due. With ``automatic_backfill`` the fires of the pause are due too, as missed ones.
     """
     if previous.definition.options.automatic_backfill and head.state is ScheduleState.PAUSED:
         return RevisionStart(_paused_since(head, services), previous.counts_from)
@@ -50,7 +50,7 @@ def resumed(head: Head, previous: Revision, services: Services, now: int, *, ear
 
 
 def _paused_since(head: Head, services: Services) -> int:
-    """When the pause began: revisions that were made during it are empty (UTC ms)."""
+    """When (UTC ms) the pause began; revisions made during the pause are empty."""
     since = head.created_at
     for revision in services.schedules.history(head.owner):
         if revision.active_until is None or revision.closed_by not in (ClosedBy.PAUSED, ClosedBy.DRAINED):

@@ -1,4 +1,4 @@
-"""Resume: the timer that ends a pause at its time. See ``pauses`` for which entry ends which pause."""
+"""The timer that ends a pause at its time; ``pauses`` says which entry ends which pause."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class _MootError(Exception):
-    """The head has moved: another pause, a resume or a deletion came first."""
+    """The head has moved: another change was first."""
 
 
 def end_pause(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
@@ -33,7 +33,7 @@ def end_pause(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> b
     if head is None or not _means(head, entry):
         return True
     options = revision_of(head, services).definition.options
-    early = 0 if options.automatic_backfill else EARLY  # what it fires then lies in the pause, and must not start in it
+    early = 0 if options.automatic_backfill else EARLY  # its fires lie in the pause, and must not start in it
     if entry.due > clock() + early:
         return False
 
@@ -45,7 +45,7 @@ def end_pause(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> b
         resume(tenant, name, services, clock, early=early, allow=allow)
     except _MootError:
         return True
-    except ExpressionError:  # nothing is due any more: the schedule has come to its end while it was paused
+    except ExpressionError:  # the expression ended during the pause
         return _complete(head, end_of(options), services, clock)
     log.info("schedule.resumed", extra={"tenant": tenant, "schedule": name})
     return True

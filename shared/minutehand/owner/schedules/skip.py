@@ -1,33 +1,34 @@
-"""Skip: pass over the next fire of a schedule that has not started. Nothing else about the schedule changes.
+"""Skip the next fire of a schedule that has not started. Nothing else about the schedule changes.
 
-One conditional write decides against everybody else: the fire's run is put as SKIPPED, where it is not claimed yet, so that the
-ticker finds it ended; or it is moved there from QUEUED, so that the worker's lease is refused. Lost the race: the fire after it.
+One conditional write decides the race with ticker and worker: a fire that is not claimed gets a SKIPPED run, so that the ticker finds it
+ended; a QUEUED run becomes SKIPPED, so that the worker's lease is refused. If the race is lost, the fire after it is skipped.
 
-A client token's record is written first, with the instant of the call; the call's own word is in the row that it skips. So a call that
-is repeated finds that row, wherever the first one died.
+The record of a client token is written first, with the instant of the call; the skipped row has the call's token ``act``. So a repeated
+call finds that row, wherever the first call died.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 
-from minutehand.domain.names import fire_ref, schedule_owner
+from minutehand.domain.names import schedule_owner
 from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.schedule import Head, Revision
-from minutehand.domain.times import DAY
 from minutehand.errors import Conflict, Unavailable
+from minutehand.fires.agenda_entries import FAR
+from minutehand.fires.claim import FireClaim
 from minutehand.fires.current import check_seen, must_exist, revision_of
 from minutehand.fires.plan import timetable_of
-from minutehand.owner.schedules.client_tokens import ClientToken, note, noted
+from minutehand.owner.schedules.client_tokens import ClientToken, remember_word, remembered_word
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.state.transitions.before_start import skip
 from minutehand.timing import fires
 
 REASON = "skip_next"
-_MOST = 1_000  # fires ahead that may be skipped already; then something is odd
-_FAR = 200 * 365 * DAY  # ms ahead: beyond every fire
+_MOST = 1_000  # fires ahead that may be skipped already
 
 
 def skip_next(
@@ -42,7 +43,7 @@ def skip_next(
 ) -> RunRow:
     """The run of the next fire that has not started, SKIPPED. Called again it skips the one after.
 
-    ``act`` is the call's own word: by it a write is recognised whose answer got lost. ``expected``: the revision that the caller
+    ``act`` identifies the call, so that a write whose response was lost is recognised. ``expected``: the revision that the caller
     saw. Raises NotFound, Conflict (it is not active, has no further fire, or another revision), AlreadyExists, Unavailable.
     """
     first = None if token is None else _first(token, schedule_owner(tenant, name), act, services, clock())
@@ -52,20 +53,20 @@ def skip_next(
     check_seen(head, expected)
     revision = _current(head, services)
     if token is not None:
-        note(token, str(clock()), services, clock())
+        remember_word(token, str(clock()), services, clock())
     for fire in islice(_upcoming(revision, clock()), _MOST):
-        run = _skip(_skipped(revision, fire, clock(), act), services)
+        run = _skip_fire(_skipped(revision, fire, clock(), act), services)
         if run is not None:
             return run
     raise Conflict(f"name={name!r}: there is no further fire to skip")
 
 
 def _first(token: ClientToken, owner: str, act: str, services: Services, now: int) -> RunRow | None:
-    """What an earlier call with the token skipped."""
-    since = noted(token, services, now)
+    """The run that an earlier call with the token skipped."""
+    since = remembered_word(token, services, now)
     if since is None:
         return None
-    rows = services.ledger.window(owner, after=int(since), upto=int(since) + _FAR)
+    rows = services.ledger.window(owner, after=int(since), upto=FAR)
     return next((run for run in rows if run.state is RunState.SKIPPED and run.act == act), None)
 
 
@@ -77,11 +78,11 @@ def _current(head: Head, services: Services) -> Revision:
 
 
 def _upcoming(revision: Revision, now: int) -> Iterator[int]:
-    return fires(timetable_of(revision), max(now, revision.active_from), now + _FAR)
+    return fires(timetable_of(revision), max(now, revision.active_from), FAR)
 
 
-def _skip(wanted: RunRow, services: Services) -> RunRow | None:
-    """Pass over one fire; None if it has started, ended or been skipped before."""
+def _skip_fire(wanted: RunRow, services: Services) -> RunRow | None:
+    """Skip one fire; None if it has started, ended or been skipped before."""
     claimed = services.ledger.claim([wanted])
     if wanted.ref in claimed.created:
         return wanted
@@ -94,7 +95,7 @@ def _skip(wanted: RunRow, services: Services) -> RunRow | None:
 
 
 def _move(there: RunRow, wanted: RunRow, services: Services) -> RunRow | None:
-    if there.state is RunState.SKIPPED and there.act == wanted.act:  # by this very call, whose answer got lost
+    if there.state is RunState.SKIPPED and there.act == wanted.act:  # by this call, whose response was lost
         return there
     queued = there.state is RunState.QUEUED
     if not queued and not there.unstarted:
@@ -107,15 +108,4 @@ def _move(there: RunRow, wanted: RunRow, services: Services) -> RunRow | None:
 
 
 def _skipped(revision: Revision, fire: int, now: int, act: str) -> RunRow:
-    return RunRow(
-        ref=fire_ref(revision.owner, fire),
-        state=RunState.SKIPPED,
-        revision=revision.number,
-        job=revision.definition.job,
-        due=fire,
-        not_before=fire,
-        created_at=now,
-        ended_at=now,
-        reason=REASON,
-        act=act,
-    )
+    return replace(FireClaim(revision, fire).run(now), state=RunState.SKIPPED, ended_at=now, reason=REASON, act=act)

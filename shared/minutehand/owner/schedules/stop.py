@@ -1,4 +1,4 @@
-"""Pause and delete: close the current revision, then sweep. When they return, nothing of the schedule starts any more.
+"""Pause and delete: close the current revision, then withdraw its runs. When they return, nothing of the schedule starts any more.
 
 A pause with an end puts the agenda entry that ends it in the same transaction: see ``pauses``.
 """
@@ -33,7 +33,7 @@ def pause(
 ) -> Head:
     """Stop a schedule until it is resumed, by its owner or at ``until`` (UTC ms).
 
-    Pausing again finishes what an interrupted pause left, and decides anew when it ends.
+    Pausing again finishes an interrupted pause, and sets its end anew.
     """
     by = ClosedBy.DRAINED if drain else ClosedBy.PAUSED
     stop = _Stop(state=ScheduleState.PAUSED, by=by, note=note, resume_at=until)
@@ -50,7 +50,7 @@ def delete(
     expected: int | None = None,
     token: ClientToken | None = None,
 ) -> Head:
-    """Remove a schedule; its runs stay in the ledger. Deleting again finishes what an interrupted delete left."""
+    """Remove a schedule; its runs stay in the ledger. Deleting again finishes an interrupted delete."""
     by = ClosedBy.DRAINED if drain else ClosedBy.DELETED
     stop = _Stop(state=ScheduleState.DELETED, by=by)
     return _close(tenant, name, stop, services, clock, expected, token)
@@ -58,15 +58,15 @@ def delete(
 
 @dataclass(frozen=True, kw_only=True)
 class _Stop:
-    """How a schedule shall be stopped."""
+    """How to stop a schedule."""
 
-    state: ScheduleState  # of the head then
-    by: ClosedBy  # what ends its revision
-    note: str | None = None  # None keeps what there is
-    resume_at: int | None = None  # UTC ms at which it ends by itself
+    state: ScheduleState  # of the head afterwards
+    by: ClosedBy  # the reason of the revision's end
+    note: str | None = None  # None keeps the present note
+    resume_at: int | None = None  # UTC ms at which the pause ends
 
     def done(self, head: Head, now: int, *, changed: bool) -> ChangeResult:
-        """What stopping a schedule comes to; ``changed``: the end of its revision changes."""
+        """The result of the stop; ``changed``: the end of the revision changes."""
         if head.state is self.state and head.resume_at == self.resume_at and not changed:
             return ChangeResult(head=head, change=ChangeKind.UNCHANGED)
         over = replace(head, state=self.state, resume_at=self.resume_at, note=self.note or head.note)
@@ -84,16 +84,16 @@ def _close(
 ) -> Head:
     for _ in range(RACES):
         head = services.schedules.head(tenant, name)
-        memory = recall(token, services, clock())
-        if memory.first is not None:
-            finish(memory.first, services, clock)
-            return memory.first.head
+        repeated = recall(token, services, clock())
+        if repeated.first is not None:
+            finish(repeated.first, services, clock)
+            return repeated.first.head
         head = must_exist(tenant, name, head, deleted=stop.state is ScheduleState.DELETED)
         check_seen(head, expected)
         revision = revision_of(head, services)
         closed = _closed(revision, stop.by, clock())
         done = stop.done(head, clock(), changed=closed != revision)
-        if _write(done, head.version, revision, closed, memory.record(done), services):
+        if _write(done, head.version, revision, closed, repeated.record(done), services):
             withdraw(closed, services, clock)
             return done.head
     raise Conflict(f"name={name!r}: others changed it {RACES} times meanwhile; try again")
@@ -102,7 +102,7 @@ def _close(
 def _write(
     done: ChangeResult, expected: int, revision: Revision, closed: Revision, token: Record | None, services: Services
 ) -> bool:
-    """Whether it was written; no if somebody else was first."""
+    """Whether it was written; False if another change was first."""
     if done.change is ChangeKind.UNCHANGED:
         return token is None or services.records.write(token)
     return services.schedules.close(
@@ -115,7 +115,7 @@ def _write(
 
 
 def _closed(revision: Revision, by: ClosedBy, now: int) -> Revision:
-    """The revision with its end set, once; only a drain may still become a full stop."""
+    """The revision with its end set; an end stays, but a drain may become a full stop."""
     if revision.active_until is None:
         return replace(revision, active_until=max(now, revision.active_from), closed_by=by)
     if revision.closed_by is ClosedBy.DRAINED and by is not ClosedBy.DRAINED:

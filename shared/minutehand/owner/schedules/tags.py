@@ -1,4 +1,4 @@
-"""Retag: change some of a schedule's tags. They are the head's, so no revision is made and no fire is touched."""
+"""Change some of a schedule's tags. Tags belong to the head, so no revision is made and no fire is touched."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Tags = Mapping[str, str | None]  # None removes one
 
 
 def retag(seen: Head, tags: Tags, services: Services, clock: Clock) -> Head:
-    """Change the tags of a schedule that was just read, and leave its other ones. Raises NotFound, Conflict, Unavailable."""
+    """Change some tags of a schedule that was just read. Raises NotFound, Conflict, Unavailable."""
     head: Head | None = seen
     for _ in range(RACES):
         if head is None or head.state is ScheduleState.DELETED:
@@ -31,5 +31,5 @@ def retag(seen: Head, tags: Tags, services: Services, clock: Clock) -> Head:
 
 
 def retagged(present: Mapping[str, str], tags: Tags) -> dict[str, str]:
-    """The present tags with some changed."""
+    """The present tags after a change."""
     return {key: value for key, value in {**present, **tags}.items() if value is not None}
