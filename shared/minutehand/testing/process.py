@@ -1,4 +1,4 @@
-"""Processes in memory: a worker whose clock, waits and dice are given, run message by message in the caller's thread."""
+"""Processes in memory: a worker with a given clock, waits and random numbers, run message by message in the calling thread."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def make_worker(
     chance: random.Random | None = None,
     name: str = "worker",
 ) -> Worker:
-    """A worker over one process's services; jobs run in the thread that calls it.
+    """A worker over one process's services. Jobs run in the calling thread.
 
-    Nothing beats for it: call ``worker.desk.heartbeat.beat`` where time passes.
+    No thread sends its heartbeats: call ``worker.desk.heartbeat.beat`` when time passes.
     """
     desk = Desk(
         services=services,
@@ -56,7 +56,7 @@ def make_worker(
 
 
 def in_this_thread(assignment: Assignment, context: Context, payload: str | None) -> Ended:
-    """One attempt. Its limits are applied when it returns: a job's own code cannot be interrupted here."""
+    """One attempt. Its time limits are applied when the job returns: it cannot be interrupted here."""
     timeout, clock = assignment.policies.timeout, assignment.desk.clock
     timeout_at = None if timeout is None else clock() + int(timeout * SECOND)
     ended = call(assignment, context, payload)
@@ -67,7 +67,7 @@ def in_this_thread(assignment: Assignment, context: Context, payload: str | None
 
 
 class InTurn:
-    """Several attempts in this thread, one after the other; their ends are handed over together."""
+    """Runs attempts in this thread, one after the other, and hands their results over together."""
 
     def run(self, attempts: Sequence[Attempt], changed: threading.Condition) -> Iterator[Ends]:
         del changed
@@ -84,19 +84,17 @@ class InTurn:
 
 @dataclass(frozen=True, kw_only=True)
 class Hand:
-    """A worker that takes what is visible and works it off, one message after the other.
+    """Lets a worker process the visible messages, one after the other.
 
-    ``together``: messages of a batch share their requests, as those of a worker in production do.
+    ``together``: the messages of a batch share their requests, as in production.
     """
 
     worker: Worker
     together: bool = False
-    early: Callable[[RawMessage], int] = field(
-        default=lambda delivery: 0
-    )  # seconds to put a delivery back for; 0: work on it
+    early: Callable[[RawMessage], int] = field(default=lambda message: 0)  # seconds to hide a message; 0: process it
 
     def work(self, *, most: int = 10) -> list[Outcome]:
-        """Receive once from each stripe and process what came."""
+        """Receive once from each stripe and process the messages."""
         return [
             outcome for stripe in range(self.worker.desk.services.work.stripes) for outcome in self._work(stripe, most)
         ]
@@ -120,7 +118,7 @@ class Hand:
 
 
 def bury_all(services: Services, clock: Clock) -> int:
-    """The undertaker, once: bury what lies in the dead-letter queue; how many letters. One that cannot be recorded stays."""
+    """Run the undertaker once over the dead-letter queue, and return the number of letters. Those that it cannot record stay."""
     letters = services.dead.receive(most=10, wait=0)
     for letter in letters:
         try:

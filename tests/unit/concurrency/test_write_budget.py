@@ -150,21 +150,21 @@ def test_a_process_that_dies_while_it_waits_has_claimed_nothing_of_that() -> Non
 # Turns.
 
 
-def test_threads_take_from_one_allowance_and_a_turn_is_never_far_off() -> None:
+def test_threads_share_one_budget_and_a_turn_is_never_far_off() -> None:
     waits: list[float] = []
-    allowance, far_off = WriteBudget(1_000, wait=waits.append), [10 * MINUTE]
+    budget, far_off = WriteBudget(1_000, wait=waits.append), [10 * MINUTE]
     for _ in range(6):
-        allowance.take(2_000, far_off, 0)
+        budget.take(2_000, far_off, 0)
     assert waits == [2, 4, 6, LONGEST / SECOND, LONGEST / SECOND], "the first goes at once"
     assert 3 * LONGEST + LOCK // 2 < LOCK, "a page has up to three turns, and its lock is renewed after half of it"
 
 
 def test_what_goes_at_once_is_taken_all_the_same() -> None:
     waits: list[float] = []
-    allowance = WriteBudget(1_000, wait=waits.append)
-    allowance.take(3_000, [SOON], 0)
-    allowance.take(1, [10 * MINUTE, SOON + 1_000], 0)
-    allowance.take(1, [10 * MINUTE], 1_500)
+    budget = WriteBudget(1_000, wait=waits.append)
+    budget.take(3_000, [SOON], 0)
+    budget.take(1, [10 * MINUTE, SOON + 1_000], 0)
+    budget.take(1, [10 * MINUTE], 1_500)
     assert waits == [1, 1.501], "until the earliest of them is due soon; then for its turn"
 
 
@@ -175,13 +175,13 @@ def test_what_goes_at_once_is_taken_all_the_same() -> None:
 def test_waiting_keeps_to_the_part_of_the_shards_that_was_begun_and_what_was_handed_over_counts_no_more(
     accepts: bool,
 ) -> None:
-    allowance, begun = WriteBudget(1), list[float]()
+    budget, begun = WriteBudget(1), list[float]()
     spread = FanOutConfig(groups=2, alone=1, hand_over=lambda _: accepts)
-    shares = ShardQueue(range(8), spread, allowance)
+    shares = ShardQueue(range(8), spread, budget)
 
     def body(shard: int) -> bool:
         shares.seen(shard, more=False, soon=False)
-        begun.append(allowance.begun())
+        begun.append(budget.begun())
         return True
 
     assert shares.go_through(body)
