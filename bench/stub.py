@@ -62,7 +62,7 @@ class StubbedCloud:
 
     def attach(self, services: Any) -> None:
         """Answer for the clients of these services."""
-        for client in (services.ledger._client, services.work._client):
+        for client in (services.ledger._table.client, services.work._client):
             client.transport.connections = self
 
     def post(self, headers: Mapping[str, str], body: bytes, seconds: float) -> HttpResponse:

@@ -39,7 +39,7 @@ DECISIONS = (
     "tests/unit/owner/schedules/test_changes.py",
 )  # what takes a stall, a throttle and a race at once to show
 WORKERS = ("tests/unit/worker/test_worker.py", "tests/unit/state")
-PRESSURE = ("tests/unit/queues/test_pressure.py", "tests/proof/test_simulator.py")
+PRESSURE = ("tests/unit/sqs/test_pressure.py", "tests/proof/test_simulator.py")
 CONTRACT = (
     "tests/contract/test_batch_failures.py",
     "tests/contract/test_stripes.py",
@@ -277,35 +277,35 @@ MUTANTS = (
         "concurrency/write_budget.py",
         "min(dues) - SOON",
         "max(dues)",
-        ("tests/unit/ticker/test_write_budget.py",),
+        ("tests/unit/concurrency/test_write_budget.py",),
     ),
     Mutant(
         "a turn outlasts the tick",
         "concurrency/write_budget.py",
         "latest = min(latest, self._start",
         "latest = max(latest, self._start",
-        ("tests/unit/ticker/test_write_budget.py",),
+        ("tests/unit/concurrency/test_write_budget.py",),
     ),
     Mutant(
         "the first shards wait the tick's time away",
         "concurrency/write_budget.py",
         " * self.begun()",
         "",
-        ("tests/unit/ticker/test_write_budget.py",),
+        ("tests/unit/concurrency/test_write_budget.py",),
     ),
     Mutant(
         "each group has the whole tick's writes",
         "ticker/fan_out.py",
         "each = self._config.writes // (len(groups) + 1)",
         "each = self._config.writes",
-        ("tests/unit/ticker/test_write_budget.py",),
+        ("tests/unit/concurrency/test_write_budget.py",),
     ),
     Mutant(
         "a stage begins while requests of the last are under way",
         "concurrency/request_pool.py",
         "            self._changed.wait_for(lambda: not self._helping)\n",
         "            pass\n",
-        ("tests/unit/flow/test_abreast.py",),
+        ("tests/unit/concurrency/test_request_pool.py",),
     ),
     Mutant(
         "a step begins before the window that it ends",

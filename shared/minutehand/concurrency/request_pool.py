@@ -1,12 +1,11 @@
-"""Abreast: independent requests of one call side by side, at most so many, and fewer while the service throttles.
+"""A pool of concurrent requests, limited in number, and in fewer while the service throttles.
 
-The pace is that of congestion control: an answer with throttled items halves how many requests may be under way, clean answers raise it
-by one for each round of them; below one, each request waits before it is sent. All threads of a process that use the same pool share the
-bound. A call returns when all of its requests have ended, whatever became of them: so nothing of one stage of the protocol is
-under way when the next begins.
+The limit follows congestion control: a response with throttled items halves it, responses without raise it by one for each round; below
+one, each request waits before it is sent. All threads that use the same pool share the limit. A call returns when all of its requests
+have ended, also after an error, so that no request of one stage of the protocol is under way when the next stage begins.
 
-Threads help only while answers are waited for. A part that is handed to another thread costs some 0.4 ms of the processor (locks, the
-interpreter's above all), and gains the time in which nothing happens: none, where an answer takes nothing but work.
+Helper threads are used only while requests block. A part that is handed to another thread costs some 0.4 ms of processor time, mostly
+for locks, and gains the time for which its request blocks: none, if the response takes processor time alone.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from minutehand.concurrency.threads import ThreadCache
 
 log = logging.getLogger(__name__)
 
-_LEAST = 1 / 16  # requests under way: one, and then a pause of so many turns less one
-_TURN = 0.02  # seconds: about what a request takes
-_FASTER = 1 / 4  # of what is under way: the most by which one clean answer raises it
-_LONG = 0.001  # seconds: a wait that is worth a thread's help; DynamoDB and SQS take 3 to 10 ms
-_VOTES = 8  # answers in a row that change what is known of a service for good
+_LEAST = 1 / 16  # the lowest limit: one request, and a pause of 15 turns before each
+_TURN = 0.02  # seconds: about the duration of a request
+_FASTER = 1 / 4  # of the limit: the most by which one response raises it
+_LONG = 0.001  # seconds: blocking that is worth a helper thread; DynamoDB and SQS take 3 to 10 ms
+_VOTES = 8  # responses in a row that turn a firm verdict on blocking around
 _helpers = ThreadCache()  # of this process
 _pause = threading.Event().wait
 
@@ -34,20 +33,20 @@ _R = TypeVar("_R")
 
 
 class RequestStats:
-    """What the services of one process had to hold back, and whether their answers are waited for."""
+    """Throttled items of one process's requests, and whether its requests block."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.throttled = 0  # items that were refused for lack of capacity, each time that they were
+        self.throttled = 0  # items, counted each time that they were throttled
         self._votes = 0
 
     @property
     def is_blocking(self) -> bool:
-        """Whether of the last answers more took a long wait than did not; False until there was one."""
+        """Whether most of the last requests blocked; False before the first."""
         return self._votes > 0
 
     def record_wait(self, seconds: float) -> None:
-        """An answer came after its thread had nothing to do for so long. One odd answer changes nothing: a machine may have been busy."""
+        """Count a request whose thread was blocked for ``seconds``. A single odd one changes nothing: the machine may be busy."""
         with self._lock:
             self._votes = max(min(self._votes + (1 if seconds > _LONG else -1), _VOTES), -_VOTES)
 
@@ -57,9 +56,9 @@ class RequestStats:
 
 
 class RequestPool:
-    """So many requests of one kind at a time; ``most`` = 1: one after the other, in the thread that asks.
+    """At most ``most`` requests of one kind at a time; 1: one after the other, in the calling thread.
 
-    With ``stats`` threads help while its answers are waited for, without it always.
+    With ``stats`` helper threads are used only while ``is_blocking``, without it always.
     """
 
     def __init__(
@@ -70,82 +69,82 @@ class RequestPool:
         wait: Callable[[float], object] = _pause,
     ) -> None:
         self._most, self._stats, self._wait = most, stats, wait
-        self._size = float(most)  # requests that may be under way
+        self._size = float(most)  # the present limit
         self._under_way = 0
-        self._slowed = 0  # times that it was halved: what was sent before counts once
+        self._halvings = 0  # so that throttled requests sent before a halving do not halve again
         self._room = threading.Condition()
 
     @property
     def size(self) -> float:
-        """Requests that may be under way now; below one: the share of the time in which one is."""
+        """The present limit of requests under way; below one: the share of time in which one is."""
         return self._size
 
-    def map(self, ask: Callable[[_P], tuple[_R, int]], parts: Sequence[_P]) -> list[_R]:
-        """Ask for every part: the answers, in the order of the parts. ``ask`` says as well how many of its items were throttled.
+    def map(self, send: Callable[[_P], tuple[_R, int]], parts: Sequence[_P]) -> list[_R]:
+        """A request for every part: the results, in the order of the parts. ``send`` also returns its number of throttled items.
 
-        Raises what the first failing ``ask`` raised, when all have ended; what had not begun then is not asked.
+        Raises the first error of ``send`` when all requests under way have ended; no further one is sent.
         """
-        if len(parts) == 1:  # as most calls are: nobody needs to help
-            return [self.call(ask, parts[0])]
-        return _Call(self, ask, parts).run()
+        if len(parts) == 1:  # most calls: no helper is needed
+            return [self.call(send, parts[0])]
+        return _Call(self, send, parts).run()
 
     def helpers(self, left: int) -> int:
-        """How many threads may help with so many parts now."""
-        worth = self._stats is None or self._stats.is_blocking
-        return max(min(left, self._most) - 1, 0) if worth else 0
+        """The number of helper threads for so many parts."""
+        useful = self._stats is None or self._stats.is_blocking
+        return max(min(left, self._most) - 1, 0) if useful else 0
 
-    def call(self, ask: Callable[[_P], tuple[_R, int]], part: _P) -> _R:
-        """One request, in its turn."""
-        seen = self._begin()
+    def call(self, send: Callable[[_P], tuple[_R, int]], part: _P) -> _R:
+        """One request, once the limit allows it."""
+        halvings = self._begin()
         throttled = 0
         try:
-            answer, throttled = ask(part)
-            return answer
+            result, throttled = send(part)
+            return result
         finally:
-            self._end(throttled, seen)
+            self._end(throttled, halvings)
 
     def _begin(self) -> int:
         with self._room:
             self._room.wait_for(lambda: self._under_way < max(int(self._size), 1))
             self._under_way += 1
-            pause, seen = _TURN * (1 / self._size - 1), self._slowed
+            pause, halvings = _TURN * (1 / self._size - 1), self._halvings
         if pause > 0:
             self._wait(pause)
-        return seen
+        return halvings
 
-    def _end(self, throttled: int, seen: int) -> None:
+    def _end(self, throttled: int, halvings: int) -> None:
         with self._room:
             self._under_way -= 1
             if not throttled:
                 self._size = min(self._size + min(1 / self._size, self._size * _FASTER), self._most)
-            elif seen == self._slowed:
+            elif halvings == self._halvings:
                 self._size = max(self._size / 2, _LEAST)
-                self._slowed += 1
+                self._halvings += 1
             self._room.notify()
         if throttled and self._stats is not None:
             self._stats.record_throttled(throttled)
 
 
 class _Call(Generic[_P, _R]):
-    """One call's requests: the thread that makes it and those that help it, should any, take one part after the other."""
+    """The requests of one call. The calling thread and its helpers take one part after the other."""
 
-    def __init__(self, pool: RequestPool, ask: Callable[[_P], tuple[_R, int]], parts: Sequence[_P]) -> None:
-        self._pool, self._ask = pool, ask
+    def __init__(self, pool: RequestPool, send: Callable[[_P], tuple[_R, int]], parts: Sequence[_P]) -> None:
+        self._pool, self._send = pool, send
         self._left = deque(enumerate(parts))
-        self._answers: dict[int, _R] = {}
+        self._results: dict[int, _R] = {}
         self._problems: list[BaseException] = []
-        self._is_helped, self._helping = False, 0  # whether threads were asked, and how many are at it
+        self._is_helped, self._helping = False, 0  # whether helpers were started, and how many are at work
         self._changed = threading.Condition()
 
     def run(self) -> list[_R]:
         self._get_help()
         while self._take():
-            self._get_help()  # the answer may have shown that it is worth it
+            self._get_help()  # the last response may have changed the verdict on blocking
         with self._changed:
             self._changed.wait_for(lambda: not self._helping)
         if self._problems:
             raise self._problems[0]
-        return [answer for _, answer in sorted(self._answers.items(), key=lambda item: item[0])]
+        return [result for _, result in sorted(self._results.items(), key=lambda item: item[0])]
 
     def _get_help(self) -> None:
         if self._is_helped:
@@ -155,7 +154,7 @@ class _Call(Generic[_P, _R]):
                 self._is_helped, self._helping = True, self._helping + 1
             try:
                 _helpers.start(self._helper, "request")
-            except Exception:  # no thread can be had: then with those that are there
+            except Exception:  # no further thread can be started: go on with the present ones
                 log.exception("request.no_thread")
                 with self._changed:
                     self._helping -= 1
@@ -171,7 +170,7 @@ class _Call(Generic[_P, _R]):
                 self._changed.notify()
 
     def _take(self) -> bool:
-        """Ask for the next part; False if there is none, or one has failed."""
+        """Send the request for the next part; False if there is none, or a request has failed."""
         if self._problems:
             return False
         try:
@@ -179,7 +178,7 @@ class _Call(Generic[_P, _R]):
         except IndexError:
             return False
         try:
-            self._answers[place] = self._pool.call(self._ask, part)
-        except BaseException as problem:  # noqa: BLE001 (a thread that helps hands it to the one that asked)
+            self._results[place] = self._pool.call(self._send, part)
+        except BaseException as problem:  # noqa: BLE001 (the calling thread raises it)
             self._problems.append(problem)
         return True

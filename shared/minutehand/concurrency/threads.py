@@ -1,4 +1,4 @@
-"""Threads that are used again: to start one costs some 90 µs of CPU, to hand work to one that waits costs 4."""
+"""A cache of threads: to start a thread costs some 90 µs of processor time, to hand work to an idle one costs 4."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
-IDLE = 60.0  # seconds after which a thread that has nothing to do ends
+IDLE = 60.0  # seconds after which an idle thread ends
 
 _Work = tuple[Callable[[], object], str]
 
 
 class ThreadCache:
-    """As many threads as have work at the same time. They are daemons: a job that never ends keeps no process alive."""
+    """As many threads as there is work at the same time. They are daemons: a job that never ends keeps no process alive."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: list[
-            tuple[SimpleQueue[_Work], threading.Thread]
-        ] = []  # of idle threads, the one that was busy last at the end
+        # Idle threads, the one that was busy last at the end.
+        self._waiting: list[tuple[SimpleQueue[_Work], threading.Thread]] = []
 
     def start(self, body: Callable[[], object], name: str) -> None:
         """Run ``body`` in a thread of that name, at once."""
@@ -32,7 +31,7 @@ class ThreadCache:
         with self._lock:
             while self._waiting:
                 inbox, thread = self._waiting.pop()
-                if thread.is_alive():  # it is not in a fork's copy: threads stay with their parent
+                if thread.is_alive():  # False in a forked child: threads are not copied
                     return inbox
         return None
 
@@ -41,13 +40,12 @@ class ThreadCache:
         while body is not None:
             threading.current_thread().name = name
             body()
-            del body  # and what it holds
-            if (
-                threading.current_thread() is threading.main_thread()
-            ):  # the job has forked: this is the copy, and alone in it
+            del body  # so that its objects are freed while the thread is idle
+            this = threading.current_thread()
+            if this is threading.main_thread():  # the job has forked, and this is the child's only thread
                 return
             with self._lock:
-                self._waiting.append((inbox, threading.current_thread()))
+                self._waiting.append((inbox, this))
             body, name = self._next(inbox)
 
     def _next(self, inbox: SimpleQueue[_Work]) -> tuple[Callable[[], object] | None, str]:
@@ -59,4 +57,4 @@ class ThreadCache:
                 if mine in self._waiting:
                     self._waiting.remove(mine)
                     return None, ""
-            return inbox.get()  # it was handed work just now
+            return inbox.get()  # work was handed over just now

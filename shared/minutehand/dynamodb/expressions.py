@@ -12,7 +12,7 @@ from minutehand.state.conditions import Absent, AllOf, AnyOf, Compare, Condition
 from minutehand.state.transitions.transition import Change, Once, Plus, Transition
 
 
-class Expression:
+class ExpressionWords:
     """The words of an expression. It collects the values that the expression refers to: ``:v0`` stands for ``values["v0"]``."""
 
     absent, one_of = "attribute_not_exists({})", "{} IN ({})"
@@ -32,7 +32,7 @@ class Expression:
         return f"({' OR '.join(parts)})"
 
 
-class Statement(Expression):
+class StatementWords(ExpressionWords):
     """The words of a PartiQL statement; its values are parameters by their place."""
 
     absent, one_of = "{} IS MISSING", "{} IN [{}]"
@@ -51,7 +51,7 @@ class Statement(Expression):
         raise TypeError(f"a batched guard has no alternatives, not {parts}: not every engine reads OR beside the key")
 
 
-def condition(clause: Condition, words: Expression) -> str:
+def condition(clause: Condition, words: ExpressionWords) -> str:
     """A clause in the words of an expression or statement."""
     match clause:
         case Compare(attribute, symbol, value):
@@ -66,14 +66,14 @@ def condition(clause: Condition, words: Expression) -> str:
             return words.either([condition(part, words) for part in parts])
 
 
-def update(changes: Mapping[str, Change], words: Expression) -> str:
+def update(changes: Mapping[str, Change], words: ExpressionWords) -> str:
     """Changes as an update expression."""
     sets = [f"#{name} = {_new(name, change, words)}" for name, change in changes.items() if change is not None]
     removes = [f"#{name}" for name, change in changes.items() if change is None]
     return " ".join(f"{word} {', '.join(parts)}" for word, parts in (("SET", sets), ("REMOVE", removes)) if parts)
 
 
-def _new(name: str, change: Value | Plus | Once, words: Expression) -> str:
+def _new(name: str, change: Value | Plus | Once, words: ExpressionWords) -> str:
     match change:
         case Plus(amount):
             return f"#{name} + {words.value(amount)}"
@@ -85,7 +85,7 @@ def _new(name: str, change: Value | Plus | Once, words: Expression) -> str:
 
 def update_arguments(transition: Transition) -> dict[str, Any]:
     """A transition as arguments of ``TableClient.call("update_item")``; the old row comes back if it is refused."""
-    words = Expression()
+    words = ExpressionWords()
     return {
         "UpdateExpression": update(transition.changes, words),
         "ConditionExpression": condition(transition.guard, words),
@@ -121,7 +121,7 @@ def update_statement(table: str, ref: RunRef, transition: Transition, *, returni
 
     Raises TypeError for another transition.
     """
-    words, changed = Statement(), []
+    words, changed = StatementWords(), []
     for name, change in transition.changes.items():
         if isinstance(change, (Plus, Once)):
             raise TypeError(f"transition {transition.name} cannot be batched: {name} depends on the row")

@@ -10,7 +10,7 @@ from minutehand.concurrency.request_pool import RequestPool
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import WAITING, RunRow, RunState
 from minutehand.dynamodb.expressions import (
-    Expression,
+    ExpressionWords,
     condition,
     insert_statement,
     update_arguments,
@@ -122,7 +122,7 @@ class DynamoLedger(RowLedger):
         return {_ref(row): row for row in rows}, frozenset(_ref(to_row(key)) for key in unread)
 
     def unfinished(self, *, segment: int, segments: int) -> Iterator[RunRow]:
-        words = Expression()
+        words = ExpressionWords()
         only = condition(OneOf("state", tuple(sorted(WAITING | {RunState.RUNNING}))), words)
         scan = self._table.pages(
             "scan", Segment=segment, TotalSegments=segments, FilterExpression=only, values=words.values
@@ -159,7 +159,7 @@ class DynamoLedger(RowLedger):
         self._table.call("put_item", Item=to_item(row))
 
     def _put_beside(self, ref: RunRef, kind: BesideKind, guard: Condition, row: Row) -> bool:
-        words = Expression()
+        words = ExpressionWords()
         clause = condition(guard, words)
         check = self._table.arguments(Key=_key(ref), ConditionExpression=clause, values=words.values)
         once: dict[str, Any] = {"ConditionExpression": _MISSING} if kind is BesideKind.STEP else {}

@@ -1,7 +1,7 @@
-"""The rows of the control plane as PynamoDB models, and the one connection that sends what they ask for.
+"""The rows of the control plane as PynamoDB models, and the connection that sends their requests.
 
-PynamoDB makes the expressions; the requests go over our own client. So time-outs, endpoint, credentials, retries with one
-ClientRequestToken and the translation of errors are those of every other request, and PynamoDB makes no client of botocore's.
+PynamoDB makes the expressions; ``Client`` sends the requests. So timeouts, endpoint, credentials, retries with one ClientRequestToken
+and errors are the same as for every other request, and PynamoDB makes no botocore client.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from minutehand.state.conditions import OPERATORS, Absent, AllOf, AnyOf, Compare
 
 
 class ControlModel(Model):
-    """A row as it is stored: attributes of a later release are there too, and one of a wrong type spoils no page of rows."""
+    """A row as it is stored: with attributes of a later release, and without type checks, so that one bad row spoils no page."""
 
     @classmethod
     def from_raw_data(cls, data: dict[str, Any]) -> Self:
@@ -41,7 +41,7 @@ class ControlModel(Model):
         return cls(**row)
 
     def changes(self) -> list[Action]:
-        """The actions that write what this row names: None is removed. What it does not name, a later release's too, stays."""
+        """The actions that set this row's attributes and remove those that are None. All other stored attributes stay."""
         kinds = self.get_attributes()
         return [
             kinds[name].remove() if value is None else kinds[name].set(value)
@@ -125,7 +125,7 @@ class FreezeItem(ControlModel):
 
 
 class EntryItem(ControlModel):
-    """An agenda entry, as a transaction of the control plane puts it; ``store.rows`` makes the row."""
+    """An agenda entry, as a transaction of the control plane puts it; ``rows`` makes the row."""
 
     shard = UnicodeAttribute(hash_key=True)
     entry = UnicodeAttribute(range_key=True)
@@ -162,7 +162,7 @@ class DeadItem(ControlModel):
 
 
 class ClientConnection(Connection):
-    """Sends PynamoDB's requests over our client. A refused write of one item brings the row that refused it."""
+    """Sends PynamoDB's requests over a ``Client``. A refused write of one item returns the row that refused it."""
 
     def __init__(self, client: Client) -> None:
         super().__init__()
@@ -207,18 +207,18 @@ class Models:
             return None
 
     def update(self, item: ControlModel, condition: PynamoCondition | None = None, *more: Action) -> None:
-        """Write the attributes that ``item`` names, as its ``changes`` say, and take ``more`` actions. Raises ConditionFailed.
+        """Write the ``changes`` of an item, and ``more`` actions. Raises ConditionFailed.
 
-        ``Model.update`` would ask for the whole row back.
+        ``Model.update`` would request the whole row back.
         """
         actions = [*item.changes(), *more]
         request = item.get_update_kwargs_from_instance(actions=actions, condition=condition)
         self._connection.dispatch("UpdateItem", request)
 
     def transact(self, write: Callable[[TransactWrite], None], about: str) -> bool:
-        """One transaction; False, and nothing written, if one of its conditions does not hold.
+        """One transaction; False, and nothing is written, if one of its conditions does not hold.
 
-        One that met another write is sent again, and the conditions decide. Raises Unavailable where that does not end.
+        After a conflict with another write it is sent again. Raises Unavailable if all attempts meet conflicts.
         """
         for _ in self._backoff.rounds_with_waits():
             try:

@@ -1,4 +1,4 @@
-"""Payloads too large for a message, in the bucket: content-addressed, so that the same payload is stored once a tenant."""
+"""Large payloads and results in S3. Keys are made from the content, so that a payload is stored once for each tenant."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from minutehand.aws import Client
 from minutehand.domain.formats.payload import object_key
 from minutehand.errors import InvalidInput
 
-PAYLOADS = "payloads"  # what submitters store; workers may read it
-RESULTS = "results"  # what workers store: results and checkpoints; it expires with the ledger
+PAYLOADS = "payloads"  # written by submitters; workers may read them
+RESULTS = "results"  # results and checkpoints, written by workers; they expire with the ledger
 
 
 class BucketPayloads:
-    """Payloads in S3. Without a bucket every large payload is refused at the door.
+    """Payloads in S3. Without a bucket every large payload is refused.
 
     ``connect`` makes the client when it is first needed: most processes never see a large payload.
     """

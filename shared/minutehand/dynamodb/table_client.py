@@ -49,7 +49,7 @@ class TableClient:
     def __init__(
         self, client: Client, name: str, *, backoff: BatchBackoff | None = None, pool: RequestPool | None = None
     ) -> None:
-        self._client, self.name = client, name
+        self.client, self.name = client, name
         self.backoff, self.pool = backoff or BatchBackoff(), pool or RequestPool()
 
     # Single requests.
@@ -68,7 +68,7 @@ class TableClient:
 
     def call(self, operation: str, /, **arguments: Any) -> dict[str, Any]:
         """One request; for ``arguments`` see there."""
-        return self._client.call(operation, **self.arguments(**arguments))
+        return self.client.call(operation, **self.arguments(**arguments))
 
     def applies(self, operation: str, /, **arguments: Any) -> bool:
         """One conditional write: whether its condition held."""
@@ -85,7 +85,7 @@ class TableClient:
 
     def transact(self, *items: dict[str, Any]) -> None:
         """One transaction. Raises TransactionRefused as well."""
-        self._client.call("transact_write_items", TransactItems=list(items))
+        self.client.call("transact_write_items", TransactItems=list(items))
 
     def query(self, condition: str, **arguments: Any) -> Iterator[dict[str, Any]]:
         """The rows of a query by its key condition, read strongly, page by page as they are asked for."""
@@ -112,7 +112,7 @@ class TableClient:
         self, part: list[tuple[int, dict[str, Any]]]
     ) -> tuple[list[tuple[int, StatementResult]], list[tuple[int, dict[str, Any]]], int]:
         statements = [statement for _, statement in part]
-        responses = self._client.call_once("batch_execute_statement", Statements=statements)["Responses"]
+        responses = self.client.call_once("batch_execute_statement", Statements=statements)["Responses"]
         results, left, throttled = [], [], 0
         for place, response in zip(part, responses, strict=True):
             error = response.get("Error")
@@ -134,7 +134,7 @@ class TableClient:
 
     def _read_once(self, keys: list[Item]) -> tuple[list[Item], list[Item], int]:
         wanted = {self.name: {"Keys": keys, "ConsistentRead": True}}
-        answer = self._client.call_once("batch_get_item", RequestItems=wanted)
+        answer = self.client.call_once("batch_get_item", RequestItems=wanted)
         unread = answer.get("UnprocessedKeys", {}).get(self.name, {}).get("Keys", [])
         return answer["Responses"].get(self.name, []), unread, len(unread)
 
@@ -147,7 +147,7 @@ class TableClient:
         self, part: list[tuple[str, dict[str, Any]]]
     ) -> tuple[list[str], list[tuple[str, dict[str, Any]]], int]:
         requests = [request for _, request in part]
-        answer = self._client.call_once("batch_write_item", RequestItems={self.name: requests})
+        answer = self.client.call_once("batch_write_item", RequestItems={self.name: requests})
         unprocessed = {_range_key(request) for request in answer.get("UnprocessedItems", {}).get(self.name, [])}
         left = [each for each in part if each[0] in unprocessed]
         return [key for key, _ in part if key not in unprocessed], left, len(left)
@@ -168,7 +168,7 @@ class TableClient:
             return (done, unprocessed), throttled
 
         results: list[_R] = []
-        for _ in self._client.rounds(self.backoff):
+        for _ in self.client.rounds(self.backoff):
             answers = pool.map(attempt, [left[start : start + most] for start in range(0, len(left), most)])
             results += (result for done, _ in answers for result in done)
             left = [item for _, unprocessed in answers for item in unprocessed]

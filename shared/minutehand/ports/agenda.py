@@ -1,4 +1,4 @@
-"""The durable to-do list."""
+"""The agenda."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from minutehand.domain.agenda_entry import AgendaEntry
 
 @dataclass(frozen=True, kw_only=True)
 class DuePage:
-    """Agenda entries in order of due time. ``broken`` are keys of items that are no entries; they are left in place."""
+    """One page of due entries."""
 
-    entries: Sequence[AgendaEntry]
-    broken: Sequence[str] = ()
-    newer: Sequence[str] = ()  # keys of entries of a later schema, which that release's ticker handles
-    last: str | None = None  # key to go on after; None at the end
+    entries: Sequence[AgendaEntry]  # in order of due time
+    broken: Sequence[str] = ()  # keys of items that are no entries; they are left in place
+    newer: Sequence[str] = ()  # keys of entries of a later schema; that release's ticker handles them
+    last: str | None = None  # key after which the next page begins; None at the end
 
 
 class Agenda(Protocol):
-    """The durable to-do list."""
+    """The durable to-do list of the tickers: entries by shard and due time, and a lock for each shard."""
 
     def shards(self, *, fresh: bool = False) -> int:
-        """How many shards there are: from the config item, which is made from the settings on first use.
+        """The number of shards, from the config item, which is made from the settings on first use.
 
-        The number only grows, so one read earlier still leads to a shard that tickers read; they ask for a ``fresh`` one.
+        The number only grows, so that a cached one still leads to a shard that tickers read. Tickers read it ``fresh``.
         """
 
     def lock(self, shard: int, *, holder: str, now: int, until: int) -> bool:
-        """Take a shard's lock until then; False while somebody else has it. It saves duplicate work, no more."""
+        """Take a shard's lock ``until`` (UTC ms); False while another holder has it. A lock only saves duplicate work."""
 
     def unlock(self, shard: int, *, holder: str) -> None:
-        """Give the lock back if it is still the holder's."""
+        """Release a lock if ``holder`` still has it."""
 
     def due(self, shard: int, *, upto: int, after: str | None, limit: int) -> DuePage:
-        """Entries with ``due <= upto``, oldest first, read strongly."""
+        """At most ``limit`` entries with ``due <= upto`` (UTC ms) beyond the key ``after``, oldest first."""
 
     def put(self, entries: Sequence[AgendaEntry]) -> frozenset[str]:
-        """Put entries; the keys that were accepted."""
+        """Put entries: the keys that were accepted."""
 
     def remove(self, entries: Sequence[AgendaEntry]) -> frozenset[str]:
-        """Delete handled entries; the keys that were accepted."""
+        """Delete entries: the keys that were accepted."""
 
     def fail(self, entry: AgendaEntry) -> int:
-        """Count a failure on an entry that is still there; how many it has now (0: it is gone)."""
+        """Count a failure of an entry: its failures so far; 0 if the entry no longer exists."""
 
     def quarantine(self, entry: AgendaEntry, *, reason: str, now: int) -> None:
-        """Move an entry aside, where ``due`` does not see it and the auditor does."""
+        """Move an entry to where ``due`` does not find it and the auditor does. ``reason`` is text, cut after 500 characters."""
 
     def quarantined(self, shard: int) -> Sequence[str]:
-        """Keys of the entries that were moved aside."""
+        """Keys of the quarantined entries."""

@@ -1,4 +1,4 @@
-"""The time, passed in."""
+"""The clock."""
 
 from __future__ import annotations
 

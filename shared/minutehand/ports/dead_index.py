@@ -10,21 +10,21 @@ from minutehand.state.conditions import Condition
 
 
 class DeadIndex(Protocol):
-    """Which runs are dead: a line a run, written by the undertaker alone, so that only dead runs pay for it."""
+    """One line for each dead run. Only the undertaker writes lines, so that other runs cost nothing here."""
 
     def put(self, dead: DeadRunRow, *, expires: int) -> bool:
-        """Put a line until ``expires`` (UTC ms); False, and nothing written, if it is there."""
+        """Put a line that expires at ``expires`` (UTC ms); False, and nothing is written, if it exists."""
 
     def read(
         self, tenant: str, *, after: int, upto: int, only: Condition | None, before: str | None, page: int | None
     ) -> Iterator[DeadRunRow]:
-        """A tenant's runs that died in ``(after, upto]`` (UTC ms), newest first, read as far as they are asked for.
+        """A tenant's runs that died in ``(after, upto]`` (UTC ms), newest first. Pages are read as the iterator advances.
 
-        ``only``: those whose line meets it. ``before``: those beyond this key. ``page``: lines of one query (None: as many as fit).
+        ``only``: a condition on the line. ``before``: only lines beyond this key. ``page``: lines of one query; None: as many as fit.
         """
 
     def mark(self, dead: DeadRunRow, *, redriven_as: str) -> bool:
-        """Note the id of the run that repeats it; False if the line is gone."""
+        """Write the id of the run that repeats this one; False if the line no longer exists."""
 
     def remove(self, dead: Sequence[DeadRunRow]) -> frozenset[str]:
-        """Delete lines; the keys that were accepted."""
+        """Delete lines: the keys that were accepted."""

@@ -10,13 +10,13 @@ from minutehand.ports.work_queue import RawMessage
 
 
 class DeadQueue(Protocol):
-    """The dead-letter queue."""
+    """The dead-letter queue, as the undertaker and the workers use it."""
 
     def send(self, letter: DeadLetter) -> None:
-        """Send a verdict."""
+        """Send a dead letter."""
 
     def receive(self, *, most: int, wait: float) -> Sequence[RawMessage]:
-        """Up to ``most`` dead letters."""
+        """Up to ``most`` dead letters (10 at most), after at most ``wait`` seconds (20 at most) for the first."""
 
     def delete(self, receipt: str) -> None:
-        """Delete a recorded letter."""
+        """Delete a received letter; one that is deleted already is no error."""

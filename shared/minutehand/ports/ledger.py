@@ -1,4 +1,4 @@
-"""Runs."""
+"""The ledger of runs."""
 
 from __future__ import annotations
 
@@ -16,86 +16,89 @@ from minutehand.state.transitions.transition import Transition
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimResult:
-    """Answer to claims: created now, or there already. A ref in none of the three was not answered."""
+    """The answer to claims. A ref in none of the three was not answered."""
 
     created: frozenset[RunRef] = frozenset()
-    existing: Mapping[RunRef, RunRow] = field(default_factory=dict)
-    unreadable: frozenset[RunRef] = frozenset()  # there already, as a row that this release cannot read as a run
+    existing: Mapping[RunRef, RunRow] = field(default_factory=dict)  # created earlier
+    unreadable: frozenset[RunRef] = frozenset()  # created earlier, as a row that this release cannot read as a run
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchReadResult:
-    """Answer to a look at runs: a ref that is neither found nor unanswered has no row."""
+    """The answer to a batch read: a ref that is neither found nor unanswered has no row."""
 
     found: Mapping[RunRef, RunRow] = field(default_factory=dict)
-    unanswered: frozenset[RunRef] = frozenset()  # or there as a row that this release cannot read as a run
+    unanswered: frozenset[RunRef] = frozenset()  # or its row cannot be read as a run by this release
 
 
 @quick
 @dataclass(frozen=True, kw_only=True)
 class TransitionResult:
-    """Answer to one transition: whether it was applied, and the row as it is now (None: there is none)."""
+    """The answer to one transition: whether it was applied, and the row as it is now (None: there is none)."""
 
     applied: bool
     run: RunRow | None
 
 
 class BesideKind(StrEnum):
-    """What a job leaves beside its run's row."""
+    """The kinds of sibling rows that a job writes beside its run's row."""
 
     STEP = "step"  # the result of one step; recorded once
-    CHECKPOINT = "checkpoint"  # the state to go on from; each replaces the last
+    CHECKPOINT = "checkpoint"  # the state from which the next slice continues; each replaces the last
     RESULT = "result"  # a result too large for the row
 
 
 class Ledger(Protocol):
-    """Runs."""
+    """The runs of all tenants. An owner is "tenant/name" of a schedule, or a tenant's owner of one-offs."""
 
     def claim(self, runs: Sequence[RunRow]) -> ClaimResult:
         """Put each run unless its key exists."""
 
     def move(self, ref: RunRef, transition: Transition) -> TransitionResult:
-        """Apply one transition. A write that took effect although its answer got lost counts as applied."""
+        """Apply one transition. A write whose response was lost counts as applied if the row shows it."""
 
     def move_all(self, moves: Sequence[tuple[RunRef, Transition]]) -> Mapping[RunRef, bool]:
-        """Apply many transitions in batches: True applied, False refused, absent not answered."""
+        """Apply transitions in batches: True applied, False refused, absent not answered.
+
+        Raises TypeError for a transition that PartiQL cannot express: alternatives in its guard, or a change that depends on the row.
+        """
 
     def lease_all(
         self, leases: Sequence[tuple[RunRef, Transition]], *, known: Collection[RunRef] = ()
     ) -> Mapping[RunRef, TransitionResult]:
-        """Take leases of many runs, each one's ``first``, in batches. A ref that is absent from the answer was not answered.
+        """Take leases of runs in batches; each must be its run's ``first``. A ref that is absent from the result was not answered.
 
-        Of ``known`` runs the row need not come back with a lease that was taken; with a refusal it does.
+        For ``known`` runs the row may be missing from an applied result; a refusal always has it. Raises TypeError as ``move_all``.
         """
 
     def read(self, ref: RunRef) -> RunRow | None:
-        """One run, read strongly, its payload included."""
+        """One run with its payload; None if there is none."""
 
     def look(self, refs: Sequence[RunRef]) -> BatchReadResult:
-        """Many runs, read strongly in batches, without the payloads that lie beside them."""
+        """Runs in batches, without the payloads in sibling rows."""
 
     def never_leased(self, owner: str, *, after: int | None, upto: int | None = None) -> Iterator[RunRow]:
-        """QUEUED runs of a schedule with fires in ``(after, upto]`` (UTC ms; None: unbounded), read strongly."""
+        """QUEUED runs of a schedule with fires in ``(after, upto]`` (UTC ms; None: unbounded), oldest first."""
 
     def window(self, owner: str, *, after: int, upto: int) -> Iterator[RunRow]:
         """All runs of a schedule with fires in ``(after, upto]``, oldest first."""
 
     def unfinished(self, *, segment: int, segments: int) -> Iterator[RunRow]:
-        """Every run of one segment of the ledger that has not ended, read eventually: for the auditor."""
+        """Runs of one segment of the ledger that are not terminal, read with eventual consistency: for the auditor."""
 
     def latest(self, owner: str, *, upto: int) -> Iterator[RunRow]:
-        """Runs of a schedule with fires up to then, newest first; read as far as they are asked for."""
+        """Runs of a schedule with fires up to ``upto`` (UTC ms), newest first. Pages are read as the iterator advances."""
 
     def succeeded(self, owner: str, *, after: int, upto: int) -> Iterator[RunRow]:
-        """SUCCEEDED runs of a schedule with fires in ``(after, upto]``, newest first; read as far as they are asked for."""
+        """SUCCEEDED runs of a schedule with fires in ``(after, upto]``, newest first. Pages are read as the iterator advances."""
 
     def page(
         self, owner: str, *, after: int | None, upto: int | None, limit: int, cursor: str | None, newest_first: bool
     ) -> RowPage:
-        """Runs of a schedule in order of fire time."""
+        """One page of a schedule's runs in order of fire time. Raises InvalidInput for a ``cursor`` of another listing."""
 
     def submit(self, run: RunRow) -> RunRow | None:
-        """Put a one-off with its payload unless its key exists; the existing run, or None if this one was put."""
+        """Put a one-off with its payload unless its key exists: None, or the run that exists."""
 
     def record(self, attempt: FailedAttemptRow) -> None:
         """Put the immutable row of a failed attempt."""
@@ -104,10 +107,10 @@ class Ledger(Protocol):
         """The failed attempts of a run, oldest first."""
 
     def keep(self, ref: RunRef, *, fence: int, kind: BesideKind, name: str, text: str, expires: int) -> bool:
-        """Put what a job leaves beside its run, in one transaction with the check that the fence still holds the run.
+        """Put a sibling row of a run, in one transaction with the check that the lease of this ``fence`` still holds the run.
 
-        False, and nothing written, if it does not, or if a STEP of that name is there. ``expires`` is UTC ms.
+        False, and nothing is written, if it does not, or if a STEP of that ``name`` exists. ``text`` is JSON, ``expires`` is UTC ms.
         """
 
     def beside(self, ref: RunRef) -> SiblingRows:
-        """All that lies beside a run, in one query."""
+        """The sibling rows of a run, in one query."""

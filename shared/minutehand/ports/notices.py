@@ -1,4 +1,4 @@
-"""Topics that owners of schedules listen to."""
+"""Notifications."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from minutehand.domain.notice import Notice
 
 
 class Notices(Protocol):
-    """Topics that owners of schedules listen to."""
+    """SNS topics to which owners of schedules subscribe."""
 
     def publish(self, topic: str, notice: Notice) -> None:
-        """Publish to an SNS topic (its ARN). Raises Unavailable, Misconfigured."""
+        """Publish to an SNS topic by its ARN."""

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class RowPage:
-    """Some rows in a stable order and where to go on; ``cursor`` is None at the end."""
+    """Rows of a listing in a stable order."""
 
     items: Sequence[Any]
-    cursor: str | None = None
+    cursor: str | None = None  # pass it to read the next page; None at the end

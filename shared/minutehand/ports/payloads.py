@@ -1,4 +1,4 @@
-"""Payloads too large for a message."""
+"""The bucket."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Protocol
 
 
 class Payloads(Protocol):
-    """Payloads too large for a message."""
+    """JSON texts too large for a message or a row, by keys that follow from their content."""
 
     def put(self, tenant: str, text: str) -> str:
-        """Store JSON text; its key."""
+        """Store a payload and return its key. Raises InvalidInput if there is no bucket."""
 
     def keep(self, tenant: str, text: str) -> str:
-        """Store what a worker leaves, a result or checkpoint, as JSON text; its key."""
+        """Store a result or checkpoint and return its key. Raises InvalidInput if there is no bucket."""
 
     def get(self, key: str) -> str:
-        """The JSON text behind a key."""
+        """The text of a key. Raises NotFound."""

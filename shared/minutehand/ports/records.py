@@ -1,4 +1,4 @@
-"""Small JSON documents beside an owner's runs."""
+"""Records."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """A small JSON document beside an owner's runs. Its version decides races; its key begins with ``~``."""
+    """A small JSON document among an owner's runs; its version decides races."""
 
-    owner: str  # "tenant/name", or "tenant/~word" for what is the tenant's
-    key: str  # "~slot", "~backfill~id" …
+    owner: str  # "tenant/name", or "tenant/~word" for a record of the tenant
+    key: str  # begins with "~": "~slot", "~backfill~id" …
     version: int  # 1, 2, 3 …
     body: Mapping[str, Any]  # JSON-able
-    expires: int | None = None  # UTC ms after which it may go
+    expires: int | None = None  # UTC ms after which it may be deleted
 
 
 class Records(Protocol):
-    """What the flow has to remember beside runs: who holds a slot, how far a backfill is, what a client token stands for."""
+    """State beside runs: the holder of a slot, the cursor of a backfill, the result of a client token."""
 
     def read(self, owner: str, key: str) -> Record | None:
-        """One, read strongly."""
+        """One record; None if there is none."""
 
     def write(self, record: Record) -> bool:
-        """Put it if the version there is one less (version 1: if nothing is there). True as well if it is there just so already."""
+        """Put a record if the stored version is one less (version 1: if there is none). True as well if it is stored already."""
 
     def remove(self, record: Record) -> bool:
-        """Delete it if it still has this version; True as well if it is gone already."""
+        """Delete a record if it still has this version. True as well if it is deleted already."""
 
     def listed(self, owner: str, prefix: str) -> Iterator[Record]:
-        """Those whose keys begin so, in order of key, read strongly."""
+        """The records whose keys begin with ``prefix``, in order of key."""

@@ -1,4 +1,4 @@
-"""Heads and revisions."""
+"""Schedules: heads, revisions and freezes."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ RevisionKey = tuple[str, int]  # owner, number
 
 @dataclass(frozen=True, kw_only=True)
 class RevisionBatch:
-    """Answer to a batch read of revisions: a key that is neither found nor unanswered nor broken does not exist."""
+    """The answer to a batch read: a key that is neither found nor unanswered nor broken does not exist."""
 
     found: Mapping[RevisionKey, Revision] = field(default_factory=dict)
     unanswered: frozenset[RevisionKey] = frozenset()
     broken: Mapping[RevisionKey, Exception] = field(default_factory=dict)  # items that cannot be read as a revision
     frozen: Mapping[str, Freeze] = field(default_factory=dict)  # by tenant, where freeze_key() was among the keys
-    read_at: int = 0  # UTC ms, by the clock of whoever read them
+    read_at: int = 0  # UTC ms, by the reader's clock
 
 
 @dataclass(frozen=True, kw_only=True)
 class IncidentChange:
-    """What an incident writes of a schedule, all of it or nothing; see ``incidents``."""
+    """The writes of an incident to a schedule, in one transaction; see ``undertaker.incidents``."""
 
-    head: Head  # as it shall be: its state, note and failures
-    expected: int  # version of the head that it follows from
+    head: Head  # with its new state, note and failures
+    expected: int  # version of the stored head
     revision: Revision | None = None  # the current one, whose ``failing`` changes
-    closes: bool = False  # its end is set as well
-    dead: DeadRunRow | None = None  # put into the index of dead runs, where it must not be yet
-    expires: int = 0  # UTC ms of that line
+    closes: bool = False  # the revision's end is set as well
+    dead: DeadRunRow | None = None  # put into the index of dead runs, where it must not exist
+    expires: int = 0  # UTC ms at which that line expires
     entries: Sequence[AgendaEntry] = ()  # put into the agenda
     records: Sequence[Record] = ()  # put beside the runs
 
 
 class ScheduleStore(Protocol):
-    """Heads and revisions."""
+    """Heads, revisions and freezes. A change of a schedule is one transaction, conditional on its head's version."""
 
     def head(self, tenant: str, name: str) -> Head | None:
-        """The head, read strongly; a deleted one too."""
+        """The head of a schedule, deleted ones included; None if there is none."""
 
     def revisions(self, keys: Iterable[RevisionKey]) -> RevisionBatch:
-        """Revisions, read strongly in batches; and with them the freezes of the tenants whose ``freeze_key`` is among the keys."""
+        """Revisions in batches, and the freezes of the tenants whose ``freeze_key`` is among the keys."""
 
     def freeze(self, freeze: Freeze) -> None:
-        """Put a tenant's freeze, instead of one that is there; one that has ended is none. Raises Unavailable."""
+        """Put a tenant's freeze in place of the stored one. One that has ended stands for none."""
 
     def arm(
         self,
@@ -66,8 +66,8 @@ class ScheduleStore(Protocol):
     ) -> bool:
         """One transaction: close ``previous`` if given, put ``revision``, its first ``entry`` and ``expect``, move the head.
 
-        ``token``, if given, is put beside, as ``Records.write`` would. False if that is refused, or the head's version is no
-        longer ``expected`` (0: there is no head yet); then nothing was written.
+        ``token`` is put as ``Records.write`` does. False, and nothing is written, if it is refused, or if the head's version is not
+        ``expected`` (0: there is no head yet).
         """
 
     def close(
@@ -79,22 +79,22 @@ class ScheduleStore(Protocol):
         entry: AgendaEntry | None = None,
         token: Record | None = None,
     ) -> bool:
-        """One transaction: move the head, set ``active_until`` and ``closed_by`` of its ``revision``, put ``entry``. As ``arm``.
+        """One transaction: move the head, set ``active_until`` and ``closed_by`` of its ``revision``, put ``entry`` and ``token``.
 
-        The revision must be open, or closed as DRAINED (a drain that becomes a pause).
+        False as in ``arm``, and if the revision is neither open nor closed as DRAINED (a drain that becomes a pause).
         """
 
     def note(self, note: IncidentChange) -> bool:
-        """One transaction. False if the head has moved, the revision to close is not open, or the line is there: nothing is written."""
+        """Write a change. False, and nothing is written, if the head has moved, the revision to close is not open, or the line exists."""
 
     def complete(self, tenant: str, name: str, *, revision: int, now: int, to: ScheduleState) -> bool:
-        """The current revision has no further fire: an ACTIVE head of that revision becomes COMPLETED, or DELETED."""
+        """An ACTIVE head whose current ``revision`` has no further fire becomes COMPLETED or DELETED; False if it is another."""
 
     def history(self, owner: str) -> Iterator[Revision]:
-        """A schedule's revisions, newest first, read strongly and as far as they are asked for."""
+        """A schedule's revisions, newest first. Pages are read as the iterator advances."""
 
     def page(self, tenant: str, *, prefix: str, limit: int, cursor: str | None) -> RowPage:
-        """Heads of a tenant in order of name, deleted ones included; reads what it returns and no more."""
+        """At most ``limit`` heads of a tenant in order of name, deleted ones included, in one query."""
 
     def all_heads(self) -> Iterator[Head]:
         """Every head of every tenant, for the auditor."""

@@ -20,7 +20,7 @@ from minutehand.state.backpressure import Limits
 
 @dataclass(frozen=True, kw_only=True)
 class Services:
-    """All of it, wired."""
+    """The ports, as one process uses them."""
 
     schedules: ScheduleStore
     ledger: Ledger
@@ -32,5 +32,5 @@ class Services:
     records: Records
     notices: Notices
     retention: int  # ms for which ended runs stay in the ledger; nothing older is ever claimed
-    limits: Limits = field(default_factory=Limits)  # past which the ticker holds a queue back
-    wait: Callable[[float], object] = threading.Event().wait  # so many seconds, in the thread that asks
+    limits: Limits = field(default_factory=Limits)  # above them the ticker holds a queue back
+    wait: Callable[[float], object] = threading.Event().wait  # waits so many seconds in the calling thread

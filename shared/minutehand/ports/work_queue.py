@@ -13,54 +13,57 @@ from minutehand.state.backpressure import QueueDepth
 
 @dataclass(frozen=True)
 class OutgoingMessage:
-    """A message and the seconds (0 to 900) that the queue holds it back."""
+    """A message to send."""
 
     message: Message
-    delay: int
+    delay: int  # seconds before the queue delivers it, 0 to 900
 
 
 @quick
 @dataclass(frozen=True, kw_only=True)
 class RawMessage:
-    """A message as received."""
+    """A received message."""
 
     body: str  # as sent
     receipt: str  # handle for this delivery
-    receives: int  # how often it was delivered, this one included
+    receives: int  # deliveries so far, this one included
     id: str = ""  # SQS's message id
 
 
 class WorkQueue(Protocol):
-    """The work queues, as one process sees them: it sends to all of them and takes from one, whose ``stripes`` it takes in turn."""
+    """The work queues, as one process sees them: it sends to all queues, and receives from the ``stripes`` of one."""
 
     @property
     def stripes(self) -> int:
-        """How many SQS queues the queue that this process takes from consists of, as far as it knows."""
+        """The number of SQS queues that this process knows of the queue that it receives from."""
 
     def count_stripes(self) -> int:
-        """How many there are: whoever takes from a queue has to know all of them. Raises Unavailable."""
+        """The number that exist. A consumer must receive from all of them."""
 
-    def send(self, parcels: Sequence[OutgoingMessage]) -> Sequence[bool]:
+    def send(self, messages: Sequence[OutgoingMessage]) -> Sequence[bool]:
         """Send each message to its stripe of the queue that it names, in batches: for each, whether it was accepted.
 
-        A declared queue that is not there accepts nothing, and stops no other; that of the default one is Misconfigured. What
-        would go to a stripe that is not there goes to the first.
+        A declared queue that does not exist accepts nothing; the others do. Messages for a missing stripe go to the first. Raises
+        Misconfigured if the default queue does not exist.
         """
 
     def load(self, queues: Collection[str | None]) -> dict[str | None, Sequence[QueueDepth]]:
-        """What the stripes of these queues hold (None: the default one), about; those that do not answer are left out."""
+        """Approximate depths of the stripes of queues (None: the default one); a stripe that does not answer is left out."""
 
     def names(self) -> Sequence[str]:
-        """The declared queues that exist, sorted; the default one is not among them."""
+        """The declared queues that exist, sorted, without the default one."""
 
     def receive(self, *, most: int, wait: float, visibility: int, stripe: int = 0) -> Sequence[RawMessage]:
-        """Up to ``most`` messages of a stripe, waiting ``wait`` seconds for the first, hidden from others for ``visibility`` seconds."""
+        """Up to ``most`` messages of a stripe (10 at most), after at most ``wait`` seconds (20 at most) for the first.
+
+        They are hidden from other consumers for ``visibility`` seconds.
+        """
 
     def hide(self, receipts: Sequence[str], seconds: int) -> None:
-        """Hide received messages for so many seconds from now (0: show them). What is gone already is passed over."""
+        """Hide received messages for ``seconds`` from now, 0 to 43,200 (0: show them). Deleted messages are ignored."""
 
     def delete(self, receipt: str) -> None:
-        """Delete a received message now; one that is gone already is passed over."""
+        """Delete a received message; one that is deleted already is ignored."""
 
     def erase(self, receipts: Sequence[str]) -> None:
-        """Delete received messages in batches; as ``delete``."""
+        """Delete received messages in batches, as ``delete``."""

@@ -1,8 +1,7 @@
-"""A function that takes events asynchronously: the ticker, from itself.
+"""Asynchronous invocations of a Lambda function: a ticker hands groups of shards over to further invocations of itself.
 
-Lambda keeps such an event in a queue of its own and answers at once. A tick that is too much for one invocation hands over groups of
-shards so. The request is signed and sent as those to DynamoDB and SQS are, so that no ticker loads botocore for it. One attempt: a
-group that nobody took is done by the ticker that tried.
+Lambda queues the event and answers at once. The request is signed and sent like those to DynamoDB and SQS, so that no ticker loads
+botocore for it. There is one attempt: the ticker works on a group itself if the event is not accepted.
 """
 
 from __future__ import annotations
@@ -36,14 +35,11 @@ class AsyncFunction:
         self._name, self._settings, self._session = name, settings, AwsSession()
 
     def send(self, event: Mapping[str, Any]) -> bool:
-        """Whether it accepted the event; why not is in the log."""
+        """Whether the function accepted the event; the reason for a refusal is in the log."""
         body = json.dumps(event).encode()
         try:
             return self._sent(body)
-        except (
-            MinutehandError,
-            NoResponse,
-        ) as problem:  # throttled, not allowed, not there: it is not known to be done
+        except (MinutehandError, NoResponse) as problem:  # throttled, forbidden or missing: the event may be lost
             log.warning("invoke.failed", extra={"function": self._name, "error": str(problem)})
             return False
 
@@ -57,7 +53,7 @@ class AsyncFunction:
 
     @cached_property
     def _link(self) -> tuple[Connections, Signer]:
-        """Made for the first event: most tickers never hand anything over."""
+        """Made for the first event: most tickers send none."""
         endpoint = endpoint_of("lambda", self._settings, self._session)
         url = f"{endpoint.url}/2015-03-31/functions/{quote(self._name, safe='')}/invocations"
         connections = Connections(url, self._session.trust, proxy=self._session.proxy(url))

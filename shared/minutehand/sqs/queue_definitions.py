@@ -1,4 +1,4 @@
-"""The queues as data: the CDK stack, the local cloud and the tests create them from these very definitions."""
+"""The queues as data: the CDK stack, the local cloud and the tests create the queues from these definitions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from minutehand.domain.queue import MOST_SECONDS, Queue
 
 RETENTION = 14 * 86_400  # seconds: the longest that SQS keeps a message
-MAX_RECEIVES = 1_000  # the worker settles what fails; SQS moves only what cannot even be leased
+MAX_RECEIVES = 1_000  # the worker settles failures; SQS moves only messages whose runs cannot be leased
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,14 +31,14 @@ class SqsQueue:
 
 
 DEAD = SqsQueue(suffix="dead", visibility=360)
-WORK = SqsQueue(suffix="work", visibility=6 * MOST_SECONDS, dead_letters="dead")  # what AWS advises: Lambda may repeat
+WORK = SqsQueue(suffix="work", visibility=6 * MOST_SECONDS, dead_letters="dead")  # as AWS advises: Lambda may repeat
 QUEUES = (DEAD, WORK)  # in the order in which they can be created
 
 
 def work_suffix(queue: str | None, stripe: int = 0) -> str:
-    """What the SQS queue of a declared queue's stripe is called after the prefix; None is the default one.
+    """The name, after the prefix, of the SQS queue of a declared queue's stripe; None: the default queue.
 
-    The first is called as the queue is, so that a queue may grow to several. No queue's own name has a ``_``.
+    The first stripe has the queue's name, so that stripes can be added. A queue's own name has no ``_``.
     """
     name = WORK.suffix if queue is None else f"{WORK.suffix}-{queue}"
     return f"{name}_{stripe}" if stripe else name
@@ -51,10 +51,7 @@ def stripe_called(name: str) -> int:
 
 
 def all_queues(declared: Iterable[Queue] = (), *, stripes: int = 1) -> tuple[SqsQueue, ...]:
-    """The SQS queues of an installation, in the order in which they can be created: those it always has, then the declared ones.
-
-    ``stripes`` are those of the default queue.
-    """
+    """The SQS queues of an installation in an order in which they can be created; ``stripes`` of the default queue."""
     return (
         *QUEUES,
         *_striped(None, stripes, since=1),

@@ -1,7 +1,7 @@
-"""For tests of yours: a harness that runs your jobs in memory, under a clock that you set.
+"""Test your jobs: a harness runs them in memory, under a clock that you set.
 
-``Harness`` is the way in. ``Memory`` is the installation beneath it: every table and queue with the semantics of AWS, and a ``Hook``
-around every call for what shall fail, stall or crash there. ``minutehand.testing.plugin`` offers the embedded cloud as pytest fixtures.
+Begin with ``Harness``. ``Memory`` is the installation in memory that it uses: every table and queue with the semantics of AWS. A ``Hook``
+runs around every request, to inject errors, delays and crashes. ``minutehand.testing.plugin`` has pytest fixtures for the embedded cloud.
 """
 
 from minutehand.testing.clock import ManualClock

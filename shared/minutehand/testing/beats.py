@@ -1,4 +1,4 @@
-"""A manual clock that is felt by who works under it: where it is put forward while a job runs, the job's heartbeats happen."""
+"""A manual clock that sends heartbeats: when a job moves it forward, the job's heartbeats are sent meanwhile."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from minutehand.worker.delivery.heartbeat import Heartbeat
 
 
 class BeatingClock(ManualClock):
-    """The clock of some workers, whose ``heartbeats`` it is given once there are any."""
+    """The clock of workers; the ``heartbeats`` of the workers are added when these exist."""
 
     def __init__(self, at: datetime) -> None:
         super().__init__(at)
         self.heartbeats: list[Heartbeat] = []
-        self._beaten = self()  # UTC ms of the last beat, or since when nothing runs
+        self._last_beat = self()  # UTC ms of the last heartbeat, or of the time at which the last job ended
 
     def reach(self, ms: int) -> None:
-        """Move on, with a beat every HEARTBEAT if a job is running."""
-        while self._runs() and self._beaten + HEARTBEAT <= ms:
-            super().reach(self._beaten + HEARTBEAT)
+        """Move forward, with a heartbeat every HEARTBEAT while a job runs."""
+        while self._runs() and self._last_beat + HEARTBEAT <= ms:
+            super().reach(self._last_beat + HEARTBEAT)
             self.beat()
         super().reach(ms)
         if not self._runs():
-            self._beaten = self()
+            self._last_beat = self()
 
     def beat(self) -> None:
-        """A heartbeat now."""
-        self._beaten = self()
+        """Send a heartbeat now."""
+        self._last_beat = self()
         for heartbeat in self.heartbeats:
-            heartbeat.beat(self._beaten)
+            heartbeat.beat(self._last_beat)
 
     def _runs(self) -> bool:
         return any(heartbeat.leased() for heartbeat in self.heartbeats)

@@ -1,4 +1,4 @@
-"""A clock that stands still until it is told to move."""
+"""A clock that a test moves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from minutehand.errors import InvalidInput
 
 
 class ManualClock:
-    """A settable clock. Called, it gives UTC milliseconds, as everything inside Minutehand wants them.
+    """A clock that a test moves. A call returns UTC milliseconds, the times inside Minutehand.
 
     >>> from datetime import UTC, datetime, timedelta
     >>> clock = ManualClock(datetime(2026, 5, 4, 8, 30, tzinfo=UTC))
@@ -25,17 +25,17 @@ class ManualClock:
         return self._ms
 
     def now(self) -> datetime:
-        """The present moment, in UTC."""
+        """The present time in UTC."""
         return from_ms(self._ms)
 
     def advance(self, by: timedelta) -> None:
-        """Move on. Raises InvalidInput for a length of time below zero."""
+        """Move forward. Raises InvalidInput for a negative length of time."""
         if by < timedelta(0):
             raise InvalidInput("by", by, "is negative", "a clock moves forward; make a new one to start earlier")
         self.reach(self._ms + by // timedelta(milliseconds=1))
 
     def move_to(self, at: datetime) -> None:
-        """Move on to a moment (aware); one that has passed already leaves the clock as it is."""
+        """Move forward to a time (aware); a time in the past leaves the clock as it is."""
         self.reach(to_ms(at, "at"))
 
     def reach(self, ms: int) -> None:

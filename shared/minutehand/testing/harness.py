@@ -1,8 +1,8 @@
-"""Test your own jobs and schedules: a whole Minutehand in memory, whose time passes when you say so.
+"""Test your own jobs and schedules: a whole Minutehand in memory, whose clock you move.
 
-Everything that runs in production runs here, from the schedule's expression to the retry: only tables, queues and the clock are
-replaced. Jobs run in the thread that calls ``advance``, each at the very instant at which it would start. A job that puts
-``harness.clock`` forward takes so long, and its heartbeats happen meanwhile: it sees its cancellation, and others its progress.
+The code is the same as in production, from the schedule's expression to the retry; only tables, queues and the clock are replaced. Jobs
+run in the thread that calls ``advance``, each at the time at which it would start. A job that moves ``harness.clock`` forward takes that
+long, and its heartbeats are sent meanwhile: it sees its cancellation, and its progress is written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from minutehand.testing.memory.installation import Memory
 from minutehand.testing.process import Hand, bury_all, make_worker
 from minutehand.ticker.tick import tick
 
-_MOST = 1_000_000  # messages and ticks of one ``advance``: a job that submits itself for ever is told so
+_MOST = 1_000_000  # steps of one ``advance``: ends the test of a job that submits itself for ever
 
 
 class Harness:
@@ -67,14 +67,14 @@ class Harness:
         self._ticked = self.clock() - MINUTE
 
     def advance(self, by: timedelta | None = None, **lengths: float) -> list[Run]:
-        """Let time pass, e.g. ``advance(hours=2)``; without arguments only what is due now happens.
+        """Let time pass, e.g. ``advance(hours=2)``; without arguments only runs that are due now start.
 
-        Returns the runs of which an attempt took place, or that were given up, as they are now, in the order in which it happened.
+        Returns the runs that had an attempt or were given up, in the order in which that happened, as they are now.
         """
         return self.run_until(self.clock.now() + (timedelta(**lengths) if by is None else by))
 
     def run_until(self, at: datetime) -> list[Run]:
-        """Let time pass up to a moment (aware). Returns as ``advance``. Raises InvalidInput for a moment that has passed."""
+        """Let time pass up to a time (aware). Returns as ``advance``. Raises InvalidInput for a time in the past."""
         self._target = to_ms(at, "at")
         if self._target < self.clock():
             raise InvalidInput("at", at, "has passed already", f"give a moment from {self.clock.now().isoformat()} on")
@@ -90,7 +90,7 @@ class Harness:
         raise RuntimeError(f"{_MOST:,} steps did not reach {at.isoformat()}: does a job submit itself for ever?")
 
     def heartbeat(self) -> None:
-        """The worker's heartbeat, now and not only every 20 s: the running job's progress is written, its cancellation seen."""
+        """Send the workers' heartbeats now, not only every 20 s: a job's progress is written, and its cancellation is read."""
         self._beating.beat()
 
     def run(self, run_id: str) -> Run:
@@ -103,7 +103,7 @@ class Harness:
 
     @property
     def notices(self) -> list[Notice]:
-        """What was published to SNS topics, in order; a job that is told has a run like any other."""
+        """The notices published to SNS topics, in order. A notice to a job is a run like any other."""
         return [published.notice for published in self.memory.published]
 
     # One step.
@@ -120,7 +120,7 @@ class Harness:
         return Hand(worker=worker, early=self._early)
 
     def _work(self, touched: dict[str, None]) -> bool:
-        """Work off what is visible and bury what is dead; whether there was anything."""
+        """Process the visible messages and bury dead letters: whether there were any."""
         outcomes = [outcome for hand in self._hands for outcome in hand.work()]
         for outcome in outcomes:
             if outcome.message is not None and outcome.action == "settled":
@@ -128,7 +128,7 @@ class Harness:
         return bool(outcomes) or bury_all(self._services, self.clock) > 0
 
     def _early(self, delivery: RawMessage) -> int:
-        """A message that holds for an instant beyond the target goes back until then."""
+        """Seconds for which a message is hidden whose run may not start before the target."""
         try:
             left = decode(delivery.body).not_before - self._target
         except Unreadable:
@@ -141,13 +141,13 @@ class Harness:
             tick(self._services, clock=self.clock, holder="harness")
 
     def _next_tick(self) -> int:
-        """The first of the ticks, one a minute, that finds something to do."""
+        """UTC ms of the next tick, one a minute, that has an entry to handle."""
         entries = self.memory.entries()
         first = entries[0].due - LOOKAHEAD if entries else self._target + MINUTE
         return max(self._ticked + MINUTE, first)
 
     def _upcoming(self) -> int:
-        """When something can happen next (UTC ms)."""
+        """UTC ms of the next message or tick."""
         queues = (self.memory.dead, *self.memory.stripes.values())
         messages = [at for queue in queues if (at := queue.next_visible()) is not None]
         return max(min([*messages, self._next_tick()]), self.clock() + 1)

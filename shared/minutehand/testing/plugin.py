@@ -20,5 +20,5 @@ def local_cloud() -> Iterator[LocalCloud]:
 
 @pytest.fixture
 def local_settings(local_cloud: LocalCloud) -> Settings:
-    """A fresh installation on the session's cloud: nothing of another test is in it."""
+    """A new installation on the session's cloud, without data of other tests."""
     return fresh_settings(local_cloud)

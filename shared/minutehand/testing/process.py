@@ -111,14 +111,12 @@ def work_off(worker: WorkerContext, received: Sequence[ReceivedMessage], *, toge
 class Hand:
     """A worker that takes the visible messages and works them off, one after the other.
 
-    ``together``: messages of a batch share their requests, as those of a worker in production do.
+    ``together``: the messages of a batch share their requests, as in production.
     """
 
     worker: WorkerContext
     together: bool = False
-    early: Callable[[RawMessage], int] = field(
-        default=lambda delivery: 0
-    )  # seconds to put a delivery back for; 0: work on it
+    early: Callable[[RawMessage], int] = field(default=lambda message: 0)  # seconds to hide a message; 0: process it
 
     def work(self, *, most: int = 10) -> list[Outcome]:
         """Receive once from each stripe and process what came."""
@@ -137,7 +135,7 @@ class Hand:
 
 
 def bury_all(services: Services, clock: Clock) -> int:
-    """The undertaker, once: bury what lies in the dead-letter queue; how many letters. One that cannot be recorded stays."""
+    """Run the undertaker once over the dead-letter queue, and return the number of letters. Those that it cannot record stay."""
     letters = services.dead.receive(most=10, wait=0)
     for letter in letters:
         try:

@@ -15,7 +15,7 @@ from tests.support.scenes.world import World
 
 
 @dataclass
-class Lanes(World):
+class QueueWorld(World):
     """Jobs say which worker ran them."""
 
     ran: list[tuple[str | None, str]] = field(default_factory=list)  # queue of the worker, id of the run

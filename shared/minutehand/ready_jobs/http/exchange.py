@@ -31,7 +31,7 @@ _LOOK = 1.0  # seconds between looks at whether the run was cancelled: a heartbe
 
 
 @dataclass(frozen=True, kw_only=True)
-class HttpResponse:
+class JobResponse:
     """The response of an endpoint."""
 
     status: int
@@ -100,7 +100,7 @@ class Watchdog:
 
 def exchange(
     target: CheckedAddress, method: str, headers: Mapping[str, str], body: bytes | None, watchdog: Watchdog
-) -> HttpResponse:
+) -> JobResponse:
     """Send one request and read its response. Raises ConnectionError, TimeoutError, RunCancelled, LeaseLost."""
     connection, sock = _connect(target, watchdog)
     try:
@@ -113,12 +113,12 @@ def exchange(
         connection.close()
 
 
-def _read(response: BaseHTTPResponse) -> HttpResponse:
+def _read(response: BaseHTTPResponse) -> JobResponse:
     body = b""
     while len(body) <= LARGEST and (part := response.read(_PART, decode_content=False)):
         body += part  # one read past the limit shows whether the body is complete
     headers = {name.lower(): value for name, value in response.headers.items()}
-    return HttpResponse(status=response.status, headers=headers, body=body[:LARGEST], is_whole=len(body) <= LARGEST)
+    return JobResponse(status=response.status, headers=headers, body=body[:LARGEST], is_whole=len(body) <= LARGEST)
 
 
 def _connect(target: CheckedAddress, watchdog: Watchdog) -> tuple[HTTPConnection, socket.socket]:

@@ -14,7 +14,7 @@ from urllib.parse import urljoin
 
 from minutehand.domain.job import Context
 from minutehand.errors import Permanent, UnexpectedStatus
-from minutehand.ready_jobs.http.exchange import HttpResponse, Watchdog, exchange
+from minutehand.ready_jobs.http.exchange import JobResponse, Watchdog, exchange
 from minutehand.ready_jobs.http.guard import AddressGuard, CheckedAddress, guard_of
 from minutehand.ready_jobs.http.request import Request, check_value
 from minutehand.ready_jobs.http.secret import Secret, redact, resolve
@@ -109,7 +109,7 @@ def idempotency_key(ctx: Context) -> str:
 
 def _exchange_and_follow(
     prepared: _Prepared, redirects: int, guard: AddressGuard, watchdog: Watchdog
-) -> tuple[CheckedAddress, HttpResponse]:
+) -> tuple[CheckedAddress, JobResponse]:
     """The response after at most ``redirects`` redirects. The guard checks the target of each."""
     url, headers = prepared.url, prepared.headers
     target = guard.admit(url)
@@ -127,7 +127,7 @@ def _exchange_and_follow(
     return target, response
 
 
-def _redirect(method: str, response: HttpResponse) -> str | None:
+def _redirect(method: str, response: JobResponse) -> str | None:
     """The URL to which a response redirects the same request; None if the method would have to change."""
     if response.status not in _FOLLOWED:
         return None
@@ -139,7 +139,7 @@ def _redirect(method: str, response: HttpResponse) -> str | None:
 
 
 def _check_response(
-    request: Request, prepared: _Prepared, target: CheckedAddress, response: HttpResponse
+    request: Request, prepared: _Prepared, target: CheckedAddress, response: JobResponse
 ) -> dict[str, Any]:
     text = redact(prepared.hidden, response.body.decode("utf-8", "replace"))
     status = response.status
@@ -153,7 +153,7 @@ def _check_response(
     raise UnexpectedStatus(status, message, permanent=permanent, seconds=seconds)
 
 
-def _result(request: Request, prepared: _Prepared, response: HttpResponse, text: str) -> dict[str, Any]:
+def _result(request: Request, prepared: _Prepared, response: JobResponse, text: str) -> dict[str, Any]:
     headers = {name: response.headers[name][:_MOST_HEADER] for name in KEPT_HEADERS if name in response.headers}
     result: dict[str, Any] = {
         "status": response.status,

@@ -1,12 +1,12 @@
-"""An installation in memory: every port of ``flow.ports`` with the true semantics of DynamoDB, SQS and S3, under a clock of yours.
+"""An installation in memory: every protocol of ``ports`` with the semantics of DynamoDB, SQS and S3, under a clock that you set.
 
     clock = ManualClock(datetime(2026, 5, 4, 8, 30, tzinfo=UTC))
     memory = Memory(clock)
     ticker = memory.connect()                 # the services of one process
-    worker = memory.connect(hook=MyFaults())  # those of another, whose every call your hook sees
+    worker = memory.connect(hook=MyFaults())  # those of another process; the hook sees each of its requests
 
-What AWS promises is kept and no more: messages may come twice and in any order, single items of a batch may stay unanswered, a
-request may take effect although its answer is lost. Nothing is persistent, and nothing waits but what you let wait.
+It promises no more than AWS does: messages may come twice and in any order, single items of a batch may stay unanswered, a request may
+take effect although its response is lost. Nothing is persistent, and nothing waits except in a hook or ``idle``.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ class _Content:
 
 
 class Memory:
-    """One installation. ``connect`` gives the services of one process; the rest shows what a test wants to see.
+    """An installation in memory. ``connect`` returns the services of one process; other methods read the tables for assertions.
 
-    ``retention`` in ms. ``queues`` are the names of declared queues, ``stripes`` how many a queue has (None: the default one).
-    ``limits`` are those past which its tickers hold a queue back. ``random`` lets messages come in any order.
-    ``idle`` is called where a long poll would wait.
+    ``retention`` in ms. ``queues`` are names of declared queues, ``stripes`` their numbers of stripes (None: the default queue).
+    Above ``limits`` its tickers hold a queue back. With ``random`` messages come in any order. ``idle`` is called where a long poll
+    would wait.
     """
 
     def __init__(
@@ -134,10 +134,10 @@ class Memory:
         stripes: Mapping[str | None, int] | None = None,
         stats: RequestStats | None = None,
     ) -> Services:
-        """The services of one process, which takes its orders from ``queue`` (None: the default one).
+        """The services of one process, which receives from ``queue`` (None: the default one).
 
-        It believes in ``stripes``, or knows how many there are.
-        A failing request is tried ``attempts`` times, single items of a batch ``rounds`` times.
+        ``stripes`` are the numbers of stripes that it knows; None: the real ones. A failing request is sent ``attempts`` times,
+        single items of a batch ``rounds`` times.
         """
         calls = Calls(hook or Hook(), self._lock, attempts=attempts, rounds=rounds, stats=stats)
         content, receiver = self._content, Receiver(calls, self._clock, self._idle)
@@ -161,7 +161,7 @@ class Memory:
             limits=self._limits,
         )
 
-    # What is there, without a call.
+    # Reads without a request.
 
     def row(self, ref: RunRef) -> Row | None:
         """A run's row, attribute by attribute."""
@@ -182,19 +182,19 @@ class Memory:
         return [item for of, _, item in self._content.schedules.revisions if of == owner and isinstance(item, Revision)]
 
     def entries(self) -> list[AgendaEntry]:
-        """The agenda in order of due time; what was moved aside is not in it."""
+        """The agenda in order of due time, without quarantined entries."""
         return sorted(
             (e for _, _, e in self._content.agenda.entries if isinstance(e, AgendaEntry)), key=lambda e: e.key
         )
 
     def messages(self, queue: str | None = None) -> list[Message]:
-        """The orders in a work queue, hidden ones too."""
+        """The messages in a work queue, hidden ones too."""
         return [decode(each.body) for of, found in self.stripes.items() if of.queue == queue for each in found]
 
-    # What only a test does.
+    # Writes without a request.
 
     def add_queue(self, name: str | None, *, stripes: int = 1) -> MemoryQueue:
-        """Create a declared queue, or further stripes of it, as a deployment would; its first stripe."""
+        """Create a declared queue, or further stripes of it, as a deployment does; returns its first stripe."""
         for number in range(stripes):
             made = MemoryQueue(self._clock, visibility=WORK.visibility, dead=self.dead, random=self._random)
             self.stripes.setdefault(Stripe(name, number), made)
@@ -211,7 +211,7 @@ class Memory:
         self._content.runs.put(*ref, dict(row))
 
     def put_item(self, shard: int, key: str, item: object) -> None:
-        """Write an item into the agenda that is no entry."""
+        """Write an item into the agenda that is not an entry."""
         self._content.agenda.entries.put(str(shard), key, item)
 
     def put_revision(self, owner: str, number: int, item: Revision | Exception) -> None:
@@ -223,7 +223,7 @@ class Memory:
         self._content.schedules.heads.put(head.tenant, head.name, head)
 
     def expire(self) -> int:
-        """Delete the rows whose ``ttl`` has passed, as DynamoDB does within days; how many."""
+        """Delete the rows whose ``ttl`` has passed, as DynamoDB does within days; returns their number."""
         now = self._clock() // SECOND
         gone = [(of, key) for of, key, row in self._content.runs if row.get("ttl", now) < now]
         for of, key in gone:

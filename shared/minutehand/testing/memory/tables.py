@@ -19,7 +19,7 @@ class _Partition(Generic[_K, _V]):
 
 @dataclass(frozen=True)
 class Slice(Generic[_K, _V]):
-    """One page of a query; ``last`` is the key to go on after, None at the end."""
+    """One page of a query; ``last`` is the key after which the next page begins, None at the end."""
 
     items: list[tuple[_K, _V]]
     last: _K | None

@@ -28,7 +28,7 @@ def throttled(part: int) -> tuple[int, int]:
     return part, 1
 
 
-def test_as_many_requests_are_under_way_as_there_are_lanes_and_no_more() -> None:
+def test_as_many_requests_are_under_way_as_the_pool_allows_and_no_more() -> None:
     together = threading.Barrier(4, timeout=PATIENCE)
     lock, now, most = threading.Lock(), 0, 0
 
@@ -68,7 +68,7 @@ def test_two_threads_share_the_pool() -> None:
     assert most == 3
 
 
-def test_one_lane_asks_in_the_thread_that_calls() -> None:
+def test_a_pool_of_one_sends_in_the_calling_thread() -> None:
     names: list[str] = []
 
     def ask(part: int) -> tuple[None, int]:

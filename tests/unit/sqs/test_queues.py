@@ -14,11 +14,11 @@ from minutehand.errors import AlreadyExists, InvalidInput
 from minutehand.testing import Crash, Detail, Harness, Hook
 from minutehand.testing.process import bury_all
 
-from tests.support.scenes.queues import Lanes
+from tests.support.scenes.queues import QueueWorld
 from tests.support.scenes.world import NOON, START, Faults, World, crash, fails
 
 
-def lane(world: World, name: str = "s") -> str | None:
+def queue_of(world: World, name: str = "s") -> str | None:
     """What the current revision of a schedule says."""
     return world.memory.revisions(f"acme/{name}")[-1].definition.options.queue
 
@@ -26,15 +26,15 @@ def lane(world: World, name: str = "s") -> str | None:
 # The door.
 
 
-def test_the_schedules_queue_goes_before_its_jobs(world: Lanes) -> None:
+def test_the_schedules_queue_goes_before_its_jobs(world: QueueWorld) -> None:
     create = world.scheduler.create_schedule
     for name, job, given in (("a", "note", {}), ("b", "report", {}), ("c", "report", {"queue": "mail"})):
         create(name, job, "* * * * *", **given)  # type: ignore[arg-type]
     create("d", "report", "* * * * *", queue="default")
-    assert [lane(world, name) for name in "abcd"] == [None, "reports", "mail", None]
+    assert [queue_of(world, name) for name in "abcd"] == [None, "reports", "mail", None]
 
 
-def test_an_undeclared_queue_is_refused_with_those_that_are_there_and_nothing_is_written(world: Lanes) -> None:
+def test_an_undeclared_queue_is_refused_with_those_that_are_there_and_nothing_is_written(world: QueueWorld) -> None:
     world.memory.add_queue("elsewhere")
     faults = Faults()
     owner = world.owner(faults)
@@ -49,25 +49,25 @@ def test_an_undeclared_queue_is_refused_with_those_that_are_there_and_nothing_is
     assert set(faults.verbs()) == {"names"}
 
 
-def test_a_name_that_no_queue_can_have_costs_no_call(world: Lanes) -> None:
+def test_a_name_that_no_queue_can_have_costs_no_call(world: QueueWorld) -> None:
     faults = Faults()
     with pytest.raises(InvalidInput, match="queue='A B'"):
         world.owner(faults).submit("note", queue="A B")
     assert not faults.calls
 
 
-def test_declared_or_existing_is_enough(world: Lanes) -> None:
+def test_declared_or_existing_is_enough(world: QueueWorld) -> None:
     """The next deployment creates what the jobs declare; who only schedules knows what exists."""
     world.jobs.queue("tomorrow")
     world.memory.add_queue("elsewhere")
     world.scheduler.create_schedule("s", "note", "* * * * *", queue="tomorrow")
     stranger = Scheduler("acme", jobs=Registry(), check_jobs=False, services=world.services, clock=world.clock)
     stranger.create_schedule("t", "unknown.job", "* * * * *", queue="elsewhere")
-    assert (lane(world), lane(world, "t")) == ("tomorrow", "elsewhere")
+    assert (queue_of(world), queue_of(world, "t")) == ("tomorrow", "elsewhere")
     assert world.scheduler.queues() == ["default", "elsewhere", "mail", "reports"]
 
 
-def test_an_update_keeps_what_the_owner_chose_and_follows_the_job_otherwise(world: Lanes) -> None:
+def test_an_update_keeps_what_the_owner_chose_and_follows_the_job_otherwise(world: QueueWorld) -> None:
     owner = world.scheduler
     owner.create_schedule("s", "note", "* * * * *")
     seen = []
@@ -81,14 +81,14 @@ def test_an_update_keeps_what_the_owner_chose_and_follows_the_job_otherwise(worl
         {"queue": "default"},
     ):
         owner.update_schedule("s", **change)
-        seen.append(lane(world))
+        seen.append(queue_of(world))
     assert seen == ["reports", "reports", None, "mail", "mail", "reports", None]
     with pytest.raises(InvalidInput, match="known queues"):
         owner.update_schedule("s", queue="nowhere")
-    assert lane(world) is None
+    assert queue_of(world) is None
 
 
-def test_what_the_schedule_does_not_say_its_queue_says(world: Lanes) -> None:
+def test_what_the_schedule_does_not_say_its_queue_says(world: QueueWorld) -> None:
     world.jobs.queue("herd", spread=600, on_failure="job:tell", on_recovery="job:relax")
     for name in ("tell", "relax"):
         world.jobs.job(name)(lambda ctx, payload: None)
@@ -103,7 +103,7 @@ def test_what_the_schedule_does_not_say_its_queue_says(world: Lanes) -> None:
 # The way of a run.
 
 
-def test_each_worker_runs_what_is_in_its_queue(world: Lanes) -> None:
+def test_each_worker_runs_what_is_in_its_queue(world: QueueWorld) -> None:
     world.scheduler.create_schedule("s", "report", "* * * * *")
     world.scheduler.create_schedule("t", "note", "* * * * *")
     one_off = world.scheduler.submit("note", queue="mail")
@@ -118,7 +118,7 @@ def test_each_worker_runs_what_is_in_its_queue(world: Lanes) -> None:
     ]
 
 
-def test_a_retry_stays_in_its_queue_near_and_far(world: Lanes) -> None:
+def test_a_retry_stays_in_its_queue_near_and_far(world: QueueWorld) -> None:
     """Within SQS's reach as a delayed message, beyond it by way of the agenda."""
     world.failures = 2
     run = world.scheduler.submit("report")
@@ -136,7 +136,7 @@ def test_a_retry_stays_in_its_queue_near_and_far(world: Lanes) -> None:
     assert world.scheduler.get_run(run.id).state is RunState.SUCCEEDED
 
 
-def test_a_one_off_far_ahead_and_a_hastened_retry_go_where_they_belong(world: Lanes) -> None:
+def test_a_one_off_far_ahead_and_a_hastened_retry_go_where_they_belong(world: QueueWorld) -> None:
     world.failures = 1
     run = world.scheduler.submit("note", queue="mail", delay=3600)
     assert world.lengths() == {}
@@ -152,7 +152,9 @@ def test_a_one_off_far_ahead_and_a_hastened_retry_go_where_they_belong(world: La
     assert world.scheduler.get_run(run.id).state is RunState.SUCCEEDED
 
 
-def test_a_ticker_that_died_between_claim_and_send_leaves_it_to_the_next_and_to_the_same_queue(world: Lanes) -> None:
+def test_a_ticker_that_died_between_claim_and_send_leaves_it_to_the_next_and_to_the_same_queue(
+    world: QueueWorld,
+) -> None:
     world.scheduler.create_schedule("s", "report", "* * * * *")
     dying = Faults().at("send", before=crash)
     world.wait(120)
@@ -165,7 +167,7 @@ def test_a_ticker_that_died_between_claim_and_send_leaves_it_to_the_next_and_to_
     assert list(world.lengths()) == ["reports"]
 
 
-def test_the_undertaker_and_the_auditor_send_back_to_its_queue(world: Lanes) -> None:
+def test_the_undertaker_and_the_auditor_send_back_to_its_queue(world: QueueWorld) -> None:
     run = world.scheduler.submit("report")
     (message,) = world.memory.messages("reports")
     world.memory.queues["reports"].take(1)
@@ -181,7 +183,7 @@ def test_the_undertaker_and_the_auditor_send_back_to_its_queue(world: Lanes) -> 
     assert world.scheduler.get_run(run.id).state is RunState.SUCCEEDED
 
 
-def test_a_replay_goes_to_the_queue_of_what_it_repeats(world: Lanes) -> None:
+def test_a_replay_goes_to_the_queue_of_what_it_repeats(world: QueueWorld) -> None:
     first = world.scheduler.submit("note", queue="mail")
     world.serve("mail")
     world.scheduler.create_schedule("s", "note", "* * * * *", queue="reports")
@@ -194,14 +196,14 @@ def test_a_replay_goes_to_the_queue_of_what_it_repeats(world: Lanes) -> None:
     assert [where[run_id] for run_id in again] == ["mail", "reports"]
 
 
-def test_an_idempotency_key_stands_for_one_queue(world: Lanes) -> None:
+def test_an_idempotency_key_stands_for_one_queue(world: QueueWorld) -> None:
     world.scheduler.submit("note", queue="mail", idempotency_key="k")
     world.scheduler.submit("note", queue="mail", idempotency_key="k")
     with pytest.raises(AlreadyExists, match="another queue"):
         world.scheduler.submit("note", idempotency_key="k")
 
 
-def test_any_worker_runs_what_was_moved_to_it_by_hand_and_its_retry_goes_home(world: Lanes) -> None:
+def test_any_worker_runs_what_was_moved_to_it_by_hand_and_its_retry_goes_home(world: QueueWorld) -> None:
     world.failures = 1
     world.scheduler.submit("report")
     (message,) = world.memory.messages("reports")
@@ -215,7 +217,7 @@ def test_any_worker_runs_what_was_moved_to_it_by_hand_and_its_retry_goes_home(wo
 # A queue that is gone.
 
 
-def test_a_queue_that_is_gone_stops_no_other_and_loses_nothing(world: Lanes) -> None:
+def test_a_queue_that_is_gone_stops_no_other_and_loses_nothing(world: QueueWorld) -> None:
     world.memory.remove_queue("reports")
     owner = world.scheduler
     owner.create_schedule("s", "report", "* * * * *")
@@ -235,7 +237,7 @@ def test_a_queue_that_is_gone_stops_no_other_and_loses_nothing(world: Lanes) -> 
     assert len(world.ran) == len(set(world.ran)), "once each"
 
 
-def test_what_was_in_a_queue_that_went_is_sent_again_by_the_auditor(world: Lanes) -> None:
+def test_what_was_in_a_queue_that_went_is_sent_again_by_the_auditor(world: QueueWorld) -> None:
     world.scheduler.create_schedule("s", "report", "at(2026-05-04T12:01:00)")
     world.memory.remove_queue("reports")
     world.wait(3600)
@@ -248,7 +250,7 @@ def test_what_was_in_a_queue_that_went_is_sent_again_by_the_auditor(world: Lanes
     assert world.states() == [(60, RunState.SUCCEEDED)]
 
 
-def test_what_waits_for_a_queue_that_is_gone_can_be_taken_back(world: Lanes) -> None:
+def test_what_waits_for_a_queue_that_is_gone_can_be_taken_back(world: QueueWorld) -> None:
     world.memory.remove_queue("reports")
     world.scheduler.create_schedule("s", "report", "* * * * *")
     world.wait(60)
@@ -262,7 +264,7 @@ def test_what_waits_for_a_queue_that_is_gone_can_be_taken_back(world: Lanes) -> 
     assert (world.lengths(), world.entries(EntryKind.CHAIN)) == ({}, [])
 
 
-def test_a_retry_whose_queue_is_gone_comes_back_to_the_worker_that_has_it(world: Lanes) -> None:
+def test_a_retry_whose_queue_is_gone_comes_back_to_the_worker_that_has_it(world: QueueWorld) -> None:
     world.failures = 1
     run = world.scheduler.submit("report")
     (message,) = world.memory.messages("reports")
@@ -275,7 +277,7 @@ def test_a_retry_whose_queue_is_gone_comes_back_to_the_worker_that_has_it(world:
     assert world.scheduler.get_run(run.id).state is RunState.SUCCEEDED
 
 
-def test_a_throttled_queue_leaves_its_own_and_no_others(world: Lanes) -> None:
+def test_a_throttled_queue_leaves_its_own_and_no_others(world: QueueWorld) -> None:
     class Throttled(Hook):
         def before_call(self, operation: str, detail: Detail) -> Collection[int]:
             if (detail.place, detail.verb) == ("work-reports", "send"):
@@ -314,11 +316,11 @@ def test_the_harness_has_the_queues_that_the_jobs_declare() -> None:
 
 
 @pytest.fixture
-def world() -> Lanes:
-    return Lanes()
+def world() -> QueueWorld:
+    return QueueWorld()
 
 
-def test_what_its_owner_starts_by_hand_goes_there_too(world: Lanes) -> None:
+def test_what_its_owner_starts_by_hand_goes_there_too(world: QueueWorld) -> None:
     """A trigger, a backfill, and what a backfill starts when one of its runs has ended."""
     world.scheduler.create_schedule("s", "note", "0 0 1 1 *", queue="mail")
     world.scheduler.trigger("s")
