@@ -34,7 +34,7 @@ from bench.report import Table, write
 CALL_MS = (
     8.0  # of one batched request within a region: DynamoDB and SQS answer in single-digit milliseconds; an assumption
 )
-CPU_US = {"tick": 108.0, "work": 195.0}  # of a fire, of a run: docs/explanation/performance.md, hourly, batches full
+CPU_US = {"tick": 108.0, "work": 195.0}  # of a fire, of a run: hourly, batches full, on a loaded machine
 CORE_MB = 1_769  # Lambda gives a whole core at so many MB, and less in proportion
 TICKER_MB, WORKER_MB = 1_769, 512  # infra/ticker.py, infra/minutehand.py
 ROW_OVERHEAD = 100  # bytes that DynamoDB adds to each item

@@ -71,7 +71,7 @@ COLD_START = Assumption(
     "a worker's cold start at 512 MB",
     1_000,
     "ms",
-    "217 ms of CPU measured (docs/explanation/performance.md), at 0.29 of a core: 512 of 1,769 MB; 250 for the rest are a guess",
+    "217 ms of CPU measured on a loaded machine (bench memory), at 0.29 of a core: 512 of 1,769 MB; 250 for the rest are a guess",
 )
 PACED = Assumption(
     "the claims' share of what the table of runs takes, while it refuses some",
@@ -84,12 +84,12 @@ DATABASE_CALL = Assumption(
     "DynamoDB, a batched call, on average", 8, "ms", "an assumption: AWS promises single-digit milliseconds"
 )
 QUEUE_CALL = Assumption("SQS, a batched send or deletion, on average", 10, "ms", "an assumption")
-TICK_CPU = Assumption("the ticker's processor, a fire", 108, "µs", "bench tick, docs/explanation/performance.md")
+TICK_CPU = Assumption("the ticker's processor, a fire", 108, "µs", "bench tick, on a loaded machine")
 WORK_CPU = Assumption(
     "the worker's processor at 512 MB, a run",
     674,
     "µs",
-    "bench work: 135 µs (docs/explanation/performance.md), and 60 for two log lines, TLS and sockets; at 0.29 of a core",
+    "bench work: 135 µs on a loaded machine, and 60 for two log lines, TLS and sockets; at 0.29 of a core",
 )
 JOB = Assumption("a job takes; those of a batch side by side", 50, "ms", "a choice: set it to yours")
 ASSUMPTIONS = tuple(each for each in list(globals().values()) if isinstance(each, Assumption))

@@ -2,7 +2,7 @@
 
 A run with ``start="exact"`` that needs nothing but a lease is leased up to HEAD_START before its instant, as of that instant: to the
 ledger this is a worker whose clock is so much fast. Its job begins when the instant has come, and not TOO_LATE after it: then the run
-is given back (docs/adr/0033-leases-ahead.md).
+is given back (docs/adr/0028-leases-ahead.md).
 
     partition_batch   may_go_ahead      which runs
     not_due           lease_from        from when on
