@@ -16,6 +16,7 @@ import logging
 from dataclasses import replace
 
 from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.domain.formats.message import Message
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
@@ -31,19 +32,15 @@ from minutehand.ports.services import Services
 from minutehand.state.incidents import after_success, allowed, began, failing_since, without_success
 from minutehand.undertaker.incidents import incident_change, is_counted
 from minutehand.undertaker.notify import notify
-from minutehand.worker.delivery.outcome import ENDED, Outcome
 
 log = logging.getLogger(__name__)
 
 OVERLAP = HOUR  # a run that was due so long before an incident began may be the success that ends it
 
 
-def report_success(outcome: Outcome, revision: Revision | None, services: Services, clock: Clock) -> None:
-    """After a run succeeded at this worker: if its schedule was failing when the run began, put an entry for the ticker."""
-    message = outcome.message
-    if revision is None or not revision.failing or message is None or message.backfill is not None:
-        return
-    if outcome.state is not RunState.SUCCEEDED and outcome.why != ENDED:
+def report_success(message: Message, revision: Revision | None, services: Services, clock: Clock) -> None:
+    """After the message's run succeeded: if its schedule was failing when the run began, put an entry for the ticker."""
+    if revision is None or not revision.failing or message.backfill is not None:
         return
     now = clock()
     due = now - now % MINUTE  # repeated calls put one entry

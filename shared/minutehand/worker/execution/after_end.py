@@ -1,7 +1,7 @@
-"""After the end of a message: what else follows from what became of its run. The one list of it.
+"""The hooks that follow the end of a message, in one list.
 
-The run is settled and its message acknowledged by then. Nothing here may undo that, so a hook that fails is logged; the ticker or the
-auditor comes to what it left.
+The run is settled and its message acknowledged before the hooks are called, and no hook may undo that. A hook that fails is logged; the
+ticker or the auditor repairs its omission.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from minutehand.domain.run import RunState
 from minutehand.owner.backfill.advance import move_on
 from minutehand.undertaker.success_watch import report_success
 from minutehand.worker.admission.overlap import release_slot
 from minutehand.worker.context import WorkerContext
-from minutehand.worker.delivery.outcome import Outcome
+from minutehand.worker.delivery.outcome import ENDED, Outcome
 from minutehand.worker.stages import ReceivedMessage
 
 log = logging.getLogger(__name__)
@@ -24,7 +25,9 @@ def _advance_backfill(worker: WorkerContext, received: ReceivedMessage, outcome:
 
 
 def _report_success(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
-    report_success(outcome, received.revision, worker.services, worker.clock)
+    """A run that has ended before may have succeeded at a worker that could not report it; the ticker reads its row."""
+    if outcome.message is not None and (outcome.state is RunState.SUCCEEDED or outcome.why == ENDED):
+        report_success(outcome.message, received.revision, worker.services, worker.clock)
 
 
 Hook = Callable[[WorkerContext, ReceivedMessage, Outcome], None]
