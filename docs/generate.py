@@ -171,7 +171,7 @@ def remarks(kind: type) -> dict[str, str]:
 
 def transition_makers() -> dict[str, Callable[..., Transition]]:
     """The constructors of transitions by name, in the order of a run's phases."""
-    found = {}
+    found: dict[str, Callable[..., Transition]] = {}
     for phase in _PHASES:
         made = [f for _, f in inspect.getmembers(phase, inspect.isfunction) if f.__module__ == phase.__name__]
         public = sorted(
