@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any, Self
@@ -17,6 +18,8 @@ from minutehand.sqs.routing import held
 from minutehand.worker.context import Done, KnownJobs
 from minutehand.worker.delivery.heartbeat import HIDDEN
 from minutehand.worker.delivery.outcome import Outcome
+
+log = logging.getLogger(__name__)
 
 _SOON = 10  # seconds before a message comes back whose worker could not import its jobs
 _threads = ThreadCache()  # of this process, from batch to batch
@@ -41,7 +44,10 @@ class Batch:
         self._name, self._around, self._remaining = name, around, remaining
 
     def __enter__(self) -> Self:
-        self._hide(HIDDEN)  # before the import, which may take long or end the process
+        try:
+            self._hide(HIDDEN)  # before the import, which may take long or end the process
+        except Unavailable as problem:  # the heartbeat sets it in 20 s; an error now would cost the queue's visibility
+            log.warning("worker.visibility_not_set", extra={"error": str(problem)})
         self._shell = WorkerShell(
             self._services,
             self._imported(),

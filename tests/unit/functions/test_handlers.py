@@ -19,6 +19,8 @@ from minutehand.errors import InvalidInput, JobError
 from minutehand.testing import ManualClock, Memory
 from minutehand.worker.delivery.heartbeat import HIDDEN
 
+from tests.support.scenes.world import Faults, fails
+
 EVENTS = Path(__file__).parent / "events"
 
 
@@ -110,6 +112,19 @@ def test_messages_are_hidden_for_a_lease_before_the_jobs_are_imported(monkeypatc
     stack.scheduler.submit("good")
     invoke("worker", stack.batch(stack.services.work.receive(most=10, wait=0, visibility=5_400)))
     assert hidden[0] == [HIDDEN]
+
+
+def test_a_batch_whose_visibility_cannot_be_set_runs_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error to Lambda would keep its messages hidden for 90 minutes."""
+    stack = Stack(monkeypatch)
+    stack.registry.job("good")(lambda ctx, payload: None)
+    run = stack.scheduler.submit("good").id
+    received = stack.services.work.receive(most=10, wait=0, visibility=5_400)
+    refused = Faults().at("hide", before=fails, times=1)
+    stack.services = stack.memory.connect(refused, attempts=1)
+    assert invoke("worker", stack.batch(received)) == {"batchItemFailures": []}
+    assert refused.verbs()[0] == "hide"
+    assert stack.scheduler.get_run(run).state is RunState.SUCCEEDED
 
 
 @pytest.mark.parametrize(
