@@ -79,7 +79,7 @@ def test_the_bundle_holds_what_runs_and_no_more(aws_bundle: Path) -> None:
     assert sum(place.stat().st_size for place in aws_bundle.rglob("*")) < LIMIT
     assert bool(list(aws_bundle.rglob("__pycache__"))) == (AWS.python is not None)
     assert (aws_bundle / "functions" / "worker" / "handler.py").is_file()
-    assert (aws_bundle / "minutehand" / "client.py").is_file()
+    assert (aws_bundle / "minutehand" / "sdk" / "scheduler.py").is_file()
     assert (aws_bundle / "acme" / "jobs" / "__init__.py").is_file()
     for left_out in ("cli", "local", "testing", "infra"):
         assert not (aws_bundle / "minutehand" / left_out).exists()

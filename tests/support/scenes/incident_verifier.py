@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
 
 from minutehand.domain.dead_run import FAILED, DeadRunRow
 from minutehand.domain.notice import Notice, NoticeKind
 from minutehand.domain.run import RunRow, RunState
-from minutehand.domain.times import DAY, MINUTE
+from minutehand.domain.times import DAY, MINUTE, to_ms
 from minutehand.testing import Memory
 
 BEGIN = (NoticeKind.FAILURE, NoticeKind.NO_SUCCESS)
@@ -34,8 +35,8 @@ def in_a_row(runs: list[RunRow]) -> int:
     return row
 
 
-def told_wrongly(memory: Memory, owners: list[str], now: int) -> Iterator[str]:
-    """Whatever happened."""
+def told_wrongly(memory: Memory, owners: list[str], now: int, *, fast: int = 0) -> Iterator[str]:
+    """What is wrong, whatever happened. ``fast``: ms by which clocks may be ahead, so that a notice is about to be told."""
     failed = {run.ref: run for run in memory.runs() if run.state in FAILED}
     lines = Counter(line.run for line in listed(memory, now))
     at_hand = {
@@ -45,17 +46,17 @@ def told_wrongly(memory: Memory, owners: list[str], now: int) -> Iterator[str]:
     yield from (f"{ref} is listed and did not fail" for ref in lines.keys() - failed.keys())
     told = [published.notice for published in memory.published]
     for owner in owners:
-        yield from _untold(memory, owner, {notice.token for notice in told})
+        yield from _untold(memory, owner, {notice.token for notice in told}, now - fast)
     yield from _incidents(told)
     runs = {str(run.ref): run for run in memory.runs()}
     yield from (f"{notice.text} But {notice.run} is no such run" for notice in told if not _is_so(notice, runs))
 
 
-def _untold(memory: Memory, owner: str, tokens: set[str]) -> Iterator[str]:
-    """A notice that was written down is told."""
+def _untold(memory: Memory, owner: str, tokens: set[str], upto: int) -> Iterator[str]:
+    """A notice that was written down by ``upto`` (UTC ms) is told."""
     for record in memory.connect().records.listed(owner, "~notice~"):
         notice = Notice.of(record.body["notice"])
-        if notice.token not in tokens:
+        if notice.token not in tokens and to_ms(datetime.fromisoformat(notice.at), "at") <= upto:
             yield f"not told: {notice.text}"
 
 
