@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from minutehand.domain.formats.payload import MAX_DEPTH, is_too_deep, json_text, size
+from minutehand.domain.formats.payload import MAX_DEPTH, has_half_pair, is_too_deep, json_text, size
 from minutehand.domain.names import check_whole, is_text
 from minutehand.domain.times import DAY, SECOND, to_ms
 from minutehand.errors import InvalidInput
@@ -34,6 +34,10 @@ def payload_text(payload: Any) -> str:
         ) from None
     if is_too_deep(text):
         raise _too_deep(payload)
+    if has_half_pair(text):
+        raise InvalidInput(
+            "payload", payload, "has half of a surrogate pair", "decode the text as UTF-16 or UTF-8 first"
+        )
     if size(text) > MAX_PAYLOAD:
         raise InvalidInput(
             "payload",

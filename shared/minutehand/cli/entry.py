@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Sequence
@@ -21,6 +22,9 @@ _USAGE: type[BaseException] = typer.BadParameter.__mro__[2]
 def run(words: Sequence[str]) -> int:
     """Execute a command line. Returns its exit code. An error is one line on standard error, as JSON if ``--json`` is given."""
     as_json = "--json" in words
+    for stream in (sys.stdout, sys.stderr):  # a job's result may have half of a character
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         for word in words:
             _check_word(word)

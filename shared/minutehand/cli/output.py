@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
@@ -10,6 +11,9 @@ from typing import Any, TextIO
 
 import minutehand
 from minutehand.errors import InvalidInput
+
+# A payload or a result must not move the cursor or rename the window of the operator's terminal.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def values(item: Any) -> dict[str, Any]:
@@ -44,7 +48,8 @@ def text_of(value: Any) -> str:
         case dict():
             return json.dumps(value, ensure_ascii=False, default=_plain)
         case _:
-            return _in_a_line(value) if _is_record(value) and "__str__" not in vars(type(value)) else str(value)
+            plain = _in_a_line(value) if _is_record(value) and "__str__" not in vars(type(value)) else str(value)
+            return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", plain)
 
 
 def _in_a_line(record: Any) -> str:

@@ -191,3 +191,10 @@ def test_the_root_says_of_each_command_what_the_command_says_of_itself() -> None
         first = " ".join((command.help or "").split("\n\n")[0].split())
         assert LISTED[name].help == first, name
     assert list(whole().commands) == list(LISTED)
+
+
+def test_half_a_character_in_an_argument_or_a_result_is_no_traceback() -> None:
+    """Results of jobs may have one; standard output of the test's process stands for a terminal in UTF-8."""
+    program = "import sys; from minutehand.cli.entry import run; run(['--version']); print('\\ud83d')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "\\ud83d")

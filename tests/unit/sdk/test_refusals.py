@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand import Registry, Retry, Scheduler
+from minutehand import Registry, Retry, RunState, Scheduler
 from minutehand.arguments import MAX_PAYLOAD
 from minutehand.errors import ExpressionError, InvalidInput, JobError, NotFound
 
@@ -145,7 +145,6 @@ def test_a_good_name_is_taken(name: str) -> None:
         -1.5,
         "",
         "text \u2028 \U0001f600",
-        HALF,
         [],
         {},
         {"a": [1, {"b": None}], "ä": True},
@@ -215,3 +214,19 @@ def test_a_second_job_of_a_name_is_refused() -> None:
 def test_a_retry_has_whole_attempts(attempts: Any) -> None:
     with pytest.raises(InvalidInput, match="max_attempts"):
         Retry(max_attempts=attempts)
+
+
+@pytest.mark.parametrize("payload", [HALF, {"name": HALF}, {HALF: 1}, ["fine", [HALF]]])
+def test_a_payload_with_half_a_character_is_refused(payload: object) -> None:
+    """Neither a terminal nor an exported file could show it: one such schedule would stop the export of all."""
+    world = World()
+    with pytest.raises(InvalidInput, match=r"payload=.*has half of a surrogate pair"):
+        world.scheduler.submit("note", payload)
+    with pytest.raises(InvalidInput, match=r"payload=.*has half of a surrogate pair"):
+        world.scheduler.create_schedule("s", "note", "@daily", payload=payload)
+    assert world.scheduler.list_schedules().items == []
+
+
+@pytest.mark.parametrize("payload", ["\ud83d\ude00", "\\ud83d", "\U0001f600"])
+def test_whole_characters_and_backslashes_are_accepted(payload: str) -> None:
+    assert World().scheduler.submit("note", payload).state is RunState.QUEUED

@@ -9,6 +9,7 @@ from typing import Any
 
 # Unpaired surrogates are not valid in UTF-8, and SQS refuses U+FFFE and U+FFFF. In JSON they are written as escapes.
 _UNSENDABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 # Levels of nested lists and dicts: [] has one, 1 has none. Far below the 1,000 stack frames at which Python's JSON parser fails, so
@@ -31,6 +32,11 @@ def json_text(value: Any, *, sort_keys: bool = False) -> str:
 def size(text: str) -> int:
     """Bytes of a text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode())
+
+
+def has_half_pair(text: str) -> bool:
+    """Whether JSON text has an unpaired surrogate: half of a character, which neither a terminal nor YAML can show."""
+    return "\\ud" in text and _HALF.search(json.dumps(json.loads(text), ensure_ascii=False)) is not None
 
 
 def is_too_deep(text: str, most: int = MAX_DEPTH) -> bool:
