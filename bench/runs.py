@@ -22,7 +22,7 @@ from minutehand import Context, Registry, Retry, RunState, Scheduler
 from minutehand.domain.times import SECOND
 from minutehand.local.cloud import LocalCloud, reached_by_this_process
 from minutehand.services import connect, system_clock
-from minutehand.state.transitions.lease import HEARTBEAT, LEASE, SKEW
+from minutehand.state.lease import HEARTBEAT, LEASE, SKEW
 from minutehand.testing.cloud import fresh_settings
 from minutehand.testing.process import Hand, make_worker
 

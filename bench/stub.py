@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from minutehand.aws.connections import HttpResponse
-from minutehand.domain.agenda_entry import AgendaEntry
+from minutehand.domain.run import AgendaEntry
 from minutehand.dynamodb.rows import entry_row, shard_key, to_item
 
 _NAMES = re.compile(r"'(\w+)': (\?|'\w+'|\d+)")

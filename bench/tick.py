@@ -20,10 +20,9 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any
 
-from minutehand.concurrency.request_pool import RequestStats
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.concurrency.pools import RequestStats
 from minutehand.domain.names import one_off_ref, schedule_owner, shard_of
-from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.run import AgendaEntry, EntryKind, RunRow, RunState
 from minutehand.dynamodb.rows import run_row, to_item
 from minutehand.fires.plan import WINDOWS, shift_of
 from minutehand.local.process import changed_environ

@@ -19,7 +19,7 @@ from typing import Any
 
 from minutehand import Registry
 from minutehand.daemon.worker_process import WorkerProcess
-from minutehand.domain.formats.message import Message
+from minutehand.domain.message import Message
 from minutehand.domain.names import fire_ref, one_off_ref, schedule_owner, shard_of
 from minutehand.domain.policies import Start
 from minutehand.domain.run import RunRow, RunState

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 
 from minutehand import Registry, Scheduler
-from minutehand.daemon.ticker import run_ticker
+from minutehand.daemon.roles import run_ticker
 from minutehand.daemon.worker_process import WorkerProcess
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.provision import provision

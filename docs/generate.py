@@ -23,19 +23,19 @@ from typing import Any
 
 import minutehand
 from minutehand import errors, settings, testing
-from minutehand.apply import schema
+from minutehand.apply import fields as words
 from minutehand.cli.app import whole
 from minutehand.cli.exits import ExitCode
 from minutehand.domain.run import TERMINAL, RunState
 from minutehand.ready_jobs import http
-from minutehand.state.transitions import before_start, ending, lease, settling
-from minutehand.state.transitions.transition import Transition
+from minutehand.state import before_start, ending, lease
+from minutehand.state.transition import Transition
 
 DOCS = Path(__file__).parent
 _PACKAGE = DOCS.parent / "shared" / "minutehand"
 _MARKED = re.compile(r"(<!-- begin: ([a-z-]+) -->\n).*?(<!-- end: \2 -->)", re.DOTALL)
 _WIDE = 100  # characters of a signature on one line
-_PHASES = (before_start, lease, settling, ending)  # modules of transitions
+_PHASES = (before_start, lease, ending)  # modules of transitions
 
 # Order of the public names on the page; other names follow.
 _ORDER = (
@@ -338,8 +338,8 @@ def pages() -> Iterator[tuple[Path, str, str]]:
         )
         if _MARKED.search(present):
             yield page, present, wanted
-    place = _PACKAGE / "apply" / schema.SCHEMA
-    yield place, place.read_text(encoding="utf-8") if place.exists() else "", schema.build(remarks)
+    place = _PACKAGE / "apply" / words.SCHEMA
+    yield place, place.read_text(encoding="utf-8") if place.exists() else "", words.build(remarks)
 
 
 def main(arguments: list[str]) -> int:

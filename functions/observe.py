@@ -11,8 +11,8 @@ from functools import cache
 from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from aws_xray_sdk.core.patcher import NO_DOUBLE_PATCH
-from minutehand.concurrency.request_pool import RequestStats
-from minutehand.domain.formats.message import Message
+from minutehand.concurrency.pools import RequestStats
+from minutehand.domain.message import Message
 from minutehand.ports.services import Services
 from minutehand.services import connect
 from minutehand.settings import from_environment

@@ -19,8 +19,8 @@ from typing import Any
 
 import boto3
 from minutehand import Run, RunState, Scheduler, ScheduleState, Settings
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
 from minutehand.domain.names import parse_run_id, stripe_of
+from minutehand.domain.run import AgendaEntry, EntryKind
 from minutehand.errors import Misconfigured, NotFound
 from minutehand.local.cloud import LocalCloud, reached_by_this_process
 from minutehand.local.process import inherited

@@ -14,15 +14,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from minutehand.concurrency.write_budget import SOON
+from minutehand.concurrency.rate_limits import SOON
 from minutehand.domain.policies import Start
 from minutehand.domain.schedule import Revision
 from minutehand.domain.times import DAY, MINUTE, SECOND
 from minutehand.dynamodb.table_client import READS, STATEMENTS, WRITES
-from minutehand.fires.agenda_entries import PAGE
 from minutehand.fires.chain import _FIRES_AT_ONCE
+from minutehand.fires.claim import _BATCH
+from minutehand.fires.context import PAGE
 from minutehand.fires.plan import LOOKAHEAD, ChainPlan, first_entry, plan_chain
-from minutehand.fires.send import _BATCH
 from minutehand.sqs.routing import BATCH
 from minutehand.state.start import delay_for
 from minutehand.ticker.fan_out import ALONE, FanOutConfig

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from minutehand import Registry, Scheduler
-from minutehand.daemon.ticker import run_ticker
+from minutehand.daemon.roles import run_ticker
 from minutehand.daemon.worker_process import WorkerProcess
 from minutehand.jobs import load
 from minutehand.local.process import changed_environ

@@ -6,8 +6,8 @@ import sys
 from array import array
 from typing import Any
 
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
 from minutehand.domain.names import schedule_owner, shard_of
+from minutehand.domain.run import AgendaEntry, EntryKind
 from minutehand.dynamodb.rows import shard_key
 from minutehand.ticker.tick import tick
 

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any, Self
 
-from minutehand.concurrency.threads import ThreadCache
+from minutehand.concurrency.pools import ThreadCache
 from minutehand.daemon.worker_shell import WorkerShell
-from minutehand.domain.formats.message import Message
+from minutehand.domain.message import Message
 from minutehand.errors import Unavailable
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage
 from minutehand.sqs.queue_definitions import stripe_called
 from minutehand.sqs.routing import held
 from minutehand.worker.context import Done, KnownJobs
-from minutehand.worker.delivery.heartbeat import HIDDEN
-from minutehand.worker.delivery.outcome import Outcome
+from minutehand.worker.delivery.visibility import HIDDEN
+from minutehand.worker.stages import Outcome
 
 log = logging.getLogger(__name__)
 

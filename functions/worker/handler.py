@@ -10,14 +10,14 @@ from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from minutehand.domain.formats.message import Message
+from minutehand.domain.message import Message
 from minutehand.domain.policies import Policies
 from minutehand.domain.run import RunState
 from minutehand.domain.times import SECOND
 from minutehand.errors import Misconfigured
 from minutehand.jobs import Registry, load
 from minutehand.settings import from_environment
-from minutehand.worker.delivery.outcome import Action, Outcome
+from minutehand.worker.stages import Action, Outcome
 
 from functions.observe import around_run, by_dimensions, count, logger, metrics, services, trace_libraries, tracer
 from functions.worker.batch import Batch

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from minutehand.domain.formats.payload import MAX_DEPTH, has_half_pair, is_too_deep, json_text, size
 from minutehand.domain.names import check_whole, is_text
+from minutehand.domain.payload import MAX_DEPTH, has_half_pair, is_too_deep, json_text, size
 from minutehand.domain.times import DAY, SECOND, to_ms
 from minutehand.errors import InvalidInput
 from minutehand.timing import Rule

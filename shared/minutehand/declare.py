@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, Unpack
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_tags, checked_text, payload_text, rule_of
-from minutehand.domain.declaration import Declaration
 from minutehand.domain.names import check_name
 from minutehand.domain.options import Options, OptionWords, changed
 from minutehand.domain.policies import Retry, overrides
+from minutehand.domain.schedule import Declaration
 from minutehand.errors import InvalidInput, JobError
 from minutehand.jobs import Registry, default_registry, place_of
 from minutehand.timing import Rule

@@ -20,7 +20,7 @@ from minutehand.domain.queue import Queue as DeclaredQueue
 from minutehand.errors import InvalidInput, JobError, shorten
 
 if TYPE_CHECKING:  # a module that only declares jobs must not import schedules
-    from minutehand.domain.declaration import Declaration
+    from minutehand.domain.schedule import Declaration
 
 _F = TypeVar("_F", bound=Callable[..., object])
 

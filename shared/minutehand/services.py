@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from minutehand.aws import AwsSession, BatchBackoff, Client
 from minutehand.clock import system_clock
-from minutehand.concurrency.request_pool import RequestPool, RequestStats
+from minutehand.concurrency.pools import RequestPool, RequestStats
 from minutehand.domain.queue import declared_name, striped
 from minutehand.domain.times import DAY, SECOND
 from minutehand.dynamodb.agenda import DynamoAgenda
-from minutehand.dynamodb.dead_index import DynamoDeadIndex
 from minutehand.dynamodb.ledger import DynamoLedger
 from minutehand.dynamodb.payloads import BucketPayloads
-from minutehand.dynamodb.records import DynamoRecords
+from minutehand.dynamodb.records import DynamoDeadIndex, DynamoRecords
 from minutehand.dynamodb.schedules import DynamoSchedules
 from minutehand.dynamodb.table_client import TableClient
 from minutehand.ports.services import Services

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from minutehand import Scheduler
 from minutehand.aws import BatchBackoff
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
 from minutehand.domain.names import RunRef, fire_ref, one_off_ref
-from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.run import AgendaEntry, EntryKind, RunRow, RunState
 from minutehand.domain.times import from_ms
 from minutehand.dynamodb.rows import run_row
 from minutehand.errors import Unavailable

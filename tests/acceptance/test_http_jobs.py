@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from minutehand import Registry, Retry, Scheduler
 from minutehand.cli.app import app
-from minutehand.daemon.worker import run_worker
+from minutehand.daemon.roles import run_worker
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.process_group import variables
 from minutehand.ready_jobs.http import http_job

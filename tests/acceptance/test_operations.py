@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from minutehand import Context, Registry, Scheduler
-from minutehand.daemon.ticker import run_ticker
+from minutehand.daemon.roles import run_ticker
 from minutehand.daemon.worker_process import WorkerProcess
 from minutehand.domain.times import SECOND
 from minutehand.ports.services import Services

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.domain.run import AgendaEntry, EntryKind
 from minutehand.domain.times import SECOND
 from minutehand.ports.agenda import DuePage
 from minutehand.ports.services import Services

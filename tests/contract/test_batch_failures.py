@@ -14,8 +14,8 @@ import pytest
 from minutehand import Context, Registry, RunState
 from minutehand.aws import TRANSIENT, BatchBackoff
 from minutehand.aws.errors import ConnectFailed
-from minutehand.aws.retry import RetryQuota
-from minutehand.domain.formats.message import decode
+from minutehand.aws.transport import RetryQuota
+from minutehand.domain.message import decode
 from minutehand.domain.times import MINUTE
 from minutehand.errors import Unavailable
 from minutehand.fires.plan import first_entry
@@ -24,7 +24,7 @@ from minutehand.ports.services import Services
 from minutehand.ports.work_queue import OutgoingMessage
 from minutehand.services import connect, system_clock
 from minutehand.settings import DEFAULT_REQUESTS
-from minutehand.state.transitions.before_start import refuse
+from minutehand.state.before_start import refuse
 from minutehand.testing.cloud import fresh_settings
 from minutehand.testing.process import Hand, make_worker
 from minutehand.ticker.tick import tick

@@ -6,13 +6,13 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from minutehand.domain.dead_run import DeadRunRow
 from minutehand.domain.names import fire_ref, one_off_ref
+from minutehand.domain.run import DeadRunRow
 from minutehand.domain.times import DAY, MINUTE, SECOND
 from minutehand.ports.services import Services
-from minutehand.state.conditions import Absent, Compare, Condition, all_of
-from minutehand.state.transitions.ending import bury
-from minutehand.state.transitions.settling import die
+from minutehand.state.ending import bury
+from minutehand.state.lease import die
+from minutehand.state.transition import Absent, Compare, Condition, all_of
 
 from tests.support.builders import BOOM, NOON, a_one_off, a_run
 from tests.support.engines import Engine

@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 
 import pytest
-from minutehand.domain.formats.message import decode
+from minutehand.domain.message import decode
 from minutehand.domain.queue import Queue
 from minutehand.domain.times import MINUTE
 from minutehand.errors import Misconfigured

@@ -6,17 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
-from minutehand.domain.dead_run import DeadRunRow
 from minutehand.domain.names import aside_ref, fire_ref
-from minutehand.domain.run import RunState
+from minutehand.domain.run import AgendaEntry, DeadRunRow, EntryKind, RunState
 from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from minutehand.domain.times import DAY, MINUTE
 from minutehand.ports.records import Record
 from minutehand.ports.schedules import IncidentChange
 from minutehand.ports.services import Services
-from minutehand.state.transitions.before_start import refuse
-from minutehand.state.transitions.settling import succeed
+from minutehand.state.before_start import refuse
+from minutehand.state.lease import succeed
 
 from tests.support.builders import NOON, OWNER, a_head, a_revision, a_run, an_entry
 from tests.support.lease_steps import lease_of

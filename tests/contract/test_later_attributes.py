@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from minutehand.domain.freeze import Freeze, freeze_key
 from minutehand.domain.names import RunRef
-from minutehand.domain.schedule import ClosedBy, ScheduleState
+from minutehand.domain.schedule import ClosedBy, Freeze, ScheduleState, freeze_key
 from minutehand.domain.times import MINUTE
 from minutehand.ports.records import Record
 from minutehand.ports.schedules import IncidentChange
-from minutehand.state.transitions.settling import succeed
+from minutehand.state.lease import succeed
 
 from tests.support.builders import NOON, OWNER, a_head, a_revision, a_run, an_entry
 from tests.support.engines import Engine

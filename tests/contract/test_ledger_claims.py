@@ -7,8 +7,8 @@ from dataclasses import replace
 from minutehand.domain.run import RunState
 from minutehand.domain.times import MINUTE
 from minutehand.ports.services import Services
-from minutehand.state.transitions.before_start import refuse, take_over
-from minutehand.state.transitions.settling import succeed
+from minutehand.state.before_start import refuse, take_over
+from minutehand.state.lease import succeed
 
 from tests.support.builders import NOON, OWNER, a_one_off, a_run
 from tests.support.lease_steps import HOUR, lease_of

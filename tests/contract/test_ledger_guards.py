@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from minutehand.domain.names import RunRef
 from minutehand.dynamodb.rows import to_item, to_row
-from minutehand.state.conditions import holds
-from minutehand.state.transitions.transition import Once, Plus, Transition
+from minutehand.state.transition import Once, Plus, Transition, holds
 from minutehand.testing.memory.ledger import changed_row
 
 from tests.support.engines import Engine

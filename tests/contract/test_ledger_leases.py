@@ -9,10 +9,9 @@ import pytest
 from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.ports.services import Services
-from minutehand.state.transitions.before_start import give_up
-from minutehand.state.transitions.ending import bury, cancel_waiting, exhaust, lose
-from minutehand.state.transitions.lease import LEASE, SKEW, renew
-from minutehand.state.transitions.settling import die, release, retry, succeed
+from minutehand.state.before_start import give_up
+from minutehand.state.ending import bury, cancel_waiting, exhaust, lose
+from minutehand.state.lease import LEASE, SKEW, die, release, renew, retry, succeed
 from minutehand.worker.admission.lease import first_run
 
 from tests.support.builders import BOOM, NOON, a_message, a_one_off, a_run

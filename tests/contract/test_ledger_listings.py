@@ -10,7 +10,7 @@ from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.times import MINUTE
 from minutehand.errors import InvalidInput
 from minutehand.ports.services import Services
-from minutehand.state.transitions.settling import succeed
+from minutehand.state.lease import succeed
 
 from tests.support.builders import NOON, OWNER, a_one_off, a_run, an_attempt
 from tests.support.lease_steps import HOUR, lease_of

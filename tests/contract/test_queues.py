@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from minutehand.domain.formats.dead_letter import DeadLetter, decode_letter
-from minutehand.domain.formats.message import decode
-from minutehand.domain.formats.payload import json_text
+from minutehand.domain.message import DeadLetter, decode, decode_letter
+from minutehand.domain.payload import json_text
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import OutgoingMessage

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
 from minutehand.domain.policies import Delivery, Overrides, Retry, Start
+from minutehand.domain.run import AgendaEntry, EntryKind
 from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from minutehand.domain.times import MINUTE
 from minutehand.ports.records import Record

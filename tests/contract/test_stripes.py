@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from minutehand.domain.formats.message import decode
+from minutehand.domain.message import decode
 from minutehand.domain.names import stripe_of
 from minutehand.domain.queue import Queue
 from minutehand.domain.times import MINUTE

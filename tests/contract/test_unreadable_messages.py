@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from minutehand import Registry, RunState, Scheduler
-from minutehand.domain.formats.message import Message, decode
+from minutehand.domain.message import Message, decode
 from minutehand.domain.names import parse_run_id
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
 from minutehand.testing.process import make_worker, work_off

@@ -16,8 +16,8 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Match, Template
-from minutehand.domain.dead_run import dead_owner
 from minutehand.domain.names import schedule_owner
+from minutehand.domain.run import dead_owner
 from minutehand.errors import InvalidInput
 
 from infra import Minutehand

@@ -11,15 +11,13 @@ import pytest
 from minutehand import Scheduler
 from minutehand.auditor.audit import audit
 from minutehand.aws import BatchBackoff
-from minutehand.domain.formats.dead_letter import decode_letter
-from minutehand.domain.formats.message import decode
-from minutehand.domain.formats.schema import SCHEMA
+from minutehand.domain.message import SCHEMA, decode, decode_letter
 from minutehand.domain.run import WAITING, RunState
 from minutehand.domain.times import from_ms
 from minutehand.dynamodb.records import record_of
 from minutehand.dynamodb.rows import run_of, to_row
 from minutehand.errors import TooNew
-from minutehand.fires.agenda_entries import FAR
+from minutehand.fires.context import FAR
 from minutehand.local.cloud import LocalCloud
 from minutehand.ports.work_queue import RawMessage
 from minutehand.services import connect

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
-from minutehand.domain.formats.message import Message
+from minutehand.domain.message import Message
 from minutehand.domain.names import RunRef, fire_ref, one_off_ref
 from minutehand.domain.policies import Overrides
-from minutehand.domain.run import FailedAttemptRow, Failure, RunRow, RunState
+from minutehand.domain.run import AgendaEntry, EntryKind, FailedAttemptRow, Failure, RunRow, RunState
 from minutehand.domain.schedule import Definition, Head, Revision, ScheduleState
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.timing import Rule

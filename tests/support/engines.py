@@ -14,7 +14,7 @@ import boto3
 import pytest
 from minutehand import services as wiring
 from minutehand.aws import BatchBackoff, Client
-from minutehand.concurrency.request_pool import RequestStats
+from minutehand.concurrency.pools import RequestStats
 from minutehand.local.provision import create_bucket, create_queues, create_tables
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage

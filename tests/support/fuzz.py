@@ -19,11 +19,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from minutehand.apply.document import read
-from minutehand.domain.formats.dead_letter import decode_letter
-from minutehand.domain.formats.message import decode
+from minutehand.domain.message import decode, decode_letter
 from minutehand.domain.times import DAY
-from minutehand.dynamodb.dead_index import dead_of
-from minutehand.dynamodb.records import record_of
+from minutehand.dynamodb.records import dead_of, record_of
 from minutehand.dynamodb.row_ledger import decode_cursor
 from minutehand.dynamodb.rows import entry_of, run_of, to_row
 from minutehand.dynamodb.schedule_rows import freeze_of, head_of, revision_of

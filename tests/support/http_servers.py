@@ -19,10 +19,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 from minutehand.aws.connections import Connections
-from minutehand.aws.endpoints import Endpoint
-from minutehand.aws.retry import ATTEMPTS
-from minutehand.aws.session import AwsSession
-from minutehand.aws.transport import Transport
+from minutehand.aws.session import AwsSession, Endpoint
+from minutehand.aws.transport import ATTEMPTS, Transport
 from minutehand.settings import Keys, SdkVariables
 
 REGION = "eu-west-1"

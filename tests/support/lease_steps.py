@@ -7,8 +7,8 @@ from typing import Any
 from minutehand.domain.run import RunRow
 from minutehand.ports.ledger import TransitionResult
 from minutehand.ports.services import Services
-from minutehand.state.transitions.lease import lease
-from minutehand.state.transitions.transition import Transition
+from minutehand.state.lease import lease
+from minutehand.state.transition import Transition
 
 from tests.support.builders import NOON
 

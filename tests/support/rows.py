@@ -7,10 +7,10 @@ from typing import Any
 
 from minutehand.domain.run import RunState
 from minutehand.domain.times import DAY, MINUTE
-from minutehand.state.transitions import before_start, ending, settling
-from minutehand.state.transitions import lease as leasing
-from minutehand.state.transitions.lease import LEASE, SKEW
-from minutehand.state.transitions.transition import Transition
+from minutehand.state import before_start, ending
+from minutehand.state import lease as leasing
+from minutehand.state.lease import LEASE, SKEW
+from minutehand.state.transition import Transition
 
 from tests.support.builders import BOOM, NOON, OWNER, a_run
 
@@ -123,12 +123,12 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
         "lease, no steal": (build(leasing.lease, steal=False, **lease), WAITING - ASKED),
         "lease, first": (build(leasing.lease, steal=False, first=True, **lease), {"queued"}),
         "renew": (build(leasing.renew, now=NOW, progress=0.25, stage="x", **fence), HELD),
-        "succeed": (build(settling.succeed, result="1", **end, **fence), HELD),
-        "continue": (build(settling.continue_, now=NOW, **fence), HELD),
-        "cancelled": (build(settling.cancelled, reason="requested", failure=None, **end, **fence), HELD),
-        "retry": (build(settling.retry, not_before=NOW + MINUTE, failure=BOOM, **fence), HELD),
-        "release": (build(settling.release, now=NOW, **fence), HELD),
-        "die": (build(settling.die, reason="failed", failure=BOOM, **end, **fence), HELD),
+        "succeed": (build(lease.succeed, result="1", **end, **fence), HELD),
+        "continue": (build(lease.continue_, now=NOW, **fence), HELD),
+        "cancelled": (build(lease.cancelled, reason="requested", failure=None, **end, **fence), HELD),
+        "retry": (build(lease.retry, not_before=NOW + MINUTE, failure=BOOM, **fence), HELD),
+        "release": (build(lease.release, now=NOW, **fence), HELD),
+        "die": (build(lease.die, reason="failed", failure=BOOM, **end, **fence), HELD),
         "cancel": (build(ending.cancel, **end), WAITING),
         "request cancel": (ending.request_cancel(), HELD),
         "hasten": (build(ending.hasten, now=NOW), {"retrying", "continued", "given back unbegun"}),

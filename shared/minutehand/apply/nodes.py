@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from minutehand.domain.formats.payload import MAX_DEPTH
+from minutehand.domain.payload import MAX_DEPTH
 from minutehand.errors import InvalidInput
 
 LARGEST = 16 * 1024 * 1024  # characters of a file

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from minutehand.domain.declaration import Declaration
+from minutehand.domain.schedule import Declaration
 
 
 class ApplyAction(StrEnum):

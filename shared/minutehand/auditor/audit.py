@@ -16,21 +16,17 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from minutehand.auditor.resend import is_behind, resend
-from minutehand.auditor.tidy import tidy
-from minutehand.domain.agenda_entry import EntryKind
+from minutehand.auditor.repairs import is_behind, resend, tidy
 from minutehand.domain.names import RunRef, fire_ref, shard_of
 from minutehand.domain.options import CatchUp
-from minutehand.domain.run import WAITING, RunRow, RunState
+from minutehand.domain.run import WAITING, EntryKind, RunRow, RunState
 from minutehand.domain.schedule import Head, Revision, ScheduleState
 from minutehand.domain.times import HOUR, MINUTE, SECOND
 from minutehand.errors import Unavailable
-from minutehand.fires.agenda_entries import FAR, due_pages
 from minutehand.fires.claim import FireClaim, materialise
-from minutehand.fires.context import FireContext
+from minutehand.fires.context import FAR, FireContext, due_pages
 from minutehand.fires.current import find_revision
-from minutehand.fires.missed import gaps_before, record_missed
-from minutehand.fires.plan import chain_entry, end_of, timetable_of
+from minutehand.fires.plan import chain_entry, end_of, gaps_before, record_missed, timetable_of
 from minutehand.owner.schedules.pauses import resume_entry
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services

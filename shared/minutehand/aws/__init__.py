@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from minutehand.aws.client import Client
 from minutehand.aws.errors import TRANSIENT, ConditionFailed, TransactionRefused, translated
-from minutehand.aws.retry import BatchBackoff
 from minutehand.aws.session import AwsSession
+from minutehand.aws.transport import BatchBackoff
 
 __all__ = [
     "TRANSIENT",

@@ -9,9 +9,8 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
 from minutehand.aws.errors import NoResponse, ServiceError
-from minutehand.aws.retry import ATTEMPTS
 from minutehand.aws.session import AwsSession, no_credentials
-from minutehand.aws.transport import USER_AGENT
+from minutehand.aws.transport import ATTEMPTS, USER_AGENT
 from minutehand.errors import Misconfigured
 from minutehand.settings import Settings
 

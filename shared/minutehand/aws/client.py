@@ -1,18 +1,19 @@
-"""A client of one service: operations by their names in boto3, errors as this package's, one span a call."""
+"""A client of one service: operations by their names in boto3, errors as this package's, and one OpenTelemetry span for each
+call where OpenTelemetry's API is in use.
+"""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from minutehand.aws.connections import Connections
-from minutehand.aws.endpoints import endpoint_of
 from minutehand.aws.errors import NoResponse, ServiceError, translated
-from minutehand.aws.retry import BatchBackoff, attempts_of
-from minutehand.aws.session import AwsSession, PerProcess
-from minutehand.aws.tracing import span
-from minutehand.aws.transport import PROTOCOLS, Transport
+from minutehand.aws.session import AwsSession, PerProcess, endpoint_of
+from minutehand.aws.transport import PROTOCOLS, BatchBackoff, Transport, attempts_of
 from minutehand.errors import Unavailable
 from minutehand.settings import Settings
 
@@ -92,3 +93,24 @@ def _by_botocore(client: Any, operation: str, arguments: dict[str, Any]) -> dict
     from minutehand.aws import botocore_client  # noqa: PLC0415 (as above)
 
     return botocore_client.call(client, operation, arguments)
+
+
+_NAMES = {"dynamodb": "DynamoDB", "sqs": "SQS"}
+_NOTHING: AbstractContextManager[object] = nullcontext()
+
+
+def span(service: str, operation: str) -> AbstractContextManager[object]:
+    """The span around one call, named and described by OpenTelemetry's conventions for AWS; an error ends it as one.
+
+    A process whose spans anybody collects has loaded the API. It is not loaded here: that takes 70 ms of processor time.
+    """
+    trace: Any = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return _NOTHING
+    name, method = _NAMES.get(service, service), operation.title().replace("_", "")
+    started: AbstractContextManager[object] = trace.get_tracer("minutehand").start_as_current_span(
+        f"{name}.{method}",
+        kind=trace.SpanKind.CLIENT,
+        attributes={"rpc.system": "aws-api", "rpc.service": name, "rpc.method": method},
+    )
+    return started

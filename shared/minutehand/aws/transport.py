@@ -1,14 +1,16 @@
-"""Requests to DynamoDB and SQS: JSON as their APIs have it, signed, sent until it is answered, parsed.
+"""Requests to DynamoDB and SQS: JSON as their APIs have it, signed (AWS Signature Version 4), and sent until answered.
 
-Both services speak JSON in which arguments and responses are those of botocore's methods, as long as no value is binary (this
-package sends none). botocore's serialisers and parsers, which walk a model of the service, take most of a tick's processor time.
+The retries are those of botocore's standard mode: attempts, waits between them, and a quota.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import uuid
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from threading import Event
@@ -16,11 +18,80 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from minutehand.aws.connections import Connections, HttpResponse
-from minutehand.aws.endpoints import Endpoint
 from minutehand.aws.errors import ConnectFailed, NoResponse, ServiceError
-from minutehand.aws.retry import ATTEMPTS, RetryQuota, wait_before
-from minutehand.aws.signer import Credentials, Signer
+from minutehand.aws.session import Credentials, Endpoint, Signer
+from minutehand.errors import Misconfigured
+from minutehand.settings import SdkVariables
 from minutehand.version import VERSION
+
+ATTEMPTS = 4  # of one request, in all; AWS_MAX_ATTEMPTS goes before it
+_BASE, _CAP = 0.05, 2.0  # seconds: full-jitter waits before each further attempt
+_QUOTA = 100  # tokens of a full quota
+_COST = 5  # tokens of one retry: against constant errors 100 requests are repeated 20 times in all
+
+
+class RetryQuota:
+    """Tokens that retries of one service take and successes give back, as in botocore's standard mode.
+
+    The tokens are in a bounded deque, whose operations are atomic: there is no lock that a fork could copy while it is held.
+    """
+
+    def __init__(self) -> None:
+        self._tokens: deque[None] = deque([None] * _QUOTA, maxlen=_QUOTA)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no further retry may be sent."""
+        return len(self._tokens) < _COST
+
+    def take(self) -> bool:
+        """Pay for one retry; False if it may not be sent."""
+        if self.is_empty:
+            return False
+        for _ in range(_COST):
+            if self._tokens:
+                self._tokens.pop()
+        return True
+
+    def succeeded(self, *, after_retry: bool) -> None:
+        """Give back what the retry took, or one token for a request that needed none."""
+        self._tokens.extend([None] * (_COST if after_retry else 1))
+
+
+def attempts_of(variables: SdkVariables) -> int:
+    """Attempts of one request. Raises Misconfigured for a retry mode of the SDKs that these requests do not have."""
+    if variables.retry_mode not in (None, "standard"):
+        raise Misconfigured(
+            f"AWS_RETRY_MODE={variables.retry_mode!r} is not a mode of Minutehand's own requests; use 'standard', leave it out, "
+            "or set MINUTEHAND_AWS_CLIENT=botocore"
+        )
+    return variables.max_attempts or ATTEMPTS
+
+
+def wait_before(attempt: int) -> float:
+    """Seconds before the attempt after the given one."""
+    return random.uniform(0, min(_CAP, _BASE * 2.0**attempt))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchBackoff:
+    """Full-jitter exponential waits between the rounds of a batch: each round asks again for the items without an answer."""
+
+    rounds: int = 7  # in all; the last answer is final
+    base: float = 0.05  # seconds
+    cap: float = 2.0  # seconds
+    wait: Callable[[float], object] = field(default_factory=lambda: Event().wait)
+    random: random.Random = field(default_factory=random.Random)
+
+    def rounds_with_waits(self, is_over: Callable[[], bool] = lambda: False) -> Iterator[int]:
+        """0, 1, 2 …, waiting before each but the first; ends early once ``is_over``."""
+        for number in range(self.rounds):
+            if number:
+                if is_over():
+                    return
+                self.wait(self.random.uniform(0, min(self.cap, self.base * 2.0**number)))
+            yield number
+
 
 DEADLINE = 5.0  # seconds for one attempt, in all: four and their waits end within a shard's lock
 USER_AGENT = f"minutehand/{VERSION}"

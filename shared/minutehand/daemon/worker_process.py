@@ -12,7 +12,7 @@ from itertools import cycle
 from minutehand import logs
 from minutehand.daemon.names import process_name
 from minutehand.daemon.worker_shell import WorkerShell
-from minutehand.domain.formats.message import Message
+from minutehand.domain.message import Message
 from minutehand.domain.queue import BATCH, DEFAULT_QUEUE
 from minutehand.errors import Unavailable
 from minutehand.isolation import PreloadedParent, check_isolated, modules_of, perform_isolated
@@ -20,7 +20,7 @@ from minutehand.jobs import Registry
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage
 from minutehand.worker.context import Done, KnownJobs
-from minutehand.worker.delivery.heartbeat import HIDDEN
+from minutehand.worker.delivery.visibility import HIDDEN
 
 log = logging.getLogger(__name__)
 

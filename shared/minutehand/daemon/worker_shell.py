@@ -9,20 +9,19 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 
-from minutehand.concurrency.threads import ThreadCache
-from minutehand.domain.formats.message import Message
+from minutehand.concurrency.pools import ThreadCache
+from minutehand.domain.message import Message
 from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage
 from minutehand.services import system_clock
-from minutehand.state.transitions.lease import HEARTBEAT
+from minutehand.state.lease import HEARTBEAT
 from minutehand.worker.context import Done, Execute, KnownJobs, WorkerContext
-from minutehand.worker.delivery.delete_buffer import DeleteBuffer
-from minutehand.worker.delivery.heartbeat import Heartbeat
 from minutehand.worker.delivery.receive import receive
+from minutehand.worker.delivery.visibility import DeleteBuffer, Heartbeat
 from minutehand.worker.execution.executor import ThreadedExecutor
-from minutehand.worker.execution.release import release_run
+from minutehand.worker.execution.settle import release_run
 from minutehand.worker.pipeline import start_batches
 from minutehand.worker.stages import InFlightMessage
 

@@ -13,7 +13,7 @@ from datetime import timedelta
 from minutehand.doctor.context import DoctorContext
 from minutehand.doctor.findings import Finding, fail, ok, warn
 from minutehand.doctor.pressure import held_back
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind, parse_entry_key
+from minutehand.domain.run import AgendaEntry, EntryKind, parse_entry_key
 from minutehand.domain.schedule import ScheduleState
 from minutehand.domain.times import MINUTE, SECOND, from_ms
 from minutehand.dynamodb.agenda import CONFIG, LOCK

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from minutehand.doctor.context import DoctorContext
 from minutehand.doctor.findings import Finding, fail, ok, warn
 from minutehand.domain.times import SECOND
-from minutehand.state.transitions.lease import SKEW
+from minutehand.state.lease import SKEW
 
 NOTICEABLE = 2 * SECOND  # what starts are early or late by is seen
 

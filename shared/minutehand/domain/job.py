@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from minutehand.domain.policies import Policies
-from minutehand.domain.quick import quick
 
 _TAKEN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
@@ -64,7 +63,6 @@ class JobEffects(Protocol):
         """See ``Context.raise_if_cancelled``."""
 
 
-@quick
 @dataclass(frozen=True, kw_only=True)
 class Context:
     """The run that a job executes, and the job's way to record steps, checkpoints and progress.

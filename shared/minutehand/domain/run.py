@@ -1,14 +1,14 @@
-"""A run: the ledger's record of one fire, one-off or manual trigger."""
+"""A run: the ledger's record of one fire, one-off or manual trigger; its agenda entries; its line among the dead runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 
 from minutehand.domain.names import RunRef
-from minutehand.domain.quick import quick
-from minutehand.domain.times import SECOND
+from minutehand.domain.times import DAY, SECOND, from_ms, stamp
 
 MISSED = 60 * SECOND  # ms; a fire that is claimed later than this after its time counts as missed
 
@@ -46,7 +46,6 @@ class Failure:
     retry_after: float | None = None  # seconds that it asks the next attempt to wait
 
 
-@quick
 @dataclass(frozen=True, kw_only=True)
 class RunRow:
     """One row of the ledger."""
@@ -131,3 +130,123 @@ class SiblingRows:
     steps: Mapping[str, str] = field(default_factory=dict)  # JSON text of each recorded step, by name
     checkpoint: str | None = None  # JSON text of the last checkpoint, or its key in the bucket after "@"
     result: str | None = None  # JSON text of a result too large for the row
+
+
+class EntryKind(StrEnum):
+    """The action of the ticker when an entry is due."""
+
+    CHAIN = "chain"  # claim the revision's fires and put the next entry
+    RUN = "run"  # send the run's message if it still waits
+    WATCH = "watch"  # declare an at-most-once run LOST if its lease has ended
+    RESUME = "resume"  # end a pause that has an end
+    BACKFILL = "backfill"  # advance a backfill after a worker's crash, and end it
+    NOTICE = "notice"  # notify an owner of an incident, or of its end
+    SLOT = "slot"  # start runs that waited for other runs of their schedule
+    EXPECT = "expect"  # check that a schedule had a success in time
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgendaEntry:
+    """One timer. It stays in the agenda until the ticker has handled it."""
+
+    shard: int  # its partition
+    due: int  # UTC ms
+    kind: EntryKind  # the action
+    id: str  # chain: revision id; run: run id; watch: run id and lease token
+    after: int = 0  # chain: fires up to this UTC ms are claimed already
+    failures: int = 0  # how often its own data made handling fail
+    created_at: int = 0  # run and watch: UTC ms of the put
+    queue: str | None = None  # chain and run: the declared queue of its messages; None: the default one, or unknown
+
+    @cached_property
+    def key(self) -> str:
+        """``due#kind#id``: sorts by time; two chains of one revision that meet become one."""
+        return f"{stamp(self.due)}#{self.kind}#{self.id}"
+
+    @property
+    def run(self) -> RunRef:
+        """The run of a run or watch entry."""
+        owner, key = self.id.split("#")[:2]
+        return RunRef(owner, key)
+
+
+def parse_entry_key(key: str) -> tuple[int, EntryKind, str]:
+    """The due time, kind and id in an entry's key."""
+    due, kind, identity = key.split("#", 2)
+    return int(due), EntryKind(kind), identity
+
+
+FAILED = frozenset({RunState.DEAD, RunState.LOST, RunState.EXPIRED})  # failed for good
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeadRunRow:
+    """One line of the index."""
+
+    run: RunRef  # its key
+    job: str  # name of its job
+    ended_at: int  # UTC ms
+    fence: int  # of its last lease
+    attempts: int  # begun
+    reason: str  # why it is dead
+    state: RunState = RunState.DEAD  # or LOST, EXPIRED
+    error_type: str | None = None  # class of the last failure
+    error: str | None = None  # its message, bounded
+    redriven_as: str | None = None  # id of the run that repeats it
+
+    @property
+    def owner(self) -> str:
+        """The partition of this line."""
+        return dead_owner(self.run.tenant, self.ended_at // DAY)
+
+    @property
+    def key(self) -> str:
+        """Sorts by ``ended_at``. A key that is not a run's begins with ``#``."""
+        return f"#{stamp(self.ended_at)}#{self.run}"
+
+    @property
+    def schedule(self) -> str | None:
+        """Name of the run's schedule; None for a one-off."""
+        return None if self.run.is_one_off else self.run.owner.partition("/")[2]
+
+
+def dead_run_row(run: RunRow) -> DeadRunRow:
+    """The line of a run that the undertaker has recorded."""
+    assert run.ended_at is not None
+    return DeadRunRow(
+        run=run.ref,
+        job=run.job,
+        ended_at=run.ended_at,
+        fence=run.fence,
+        attempts=run.attempt,
+        reason=run.reason or "unknown",
+        state=run.state,
+        error_type=run.failure.kind if run.failure else None,
+        error=run.failure.message if run.failure else None,
+    )
+
+
+def dead_owner(tenant: str, day: int) -> str:
+    """The partition of a tenant's dead runs of one day (days since 1970, UTC). ``#`` is in no tenant's or schedule's name."""
+    return f"{tenant}#dead#{from_ms(day * DAY).date().isoformat()}"
+
+
+def parse_dead_key(key: str) -> tuple[int, RunRef]:
+    """End (UTC ms) and run in a key."""
+    _, at, owner, fire = key.split("#")
+    return int(at), RunRef(owner, fire)
+
+
+def partitions(tenant: str, *, after: int, upto: int, before: str | None) -> Iterator[tuple[str, str, str]]:
+    """The partitions of runs that ended in ``(after, upto]`` (UTC ms), each with its first and last key, the newest day first.
+
+    ``before`` is the key to continue from; the range includes it, so the reader must skip it.
+    """
+    if before is not None:
+        upto = min(upto, parse_dead_key(before)[0])
+    oldest = max(after + 1, 0)
+    if oldest > upto:
+        return
+    first, last = f"#{stamp(oldest)}", f"#{stamp(upto)}$"  # "$" comes after "#"
+    for day in range(upto // DAY, oldest // DAY - 1, -1):
+        yield dead_owner(tenant, day), first, last if before is None else min(last, before)

@@ -1,16 +1,16 @@
-"""A schedule: its head, which changes, and its revisions, which are immutable."""
+"""A schedule: its declaration, its head, which changes, its revisions, which are immutable, and a tenant's freeze."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
+from typing import Any
 
 from minutehand.domain.names import schedule_owner
 from minutehand.domain.options import Options
 from minutehand.domain.policies import Overrides
-from minutehand.domain.quick import quick
 from minutehand.timing import Rule
 
 
@@ -40,7 +40,6 @@ class ClosedBy(StrEnum):
     DRAINED = "drained"  # paused or deleted with drain=True: only unstarted runs later than the end are cancelled
 
 
-@quick
 @dataclass(frozen=True, kw_only=True)
 class Definition:
     """The content of a revision: job, rule, payload, policies and options."""
@@ -65,7 +64,6 @@ def settled(asked: Definition, present: Definition | None) -> Definition:
     return replace(asked, rule=present.rule) if stored | new == known else asked
 
 
-@quick
 @dataclass(frozen=True, kw_only=True)
 class Revision:
     """One immutable definition of a schedule, active for fires in ``(active_from, active_until]``."""
@@ -127,3 +125,43 @@ class Head:
     @property
     def owner(self) -> str:
         return schedule_owner(self.tenant, self.name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declaration:
+    """One declared schedule, checked."""
+
+    place: str  # where it is declared, for errors: "acme.jobs.daily", "schedules.yaml:12"
+    rule: Rule  # when it is due
+    name: str | None = None  # of the schedule; None: its job's
+    job: str | None = None  # name of the job; None: that of ``function``
+    function: Callable[..., Any] | None = None  # the job's function, where it is declared on one
+    payload: str = "null"  # canonical JSON text
+    description: str = ""  # free text
+    tags: Mapping[str, str] = field(default_factory=dict)  # labels to filter by
+    overrides: Overrides = field(default_factory=Overrides)  # policies that differ from the job's own
+    options: Options = field(default_factory=Options)  # queue, catch-up, overlap and failure handling of its runs
+    paused: bool | None = None  # None leaves a pause as it is
+
+
+_FROZEN = "~tenant"  # not a valid name of a schedule
+
+
+@dataclass(frozen=True, kw_only=True)
+class Freeze:
+    """A stop of all starts of a tenant, schedules and one-offs alike."""
+
+    tenant: str
+    until: int  # UTC ms at which it ends
+    note: str | None = None  # the owner's reason
+    created_at: int = 0  # UTC ms
+
+
+def freeze_key(tenant: str) -> tuple[str, int]:
+    """The key of a tenant's freeze. It is in the table of revisions, so that a worker reads both in one batch."""
+    return schedule_owner(tenant, _FROZEN), 0
+
+
+def is_freeze(key: tuple[str, int]) -> bool:
+    """Whether a key among the revisions is a freeze's."""
+    return key[1] == 0

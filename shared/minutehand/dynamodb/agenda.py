@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from minutehand.aws import ConditionFailed
-from minutehand.domain.agenda_entry import AgendaEntry
+from minutehand.domain.run import AgendaEntry
 from minutehand.domain.times import stamp
 from minutehand.dynamodb.rows import Item, entry_of, entry_row, shard_key, to_item, to_row
 from minutehand.dynamodb.table_client import TableClient

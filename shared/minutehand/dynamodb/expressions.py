@@ -8,8 +8,19 @@ from typing import Any
 
 from minutehand.domain.names import RunRef
 from minutehand.dynamodb.rows import encode
-from minutehand.state.conditions import Absent, AllOf, AnyOf, Compare, Condition, OneOf, Value
-from minutehand.state.transitions.transition import Change, Once, Plus, Transition
+from minutehand.state.transition import (
+    Absent,
+    AllOf,
+    AnyOf,
+    Change,
+    Compare,
+    Condition,
+    Once,
+    OneOf,
+    Plus,
+    Transition,
+    Value,
+)
 
 
 class ExpressionWords:

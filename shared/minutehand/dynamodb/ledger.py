@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from minutehand.aws import ConditionFailed, TransactionRefused
-from minutehand.concurrency.request_pool import RequestPool
+from minutehand.concurrency.pools import RequestPool
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import WAITING, RunRow, RunState
 from minutehand.dynamodb.expressions import (
@@ -26,8 +26,7 @@ from minutehand.dynamodb.rows import (
 from minutehand.dynamodb.table_client import TableClient
 from minutehand.errors import Unavailable
 from minutehand.ports.ledger import BesideKind
-from minutehand.state.conditions import Condition, OneOf, Value
-from minutehand.state.transitions.transition import Transition
+from minutehand.state.transition import Condition, OneOf, Transition, Value
 
 _MISSING = "attribute_not_exists(#owner)"
 

@@ -23,7 +23,7 @@ from minutehand.aws import BatchBackoff, Client, TransactionRefused
 from minutehand.dynamodb.rows import to_row
 from minutehand.errors import Unavailable
 from minutehand.settings import Settings
-from minutehand.state.conditions import OPERATORS, Absent, AllOf, AnyOf, Compare, Condition, OneOf
+from minutehand.state.transition import OPERATORS, Absent, AllOf, AnyOf, Compare, Condition, OneOf
 
 
 class ControlModel(Model):

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from minutehand.aws import Client
-from minutehand.domain.formats.payload import object_key
+from minutehand.domain.payload import object_key
 from minutehand.errors import InvalidInput
 
 PAYLOADS = "payloads"  # written by submitters; workers may read them

@@ -25,8 +25,7 @@ from minutehand.dynamodb.rows import (
 from minutehand.errors import InvalidInput, Unavailable, Unreadable
 from minutehand.ports.ledger import BatchReadResult, BesideKind, ClaimResult, TransitionResult
 from minutehand.ports.page import RowPage
-from minutehand.state.conditions import Condition, holds
-from minutehand.state.transitions.transition import Transition, held
+from minutehand.state.transition import Condition, Transition, held, holds
 
 log = logging.getLogger(__name__)
 

@@ -8,13 +8,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind, parse_entry_key
-from minutehand.domain.formats.schema import GARBAGE, check_schema, unreadable
+from minutehand.domain.message import GARBAGE, check_schema, unreadable
 from minutehand.domain.names import RunRef
-from minutehand.domain.run import FailedAttemptRow, Failure, RunRow, RunState, SiblingRows
+from minutehand.domain.run import (
+    AgendaEntry,
+    EntryKind,
+    FailedAttemptRow,
+    Failure,
+    RunRow,
+    RunState,
+    SiblingRows,
+    parse_entry_key,
+)
 from minutehand.domain.times import SECOND
 from minutehand.errors import MinutehandError, Unreadable
-from minutehand.state.conditions import Value
+from minutehand.state.transition import Value
 
 log = logging.getLogger(__name__)
 

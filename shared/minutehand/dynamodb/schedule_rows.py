@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from minutehand.domain.freeze import Freeze, freeze_key
 from minutehand.domain.options import Options
 from minutehand.domain.policies import Overrides
-from minutehand.domain.schedule import ClosedBy, Definition, Head, Revision, ScheduleState
+from minutehand.domain.schedule import ClosedBy, Definition, Freeze, Head, Revision, ScheduleState, freeze_key
 from minutehand.dynamodb.rows import reads
 from minutehand.timing.rule import from_json
 

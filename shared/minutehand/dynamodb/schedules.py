@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from minutehand.aws import ConditionFailed
-from minutehand.domain.agenda_entry import AgendaEntry
-from minutehand.domain.freeze import Freeze, is_freeze
-from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
+from minutehand.domain.run import AgendaEntry
+from minutehand.domain.schedule import ClosedBy, Freeze, Head, Revision, ScheduleState, is_freeze
 from minutehand.domain.times import SECOND
-from minutehand.dynamodb.dead_index import dead_row
-from minutehand.dynamodb.records import follows, record_row
+from minutehand.dynamodb.records import dead_row, follows, record_row
 from minutehand.dynamodb.rows import Item, entry_row, readable, to_item, to_row
 from minutehand.dynamodb.schedule_rows import (
     ControlRow,

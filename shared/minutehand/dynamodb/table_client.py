@@ -15,11 +15,10 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from minutehand.aws import TRANSIENT, BatchBackoff, Client, ConditionFailed
-from minutehand.concurrency.request_pool import RequestPool
-from minutehand.domain.quick import quick
+from minutehand.concurrency.pools import RequestPool
 from minutehand.dynamodb.rows import Item, to_item, to_row
 from minutehand.errors import Unavailable
-from minutehand.state.conditions import Value
+from minutehand.state.transition import Value
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +31,6 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
-@quick
 @dataclass(frozen=True, kw_only=True)
 class StatementResult:
     """The response to one statement of a batch; a statement without a response has none."""

@@ -15,11 +15,9 @@ import logging
 import threading
 from collections.abc import Collection, Iterable, Sequence
 
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
-from minutehand.domain.freeze import freeze_key
 from minutehand.domain.queue import DEFAULT_QUEUE
-from minutehand.domain.run import RunState
-from minutehand.domain.schedule import Revision
+from minutehand.domain.run import AgendaEntry, EntryKind, RunState
+from minutehand.domain.schedule import Revision, freeze_key
 from minutehand.domain.times import SECOND
 from minutehand.ports.clock import Clock
 from minutehand.ports.records import Record

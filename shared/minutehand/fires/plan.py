@@ -1,18 +1,32 @@
-"""Plan the next fires of a chain: which to claim now, which to skip, and the next agenda entry. Pure."""
+"""Plan the next fires of a chain: which to claim now, and which are missed and recorded as skipped."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from zlib import crc32
 
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
 from minutehand.domain.options import Options
-from minutehand.domain.quick import quick
+from minutehand.domain.run import AgendaEntry, EntryKind, RunRow, RunState
 from minutehand.domain.schedule import Revision, ScheduleState
 from minutehand.domain.times import SECOND
-from minutehand.state.catch_up import LARGEST_GAP, judged_at, skipped_fires, take_fires
-from minutehand.timing import Timetable, timetable
+from minutehand.errors import Unavailable
+from minutehand.ports.clock import Clock
+from minutehand.ports.services import Services
+from minutehand.state.before_start import skip
+from minutehand.state.catch_up import (
+    LARGEST_GAP,
+    WORD,
+    CorrectMissed,
+    PutMissed,
+    judged_at,
+    on_gap,
+    reason_of,
+    skipped_fires,
+    take_fires,
+)
+from minutehand.timing import Timetable, fires, timetable
 
 LOOKAHEAD = 180 * SECOND  # ticks may be 119 s apart
 REACH = 840 * SECOND  # how far ahead a plan may go: SQS delays 900 s
@@ -23,7 +37,6 @@ WINDOWS = (600 * SECOND, 300 * SECOND, 120 * SECOND, 60 * SECOND)
 LARGEST = 100  # the most fires of one plan: a backlog is handled in pieces
 
 
-@quick
 @dataclass(frozen=True, kw_only=True)
 class ChainPlan:
     """The next fires of a chain."""
@@ -120,3 +133,77 @@ def chain_entry(revision: Revision, fire: int, after: int) -> AgendaEntry:
     """The entry of a revision's chain at a fire (UTC ms), with all fires up to ``after`` claimed."""
     queue = revision.definition.options.queue
     return AgendaEntry(shard=revision.shard, due=fire, kind=EntryKind.CHAIN, id=revision.id, after=after, queue=queue)
+
+
+LOOK_BACK = 200  # the last row of skipped fires is searched among so many: manual and late runs may lie between
+_ROUNDS = 10  # writes before the rows are left to the next tick, because other processes keep changing them
+
+
+@dataclass(frozen=True)
+class MissedResult:
+    """The result of recording."""
+
+    skipped: int = 0  # fires for which a row stands now and did not before
+    waiting: tuple[int, ...] = ()  # fires (UTC ms) to skip that were claimed already, and perhaps never sent
+
+
+def record_missed(
+    revision: Revision, passed: Sequence[int], after: int, services: Services, clock: Clock
+) -> MissedResult:
+    """Correct a revision's rows of skipped fires later than ``after`` (UTC ms), given the fires ``passed``. Raises Unavailable."""
+    table = timetable_of(revision)
+    skipped = 0
+    for _ in range(_ROUNDS):
+        now = clock()
+        rows = list(services.ledger.window(revision.owner, after=max(after, revision.active_from), upto=now))
+        write = on_gap(revision, passed, rows, lambda low, high: list(fires(table, low, high)), now)
+        if write is None:
+            skipped += _skip_refused(revision, passed, rows, services, now)
+            return MissedResult(skipped, _waiting(passed, rows))
+        skipped += _write(write, services)
+    raise Unavailable(f"the gap of {revision.owner!r} could not be recorded: others keep changing it")
+
+
+def gaps_before(owner: str, upto: int, services: Services) -> list[RunRow]:
+    """The last rows of skipped fires that begin at or before an instant (UTC ms), newest first; they may reach beyond."""
+    rows = islice(services.ledger.latest(owner, upto=upto), LOOK_BACK)
+    return [run for run in rows if run.skipped_until is not None]
+
+
+def _write(write: PutMissed | CorrectMissed, services: Services) -> int:
+    """Write; returns by how many fires the rows stand for more. 0 if another write was first: read again."""
+    if isinstance(write, CorrectMissed):
+        return write.more if services.ledger.move(write.gap.ref, write.transition).applied else 0
+    claimed = services.ledger.claim([write.gap])
+    if write.gap.ref in claimed.created:
+        return write.gap.skipped or 0
+    if write.gap.ref in claimed.existing:
+        return 0
+    raise Unavailable(f"run {write.gap.ref}: the row of a gap was not accepted")
+
+
+def _skip_refused(
+    revision: Revision, passed: Sequence[int], rows: Sequence[RunRow], services: Services, now: int
+) -> int:
+    """Mark as SKIPPED the runs of missed fires that an older revision claimed and never started; how many."""
+    refused = [run for run in rows if run.ref.is_fire and run.unstarted and run.revision < revision.number]
+    known = set(passed) if refused else set()
+    number, reason = revision.number, reason_of(revision)
+    moves = []
+    for run in refused:
+        if run.due in known:
+            expires = max(now, run.due) + services.retention
+            move = skip(queued=False, revision=number, now=now, expires=expires, reason=reason, act=WORD)
+            moves.append((run.ref, move))
+    answers = services.ledger.move_all(moves) if moves else {}
+    if len(answers) < len(moves):
+        raise Unavailable(
+            f"{len(moves) - len(answers)} missed fires of {revision.owner!r} could not be marked as skipped"
+        )
+    return sum(applied is True for applied in answers.values())
+
+
+def _waiting(passed: Sequence[int], rows: Sequence[RunRow]) -> tuple[int, ...]:
+    claimed = [run.due for run in rows if run.ref.is_fire and run.state is RunState.QUEUED]
+    known = set(passed) if claimed else set()
+    return tuple(due for due in claimed if due in known)

@@ -1,25 +1,32 @@
-"""Withdraw the runs that have not started, after an update, pause or delete.
-
-A worker reads the revision before it leases, perhaps just before the change. Its lease is conditional on QUEUED, so after every unstarted
-run has left QUEUED, no run of the revision starts: only then may the owner's call return. The job of a run that was leased before its
-instant begins before the call returns.
-"""
+"""Withdraw the runs that have not started, after an update, pause or delete; wait for those leased before their instant."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import ClosedBy, Revision
+from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable
-from minutehand.fires.held_leases import held_leases, wait_for_held
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
-from minutehand.state.start import UNCERTAIN
-from minutehand.state.transitions.before_start import refuse
-from minutehand.state.transitions.transition import Transition
-from minutehand.state.withdrawal import refused_by
+from minutehand.state.before_start import refuse
+from minutehand.state.refusal import refused_by
+from minutehand.state.start import HELD, UNCERTAIN, may_not_have_begun
+from minutehand.state.transition import Transition
+
+
+def held_leases(runs: Iterable[RunRow], now: int) -> list[RunRow]:
+    """The runs that were leased before their instant, and whose jobs may not have begun."""
+    return [run for run in runs if may_not_have_begun(run, now)]
+
+
+def wait_for_held(held: Sequence[RunRow], services: Services) -> None:
+    """Wait until the jobs of these runs have begun or will never begin."""
+    if held:
+        services.wait(HELD / SECOND)
+
 
 _BATCH = 100  # runs refused in one call
 _ROUNDS = 5  # times that writes without a response are repeated before Unavailable is raised

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minutehand.apply.nodes import YamlNode
-from minutehand.domain.formats.payload import MAX_DEPTH, is_too_deep
+from minutehand.domain.payload import MAX_DEPTH, is_too_deep
 from minutehand.errors import InvalidInput
 from minutehand.importers.manifest import Manifest
 from minutehand.importers.names import slug

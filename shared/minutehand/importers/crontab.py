@@ -25,7 +25,7 @@ from minutehand.importers.cronlines import (
 )
 from minutehand.importers.names import program_of, stem_of
 from minutehand.importers.report import Collector, Conversion, ImportReport
-from minutehand.timing.spread import LONGEST as LONGEST_WINDOW
+from minutehand.timing.timetables import LONGEST as LONGEST_WINDOW
 
 _WORDS = {"@every_minute": "* * * * *", "@every_second": "rate(1 second)"}  # FreeBSD's
 _PERIODS = {"1": "@daily", "7": "@weekly", "30": "@monthly"}  # anacron's, in days

@@ -16,8 +16,8 @@ from types import SimpleNamespace
 from typing import Any, BinaryIO, NoReturn
 
 from minutehand import logs
-from minutehand.domain.formats.message import decode
 from minutehand.domain.job import Job
+from minutehand.domain.message import decode
 from minutehand.domain.names import RunRef
 from minutehand.domain.policies import Policies, Retry
 from minutehand.domain.run import RunRow, RunState, SiblingRows
@@ -29,11 +29,9 @@ from minutehand.ports.ledger import BesideKind
 from minutehand.ports.work_queue import RawMessage
 from minutehand.services import system_clock
 from minutehand.worker.context import WorkerContext
-from minutehand.worker.delivery.delete_buffer import DeleteBuffer
-from minutehand.worker.delivery.heartbeat import Heartbeat
+from minutehand.worker.delivery.visibility import DeleteBuffer, Heartbeat
 from minutehand.worker.execution.effects import Effects
-from minutehand.worker.execution.job_context import job_context
-from minutehand.worker.execution.perform import call, failure_of
+from minutehand.worker.execution.perform import call, failure_of, job_context
 from minutehand.worker.stages import AttemptResult, Failed, InFlightMessage, LeasedRun, ReadyRun, ReceivedMessage
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from minutehand.domain.agenda_entry import AgendaEntry
+from minutehand.domain.run import AgendaEntry
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from minutehand.domain.dead_run import DeadRunRow
-from minutehand.state.conditions import Condition
+from minutehand.domain.run import DeadRunRow
+from minutehand.state.transition import Condition
 
 
 class DeadIndex(Protocol):

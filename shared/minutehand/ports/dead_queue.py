@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from minutehand.domain.formats.dead_letter import DeadLetter
+from minutehand.domain.message import DeadLetter
 from minutehand.ports.work_queue import RawMessage
 
 

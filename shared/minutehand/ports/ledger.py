@@ -8,10 +8,9 @@ from enum import StrEnum
 from typing import Protocol
 
 from minutehand.domain.names import RunRef
-from minutehand.domain.quick import quick
 from minutehand.domain.run import FailedAttemptRow, RunRow, SiblingRows
 from minutehand.ports.page import RowPage
-from minutehand.state.transitions.transition import Transition
+from minutehand.state.transition import Transition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +30,6 @@ class BatchReadResult:
     unanswered: frozenset[RunRef] = frozenset()  # or its row cannot be read as a run by this release
 
 
-@quick
 @dataclass(frozen=True, kw_only=True)
 class TransitionResult:
     """The answer to one transition: whether it was applied, and the row as it is now (None: there is none)."""

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from minutehand.domain.agenda_entry import AgendaEntry
-from minutehand.domain.dead_run import DeadRunRow
-from minutehand.domain.freeze import Freeze
-from minutehand.domain.schedule import Head, Revision, ScheduleState
+from minutehand.domain.run import AgendaEntry, DeadRunRow
+from minutehand.domain.schedule import Freeze, Head, Revision, ScheduleState
 from minutehand.ports.page import RowPage
 from minutehand.ports.records import Record
 

@@ -6,8 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from minutehand.domain.formats.message import Message
-from minutehand.domain.quick import quick
+from minutehand.domain.message import Message
 from minutehand.state.backpressure import QueueDepth
 
 
@@ -19,7 +18,6 @@ class OutgoingMessage:
     delay: int  # seconds before the queue delivers it, 0 to 900
 
 
-@quick
 @dataclass(frozen=True, kw_only=True)
 class RawMessage:
     """A received message."""

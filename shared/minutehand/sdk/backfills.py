@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from minutehand.arguments import checked_limit, checked_revision, payload_text
-from minutehand.domain.formats.payload import size
 from minutehand.domain.names import check_name, schedule_owner
+from minutehand.domain.payload import size
 from minutehand.domain.policies import word
 from minutehand.domain.times import stamp, to_ms
 from minutehand.errors import InvalidInput

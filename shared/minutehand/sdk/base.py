@@ -10,11 +10,11 @@ from typing import Any
 
 from minutehand.arguments import payload_text
 from minutehand.clock import system_clock
-from minutehand.domain.formats.message import INLINE_PAYLOAD
-from minutehand.domain.formats.payload import size
+from minutehand.domain.message import INLINE_PAYLOAD
 from minutehand.domain.names import check_name, check_tenant, parse_run_id
 from minutehand.domain.notice import JOB
 from minutehand.domain.options import Options, changed
+from minutehand.domain.payload import size
 from minutehand.domain.policies import Overrides, Start
 from minutehand.domain.queue import DEFAULT_QUEUE, check_queue, declared_name
 from minutehand.domain.run import RunRow
@@ -23,9 +23,23 @@ from minutehand.errors import InvalidInput, NotFound
 from minutehand.jobs import Registry, default_registry, load
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
-from minutehand.sdk.queues import check_declared
+from minutehand.ports.work_queue import WorkQueue
 from minutehand.settings import Settings, from_environment
 from minutehand.timing import Rule
+
+
+def check_declared(name: str, jobs: Registry, work: WorkQueue) -> None:
+    """Raises InvalidInput, with the known queues, for a queue that is neither declared nor existing."""
+    if jobs.find_queue(name) is not None or name in (existing := work.names()):
+        return
+    known = sorted({*existing, *(queue.name for queue in jobs.queues())})
+    raise InvalidInput(
+        "queue",
+        name,
+        "is not declared",
+        f"known queues: {', '.join((DEFAULT_QUEUE, *known))}; declare it beside its jobs, Queue({name!r}), and deploy",
+    )
+
 
 _NEIGHBOURS = 200  # existing names that an unknown name is compared with
 

@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minutehand.arguments import MAX_DESCRIPTION, MAX_TAGS, checked_rate, checked_tags, checked_text, payload_text
-from minutehand.concurrency.token_bucket import StopSignal, TokenBucket
+from minutehand.concurrency.rate_limits import StopSignal, TokenBucket
 from minutehand.domain.names import check_name
 from minutehand.domain.schedule import Head, ScheduleState
 from minutehand.errors import InvalidInput, MinutehandError, Unavailable
-from minutehand.owner.schedules.head_cache import with_head_cache
+from minutehand.owner.schedules.client_tokens import with_head_cache
 from minutehand.owner.schedules.tags import Tags, retag, retagged
 from minutehand.sdk.backfills import BackfillMethods
 from minutehand.sdk.base import UNSET, Unset
-from minutehand.sdk.filters import CHUNK, Filter, TagFilter, checked_cursor, checked_filter, walk
+from minutehand.sdk.reading import CHUNK, Filter, TagFilter, checked_cursor, checked_filter, walk
 from minutehand.sdk.schedules import ScheduleMethods
 
 AT_ONCE = 8  # concurrent actions: each spends most of its time waiting for DynamoDB

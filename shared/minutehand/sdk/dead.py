@@ -10,15 +10,14 @@ from datetime import datetime
 from typing import Any
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_rate, checked_text, payload_text
-from minutehand.concurrency.token_bucket import StopSignal
+from minutehand.concurrency.rate_limits import StopSignal
 from minutehand.domain.names import check_name, one_off_ref
 from minutehand.domain.times import DAY, to_ms
 from minutehand.errors import InvalidInput
 from minutehand.owner.runs import dead as listing
 from minutehand.owner.runs import redrive as redriving
 from minutehand.owner.runs.dead import DeadRunFilter
-from minutehand.owner.runs.redrive import Redriving
-from minutehand.owner.runs.replay import Stored, replay
+from minutehand.owner.runs.redrive import Redriving, Stored, replay
 from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, SchedulerBase
 from minutehand.sdk.views import Page, Redriven, Run

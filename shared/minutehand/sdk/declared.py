@@ -15,12 +15,11 @@ from typing import Any
 from minutehand.apply.fields import words_of
 from minutehand.apply.plan import ApplyAction, ApplyPlan, CurrentState, DeclaredState, PlannedChange, plan_change
 from minutehand.declare import job_of
-from minutehand.domain.declaration import Declaration
 from minutehand.domain.names import check_name
-from minutehand.domain.schedule import Definition, Head, Revision, ScheduleState, settled
+from minutehand.domain.schedule import Declaration, Definition, Head, Revision, ScheduleState, settled
 from minutehand.errors import InvalidInput, JobError, MinutehandError, Unavailable
 from minutehand.owner.schedules import arm as creating
-from minutehand.sdk.filters import Filter, walk
+from minutehand.sdk.reading import Filter, walk
 from minutehand.sdk.requests import PendingPayload, ScheduleRequest, StoredPayload
 from minutehand.sdk.schedules import ScheduleMethods
 

@@ -12,10 +12,10 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from minutehand.arguments import payload_text, rule_of
-from minutehand.domain.formats.message import INLINE_PAYLOAD
-from minutehand.domain.formats.payload import is_object_of, size
+from minutehand.domain.message import INLINE_PAYLOAD
 from minutehand.domain.names import check_name
 from minutehand.domain.options import Options, OptionWords
+from minutehand.domain.payload import is_object_of, size
 from minutehand.domain.policies import Overrides, Retry, overrides
 from minutehand.domain.schedule import Definition
 from minutehand.domain.times import to_ms

@@ -16,7 +16,7 @@ from minutehand.domain.run import RunRow as LedgerRun
 from minutehand.domain.run import RunState
 from minutehand.domain.times import to_ms
 from minutehand.errors import InvalidInput, NotFinished
-from minutehand.fires.held_leases import held_leases, wait_for_held
+from minutehand.fires.withdraw import held_leases, wait_for_held
 from minutehand.owner.runs import cancel as cancelling
 from minutehand.owner.runs import submit as submitting
 from minutehand.sdk import views

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_text
-from minutehand.domain.freeze import Freeze
+from minutehand.domain.schedule import Freeze
 from minutehand.domain.times import DAY, from_ms, to_ms
 from minutehand.errors import InvalidInput
 from minutehand.sdk.backfills import BackfillMethods
@@ -14,7 +14,7 @@ from minutehand.sdk.dead import DeadRunMethods
 from minutehand.sdk.declared import DeclarationMethods
 from minutehand.sdk.reading import ReadMethods
 from minutehand.sdk.runs import RunMethods
-from minutehand.worker.admission.freeze import freeze_of
+from minutehand.worker.admission.admit import freeze_of
 
 LONGEST_FREEZE = 400  # days; to stop schedules for longer, pause or delete them
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from minutehand.domain.dead_run import DeadRunRow as IndexedRun
-from minutehand.domain.formats.schema import reading
+from minutehand.domain.message import reading
+from minutehand.domain.run import DeadRunRow as IndexedRun
 from minutehand.domain.run import FailedAttemptRow, RunState, SiblingRows
 from minutehand.domain.run import RunRow as LedgerRun
 from minutehand.domain.schedule import Head, Revision, ScheduleState

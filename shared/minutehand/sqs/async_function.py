@@ -15,10 +15,8 @@ from typing import Any
 from urllib.parse import quote
 
 from minutehand.aws.connections import Connections
-from minutehand.aws.endpoints import endpoint_of
 from minutehand.aws.errors import NoResponse
-from minutehand.aws.session import AwsSession
-from minutehand.aws.signer import Signer
+from minutehand.aws.session import AwsSession, Signer, endpoint_of
 from minutehand.aws.transport import DEADLINE, USER_AGENT
 from minutehand.errors import MinutehandError
 from minutehand.settings import Settings

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from minutehand.aws import BatchBackoff, Client
-from minutehand.concurrency.request_pool import RequestPool
-from minutehand.domain.formats.dead_letter import DeadLetter, encode_letter
+from minutehand.concurrency.pools import RequestPool
+from minutehand.domain.message import DeadLetter, encode_letter
 from minutehand.domain.queue import MOST_STRIPES, is_queue
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage

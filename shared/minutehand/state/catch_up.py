@@ -16,9 +16,9 @@ from minutehand.domain.options import CatchUp, Options
 from minutehand.domain.run import MISSED, RunRow, RunState
 from minutehand.domain.schedule import Revision
 from minutehand.domain.times import SECOND
-from minutehand.state.transitions.before_start import recount
-from minutehand.state.transitions.lease import SKEW
-from minutehand.state.transitions.transition import Transition
+from minutehand.state.before_start import recount
+from minutehand.state.lease import SKEW
+from minutehand.state.transition import Transition
 from minutehand.timing import Timetable
 
 WORD = "gap"  # in the key of such a row

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from minutehand.domain.policies import Backoff, Policies, Retry
 from minutehand.domain.run import Failure
 from minutehand.domain.times import SECOND
-from minutehand.state.deadline import is_past_deadline
+from minutehand.state.start import is_past_deadline
 
 MAX_SLICES = 10_000  # of one run: a hundred days on Lambda
 

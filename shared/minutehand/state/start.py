@@ -1,17 +1,12 @@
-"""The option ``start``: how early a run's message arrives, and how early an exact run may be leased.
-
-exact    message arrives            lease             instant          TOO_LATE after it
-──────────────┼───────────────────────┼─────────────────┼──────────────────┼──────────►
-              └ at least EARLY before └ HEAD_START before, at most         └ the job begins by now, or not at all
-"""
+"""The options ``start`` and ``deadline``: how early a run's message arrives, and when it is too late to start."""
 
 from __future__ import annotations
 
-from minutehand.domain.formats.message import Message
-from minutehand.domain.policies import Start
+from minutehand.domain.message import Message
+from minutehand.domain.policies import Policies, Start
 from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.times import SECOND
-from minutehand.state.transitions.lease import SKEW
+from minutehand.state.lease import SKEW
 
 MAX_DELAY = 900 * SECOND  # the longest delay of an SQS message
 # The longest (ms) that a worker waits for a run's instant; it sends earlier messages back for the rest.
@@ -42,3 +37,8 @@ def goes_ahead(message: Message, now: int) -> bool:
 def may_not_have_begun(run: RunRow, now: int) -> bool:
     """Whether the job of a leased run may not have begun: the lease is dated at the run's instant, and that is near."""
     return run.state is RunState.RUNNING and run.leased_at == run.not_before and abs(now - run.not_before) <= UNCERTAIN
+
+
+def is_past_deadline(due: int, policies: Policies, at: int) -> bool:
+    """Whether no attempt may start at ``at`` (UTC ms) any more."""
+    return policies.deadline is not None and at > due + policies.deadline * SECOND

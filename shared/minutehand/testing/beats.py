@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from minutehand.state.transitions.lease import HEARTBEAT
+from minutehand.state.lease import HEARTBEAT
 from minutehand.testing.clock import ManualClock
-from minutehand.worker.delivery.heartbeat import Heartbeat
+from minutehand.worker.delivery.visibility import Heartbeat
 
 
 class BeatingClock(ManualClock):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from datetime import datetime, timedelta
 
-from minutehand.domain.formats.message import decode
+from minutehand.domain.message import decode
 from minutehand.domain.notice import Notice
 from minutehand.domain.times import MINUTE, SECOND, to_ms
 from minutehand.errors import InvalidInput, Unreadable

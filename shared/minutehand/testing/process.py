@@ -14,13 +14,10 @@ from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage
 from minutehand.undertaker.bury import bury_one
 from minutehand.worker.context import Done, KnownJobs, WorkerContext
-from minutehand.worker.delivery.delete_buffer import DeleteBuffer
-from minutehand.worker.delivery.heartbeat import HIDDEN, Heartbeat
-from minutehand.worker.delivery.outcome import Outcome
 from minutehand.worker.delivery.receive import receive
+from minutehand.worker.delivery.visibility import HIDDEN, DeleteBuffer, Heartbeat
 from minutehand.worker.execution.executor import unbegun
-from minutehand.worker.execution.job_context import job_context
-from minutehand.worker.execution.perform import call, limit_of, timeout_of
+from minutehand.worker.execution.perform import call, job_context, limit_of, timeout_of
 from minutehand.worker.pipeline import partition_batch, run_batch
 from minutehand.worker.stages import (
     Abandoned,
@@ -29,6 +26,7 @@ from minutehand.worker.stages import (
     EndedRun,
     Failed,
     LeasedRun,
+    Outcome,
     ReceivedMessage,
 )
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from minutehand.concurrency.request_pool import RequestPool, RequestStats
-from minutehand.concurrency.write_budget import LEAST, WriteBudget, pause
+from minutehand.concurrency.pools import RequestPool, RequestStats
+from minutehand.concurrency.rate_limits import LEAST, WriteBudget, pause
 from minutehand.errors import InvalidInput
 
 log = logging.getLogger(__name__)

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from minutehand.domain.agenda_entry import AgendaEntry
-from minutehand.domain.formats.message import Message
-from minutehand.domain.run import WAITING, RunRow
-from minutehand.fires.agenda_entries import postpone
-from minutehand.fires.context import FireContext
+from minutehand.domain.message import Message
+from minutehand.domain.run import WAITING, AgendaEntry, RunRow
+from minutehand.fires.chain import TickCounts
+from minutehand.fires.claim import message_of, send
+from minutehand.fires.context import FireContext, postpone
 from minutehand.fires.plan import LOOKAHEAD
-from minutehand.fires.send import message_of, send
-from minutehand.fires.tick_counts import TickCounts
 from minutehand.owner.runs.submit import ORPHAN_PATIENCE
 from minutehand.ports.services import Services
 

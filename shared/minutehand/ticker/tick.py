@@ -1,30 +1,106 @@
-"""One tick: go through the agenda's shards and handle the entries that are due within the look-ahead, oldest first.
-
-A tick may be fanned out over threads and invocations (``fan_out``). They do not wait for each other, a lock gives each shard to one of
-them, and entries that one leaves, because its time is up or it died, are still in the agenda.
-"""
+"""One tick: go through the agenda's shards and handle the entries that are due within the look-ahead, by their kind."""
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from minutehand.concurrency.write_budget import SOON, WriteBudget
+from minutehand.concurrency.rate_limits import SOON, WriteBudget
+from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunState
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import InvalidInput, MinutehandError, Misconfigured
-from minutehand.fires.agenda_entries import PAGE
 from minutehand.fires.backpressure import BackpressureCheck
-from minutehand.fires.context import FireContext
+from minutehand.fires.chain import TickCounts, advance_chains
+from minutehand.fires.context import PAGE, FireContext, postpone
 from minutehand.fires.plan import LOOKAHEAD
-from minutehand.fires.tick_counts import TickCounts
+from minutehand.owner.backfill.timer import look_after
+from minutehand.owner.schedules.stop import end_pause
 from minutehand.ports.agenda import DuePage
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
-from minutehand.ticker.dispatch import dispatch
+from minutehand.state.ending import lose
+from minutehand.state.lease import SKEW
+from minutehand.state.refusal import vanished
 from minutehand.ticker.fan_out import FanOutConfig, ShardQueue
+from minutehand.ticker.run_timers import send_waiting_run, send_waiting_runs
+from minutehand.undertaker.incidents import notify
+from minutehand.undertaker.success_watch import watch_success
+from minutehand.worker.admission.refused import record, report
+from minutehand.worker.admission.slot import look_at
 
 log = logging.getLogger(__name__)
+
+# Handles one entry and counts what it did; returns whether the entry may be deleted.
+Timer = Callable[[AgendaEntry, FireContext, TickCounts], bool]
+
+
+def dispatch(entries: Sequence[AgendaEntry], context: FireContext) -> TickCounts:
+    """Handle entries of any kinds. An entry stays unless all of its work was done."""
+    chains = [entry for entry in entries if entry.kind is EntryKind.CHAIN]
+    counts = advance_chains(chains, context) if chains else TickCounts()
+    counts.entries = len(entries)
+    others = [entry for entry in entries if entry.kind is not EntryKind.CHAIN]
+    runs = [entry for entry in others if entry.kind is EntryKind.RUN]
+    done = send_waiting_runs(runs, context, counts) if len(runs) > 1 else frozenset()
+    timers = [entry for entry in others if entry.key not in done]
+    # The notice of an incident goes before the timer that looks for its end.
+    timers.sort(key=lambda entry: entry.kind is not EntryKind.NOTICE)
+    for entry in timers:
+        _run_timer(entry, context, counts)
+    return counts
+
+
+def _run_timer(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> None:
+    """Handle one timer. A failure is counted on its entry, which moves aside in the end, and stops no other entry."""
+    try:
+        done = TIMERS[entry.kind](entry, context, counts)
+    except Exception as problem:  # noqa: BLE001 (no other entry stops)
+        counts.failed_at(entry, problem)
+        return
+    if done:
+        counts.remove([entry], context.services)
+    else:
+        counts.left += 1
+
+
+def _watch(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
+    """Declare an at-most-once run LOST that is RUNNING past its lease; check a live one again at the end of its lease."""
+    services, clock = context.services, context.clock
+    now, token = clock(), entry.id.rpartition("#")[2]
+    run = services.ledger.read(entry.run)
+    if run is not None and run.state is RunState.LOST:  # its dead letter may not have been sent
+        report(run, services)
+        return True
+    if run is None or run.state is not RunState.RUNNING or run.lease_token != token:
+        lease_may_follow = (run is None or run.state in WAITING) and now < entry.due + SKEW
+        return not lease_may_follow
+    if now < entry.due:
+        return False
+    moved = services.ledger.move(run.ref, lose(now=now, expires=now + services.retention, token=token))
+    if moved.applied and moved.run is not None:
+        counts.lost += 1
+        log.warning("run.lost", extra={"run_id": str(run.ref), "job": run.job, "tenant": run.ref.tenant})
+        last = vanished(run, now)
+        if last is not None:
+            record(replace(last, next_attempt_at=None), services.ledger)
+        report(moved.run, services)
+        return True
+    until = max((moved.run or run).lease_until or 0, now) + SKEW + SECOND
+    return postpone(entry, until, services)
+
+
+TIMERS: dict[EntryKind, Timer] = {
+    EntryKind.RUN: send_waiting_run,
+    EntryKind.WATCH: _watch,
+    EntryKind.RESUME: end_pause,
+    EntryKind.BACKFILL: look_after,
+    EntryKind.SLOT: look_at,
+    EntryKind.NOTICE: notify,
+    EntryKind.EXPECT: watch_success,
+}
+
 
 LOCK = 50 * SECOND  # the shard of a crashed ticker waits this long; the look-ahead covers it
 MAX_FAILURES = 10  # failures of its own after which an entry moves aside

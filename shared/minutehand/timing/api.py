@@ -1,7 +1,8 @@
-"""What the rest of Minutehand calls: the timetable of a rule, its next fires, the rule as a revision stores it."""
+"""What the rest of Minutehand calls: the timetable of a rule, its next fires, the rule as a schedule keeps it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -9,11 +10,33 @@ from itertools import islice
 from typing import Any
 
 from minutehand.errors import ExpressionError
-from minutehand.timing.cron.croniter_check import check_portable
+from minutehand.timing.cron.pattern import CronPattern
+from minutehand.timing.expressions import Expression
 from minutehand.timing.instants import milliseconds, moment
 from minutehand.timing.moments import CENTURY
 from minutehand.timing.rule import Rule, check_whole
 from minutehand.timing.timetables import LATEST, Timetable, fires
+
+_PLAIN = re.compile(r"[0-9A-Z*?,/\s-]+", re.IGNORECASE)
+_EXTENSIONS = re.compile(r"\b(H|L|LW|WL|[0-9]+W|\w+L|L-[0-9]+)\b", re.IGNORECASE)
+
+
+def check_portable(rule: Rule) -> None:
+    """Refuse a plain five-field expression that croniter cannot read: two independent readers must agree on it."""
+    from croniter import croniter  # noqa: PLC0415 (only the creation of a schedule needs it; its import would delay the start of functions)
+
+    for expression in rule.plan.expressions:
+        if _is_plain(expression) and not croniter.is_valid(expression.text):
+            raise ExpressionError(
+                "expression", expression.text, "croniter does not read this", "write it in plain cron"
+            )
+
+
+def _is_plain(expression: Expression) -> bool:
+    text = expression.text
+    plain = isinstance(expression.parsed, CronPattern) and len(text.split()) == 5 and _PLAIN.fullmatch(text)
+    return bool(plain) and not _EXTENSIONS.search(text)
+
 
 _MOST = 1000  # fires of one answer
 

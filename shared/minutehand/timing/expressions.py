@@ -13,7 +13,6 @@ from minutehand.timing.moments import Moment, Rate, parse_at, parse_rate
 from minutehand.timing.rrule import parser as rrule
 from minutehand.timing.rrule.parser import Recurrences
 from minutehand.timing.rrule.recurrence import recurrence
-from minutehand.timing.spread import stable
 from minutehand.timing.timetables import (
     EARLIEST,
     LATEST,
@@ -23,10 +22,11 @@ from minutehand.timing.timetables import (
     Timetable,
     Without,
     fires,
+    stable,
     union,
 )
 from minutehand.timing.zones import zone as zones
-from minutehand.timing.zones.wall_clock import Gap, Repeated, WallClock
+from minutehand.timing.zones.zone import Gap, Repeated, WallClock
 
 LONGEST = 512  # characters of an expression
 LONGEST_RRULE = 2048

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from minutehand.timing.cron.fields import FieldToken
-from minutehand.timing.zones.wall_clock import Gap, Repeated, WallClock
-from minutehand.timing.zones.zone import FIRST_SECOND, FOREVER, LAST_SECOND, LAST_YEAR, table
+from minutehand.timing.zones.zone import FIRST_SECOND, FOREVER, LAST_SECOND, LAST_YEAR, Gap, Repeated, WallClock, table
 
 CENTURY = 100 * 366 * 86400  # seconds; no fire may be further away than that
 _UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}

@@ -12,18 +12,16 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 
-from minutehand.domain.formats.dead_letter import DeadLetter, decode_letter
-from minutehand.domain.formats.message import Message, decode
-from minutehand.domain.formats.unreadable import named_run
+from minutehand.domain.message import DeadLetter, Message, decode, decode_letter, named_run
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import Failure, RunRow, RunState
 from minutehand.errors import TooNew, Unavailable, Unreadable
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
-from minutehand.state.transitions.ending import bury, inter
-from minutehand.state.transitions.lease import has_live_lease
-from minutehand.state.transitions.transition import Transition
+from minutehand.state.ending import bury, inter
+from minutehand.state.lease import has_live_lease
+from minutehand.state.transition import Transition
 from minutehand.undertaker.incidents import record_dead_run
 
 log = logging.getLogger(__name__)

@@ -1,11 +1,4 @@
-"""Incidents: a run that failed for good is counted on its schedule's head, once, and its owner is notified, once per incident.
-
-    run's row: buried ──► [ line in the index, head, revision, notice, agenda ] ──► withdraw, if paused ──► letter is deleted
-
-The brackets are one transaction, conditional on an unmoved head and an absent line. So a dead run is counted if and only if it is
-listed, however often its letter comes; the failure that reaches ``pause_on_failure`` and the pause are one write; and a notice is in the
-agenda as soon as an incident is open. ``state.incidents`` decides, by the ledger, whether a failure or a success came first.
-"""
+"""Incidents: a run that failed for good is counted on its schedule's head, once; the notice about it is delivered by a timer."""
 
 from __future__ import annotations
 
@@ -13,21 +6,22 @@ import logging
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
-from minutehand.domain.dead_run import DeadRunRow, dead_run_row
-from minutehand.domain.names import RunRef, parse_run_id
-from minutehand.domain.run import RunRow
+from minutehand.domain.names import RunRef, one_off_ref, parse_run_id
+from minutehand.domain.notice import JOB, Notice
+from minutehand.domain.run import AgendaEntry, DeadRunRow, EntryKind, RunRow, RunState, dead_run_row
 from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from minutehand.domain.times import MINUTE, STAMP_DIGITS
 from minutehand.errors import NotFound, Unavailable, Unreadable
+from minutehand.fires.chain import TickCounts
+from minutehand.fires.context import FireContext
 from minutehand.fires.current import revision_of
 from minutehand.fires.withdraw import withdraw
+from minutehand.owner.runs.submit import submit
 from minutehand.ports.clock import Clock
 from minutehand.ports.records import Record
 from minutehand.ports.schedules import IncidentChange
 from minutehand.ports.services import Services
-from minutehand.state.incidents import IncidentDecision, after_failure
-from minutehand.state.notices import notice_of, target
+from minutehand.state.incidents import IncidentDecision, after_failure, notice_of, target
 
 log = logging.getLogger(__name__)
 
@@ -171,3 +165,48 @@ def _finish_pause(head: Head, revision: Revision, dead: DeadRunRow, services: Se
     by_this_run = head.state is ScheduleState.PAUSED and (head.note or "").endswith(str(dead.run))
     if by_this_run and revision.closed_by is ClosedBy.PAUSED:
         withdraw(revision, services, clock)
+
+
+AT_ONCE = 50  # notices sent by one page of entries: they must not delay the runs that are due
+
+
+def notify(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
+    """Deliver one notice. True when the entry may go."""
+    services, clock = context.services, context.clock
+    if counts.told >= AT_ONCE:
+        return False
+    owner, _, token = entry.id.partition("#")
+    record = services.records.read(owner, notice_key(token))
+    if record is None:
+        return True
+    to, notice = str(record.body["to"]), Notice.of(record.body["notice"])
+    if to in counts.deaf:
+        return False
+    if to.startswith(JOB):
+        submit(
+            _notice_run(to.removeprefix(JOB), notice, clock()), services, clock, same_time=False, trace=context.trace
+        )
+    else:
+        try:
+            services.notices.publish(to, notice)
+        except Exception:
+            counts.deaf.append(to)
+            raise
+    counts.told += 1
+    ids = {"tenant": notice.tenant, "schedule": notice.schedule, "incident": notice.incident}
+    log.info("notice.told", extra=ids | {"kind": str(notice.kind), "to": to})
+    return True
+
+
+def _notice_run(job: str, notice: Notice, now: int) -> RunRow:
+    """The one-off that gives a job the notice. It has no schedule, so its own failure is no incident."""
+    return RunRow(
+        ref=one_off_ref(notice.tenant, f"notice-{notice.token}"),
+        state=RunState.QUEUED,
+        revision=0,
+        job=job,
+        due=now,
+        not_before=now,
+        created_at=now,
+        payload=notice.encode(),
+    )

@@ -15,23 +15,20 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
-from minutehand.domain.formats.message import Message
+from minutehand.domain.message import Message
 from minutehand.domain.names import RunRef
-from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.run import AgendaEntry, EntryKind, RunRow, RunState
 from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from minutehand.domain.times import HOUR, MINUTE
 from minutehand.errors import MinutehandError
-from minutehand.fires.agenda_entries import postpone
-from minutehand.fires.context import FireContext
+from minutehand.fires.chain import TickCounts
+from minutehand.fires.context import FireContext, postpone
 from minutehand.fires.current import revision_of
-from minutehand.fires.tick_counts import TickCounts
 from minutehand.ports.clock import Clock
 from minutehand.ports.schedules import IncidentChange
 from minutehand.ports.services import Services
 from minutehand.state.incidents import after_success, allowed, began, failing_since, without_success
-from minutehand.undertaker.incidents import incident_change, is_counted
-from minutehand.undertaker.notify import notify
+from minutehand.undertaker.incidents import incident_change, is_counted, notify
 
 log = logging.getLogger(__name__)
 

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from minutehand.domain.formats.message import Message
+from minutehand.domain.message import Message
 from minutehand.state.start import HEAD_START, TOO_LATE, goes_ahead
-from minutehand.state.transitions.transition import Transition
+from minutehand.state.transition import Transition
 from minutehand.worker.stages import LeasedRun, NotBegun, ReceivedMessage
 
 if TYPE_CHECKING:  # the context has the instants of its process

@@ -9,20 +9,17 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from minutehand.concurrency.threads import ThreadCache
-from minutehand.domain.formats.dead_letter import DeadLetter
-from minutehand.domain.formats.message import Message
+from minutehand.concurrency.pools import ThreadCache
 from minutehand.domain.job import Context, Job
+from minutehand.domain.message import DeadLetter, Message
 from minutehand.domain.run import Failure
 from minutehand.domain.times import SECOND
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.worker.ahead import Instants
 from minutehand.worker.crash_quarantine import CrashQuarantine
-from minutehand.worker.delivery.delete_buffer import DeleteBuffer
-from minutehand.worker.delivery.heartbeat import Heartbeat
-from minutehand.worker.delivery.outcome import Outcome
-from minutehand.worker.stages import AttemptResult, EndedRun, LeasedRun, ReceivedMessage
+from minutehand.worker.delivery.visibility import DeleteBuffer, Heartbeat
+from minutehand.worker.stages import AttemptResult, EndedRun, LeasedRun, Outcome, ReceivedMessage
 
 
 class KnownJobs(Protocol):

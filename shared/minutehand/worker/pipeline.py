@@ -21,12 +21,11 @@ from minutehand.worker.admission.lease import is_batchable, take_leases
 from minutehand.worker.ahead import await_instant, may_go_ahead
 from minutehand.worker.context import Done, WorkerContext
 from minutehand.worker.delivery.acknowledge import acknowledge, delete_before
-from minutehand.worker.delivery.guard import guarded, on_internal_error
-from minutehand.worker.delivery.outcome import Outcome
+from minutehand.worker.delivery.receive import guarded, on_internal_error
 from minutehand.worker.execution.after_end import after_end
-from minutehand.worker.execution.job_context import log_start
+from minutehand.worker.execution.perform import log_start
 from minutehand.worker.execution.settle import settle_alone, settle_together
-from minutehand.worker.stages import EndedRun, LeasedRun, ReadyRun, ReceivedMessage
+from minutehand.worker.stages import EndedRun, LeasedRun, Outcome, ReadyRun, ReceivedMessage
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from minutehand.auditor.audit import audit
-from minutehand.domain.formats.dead_letter import DeadLetter, encode_letter
+from minutehand.domain.message import DeadLetter, encode_letter
 from minutehand.domain.names import RunRef, fire_ref
 from minutehand.domain.run import RunState
 from minutehand.domain.times import MINUTE

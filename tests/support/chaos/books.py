@@ -8,7 +8,7 @@ from typing import Any
 from minutehand.aws import Client
 from minutehand.domain.names import RunRef
 from minutehand.dynamodb.rows import run_of, to_row
-from minutehand.fires.agenda_entries import FAR
+from minutehand.fires.context import FAR
 from minutehand.services import connect, system_clock
 from minutehand.settings import Settings
 from minutehand.testing import Memory

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from minutehand import Scheduler
 from minutehand.aws import Client
-from minutehand.daemon.auditor import run_auditor
+from minutehand.daemon.roles import run_auditor
 from minutehand.domain.times import SECOND
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.events import LogFollower
 from minutehand.local.process import inherited
 from minutehand.local.process_group import ProcessRole, variables
 from minutehand.settings import Settings
-from minutehand.state.transitions.lease import LEASE, SKEW
+from minutehand.state.lease import LEASE, SKEW
 from minutehand.testing.cloud import fresh_settings
 
 from tests.support.chaos.books import Books

@@ -9,10 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from minutehand.domain.agenda_entry import EntryKind
-from minutehand.domain.dead_run import FAILED
 from minutehand.domain.names import fire_ref, parse_run_id
-from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.run import FAILED, EntryKind, RunRow, RunState
 from minutehand.domain.schedule import ClosedBy, Revision, ScheduleState
 from minutehand.testing import Memory
 from minutehand.timing import fires, timetable

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from minutehand import Scheduler
-from minutehand.domain.agenda_entry import EntryKind
 from minutehand.domain.names import RunRef, fire_ref
-from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.run import EntryKind, RunRow, RunState
 from minutehand.testing import Detail
 
 from tests.support.histories.history import EXPRESSIONS, History

@@ -15,7 +15,7 @@ from minutehand.domain.names import one_off_ref, schedule_owner
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import MinutehandError
 from minutehand.state.backpressure import Limits
-from minutehand.state.transitions.lease import HEARTBEAT
+from minutehand.state.lease import HEARTBEAT
 from minutehand.testing.process import Hand, bury_all, make_worker
 from minutehand.ticker.fan_out import FanOutConfig, group_of
 from minutehand.ticker.tick import tick

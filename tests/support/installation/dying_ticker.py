@@ -7,7 +7,7 @@ import signal
 import threading
 from typing import Any
 
-from minutehand.daemon.ticker import run_ticker
+from minutehand.daemon.roles import run_ticker
 from minutehand.domain.times import SECOND
 from minutehand.settings import from_environment
 from minutehand.sqs.queues import SqsWorkQueue

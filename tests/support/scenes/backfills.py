@@ -11,7 +11,7 @@ from minutehand.domain.schedule import Revision
 from minutehand.sdk.backfills import Backfill
 from minutehand.testing import Detail
 from minutehand.timing import fires, timetable
-from minutehand.worker.delivery.outcome import Outcome
+from minutehand.worker.stages import Outcome
 
 from tests.support.scenes.world import OWNER, Faults, World
 

@@ -7,14 +7,13 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
 from minutehand import DeadRun, Registry, Retry, Run
-from minutehand.domain.formats.dead_letter import DeadLetter, encode_letter
+from minutehand.domain.message import DeadLetter, encode_letter
 from minutehand.domain.names import RunRef, parse_run_id
 from minutehand.domain.run import RunRow as LedgerRun
-from minutehand.fires.send import one_off_message
+from minutehand.fires.claim import one_off_message
 from minutehand.ports.services import Services
 from minutehand.sqs.queue_definitions import DEAD
-from minutehand.state.transitions.lease import LEASE, SKEW, lease
-from minutehand.state.transitions.settling import die
+from minutehand.state.lease import LEASE, SKEW, die, lease
 from minutehand.testing import Crash, Detail, Hook
 from minutehand.testing.process import bury_all
 from minutehand.undertaker.bury import RETURNS

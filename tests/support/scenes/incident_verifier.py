@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 
-from minutehand.domain.dead_run import FAILED, DeadRunRow
 from minutehand.domain.notice import Notice, NoticeKind
-from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.run import FAILED, DeadRunRow, RunRow, RunState
 from minutehand.domain.times import DAY, MINUTE, to_ms
 from minutehand.testing import Memory
 

@@ -17,13 +17,13 @@ from minutehand.domain.times import SECOND
 from minutehand.isolation import PreloadedParent, perform_isolated
 from minutehand.jobs import Registry
 from minutehand.services import system_clock
-from minutehand.state.transitions.lease import lease
+from minutehand.state.lease import lease
 from minutehand.testing import Hook, Memory
 from minutehand.testing.process import Hand, make_worker, work_off
-from minutehand.worker.delivery.heartbeat import HIDDEN
-from minutehand.worker.delivery.outcome import Outcome
 from minutehand.worker.delivery.receive import receive
+from minutehand.worker.delivery.visibility import HIDDEN
 from minutehand.worker.execution.executor import ThreadedExecutor
+from minutehand.worker.stages import Outcome
 
 from tests.support.scenes.isolated_work import registry
 

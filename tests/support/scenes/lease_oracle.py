@@ -11,8 +11,8 @@ from minutehand.domain.names import RunRef, fire_ref, parse_run_id
 from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.schedule import ClosedBy, Revision, ScheduleState
 from minutehand.domain.times import SECOND
-from minutehand.state.transitions.lease import LEASE, SKEW
-from minutehand.state.withdrawal import refused_by
+from minutehand.state.lease import LEASE, SKEW
+from minutehand.state.refusal import refused_by
 from minutehand.timing import fires, timetable
 
 from tests.support.histories.simulator import Process, Stage

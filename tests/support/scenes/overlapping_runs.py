@@ -8,7 +8,7 @@ from typing import Any
 from minutehand import Context
 from minutehand.domain.run import RunState
 from minutehand.domain.times import MINUTE, SECOND
-from minutehand.state.transitions.lease import HEARTBEAT
+from minutehand.state.lease import HEARTBEAT
 from minutehand.testing import Hook
 from minutehand.testing.process import Hand, bury_all
 from minutehand.worker.context import WorkerContext

@@ -9,7 +9,7 @@ from minutehand import Context, Retry
 from minutehand.errors import RetryAfter
 from minutehand.testing import Hook
 from minutehand.testing.process import Hand, make_worker
-from minutehand.worker.delivery.outcome import Outcome
+from minutehand.worker.stages import Outcome
 
 from tests.support.scenes.world import World
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from minutehand import Run
 from minutehand.worker.context import Done
-from minutehand.worker.delivery.heartbeat import HIDDEN
-from minutehand.worker.delivery.outcome import Outcome
 from minutehand.worker.delivery.receive import receive
+from minutehand.worker.delivery.visibility import HIDDEN
 from minutehand.worker.execution.executor import ThreadedExecutor
 from minutehand.worker.pipeline import run_batch
+from minutehand.worker.stages import Outcome
 
 from tests.support.scenes.world import World
 

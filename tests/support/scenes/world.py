@@ -11,8 +11,7 @@ from typing import Any
 
 from minutehand import Context, Registry, Retry, Scheduler
 from minutehand.auditor.audit import AuditReport, audit
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
-from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.run import AgendaEntry, EntryKind, RunRow, RunState
 from minutehand.domain.times import MINUTE, SECOND, from_ms
 from minutehand.errors import Unavailable
 from minutehand.ports.services import Services
@@ -20,7 +19,7 @@ from minutehand.testing import Crash, Detail, Hook, ManualClock, Memory
 from minutehand.testing.process import Hand, bury_all, make_worker
 from minutehand.ticker.tick import TickReport, tick
 from minutehand.worker.context import WorkerContext
-from minutehand.worker.delivery.outcome import Outcome
+from minutehand.worker.stages import Outcome
 
 START = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 NOON = 1_777_896_000_000  # START

@@ -10,7 +10,7 @@ from minutehand.apply.document import DeclarationFile, read, write
 from minutehand.apply.fields import read_words
 from minutehand.apply.plan import ApplyAction, ApplyPlan
 from minutehand.declare import declaration, schedule
-from minutehand.domain.declaration import Declaration
+from minutehand.domain.schedule import Declaration
 from minutehand.errors import ExpressionError, InvalidInput
 from minutehand.testing import Crash
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from minutehand import RunState, ScheduleState
 from minutehand.auditor.audit import GRACE
-from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.run import EntryKind
 from minutehand.domain.schedule import ClosedBy
 from minutehand.domain.times import HOUR, MINUTE, SECOND
 from minutehand.testing import Crash

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from minutehand.aws import BatchBackoff, Client, ConditionFailed
-from minutehand.aws.retry import ATTEMPTS
+from minutehand.aws.transport import ATTEMPTS
 from minutehand.dynamodb.table_client import TableClient
 from minutehand.errors import Misconfigured, Unavailable
 from minutehand.settings import Settings

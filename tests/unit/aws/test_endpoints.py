@@ -7,9 +7,8 @@ from typing import Any
 
 import botocore.session
 import pytest
-from minutehand.aws.endpoints import Endpoint, endpoint_of
-from minutehand.aws.retry import ATTEMPTS, attempts_of
-from minutehand.aws.session import AwsSession
+from minutehand.aws.session import AwsSession, Endpoint, endpoint_of
+from minutehand.aws.transport import ATTEMPTS, attempts_of
 from minutehand.errors import Misconfigured
 from minutehand.settings import SdkVariables, Settings, from_environment, sdk_variables
 

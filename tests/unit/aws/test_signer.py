@@ -10,7 +10,7 @@ import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import ReadOnlyCredentials
-from minutehand.aws.signer import Signer
+from minutehand.aws.session import Signer
 
 NOW = datetime(2026, 11, 21, 6, 0, 59, tzinfo=UTC)
 ANYBODY = ReadOnlyCredentials("AKIAEXAMPLE", "secret/with+signs", None)

@@ -13,8 +13,7 @@ from zlib import crc32
 import pytest
 from minutehand.aws.connections import Connections
 from minutehand.aws.errors import ConnectFailed, NoResponse, ServiceError, translated
-from minutehand.aws.retry import ATTEMPTS
-from minutehand.aws.transport import DEADLINE
+from minutehand.aws.transport import ATTEMPTS, DEADLINE
 from minutehand.errors import Misconfigured, Unavailable
 from minutehand.version import VERSION
 

@@ -8,8 +8,7 @@ from itertools import pairwise
 
 import pytest
 from minutehand.aws.connections import HttpResponse
-from minutehand.concurrency.request_pool import RequestPool, RequestStats
-from minutehand.concurrency.threads import ThreadCache
+from minutehand.concurrency.pools import RequestPool, RequestStats, ThreadCache
 from minutehand.testing import Crash
 from minutehand.ticker.fan_out import FanOutConfig
 from minutehand.ticker.tick import tick
@@ -120,7 +119,7 @@ class Counted(ThreadCache):
 @pytest.fixture
 def helpers(monkeypatch: pytest.MonkeyPatch) -> Counted:
     counted = Counted()
-    monkeypatch.setattr("minutehand.concurrency.request_pool._helpers", counted)
+    monkeypatch.setattr("minutehand.concurrency.pools._helpers", counted)
     return counted
 
 
@@ -142,7 +141,7 @@ class Few(ThreadCache):
 def test_where_no_more_threads_can_be_had_those_that_are_there_do_it(
     threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minutehand.concurrency.request_pool._helpers", Few(threads))
+    monkeypatch.setattr("minutehand.concurrency.pools._helpers", Few(threads))
     together = threading.Barrier(threads + 1, timeout=PATIENCE)
     ended: list[int] = []
 

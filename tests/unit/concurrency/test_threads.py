@@ -6,8 +6,8 @@ import os
 import threading
 
 import pytest
-from minutehand.concurrency import threads as module
-from minutehand.concurrency.threads import ThreadCache
+from minutehand.concurrency import pools as module
+from minutehand.concurrency.pools import ThreadCache
 
 PATIENCE = 10.0
 

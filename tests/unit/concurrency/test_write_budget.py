@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
-from minutehand.concurrency.write_budget import LEAST, LONGEST, SOON, WAITING, WriteBudget
+from minutehand.concurrency.rate_limits import LEAST, LONGEST, SOON, WAITING, WriteBudget
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import InvalidInput
 from minutehand.settings import LEAST_TICKER_WRITES

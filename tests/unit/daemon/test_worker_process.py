@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 from minutehand import Context, Registry, RunState, Scheduler
-from minutehand.concurrency.threads import ThreadCache
+from minutehand.concurrency.pools import ThreadCache
 from minutehand.daemon.worker_process import WorkerProcess
 from minutehand.ports.services import Services
 from minutehand.services import system_clock
@@ -173,7 +173,7 @@ def test_a_service_that_fails_for_a_moment_ends_no_worker(
 ) -> None:
     monkeypatch.setattr("minutehand.daemon.worker_process._PAUSE", 0.02)
     monkeypatch.setattr("minutehand.worker.execution.settle._PATIENCE", (0.02,))
-    monkeypatch.setattr("minutehand.worker.delivery.guard._SOON", 0)
+    monkeypatch.setattr("minutehand.worker.delivery.receive._SOON", 0)
     scene.scheduler.submit("quick")
     with working(scene.memory.connect(Faults().at(verb, before=fails, times=2)), scene.jobs):
         assert until(lambda: scene.states() == [RunState.SUCCEEDED])
@@ -195,7 +195,7 @@ def test_while_no_thread_can_be_started_messages_go_back_and_then_all_is_as_befo
 ) -> None:
     """As under a limit on processes: the slots of what could not start are free again, and its messages are not kept."""
     monkeypatch.setattr("minutehand.daemon.worker_process._PAUSE", 0.02)
-    monkeypatch.setattr("minutehand.worker.delivery.guard._LATER", 0)
+    monkeypatch.setattr("minutehand.worker.delivery.receive._LATER", 0)
     short, start, faults = threading.Event(), threading.Thread.start, Faults()
 
     def start_if_any(thread: threading.Thread) -> None:
@@ -221,7 +221,7 @@ def test_runs_that_get_no_threads_of_their_own_begin_one_after_the_other(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To give up the group would start again what has begun."""
-    monkeypatch.setattr("minutehand.worker.delivery.guard._LATER", 0)
+    monkeypatch.setattr("minutehand.worker.delivery.receive._LATER", 0)
     start, refused = ThreadCache.start, threading.Event()
 
     def start_one(threads: ThreadCache, body: Callable[[], object], name: str) -> None:

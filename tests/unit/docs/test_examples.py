@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from minutehand import jobs as jobs_module
-from minutehand.daemon.worker import run_worker
+from minutehand.daemon.roles import run_worker
 from minutehand.local.cloud import LocalCloud
 from minutehand.settings import Settings
 from minutehand.testing.cloud import fresh_settings

@@ -17,7 +17,7 @@ import minutehand.testing
 import pytest
 from minutehand import errors
 from minutehand.dynamodb import models, rows
-from minutehand.state.transitions.transition import Transition
+from minutehand.state.transition import Transition
 from pynamodb.models import Model
 
 from docs import generate

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 from minutehand.domain.run import TERMINAL, RunState
-from minutehand.state.conditions import Row, holds
-from minutehand.state.transitions.lease import LEASE, SKEW
-from minutehand.state.transitions.transition import Transition
+from minutehand.state.lease import LEASE, SKEW
+from minutehand.state.transition import Row, Transition, holds
 
 from docs import generate
 from tests.support.builders import BOOM, NOON, a_run

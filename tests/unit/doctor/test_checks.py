@@ -13,7 +13,7 @@ import boto3
 import pytest
 from minutehand import Scheduler, Settings
 from minutehand.doctor import Finding, Severity, run_checks
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.domain.run import AgendaEntry, EntryKind
 from minutehand.domain.times import MINUTE, SECOND, to_ms
 from minutehand.fires.backpressure import KEY, OWNER
 from minutehand.local.provision import create_queues

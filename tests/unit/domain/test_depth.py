@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.domain.formats.message import decode
-from minutehand.domain.formats.payload import MAX_DEPTH, is_too_deep
-from minutehand.domain.formats.unreadable import NamedRun, named_run
+from minutehand.domain.message import NamedRun, decode, named_run
 from minutehand.domain.names import parse_run_id
+from minutehand.domain.payload import MAX_DEPTH, is_too_deep
 from minutehand.errors import InvalidInput, Unreadable
 from minutehand.ready_jobs.http import Request
 

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.domain.formats.dead_letter import DeadLetter, decode_letter, encode_letter
-from minutehand.domain.formats.message import Message, decode
-from minutehand.domain.formats.payload import json_text, size
-from minutehand.domain.formats.schema import SCHEMA
+from minutehand.domain.message import SCHEMA, DeadLetter, Message, decode, decode_letter, encode_letter
 from minutehand.domain.names import RunRef, fire_ref, one_off_ref
+from minutehand.domain.payload import json_text, size
 from minutehand.domain.policies import Backoff, Delivery, Overrides, Retry, Start
 from minutehand.errors import TooNew, Unreadable
 

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind, parse_entry_key
 from minutehand.domain.names import check_name, fire_ref, is_text, one_off_ref, parse_run_id, schedule_owner, shard_of
+from minutehand.domain.run import AgendaEntry, EntryKind, parse_entry_key
 from minutehand.domain.times import STAMP_DIGITS, from_ms, stamp, to_ms
 from minutehand.errors import InvalidInput
 

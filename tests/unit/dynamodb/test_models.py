@@ -8,13 +8,11 @@ from typing import Any
 import botocore.session
 import pytest
 from minutehand.aws import BatchBackoff, ConditionFailed, TransactionRefused, translated
-from minutehand.domain.dead_run import DeadRunRow
-from minutehand.domain.freeze import Freeze
 from minutehand.domain.names import fire_ref
-from minutehand.domain.schedule import ScheduleState
-from minutehand.dynamodb.dead_index import DynamoDeadIndex
+from minutehand.domain.run import DeadRunRow
+from minutehand.domain.schedule import Freeze, ScheduleState
 from minutehand.dynamodb.models import HeadItem, Models
-from minutehand.dynamodb.records import DynamoRecords
+from minutehand.dynamodb.records import DynamoDeadIndex, DynamoRecords
 from minutehand.dynamodb.schedules import DynamoSchedules
 from minutehand.dynamodb.table_client import TableClient
 from minutehand.dynamodb.tables import TABLES
@@ -22,7 +20,7 @@ from minutehand.errors import MinutehandError, Unavailable
 from minutehand.ports.records import Record
 from minutehand.ports.schedules import IncidentChange
 from minutehand.settings import Settings
-from minutehand.state.conditions import Absent, AllOf, AnyOf, Compare, Condition, OneOf
+from minutehand.state.transition import Absent, AllOf, AnyOf, Compare, Condition, OneOf
 from pynamodb.models import Model
 
 from tests.support.builders import NOON, OWNER, a_head, a_revision, an_entry

@@ -16,8 +16,7 @@ from minutehand.domain.times import MINUTE, SECOND
 from minutehand.fires.context import FireContext
 from minutehand.ports.services import Services
 from minutehand.testing import Crash, Detail, Hook, Memory
-from minutehand.ticker.dispatch import dispatch
-from minutehand.ticker.tick import tick
+from minutehand.ticker.tick import dispatch, tick
 from minutehand.timing import fires, timetable
 
 from tests.support.histories.simulator import Faults, Process, Stage

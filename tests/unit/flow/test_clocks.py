@@ -18,7 +18,7 @@ from minutehand.auditor.audit import audit
 from minutehand.domain.names import fire_ref, schedule_owner
 from minutehand.domain.run import RunState
 from minutehand.domain.times import MINUTE, SECOND
-from minutehand.state.transitions.lease import HEARTBEAT
+from minutehand.state.lease import HEARTBEAT
 from minutehand.testing.process import Hand, bury_all, make_worker
 from minutehand.ticker.tick import tick
 from minutehand.timing import fires, timetable

@@ -17,12 +17,11 @@ from minutehand.fires.context import FireContext
 from minutehand.ports.work_queue import RawMessage
 from minutehand.testing import ManualClock, Memory
 from minutehand.testing.process import Hand, make_worker, work_off
-from minutehand.ticker.dispatch import dispatch
-from minutehand.ticker.tick import tick
+from minutehand.ticker.tick import dispatch, tick
 from minutehand.undertaker.bury import bury_one
-from minutehand.worker.delivery.heartbeat import HIDDEN
 from minutehand.worker.delivery.receive import receive
-from minutehand.worker.execution.release import release_run
+from minutehand.worker.delivery.visibility import HIDDEN
+from minutehand.worker.execution.settle import release_run
 from minutehand.worker.pipeline import run_batch
 from minutehand.worker.stages import InFlightMessage
 

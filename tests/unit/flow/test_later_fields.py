@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from minutehand import Registry
-from minutehand.domain.freeze import Freeze
+from minutehand.domain.schedule import Freeze
 from minutehand.domain.times import MINUTE
 from minutehand.testing.process import bury_all
 

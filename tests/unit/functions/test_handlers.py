@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 from minutehand import Registry, Retry, RunState, Scheduler
-from minutehand.concurrency.threads import ThreadCache
+from minutehand.concurrency.pools import ThreadCache
 from minutehand.errors import InvalidInput, JobError
 from minutehand.testing import ManualClock, Memory
-from minutehand.worker.delivery.heartbeat import HIDDEN
+from minutehand.worker.delivery.visibility import HIDDEN
 
 from tests.support.scenes.world import Faults, fails
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from minutehand import RunState, Scheduler, ScheduleState
-from minutehand.concurrency.token_bucket import TokenBucket
+from minutehand.concurrency.rate_limits import TokenBucket
 from minutehand.domain.schedule import ClosedBy, Head
 from minutehand.errors import InvalidInput, Unavailable
 from minutehand.sdk.bulk import BulkProgress

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from minutehand import Retry, Rule, RunState
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.domain.run import AgendaEntry, EntryKind
 from minutehand.sdk.views import ScheduleDescription
 
 from tests.support.scenes.world import OWNER, START, Faults, World, at

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from minutehand import Context, Registry, Retry, Run, RunState
 from minutehand.declare import schedule
-from minutehand.domain.formats.payload import MAX_DEPTH
+from minutehand.domain.payload import MAX_DEPTH
 from minutehand.errors import InvalidInput
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.testing import Harness

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pytest
-from minutehand.domain.agenda_entry import EntryKind
-from minutehand.domain.run import RunState
+from minutehand.domain.run import EntryKind, RunState
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.fires.backpressure import KEY, OWNER, read_hold_log
 from minutehand.ports.records import Record

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 from minutehand import Registry, RunState, Scheduler
-from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.run import EntryKind
 from minutehand.domain.times import SECOND, from_ms
 from minutehand.errors import AlreadyExists, InvalidInput
 from minutehand.testing import Crash, Detail, Harness, Hook

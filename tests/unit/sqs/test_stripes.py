@@ -14,9 +14,9 @@ import boto3
 import pytest
 from minutehand import Context, Registry, RunState, Scheduler
 from minutehand.aws import BatchBackoff
-from minutehand.daemon.worker import run_worker
+from minutehand.daemon.roles import run_worker
 from minutehand.daemon.worker_process import WorkerProcess
-from minutehand.domain.formats.message import Message
+from minutehand.domain.message import Message
 from minutehand.domain.names import fire_ref
 from minutehand.domain.queue import Queue, striped, striped_text
 from minutehand.errors import InvalidInput, MinutehandError, Misconfigured

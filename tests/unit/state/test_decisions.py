@@ -12,14 +12,11 @@ from minutehand.domain.run import TERMINAL, WAITING, Failure, RunState
 from minutehand.domain.schedule import ClosedBy
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.dynamodb.rows import run_of
-from minutehand.state.conditions import holds
-from minutehand.state.deadline import is_past_deadline
-from minutehand.state.existing_run import OnExisting, on_existing
-from minutehand.state.lease_refusal import OnRefusedLease, on_refused_lease
+from minutehand.state.lease import LEASE, SKEW, lease
+from minutehand.state.refusal import OnExisting, OnRefusedLease, Refusal, on_existing, on_refused_lease, refused_by
 from minutehand.state.retry import MAX_SLICES, GiveUp, RetryAt, after_failure, is_permanent, stuck
-from minutehand.state.start import EARLY, HOLD, MAX_DELAY, delay_for
-from minutehand.state.transitions.lease import LEASE, SKEW, lease
-from minutehand.state.withdrawal import Refusal, refused_by
+from minutehand.state.start import EARLY, HOLD, MAX_DELAY, delay_for, is_past_deadline
+from minutehand.state.transition import holds
 
 from tests.support.builders import NOON, a_revision, a_run
 from tests.support.rows import NOW, SITUATIONS

@@ -7,13 +7,21 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.domain.dead_run import DeadRunRow
 from minutehand.domain.names import fire_ref
 from minutehand.domain.notice import NoticeKind
 from minutehand.domain.options import Options
+from minutehand.domain.run import DeadRunRow
 from minutehand.domain.schedule import Head, ScheduleState
-from minutehand.state.incidents import after_failure, after_success, began, failing_since, resumed, without_success
-from minutehand.state.notices import notice_of, target
+from minutehand.state.incidents import (
+    after_failure,
+    after_success,
+    began,
+    failing_since,
+    notice_of,
+    resumed,
+    target,
+    without_success,
+)
 
 from tests.support.builders import NOON, OWNER, a_head
 

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from minutehand.domain.run import TERMINAL, Failure, RunState
-from minutehand.state.conditions import holds
-from minutehand.state.transitions import before_start, ending, settling
-from minutehand.state.transitions import lease as leasing
-from minutehand.state.transitions.transition import ERROR_TEXT, Once, Plus
+from minutehand.state import before_start, ending, lease
+from minutehand.state import lease as leasing
+from minutehand.state.transition import ERROR_TEXT, Once, Plus, holds
 from minutehand.testing.memory.ledger import changed_row
 
 from tests.support.builders import NOON, OWNER
@@ -24,7 +23,7 @@ ALL = made()
 def test_every_transition_is_here() -> None:
     constructors = {
         function
-        for module in (before_start, leasing, settling, ending)
+        for module in (before_start, leasing, ending)
         for name, function in inspect.getmembers(module, inspect.isfunction)
         if function.__annotations__["return"] == "Transition" and not name.startswith("_")
         if function.__module__ == module.__name__
@@ -233,7 +232,7 @@ def test_a_heartbeat_writes_what_there_is_to_say() -> None:
 def test_a_run_stays_under_a_kilobyte() -> None:
     """An update bills the whole row."""
     huge = Failure(kind="E" * 5_000, message="m" * 5_000, code="c" * 5_000)
-    dead = settling.die(fence=3, now=NOW, expires=EXPIRES, reason="failed 3 times", failure=huge)
+    dead = lease.die(fence=3, now=NOW, expires=EXPIRES, reason="failed 3 times", failure=huge)
     row = changed_row(SITUATIONS["running"] | {"owner": OWNER, "stage": "s" * 100}, dead)
     assert sum(len(name) + len(str(value)) for name, value in row.items()) < 1_300
     assert len(row["error_type"]) == len(row["error"]) == ERROR_TEXT

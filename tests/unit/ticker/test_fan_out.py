@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.run import EntryKind
 from minutehand.domain.times import SECOND
 from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.testing import Crash, Detail, Hook

@@ -6,8 +6,7 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
-from minutehand.domain.agenda_entry import EntryKind
-from minutehand.domain.run import RunState
+from minutehand.domain.run import EntryKind, RunState
 from minutehand.testing import Crash
 
 from tests.support.scenes.world import Faults, World, crash

@@ -7,13 +7,12 @@ from collections import Counter
 
 import pytest
 from minutehand import RunState, ScheduleState
-from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.run import EntryKind
 from minutehand.domain.times import HOUR, MINUTE, SECOND
 from minutehand.fires.context import FireContext
 from minutehand.fires.plan import LARGEST, LOOKAHEAD, REACH
 from minutehand.testing import Crash, Hook
-from minutehand.ticker.dispatch import dispatch
-from minutehand.ticker.tick import LOCK, MAX_FAILURES
+from minutehand.ticker.tick import LOCK, MAX_FAILURES, dispatch
 
 from tests.support.builders import an_entry
 from tests.support.scenes.far import far

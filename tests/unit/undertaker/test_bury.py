@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 from minutehand import Run, RunState
-from minutehand.domain.formats.dead_letter import DeadLetter, encode_letter
+from minutehand.domain.message import DeadLetter, encode_letter
 from minutehand.domain.names import parse_run_id
-from minutehand.state.transitions.settling import succeed
+from minutehand.state.lease import succeed
 from minutehand.testing import Crash, Hook
 from minutehand.testing.process import bury_all
 from minutehand.undertaker.bury import bury_one

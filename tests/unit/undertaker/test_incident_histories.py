@@ -12,9 +12,8 @@ from dataclasses import replace
 
 import pytest
 from minutehand import Context, Retry, Scheduler
-from minutehand.domain.dead_run import FAILED
 from minutehand.domain.names import RunRef
-from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.run import FAILED, RunRow, RunState
 from minutehand.domain.schedule import ScheduleState
 from minutehand.domain.times import MINUTE
 from minutehand.errors import Permanent

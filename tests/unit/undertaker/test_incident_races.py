@@ -7,8 +7,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from minutehand.domain.agenda_entry import EntryKind
-from minutehand.domain.run import RunState
+from minutehand.domain.run import EntryKind, RunState
 from minutehand.domain.schedule import ScheduleState
 from minutehand.errors import Conflict, Unavailable
 from minutehand.ports.services import Services

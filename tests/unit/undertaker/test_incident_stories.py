@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from minutehand import Context, Retry, RunState
-from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.run import EntryKind
 from minutehand.errors import Misconfigured
 from minutehand.testing import Detail, Hook
 from minutehand.ticker.tick import MAX_FAILURES
-from minutehand.undertaker.notify import AT_ONCE
+from minutehand.undertaker.incidents import AT_ONCE
 
 from tests.support.scenes.incidents import CALM, TOPIC, Scene
 from tests.support.scenes.world import at

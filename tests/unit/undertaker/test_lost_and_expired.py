@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from minutehand import DeadRun
-from minutehand.domain.formats.dead_letter import DeadLetter, encode_letter
-from minutehand.domain.formats.message import Message
+from minutehand.domain.message import DeadLetter, Message, encode_letter
 from minutehand.domain.names import parse_run_id
 from minutehand.domain.run import RunState
 from minutehand.errors import Conflict
-from minutehand.state.transitions.lease import LEASE, SKEW
+from minutehand.state.lease import LEASE, SKEW
 from minutehand.testing import Crash, Hook
 from minutehand.undertaker.bury import bury_one
 

@@ -13,18 +13,17 @@ import pytest
 from minutehand import Retry, RunState, Scheduler
 from minutehand.domain.run import RunRow
 from minutehand.domain.times import SECOND
+from minutehand.state.lease import lease
 from minutehand.state.start import HEAD_START, HELD, UNCERTAIN, may_not_have_begun
-from minutehand.state.transitions.lease import lease
 from minutehand.testing import Crash
 from minutehand.worker.ahead import Instants
 from minutehand.worker.context import WorkerContext
-from minutehand.worker.delivery.heartbeat import HIDDEN
-from minutehand.worker.delivery.outcome import Outcome
 from minutehand.worker.delivery.receive import receive
+from minutehand.worker.delivery.visibility import HIDDEN
 from minutehand.worker.execution.executor import ThreadedExecutor
-from minutehand.worker.execution.release import release_run
+from minutehand.worker.execution.settle import release_run
 from minutehand.worker.pipeline import partition_batch, run_batch
-from minutehand.worker.stages import LeasedRun
+from minutehand.worker.stages import LeasedRun, Outcome
 
 from tests.support.scenes.threads import PATIENCE
 from tests.support.scenes.world import NOON, Faults, World, at

@@ -13,12 +13,11 @@ from minutehand import Context, RunState
 from minutehand.testing import Crash, Hook
 from minutehand.testing.process import work_off
 from minutehand.worker.context import Done, WorkerContext
-from minutehand.worker.delivery.heartbeat import HIDDEN
-from minutehand.worker.delivery.outcome import Outcome
 from minutehand.worker.delivery.receive import receive
+from minutehand.worker.delivery.visibility import HIDDEN
 from minutehand.worker.execution.executor import ThreadedExecutor
 from minutehand.worker.pipeline import partition_batch, run_batch
-from minutehand.worker.stages import ReceivedMessage
+from minutehand.worker.stages import Outcome, ReceivedMessage
 
 from tests.support.scenes.threads import PATIENCE
 from tests.support.scenes.world import Faults, World, crash, fails

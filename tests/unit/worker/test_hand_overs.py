@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from minutehand.concurrency.threads import ThreadCache
+from minutehand.concurrency.pools import ThreadCache
 from minutehand.worker.delivery.receive import receive
 from minutehand.worker.execution.executor import ThreadedExecutor
 from minutehand.worker.pipeline import start_batches

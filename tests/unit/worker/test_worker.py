@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 from minutehand import Context, Registry, Retry, RunState
-from minutehand.domain.agenda_entry import EntryKind
-from minutehand.domain.formats.dead_letter import decode_letter
+from minutehand.domain.message import decode_letter
+from minutehand.domain.run import EntryKind
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import Misconfigured
 from minutehand.ports.work_queue import OutgoingMessage
-from minutehand.state.lease_refusal import deaths
-from minutehand.state.transitions.lease import HEARTBEAT, LEASE, SKEW
+from minutehand.state.lease import HEARTBEAT, LEASE, SKEW
+from minutehand.state.refusal import deaths
 from minutehand.testing import Crash
 from minutehand.testing.process import bury_all, work_off
-from minutehand.worker.admission.unknown_job import PATIENCE
+from minutehand.worker.admission.admit import PATIENCE
 from minutehand.worker.context import WorkerContext
-from minutehand.worker.delivery.heartbeat import HIDDEN
 from minutehand.worker.delivery.receive import receive
-from minutehand.worker.execution.release import release_run
+from minutehand.worker.delivery.visibility import HIDDEN
+from minutehand.worker.execution.settle import release_run
 
 from tests.support.builders import a_message
 from tests.support.scenes.world import NOON, START, Faults, World, at, crash, fails

@@ -17,10 +17,7 @@ from minutehand import logs
 from minutehand.cli.installation.packages import load_jobs
 from minutehand.cli.installation.signals import stop_on_signals
 from minutehand.cli.shell import of
-from minutehand.daemon.auditor import run_auditor
-from minutehand.daemon.ticker import run_ticker
-from minutehand.daemon.undertaker import run_undertaker
-from minutehand.daemon.worker import run_worker
+from minutehand.daemon.roles import run_auditor, run_ticker, run_undertaker, run_worker
 
 
 def worker(

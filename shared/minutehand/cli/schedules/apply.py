@@ -11,14 +11,14 @@ from typing import Annotated, Any
 
 import typer
 
-from minutehand.apply import schema as schemas
+from minutehand.apply import fields as schemas
 from minutehand.apply.document import DeclarationFile, read, write
 from minutehand.apply.plan import ApplyAction, ApplyPlan, PlannedChange
 from minutehand.cli.installation.packages import find_here, load_jobs
 from minutehand.cli.output import print_json
 from minutehand.cli.parameters import DryRun, Yes
 from minutehand.cli.shell import Shell, of
-from minutehand.domain.declaration import Declaration
+from minutehand.domain.schedule import Declaration
 from minutehand.errors import InvalidInput
 from minutehand.sdk.scheduler import Scheduler
 

@@ -24,7 +24,7 @@ from minutehand.local.session.view import line, live, summary
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.views import Run
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT
-from minutehand.state.transitions.lease import SKEW, lease_end
+from minutehand.state.lease import SKEW, lease_end
 
 DEMO = "minutehand.local.session.demo_jobs"
 _POLL = 0.25  # seconds between reads of the logs

@@ -15,13 +15,13 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from minutehand.domain.formats.message import Message
+from minutehand.domain.message import Message
 from minutehand.domain.run import TERMINAL, RunRow, RunState
 from minutehand.domain.schedule import Revision
 from minutehand.domain.times import MINUTE
 from minutehand.errors import Unavailable
+from minutehand.fires.claim import fire_message, send
 from minutehand.fires.current import read_revision
-from minutehand.fires.send import fire_message, send
 from minutehand.owner.backfill.records import read_backfill, read_runs, write_backfill
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
@@ -37,8 +37,8 @@ from minutehand.state.backfill import (
     is_free,
     readiness,
 )
+from minutehand.state.before_start import revive
 from minutehand.state.definition_spans import span_of, walk
-from minutehand.state.transitions.before_start import revive
 from minutehand.timing import Timetable, timetable
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from minutehand.domain.agenda_entry import AgendaEntry
+from minutehand.domain.run import AgendaEntry
 from minutehand.errors import Conflict, MinutehandError, NotFound, Unavailable
 from minutehand.owner.backfill.advance import ROUNDS, advance, mover_of
 from minutehand.owner.backfill.records import read_backfill, write_backfill

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
-from minutehand.domain.formats.schema import reading
+from minutehand.domain.message import reading
 from minutehand.domain.run import RunRow
 from minutehand.ports.records import Record
 from minutehand.ports.services import Services

@@ -11,17 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from minutehand.domain.formats.message import Message
+from minutehand.domain.message import Message
 from minutehand.domain.run import WAITING, RunRow, RunState
 from minutehand.errors import Unavailable
 from minutehand.owner.backfill.records import read_backfill, read_runs
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.state.backfill import BackfillState, StoredBackfill
-from minutehand.state.conditions import Compare, all_of
-from minutehand.state.transitions.before_start import refuse
-from minutehand.state.transitions.ending import cancel
-from minutehand.state.transitions.transition import Transition
+from minutehand.state.before_start import refuse
+from minutehand.state.ending import cancel
+from minutehand.state.transition import Compare, Transition, all_of
 
 _ROUNDS = 5  # times that a run may move between being seen and being taken back
 _REASONS = {BackfillState.PAUSED: "backfill paused", BackfillState.CANCELLED: "backfill cancelled"}

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
 from minutehand.domain.names import shard_of
+from minutehand.domain.run import AgendaEntry, EntryKind
 from minutehand.domain.times import MINUTE, SECOND
+from minutehand.fires.chain import TickCounts
 from minutehand.fires.context import FireContext
 from minutehand.fires.plan import LOOKAHEAD
-from minutehand.fires.tick_counts import TickCounts
 from minutehand.owner.backfill.advance import BackfillMover, advance
 from minutehand.owner.backfill.records import read_backfill, write_backfill
 from minutehand.owner.backfill.stop import take_back

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from minutehand.domain.dead_run import DeadRunRow
+from minutehand.domain.run import DeadRunRow
 from minutehand.domain.times import DAY, MINUTE
 from minutehand.errors import InvalidInput, Unavailable
 from minutehand.ports.page import RowPage
 from minutehand.ports.services import Services
-from minutehand.state.conditions import Absent, Compare, Condition, all_of
+from minutehand.state.transition import Absent, Compare, Condition, all_of
 
 AHEAD = 10 * MINUTE  # a run that died by a worker's fast clock is listed too
 LETTERS = 14 * DAY  # the longest that a letter can have waited for the undertaker

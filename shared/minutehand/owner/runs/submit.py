@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import logging
 
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
 from minutehand.domain.names import shard_of
-from minutehand.domain.run import WAITING, RunRow
+from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunRow
 from minutehand.domain.times import MINUTE
 from minutehand.errors import AlreadyExists, MinutehandError, Unavailable
+from minutehand.fires.claim import message_of, send
 from minutehand.fires.plan import LOOKAHEAD
-from minutehand.fires.send import message_of, send
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 

@@ -14,13 +14,13 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from minutehand.domain.formats.schema import reading
+from minutehand.domain.message import reading
 from minutehand.domain.names import aside_ref
 from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.schedule import Head
 from minutehand.errors import Conflict
 from minutehand.fires.current import check_seen, must_exist
-from minutehand.owner.runs.replay import Stored
+from minutehand.owner.runs.redrive import Stored
 from minutehand.owner.runs.submit import submit
 from minutehand.ports.clock import Clock
 from minutehand.ports.records import Record

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from minutehand.domain.agenda_entry import AgendaEntry
 from minutehand.domain.names import schedule_owner, shard_of
+from minutehand.domain.run import AgendaEntry
 from minutehand.domain.schedule import ChangeKind, ClosedBy, Definition, Head, Revision, ScheduleState, settled
 from minutehand.errors import AlreadyExists, Conflict, MinutehandError
 from minutehand.fires.chain import advance_chains

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind, parse_entry_key
+from minutehand.domain.run import AgendaEntry, EntryKind, parse_entry_key
 from minutehand.domain.schedule import Head, Revision, ScheduleState
 from minutehand.domain.times import stamp
-from minutehand.fires.agenda_entries import FAR, due_pages
+from minutehand.fires.context import FAR, due_pages
 from minutehand.fires.plan import LOOKAHEAD, REACH, timetable_of
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services

@@ -1,23 +1,19 @@
-"""Client tokens: a call that is repeated with its token returns the result of the first call, instead of acting again.
-
-A token's record is put in the transaction of its act: the record exists if and only if the act was done, whenever the process dies. The
-head is read before the token: if the record does not exist then, an act with the same token moves the head, and of two such transactions
-the second is refused.
-"""
+"""Client tokens: a call that is repeated with its token returns the result of the first. And the head cache of bulk calls."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from minutehand.domain.formats.schema import reading
-from minutehand.domain.schedule import ChangeKind, Head, ScheduleState
+from minutehand.domain.message import reading
+from minutehand.domain.schedule import ChangeKind, Head, Revision, ScheduleState
 from minutehand.domain.times import DAY
 from minutehand.errors import AlreadyExists, Conflict, Unavailable
 from minutehand.fires.withdraw import withdraw
 from minutehand.ports.clock import Clock
 from minutehand.ports.records import Record
+from minutehand.ports.schedules import RevisionBatch, RevisionKey, ScheduleStore
 from minutehand.ports.services import Services
 
 _RACES = 3  # writes that another call with the same token may win
@@ -145,3 +141,35 @@ def _head_of(body: Mapping[str, Any]) -> Head:
     known = {f.name for f in fields(Head)}
     given = {name: value for name, value in body.items() if name in known}
     return Head(**(given | {"state": ScheduleState(given["state"])}))
+
+
+class HeadCache:
+    """A ``ScheduleStore`` that knows some heads and their revisions. Thread-safe."""
+
+    def __init__(self, schedules: ScheduleStore, heads: Iterable[Head]) -> None:
+        self._schedules = schedules
+        self._heads = {(head.tenant, head.name): head for head in heads}
+        keys = [(head.owner, head.revision) for head in self._heads.values()]
+        self._revisions: dict[RevisionKey, Revision] = dict(schedules.revisions(keys).found) if keys else {}
+
+    def head(self, tenant: str, name: str) -> Head | None:
+        known = self._heads.pop((tenant, name), None)
+        return self._schedules.head(tenant, name) if known is None else known
+
+    def revisions(self, keys: Iterable[RevisionKey]) -> RevisionBatch:
+        wanted = set(keys)
+        known = {key: found for key in wanted if (found := self._revisions.pop(key, None)) is not None}
+        if len(known) == len(wanted):
+            return RevisionBatch(found=known)
+        answer = self._schedules.revisions(wanted - known.keys())
+        return replace(answer, found={**known, **answer.found})
+
+    def __getattr__(self, name: str) -> Any:
+        """All other calls go to the store."""
+        return getattr(self._schedules, name)
+
+
+def with_head_cache(services: Services, heads: Sequence[Head]) -> Services:
+    """Services that answer the first read of these heads, and of their current revisions, without a request. Raises Unavailable."""
+    schedules: Any = HeadCache(services.schedules, heads)
+    return replace(services, schedules=schedules)

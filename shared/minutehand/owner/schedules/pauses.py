@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
+from minutehand.domain.run import AgendaEntry, EntryKind
 from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from minutehand.domain.times import MINUTE
 from minutehand.ports.services import Services

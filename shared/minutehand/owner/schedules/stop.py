@@ -1,19 +1,21 @@
-"""Pause and delete: close the current revision, then withdraw its runs. When they return, nothing of the schedule starts any more.
-
-A pause with an end puts the agenda entry that ends it in the same transaction: see ``pauses``.
-"""
+"""Pause and delete: close the current revision, then withdraw its runs. A timer ends a pause at its time."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 
+from minutehand.domain.run import AgendaEntry
 from minutehand.domain.schedule import ChangeKind, ClosedBy, Head, Revision, ScheduleState
-from minutehand.errors import Conflict
+from minutehand.errors import Conflict, ExpressionError
+from minutehand.fires.chain import TickCounts
+from minutehand.fires.context import FireContext
 from minutehand.fires.current import check_seen, must_exist, revision_of
+from minutehand.fires.plan import end_of
 from minutehand.fires.withdraw import withdraw
-from minutehand.owner.schedules.arm import RACES
+from minutehand.owner.schedules.arm import RACES, resume
 from minutehand.owner.schedules.client_tokens import ChangeResult, ClientToken, finish, recall
-from minutehand.owner.schedules.pauses import resume_entry
+from minutehand.owner.schedules.pauses import EARLY, resume_entry
 from minutehand.ports.clock import Clock
 from minutehand.ports.records import Record
 from minutehand.ports.services import Services
@@ -121,3 +123,46 @@ def _closed(revision: Revision, by: ClosedBy, now: int) -> Revision:
     if revision.closed_by is ClosedBy.DRAINED and by is not ClosedBy.DRAINED:
         return replace(revision, closed_by=by)
     return revision
+
+
+log = logging.getLogger(__name__)
+
+
+class _MootError(Exception):
+    """The head has moved: another change was first."""
+
+
+def end_pause(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
+    """Resume a schedule whose pause ends. True when the entry may go. Raises Unavailable, Conflict."""
+    del counts
+    services, clock = context.services, context.clock
+    tenant, _, name = entry.id.partition("/")
+    head = services.schedules.head(tenant, name)
+    if head is None or not _means(head, entry):
+        return True
+    options = revision_of(head, services).definition.options
+    early = 0 if options.automatic_backfill else EARLY  # its fires lie in the pause, and must not start in it
+    if entry.due > clock() + early:
+        return False
+
+    def allow(now: Head | None) -> None:
+        if now is None or not _means(now, entry):
+            raise _MootError
+
+    try:
+        resume(tenant, name, services, clock, early=early, allow=allow)
+    except _MootError:
+        return True
+    except ExpressionError:  # the expression ended during the pause
+        return _complete(head, end_of(options), services, clock)
+    log.info("schedule.resumed", extra={"tenant": tenant, "schedule": name})
+    return True
+
+
+def _means(head: Head, entry: AgendaEntry) -> bool:
+    return head.state is ScheduleState.PAUSED and head.resume_at == entry.due
+
+
+def _complete(head: Head, state: ScheduleState, services: Services, clock: Clock) -> bool:
+    over = replace(head, state=state, resume_at=None, version=head.version + 1, updated_at=clock())
+    return services.schedules.close(over, expected=head.version, revision=None)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from minutehand.domain.formats.payload import json_text
 from minutehand.domain.job import Context, JobFunction
+from minutehand.domain.payload import json_text
 from minutehand.domain.policies import Retry
 from minutehand.errors import InvalidInput, Permanent
 from minutehand.jobs import Registry, default_registry

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from minutehand.domain.formats.payload import MAX_DEPTH, is_too_deep, json_text
+from minutehand.domain.payload import MAX_DEPTH, is_too_deep, json_text
 from minutehand.errors import InvalidInput
 from minutehand.ready_jobs.http.guard import checked_url
 from minutehand.ready_jobs.http.secret import Secret

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from minutehand.domain.agenda_entry import AgendaEntry
+from minutehand.domain.run import AgendaEntry
 from minutehand.domain.times import stamp
 from minutehand.dynamodb.table_client import WRITES
 from minutehand.ports.agenda import DuePage

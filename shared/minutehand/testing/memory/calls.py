@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from minutehand.concurrency.request_pool import RequestStats
+from minutehand.concurrency.pools import RequestStats
 from minutehand.errors import Unavailable
 from minutehand.testing.memory.tables import MemoryTable
 

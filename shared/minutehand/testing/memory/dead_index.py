@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from minutehand.domain.dead_run import DeadRunRow, partitions
+from minutehand.domain.run import DeadRunRow, partitions
 from minutehand.domain.times import SECOND
-from minutehand.dynamodb.dead_index import dead_row, readable_dead
+from minutehand.dynamodb.records import dead_row, readable_dead
 from minutehand.dynamodb.table_client import WRITES
-from minutehand.state.conditions import Condition, holds
+from minutehand.state.transition import Condition, holds
 from minutehand.testing.memory.calls import Calls
 from minutehand.testing.memory.tables import MemoryTable, Row
 

@@ -16,12 +16,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 
-from minutehand.concurrency.request_pool import RequestStats
-from minutehand.domain.agenda_entry import AgendaEntry
-from minutehand.domain.formats.message import Message, decode
-from minutehand.domain.formats.payload import object_key
+from minutehand.concurrency.pools import RequestStats
+from minutehand.domain.message import Message, decode
 from minutehand.domain.names import RunRef
-from minutehand.domain.run import RunRow
+from minutehand.domain.payload import object_key
+from minutehand.domain.run import AgendaEntry, RunRow
 from minutehand.domain.schedule import Head, Revision
 from minutehand.domain.times import DAY, SECOND
 from minutehand.dynamodb.rows import run_of

@@ -14,8 +14,7 @@ from minutehand.dynamodb.rows import (
 )
 from minutehand.dynamodb.table_client import READS, STATEMENTS
 from minutehand.ports.ledger import BesideKind
-from minutehand.state.conditions import Condition, holds
-from minutehand.state.transitions.transition import Once, Plus, Transition
+from minutehand.state.transition import Condition, Once, Plus, Transition, holds
 from minutehand.testing.memory.calls import Calls
 from minutehand.testing.memory.tables import MemoryTable, Row
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from minutehand.domain.formats.dead_letter import DeadLetter, encode_letter
+from minutehand.domain.message import DeadLetter, encode_letter
 from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable
 from minutehand.ports.clock import Clock

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from minutehand.domain.agenda_entry import AgendaEntry
-from minutehand.domain.freeze import Freeze, freeze_key
-from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
+from minutehand.domain.run import AgendaEntry
+from minutehand.domain.schedule import ClosedBy, Freeze, Head, Revision, ScheduleState, freeze_key
 from minutehand.domain.times import SECOND
-from minutehand.dynamodb.dead_index import dead_row
+from minutehand.dynamodb.records import dead_row
 from minutehand.dynamodb.table_client import READS
 from minutehand.ports.page import RowPage
 from minutehand.ports.records import Record

@@ -7,9 +7,7 @@ import re
 from minutehand.timing.bits import listed, lowest
 from minutehand.timing.cron import fields
 from minutehand.timing.cron.fields import FieldSpec, FieldToken, HashValue
-from minutehand.timing.cron.month_days import Days, lengths
-from minutehand.timing.cron.pattern import CronPattern
-from minutehand.timing.cron.time_of_day import TimesOfDay
+from minutehand.timing.cron.pattern import CronPattern, Days, TimesOfDay, lengths
 
 NAMES = {
     "@hourly": "0 * * * *",

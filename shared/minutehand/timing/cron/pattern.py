@@ -1,14 +1,142 @@
-"""A parsed cron expression as a pattern of wall-clock seconds, and the search for the next one."""
+"""A parsed cron expression as a pattern of wall-clock seconds: days of a month, times of day, and the search for the next."""
 
 from __future__ import annotations
 
+from calendar import monthrange
 from dataclasses import dataclass, field
 from datetime import date
 
-from minutehand.timing.bits import listed, lowest
-from minutehand.timing.cron.month_days import EPOCH, Days, month
-from minutehand.timing.cron.time_of_day import NEVER, TimesOfDay
+from minutehand.timing.bits import bits, listed, lowest, union
 from minutehand.timing.zones.zone import FOREVER, LAST_YEAR
+
+NEVER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TimesOfDay:
+    """Every combination of these hours, minutes and seconds."""
+
+    hours: int
+    minutes: int
+    seconds: int
+    first: int = field(init=False)  # the earliest of the day, seconds since midnight
+
+    def __post_init__(self) -> None:
+        first = lowest(self.hours) * 3600 + lowest(self.minutes) * 60 + lowest(self.seconds)
+        object.__setattr__(self, "first", first)
+
+    def next(self, clock: int) -> int:
+        """The first matching second of the day at or after ``clock``; ``NEVER`` if the day has no more."""
+        hour, rest = divmod(clock, 3600)
+        minute, second = divmod(rest, 60)
+        if self.hours >> hour & 1:
+            if self.minutes >> minute & 1 and (coming := self.seconds >> second):
+                return clock + lowest(coming)
+            minute += 1
+            if coming := self.minutes >> minute:
+                return hour * 3600 + (minute + lowest(coming)) * 60 + lowest(self.seconds)
+        hour += 1
+        if coming := self.hours >> hour:
+            return (hour + lowest(coming)) * 3600 + lowest(self.minutes) * 60 + lowest(self.seconds)
+        return NEVER
+
+    def within(self, clock: int, unit: int) -> TimesOfDay:
+        """Those in the hour (``unit`` 3600), minute (60) or second (1) of ``clock``."""
+        hour, rest = divmod(clock, 3600)
+        minute, second = divmod(rest, 60)
+        minutes = self.minutes if unit > 60 else self.minutes & 1 << minute
+        seconds = self.seconds if unit > 1 else self.seconds & 1 << second
+        return TimesOfDay(self.hours & 1 << hour, minutes, seconds)
+
+    def times(self) -> TimeList:
+        """The matching times as a sequence."""
+        return TimeList(listed(self.hours), listed(self.minutes), listed(self.seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class TimeList:
+    """Up to 86,400 times of day as a sequence that computes its items."""
+
+    hours: list[int]
+    minutes: list[int]
+    seconds: list[int]
+
+    def __len__(self) -> int:
+        return len(self.hours) * len(self.minutes) * len(self.seconds)
+
+    def __getitem__(self, index: int) -> int:
+        rest, second = divmod(index, len(self.seconds))
+        hour, minute = divmod(rest, len(self.minutes))
+        return self.hours[hour] * 3600 + self.minutes[minute] * 60 + self.seconds[second]
+
+
+EPOCH = date(1970, 1, 1).toordinal()
+_WEEKS = sum(1 << 7 * week for week in range(6))  # repeats a week's seven bits over a month
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """The values of day-of-month and day-of-week. A weekday is 0 for Sunday to 6."""
+
+    dates: int = 0  # bits 1-31
+    from_end: int = 0  # bit n: the n-th day before the last (L is bit 0, L-3 bit 3)
+    nearest: int = 0  # bit n: the weekday (Monday to Friday) nearest to the n-th, within the month
+    last_workday: bool = False  # LW
+    weekdays: int = 0  # bits 0-6
+    nth: tuple[tuple[int, int], ...] = ()  # (weekday, which of the month: 1-5, or 0 for the last)
+    either: bool = False  # a day matches if one of the two fields does; else both must match
+
+    @property
+    def plain(self) -> bool:
+        """No L, W or #: the same dates and weekdays match in every month."""
+        return not (self.from_end or self.nearest or self.last_workday or self.nth)
+
+    def of(self, first: int, length: int) -> int:
+        """The matching days of a month of ``length`` days whose 1st is weekday ``first``."""
+        whole = bits(1, length)
+        by_date = self.dates & whole
+        by_week = ((self.weekdays * _WEEKS >> first) << 1) & whole
+        if not self.plain:
+            by_date |= self._special_dates(first, length)
+            by_week |= self._nth_days(first, length)
+        return by_date | by_week if self.either else by_date & by_week
+
+    def _special_dates(self, first: int, length: int) -> int:
+        days = [length - back for back in listed(self.from_end) if back < length]
+        days += [_nearest(day, first, length) for day in listed(self.nearest) if day <= length]
+        if self.last_workday:
+            days.append(length - max(0, (first + length - 1 + 6) % 7 - 4))
+        return union(1 << day for day in days)
+
+    def _nth_days(self, first: int, length: int) -> int:
+        found = 0
+        for weekday, which in self.nth:
+            day = 1 + (weekday - first) % 7
+            day += (length - day) // 7 * 7 if which == 0 else 7 * (which - 1)
+            if day <= length:
+                found |= 1 << day
+        return found
+
+
+def _nearest(day: int, first: int, length: int) -> int:
+    weekday = (first + day - 1) % 7
+    if weekday == 6:
+        return day - 1 if day > 1 else day + 2
+    if weekday == 0:
+        return day + 1 if day < length else day - 2
+    return day
+
+
+def month(year: int, number: int) -> tuple[int, int]:
+    """Weekday (0 = Sunday) of the 1st and length of a month."""
+    monday_based, length = monthrange(year, number)
+    return (monday_based + 1) % 7, length
+
+
+def lengths(number: int) -> tuple[int, int]:
+    """How many days a month has in a common year and in a leap year."""
+    return monthrange(2023, number)[1], monthrange(2024, number)[1]
+
 
 _KEPT = 120  # months that one expression caches: more than a chain looks ahead, and a bound on memory
 

@@ -10,23 +10,173 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from minutehand.domain.formats.dead_letter import DeadLetter
-from minutehand.domain.formats.message import Message
-from minutehand.domain.times import SECOND
-from minutehand.errors import TooNew
+from minutehand.domain.message import DeadLetter, Message
+from minutehand.domain.run import Failure, RunState
+from minutehand.domain.schedule import ClosedBy, Freeze, Revision, ScheduleState, freeze_key
+from minutehand.domain.times import MINUTE, SECOND
+from minutehand.errors import TooNew, Unavailable
+from minutehand.owner.backfill.stop import refuse_stopped
+from minutehand.ports.clock import Clock
+from minutehand.ports.services import Services
 from minutehand.state.backfill import unhurried
-from minutehand.state.lease_refusal import deaths
-from minutehand.worker.admission.due import expired, not_due
-from minutehand.worker.admission.freeze import frozen
+from minutehand.state.before_start import give_up, refuse, shadow, take_back
+from minutehand.state.lease import SKEW
+from minutehand.state.refusal import Refusal, deaths, refused_by
 from minutehand.worker.admission.overlap import acquire_slot
-from minutehand.worker.admission.shadow import shadowed
-from minutehand.worker.admission.unknown_job import unknown_job
-from minutehand.worker.admission.withdrawn import withdrawn
+from minutehand.worker.admission.refused import RETRY_AFTER, expired, not_due, refused
 from minutehand.worker.context import WorkerContext
-from minutehand.worker.delivery.outcome import Outcome
-from minutehand.worker.stages import ReadyRun, ReceivedMessage
+from minutehand.worker.stages import ENDED, Outcome, ReadyRun, ReceivedMessage
+
+FRESH = 5 * SECOND  # how long a worker believes what it read; a batch has started by then, mostly
+RETURN = 5 * MINUTE  # after which the message of a frozen run comes back at the latest: a thaw takes effect within that
+_UNREAD = 10 * SECOND  # before a message comes back whose tenant's freeze could not be read
+
+
+def frozen(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
+    """Send the message back if its tenant is frozen."""
+    message, revisions, now = ready.message, ready.received.revisions, worker.clock()
+    tenant = message.run.tenant
+    if now - revisions.read_at > FRESH:
+        revisions = worker.services.schedules.revisions([freeze_key(tenant)])
+    if freeze_key(tenant) in revisions.unanswered or freeze_key(tenant) in revisions.broken:
+        return Outcome.kept(message, "freeze_unread", at=now + _UNREAD)
+    freeze = revisions.frozen.get(tenant)
+    if freeze is None or freeze.until <= now:
+        return None
+    until = min(freeze.until, now + RETURN) + SECOND  # a second later: an exact message comes that much early
+    return Outcome.postponed(message, "frozen", order=message, at=until, otherwise=now + _UNREAD)
+
+
+def freeze_of(tenant: str, services: Services, clock: Clock) -> Freeze | None:
+    """A tenant's freeze, if it is not over. Raises Unavailable, or what an item that is none raises."""
+    key = freeze_key(tenant)
+    answer = services.schedules.revisions([key])
+    if key in answer.broken:
+        raise answer.broken[key]
+    if key in answer.unanswered:
+        raise Unavailable(f"the freeze of tenant {tenant!r} could not be read; try again")
+    freeze = answer.frozen.get(tenant)
+    return freeze if freeze is not None and freeze.until > clock() else None
+
 
 log = logging.getLogger(__name__)
+
+_UNREAD_LATER = 10 * SECOND  # before a message comes back whose revision could not be read
+_AHEAD = 10  # later revisions that are read at once
+
+
+def withdrawn(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome | None:
+    """Refuse a run that its owner took back before it ever started. Raises Unavailable."""
+    revision = received.revision
+    if message.revision == 0:
+        return None
+    if message.run.is_fire and revision is None:
+        if (message.run.owner, message.revision) not in received.revisions.unanswered:
+            log.error("revision.missing", extra={"run_id": str(message.run), "revision": message.revision})
+        return Outcome.kept(message, "revision_unread", at=worker.clock() + _UNREAD_LATER)
+    refusal = _refusal(worker, message, revision)
+    if refusal is not None:
+        return _refuse(worker, message, refusal)
+    found = None if message.backfill is None else refuse_stopped(message, worker.services, worker.clock)
+    return None if found is None else Outcome.refused(message, found.reason, found.state)
+
+
+def _refusal(worker: WorkerContext, message: Message, revision: Revision | None) -> Refusal | None:
+    if revision is None or not message.run.is_fire:
+        return _deleted(worker, message)
+    return _refused_by(worker, revision, message.due)
+
+
+def _deleted(worker: WorkerContext, message: Message) -> Refusal | None:
+    """A run that was triggered by hand is its owner's act: only a full stop takes it back, and that sweeps.
+
+    What a sweep may have missed, because the trigger was on its way, came after a pause, but must not come after a deletion.
+    """
+    owner, schedules = message.run.owner, worker.services.schedules
+    head = schedules.head(message.run.tenant, owner.partition("/")[2])
+    if head is not None and head.state is not ScheduleState.DELETED:
+        return None
+    last = None if head is None else schedules.revisions([(owner, head.revision)]).found.get((owner, head.revision))
+    if last is not None and last.closed_by is ClosedBy.DRAINED:
+        return None
+    return Refusal(RunState.CANCELLED, str(ClosedBy.DELETED))
+
+
+def _refused_by(worker: WorkerContext, revision: Revision, due: int) -> Refusal | None:
+    """Whether the end of its revision took the run back, or a stop after that was replaced: a late ticker may have claimed it only now."""
+    refusal, number = refused_by(revision, due), revision.number
+    last = revision.active_until is None
+    while refusal is None and not last:
+        keys = [(revision.owner, number + ahead) for ahead in range(1, _AHEAD + 1)]
+        answer = worker.services.schedules.revisions(keys)
+        for key in keys:
+            if key in answer.unanswered or key in answer.broken:
+                raise Unavailable(f"revision {key[1]} of {key[0]!r} could not be read")
+            later = answer.found.get(key)
+            refusal = None if later is None else refused_by(later, due)
+            last = later is None or later.active_until is None
+            if last or refusal is not None:
+                break
+        number += _AHEAD
+    return refusal
+
+
+def _refuse(worker: WorkerContext, message: Message, refusal: Refusal) -> Outcome | None:
+    """None: it was leased before, has ended, or was taken over. The lease decides."""
+    now = worker.clock()
+    ledger, expires = worker.services.ledger, worker.expires(now)
+    transition = refuse(to=refusal.to, revision=message.revision, now=now, expires=expires, reason=refusal.reason)
+    applied = ledger.move(message.run, transition).applied
+    if not applied and refusal.beyond and refusal.to is RunState.CANCELLED:
+        transition = take_back(
+            revision=message.revision, instant=message.due, now=now, expires=expires, reason=refusal.reason
+        )
+        applied = ledger.move(message.run, transition).applied
+    return Outcome.refused(message, refusal.reason, refusal.to) if applied else None
+
+
+PATIENCE = 15 * MINUTE  # how long a run waits for a worker that knows its job
+UNKNOWN_DELAY = 30 * SECOND  # before it is offered again
+
+
+def unknown_job(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome:
+    """No job of that name here."""
+    now = worker.clock()
+    since, again = message.unknown_since or now, now + UNKNOWN_DELAY
+    if now - since < PATIENCE:
+        log.warning("job.unknown", extra={"job": message.job, "run_id": str(message.run)})
+        order = replace(message, unknown_since=since)
+        return Outcome.postponed(message, "unknown_job", order=order, at=again, otherwise=again)
+    run = worker.services.ledger.read(message.run)
+    if run is None or run.is_terminal or run.revision != message.revision:
+        return Outcome.refused(message, ENDED)
+    lease_until = run.lease_until or 0
+    if run.state is RunState.RUNNING and lease_until >= now - SKEW:  # another worker knows it, and runs it
+        return Outcome.kept(message, "unknown_job", at=lease_until + SKEW + SECOND)
+    reason = "unknown job"
+    failure = Failure(kind="UnknownJob", message=f"no worker knew job {message.job!r} for {PATIENCE // MINUTE} minutes")
+    worker.send_dead_letter(received.delivery.body, run.fence, reason, failure)
+    expires = worker.expires(now)
+    transition = give_up(revision=message.revision, now=now, expires=expires, reason=reason, failure=failure)
+    moved = worker.services.ledger.move(message.run, transition)
+    return Outcome.ended(message, reason, moved.run.state if moved.applied and moved.run else None)
+
+
+def shadowed(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
+    """End the run of a schedule with ``shadow=True`` as SHADOWED."""
+    message, revision, now = ready.message, ready.received.revision, worker.clock()
+    if revision is None or not revision.definition.options.shadow:
+        return None
+    transition = shadow(revision=message.revision, now=now, expires=worker.expires(max(now, message.due)))
+    moved = worker.services.ledger.move(message.run, transition)
+    if not moved.applied:
+        outcome = refused(worker, ready, moved.run, now)
+        return outcome or Outcome.kept(message, "contended", at=worker.clock() + RETRY_AFTER)
+    lag = now - message.due
+    ids = {"run_id": str(message.run), "job": message.job, "tenant": message.run.tenant}
+    log.info("run.shadowed", extra=ids | {"lateness_ms": lag})
+    return Outcome.ended(message, "shadow", RunState.SHADOWED, start_lag=lag)
+
 
 Reason = Callable[[WorkerContext, ReadyRun], Outcome | None]
 REASONS: tuple[Reason, ...] = (not_due, expired, frozen, shadowed, acquire_slot)

@@ -11,22 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
-from minutehand.domain.formats.message import Message
+from minutehand.domain.message import Message
 from minutehand.domain.names import RunRef, shard_of
 from minutehand.domain.policies import Delivery, Isolation
-from minutehand.domain.run import FailedAttemptRow, RunRow
+from minutehand.domain.run import AgendaEntry, EntryKind, FailedAttemptRow, RunRow
 from minutehand.errors import Unavailable
 from minutehand.ports.ledger import TransitionResult
-from minutehand.state.lease_refusal import vanished
-from minutehand.state.transitions.lease import SKEW, lease, lease_end
-from minutehand.state.transitions.transition import Transition
-from minutehand.worker.admission.attempts import record
-from minutehand.worker.admission.refused import RETRY_AFTER, refused
+from minutehand.state.lease import SKEW, lease, lease_end
+from minutehand.state.refusal import vanished
+from minutehand.state.transition import Transition
+from minutehand.worker.admission.refused import RETRY_AFTER, record, refused
 from minutehand.worker.context import WorkerContext
-from minutehand.worker.delivery.guard import guarded, on_service_error
-from minutehand.worker.delivery.outcome import Outcome
-from minutehand.worker.stages import LeasedRun, ReadyRun, ReceivedMessage
+from minutehand.worker.delivery.receive import guarded, on_service_error
+from minutehand.worker.stages import LeasedRun, Outcome, ReadyRun, ReceivedMessage
 
 log = logging.getLogger(__name__)
 

@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 
-from minutehand.domain.formats.message import Message
+from minutehand.domain.message import Message
 from minutehand.domain.options import Options, Overlap
 from minutehand.domain.run import RunState
 from minutehand.domain.times import SECOND
 from minutehand.errors import Conflict, MinutehandError, NotFound, Unavailable
 from minutehand.owner.runs.cancel import ask_to_end
+from minutehand.state.before_start import line_up, pass_over
+from minutehand.state.ending import terminate
 from minutehand.state.overlap import (
     Decision,
     QueuedRun,
@@ -33,9 +35,7 @@ from minutehand.state.overlap import (
     in_its_place,
     ref_of,
 )
-from minutehand.state.transitions.before_start import line_up, pass_over
-from minutehand.state.transitions.ending import terminate
-from minutehand.state.transitions.transition import Transition
+from minutehand.state.transition import Transition
 from minutehand.worker.admission.slot import (
     TRIES,
     SlotSnapshot,
@@ -49,8 +49,7 @@ from minutehand.worker.admission.slot import (
     write_slot,
 )
 from minutehand.worker.context import WorkerContext
-from minutehand.worker.delivery.outcome import Outcome
-from minutehand.worker.stages import ReadyRun, ReceivedMessage
+from minutehand.worker.stages import Outcome, ReadyRun, ReceivedMessage
 
 log = logging.getLogger(__name__)
 

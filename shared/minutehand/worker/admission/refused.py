@@ -1,23 +1,74 @@
-"""Refused: a lease was refused; the row that refused it says what becomes of the message, and perhaps of the run."""
+"""Refused: a lease was refused, or is not due; the row says what becomes of the message, and what is reported."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import replace
 
-from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.message import DeadLetter, Message
+from minutehand.domain.run import FailedAttemptRow, RunRow, RunState
 from minutehand.domain.times import SECOND
-from minutehand.state.lease_refusal import OnRefusedLease, on_refused_lease, vanished
-from minutehand.state.transitions.ending import cancel_waiting, exhaust, lose
-from minutehand.state.transitions.transition import Transition
-from minutehand.worker.admission.attempts import record
-from minutehand.worker.admission.due import postponed
-from minutehand.worker.admission.report import report
+from minutehand.errors import Unavailable
+from minutehand.ports.ledger import Ledger
+from minutehand.ports.services import Services
+from minutehand.state.ending import cancel_waiting, exhaust, expire, lose
+from minutehand.state.refusal import OnRefusedLease, on_refused_lease, vanished
+from minutehand.state.start import HOLD, is_past_deadline
+from minutehand.state.transition import Transition
+from minutehand.worker.ahead import lease_from
 from minutehand.worker.context import WorkerContext
-from minutehand.worker.delivery.outcome import Outcome
-from minutehand.worker.stages import ReadyRun
+from minutehand.worker.stages import Outcome, ReadyRun
 
 log = logging.getLogger(__name__)
+
+
+def record(attempt: FailedAttemptRow, ledger: Ledger) -> None:
+    """Put the row of a failed attempt, if the ledger answers."""
+    try:
+        ledger.record(attempt)
+    except Unavailable as problem:
+        log.warning("attempt.not_recorded", extra={"run_id": str(attempt.run), "error": str(problem)})
+
+
+def report(run: RunRow, services: Services) -> None:
+    """Send the letter of a run that has ended so; none for one that is recorded already. Raises Unavailable."""
+    if run.buried_at is not None:
+        return
+    order = Message(run=run.ref, revision=run.revision, job=run.job, due=run.due, not_before=run.not_before)
+    why = run.reason or str(run.state)
+    services.dead.send(DeadLetter(body=order.encode(), reason=why, fence=run.fence, state=str(run.state)))
+
+
+OTHERWISE = 10 * SECOND  # before a message comes back whose new order was not accepted
+
+
+def not_due(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
+    """Wait until the run may be leased if that is near; a message that comes much too early is postponed."""
+    message, now = ready.message, worker.clock()
+    if message.not_before - now > HOLD[message.start]:
+        return postponed(worker, ready, message.not_before, "not_due")
+    worker.wait_until(lease_from(ready.received, message))
+    return None
+
+
+def postponed(worker: WorkerContext, ready: ReadyRun, until: int, why: str) -> Outcome:
+    """The run is ordered anew for a time (UTC ms)."""
+    order = replace(ready.message, not_before=until)
+    return Outcome.postponed(ready.message, why, order=order, at=until, otherwise=worker.clock() + OTHERWISE)
+
+
+def expired(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
+    """A run whose deadline has passed becomes EXPIRED, unless it is in other hands: then its lease decides."""
+    message, now = ready.message, worker.clock()
+    if not is_past_deadline(message.due, ready.policies, now):
+        return None
+    transition = expire(revision=message.revision, now=now, expires=worker.expires(now))
+    moved = worker.services.ledger.move(message.run, transition)
+    if not moved.applied or moved.run is None:
+        return None
+    report(moved.run, worker.services)
+    return Outcome.refused(message, "deadline", RunState.EXPIRED)
+
 
 RETRY_AFTER = 5 * SECOND  # before a message comes back whose run others keep moving
 _VANISHED = "worker vanished in the last attempt"

@@ -14,21 +14,20 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
-from minutehand.domain.formats.schema import reading
+from minutehand.domain.message import reading
 from minutehand.domain.names import shard_of
-from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.run import AgendaEntry, EntryKind, RunRow, RunState
 from minutehand.domain.times import MINUTE
 from minutehand.errors import Unavailable
+from minutehand.fires.chain import TickCounts
+from minutehand.fires.claim import message_of, send
 from minutehand.fires.context import FireContext
 from minutehand.fires.plan import LOOKAHEAD
-from minutehand.fires.send import message_of, send
-from minutehand.fires.tick_counts import TickCounts
 from minutehand.ports.clock import Clock
 from minutehand.ports.records import Record
 from minutehand.ports.services import Services
+from minutehand.state.lease import SKEW
 from minutehand.state.overlap import SLOT, RunHolder, Slot, ref_of
-from minutehand.state.transitions.lease import SKEW
 
 log = logging.getLogger(__name__)
 

@@ -9,16 +9,15 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from minutehand.domain.agenda_entry import AgendaEntry, EntryKind
-from minutehand.domain.formats.message import Message
+from minutehand.domain.message import Message
 from minutehand.domain.names import shard_of
+from minutehand.domain.run import AgendaEntry, EntryKind
 from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable
 from minutehand.ports.work_queue import OutgoingMessage
 from minutehand.state.start import MAX_DELAY, delay_for
 from minutehand.worker.context import Done, WorkerContext
-from minutehand.worker.delivery.outcome import Acknowledgement, Action, Outcome
-from minutehand.worker.stages import ReceivedMessage
+from minutehand.worker.stages import Acknowledgement, Action, Outcome, ReceivedMessage
 
 log = logging.getLogger(__name__)
 

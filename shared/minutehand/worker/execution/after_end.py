@@ -14,8 +14,7 @@ from minutehand.owner.backfill.advance import move_on
 from minutehand.undertaker.success_watch import report_success
 from minutehand.worker.admission.overlap import release_slot
 from minutehand.worker.context import WorkerContext
-from minutehand.worker.delivery.outcome import ENDED, Outcome
-from minutehand.worker.stages import ReceivedMessage
+from minutehand.worker.stages import ENDED, Outcome, ReceivedMessage
 
 log = logging.getLogger(__name__)
 

@@ -19,8 +19,7 @@ from collections.abc import Callable, Sequence
 from minutehand.domain.policies import Isolation
 from minutehand.worker.ahead import begin
 from minutehand.worker.context import WorkerContext
-from minutehand.worker.execution.job_context import log_start
-from minutehand.worker.execution.perform import limit_of, perform, timeout_of
+from minutehand.worker.execution.perform import limit_of, log_start, perform, timeout_of
 from minutehand.worker.stages import Abandoned, AttemptResult, EndedRun, LeasedRun
 
 log = logging.getLogger(__name__)

@@ -1,7 +1,6 @@
 """Settle: record how attempts ended, each under its fence. Its message goes only after that.
 
-Plain successes are one request. What that leaves unanswered, and every other end, is recorded by itself, with the patience that an
-effect deserves which has happened. Both record the settlement of ``_settlement_of``.
+A process that stops gives its runs back, so that other workers start them at once.
 """
 
 from __future__ import annotations
@@ -11,28 +10,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from minutehand.domain.formats.message import INLINE_PAYLOAD
+from minutehand.domain.message import INLINE_PAYLOAD
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import FailedAttemptRow, Failure
 from minutehand.domain.times import SECOND
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.logs import AtOnce
 from minutehand.ports.ledger import BesideKind, TransitionResult
+from minutehand.state.lease import cancelled, continue_, die, release, retry, succeed
 from minutehand.state.retry import GiveUp, after_failure
-from minutehand.state.transitions.settling import cancelled, continue_, die, release, retry, succeed
-from minutehand.state.transitions.transition import Transition
-from minutehand.worker.admission.attempts import record
+from minutehand.state.transition import Transition
+from minutehand.worker.admission.refused import record
 from minutehand.worker.ahead import dated
 from minutehand.worker.context import Done, WorkerContext
-from minutehand.worker.delivery.outcome import Acknowledgement, Action, Outcome
-from minutehand.worker.execution.job_context import log_end
+from minutehand.worker.execution.perform import log_end
 from minutehand.worker.stages import (
     Abandoned,
+    Acknowledgement,
+    Action,
     AttemptResult,
     Cancelled,
     EndedRun,
     Failed,
+    InFlightMessage,
     LeasedRun,
+    Outcome,
     Returned,
     SliceEnded,
 )
@@ -246,3 +248,22 @@ def _lost(leased: LeasedRun) -> Outcome:
     """Another worker may have the run: write nothing, delete nothing, and say so."""
     log.error("lease.lost", extra={"run_id": str(leased.run.ref), "job": leased.job.name})
     return Outcome.lost(leased.message)
+
+
+def release_run(worker: WorkerContext, in_flight: InFlightMessage) -> bool:
+    """Give a run back that this process will not finish. False if it cannot be. Raises Unavailable.
+
+    An at-most-once run is never given back: its watch finds it, and it is LOST.
+    """
+    if in_flight.at_most_once:
+        return False
+    fence = in_flight.fence
+    if fence is not None:
+        transition = release(fence=fence, now=worker.clock(), begun=not in_flight.unbegun)
+        if not worker.services.ledger.move(in_flight.ref, transition).applied:
+            in_flight.lose()
+            return False
+    in_flight.lose()
+    worker.heartbeat.let_go(in_flight)
+    worker.services.work.hide([in_flight.receipt], 0)
+    return True

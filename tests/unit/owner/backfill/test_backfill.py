@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 from minutehand import Context
-from minutehand.domain.agenda_entry import EntryKind
 from minutehand.domain.names import RunRef, fire_ref
-from minutehand.domain.run import RunState
+from minutehand.domain.run import EntryKind, RunState
 from minutehand.domain.times import DAY, SECOND, from_ms
 from minutehand.errors import Conflict, InvalidInput, NotFound
 from minutehand.sdk.views import Run

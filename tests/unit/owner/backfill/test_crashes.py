@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.run import EntryKind
 from minutehand.errors import MinutehandError
 from minutehand.sdk.backfills import Backfill
 from minutehand.state.backfill import BackfillState

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from minutehand.domain.agenda_entry import EntryKind
-from minutehand.domain.run import RunState
+from minutehand.domain.run import EntryKind, RunState
 from minutehand.domain.times import SECOND
 from minutehand.errors import InvalidInput
 from minutehand.owner.backfill import advance, plan, timer
@@ -15,7 +14,7 @@ from minutehand.owner.backfill.records import read_backfill, write_backfill
 from minutehand.sdk.backfills import Backfill
 from minutehand.state.backfill import BackfillState, StoredBackfill
 from minutehand.testing import Crash
-from minutehand.worker.delivery.outcome import Outcome
+from minutehand.worker.stages import Outcome
 
 from tests.support.scenes.backfills import At, Scene, whole
 from tests.support.scenes.world import NOON, OWNER, Faults, at, crash, fails

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from minutehand import Retry, RunState
-from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.run import EntryKind
 from minutehand.errors import AlreadyExists, Unavailable
 from minutehand.owner.runs.submit import ORPHAN_PATIENCE
 from minutehand.testing import Crash

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 from minutehand import Context, Retry
-from minutehand.domain.agenda_entry import EntryKind
-from minutehand.domain.formats.message import INLINE_PAYLOAD
-from minutehand.domain.run import RunState
+from minutehand.domain.message import INLINE_PAYLOAD
+from minutehand.domain.run import EntryKind, RunState
 from minutehand.domain.times import DAY, MINUTE, SECOND
 from minutehand.errors import AlreadyExists, InvalidInput, NotFound
 from minutehand.testing import Crash

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from minutehand import RunState, ScheduleState
-from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.run import EntryKind
 from minutehand.domain.schedule import ClosedBy
 from minutehand.errors import ExpressionError, NotFound, Unavailable
 from minutehand.testing import Crash

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from minutehand import RunState, ScheduleState
-from minutehand.domain.agenda_entry import EntryKind
+from minutehand.domain.run import EntryKind
 from minutehand.domain.schedule import ClosedBy
 from minutehand.errors import ExpressionError, InvalidInput, Unavailable
 from minutehand.testing import Crash

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from minutehand import RunState, Scheduler
-from minutehand.domain.freeze import freeze_key
+from minutehand.domain.schedule import freeze_key
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import InvalidInput, Unavailable
 from minutehand.testing import Crash, Detail
 from minutehand.testing.process import Hand, work_off
-from minutehand.worker.admission.freeze import FRESH, RETURN
+from minutehand.worker.admission.admit import FRESH, RETURN
 from minutehand.worker.delivery.receive import receive
 
 from tests.support.scenes.world import NOON, Faults, World, at, fails

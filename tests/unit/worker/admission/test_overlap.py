@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 from minutehand import Context, Rule, RunState
-from minutehand.domain.agenda_entry import EntryKind
-from minutehand.domain.run import TERMINAL
+from minutehand.domain.run import TERMINAL, EntryKind
 from minutehand.domain.times import MINUTE, SECOND
-from minutehand.fires.send import message_of
+from minutehand.fires.claim import message_of
 from minutehand.ports.work_queue import OutgoingMessage
+from minutehand.state.lease import renew
 from minutehand.state.overlap import SLOT, Slot
-from minutehand.state.transitions.lease import renew
 from minutehand.testing import Crash, Detail
 from minutehand.testing.process import Hand
 

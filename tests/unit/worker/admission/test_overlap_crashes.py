@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from minutehand import Context, Rule
-from minutehand.domain.agenda_entry import EntryKind
-from minutehand.domain.run import RunState
+from minutehand.domain.run import EntryKind, RunState
 from minutehand.testing import Detail
 
 from tests.support.histories.crash_points import Plan, Scenario, Scene, pairs, singles

@@ -8,8 +8,8 @@ import pytest
 from minutehand import RunState
 from minutehand.testing import Crash
 from minutehand.testing.process import work_off
-from minutehand.worker.delivery.heartbeat import HIDDEN
 from minutehand.worker.delivery.receive import receive
+from minutehand.worker.delivery.visibility import HIDDEN
 
 from tests.support.scenes.world import NOON, OWNER, Faults, World, crash, fails
 

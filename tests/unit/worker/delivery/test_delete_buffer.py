@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from minutehand.errors import Unavailable
-from minutehand.worker.delivery.delete_buffer import DeleteBuffer
+from minutehand.worker.delivery.visibility import DeleteBuffer
 
 
 class Work:

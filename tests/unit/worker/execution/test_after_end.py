@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 from minutehand.worker.context import WorkerContext
-from minutehand.worker.delivery.outcome import Outcome
 from minutehand.worker.delivery.receive import receive
 from minutehand.worker.execution import after_end
 from minutehand.worker.pipeline import run_batch
-from minutehand.worker.stages import ReceivedMessage
+from minutehand.worker.stages import Outcome, ReceivedMessage
 
 from tests.support.scenes.world import Faults, World, fails
 

@@ -11,7 +11,7 @@ import pytest
 from minutehand import Context, Retry, RunState
 from minutehand.domain.times import SECOND
 from minutehand.errors import LeaseLost, RunCancelled
-from minutehand.state.transitions.lease import HEARTBEAT
+from minutehand.state.lease import HEARTBEAT
 from minutehand.testing import Crash
 from minutehand.testing.process import work_off
 from minutehand.worker.delivery.receive import receive

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from minutehand import Context, Retry, Run, RunState
-from minutehand.domain.formats.message import INLINE_PAYLOAD
+from minutehand.domain.message import INLINE_PAYLOAD
 from minutehand.domain.names import parse_run_id
 from minutehand.errors import Continue, InvalidInput, JobError, LeaseLost, Unavailable
-from minutehand.state.transitions.lease import lease
-from minutehand.worker.delivery.heartbeat import Heartbeat
+from minutehand.state.lease import lease
+from minutehand.worker.delivery.visibility import Heartbeat
 from minutehand.worker.execution.effects import LARGEST
 
 from tests.support.scenes.world import Faults, World, fails

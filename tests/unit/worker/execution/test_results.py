@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from minutehand import Context, RunState
-from minutehand.domain.formats.message import INLINE_PAYLOAD
+from minutehand.domain.message import INLINE_PAYLOAD
 from minutehand.domain.names import parse_run_id
 from minutehand.errors import InvalidInput, NotFinished, NotFound
 from minutehand.worker.execution.effects import LARGEST

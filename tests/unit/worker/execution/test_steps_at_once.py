@@ -13,7 +13,7 @@ import pytest
 from minutehand import Context, Retry, Run, RunState
 from minutehand.domain.names import parse_run_id
 from minutehand.errors import InvalidInput, LeaseLost
-from minutehand.state.transitions.lease import lease
+from minutehand.state.lease import lease
 
 from tests.support.scenes.world import World
 

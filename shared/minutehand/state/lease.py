@@ -1,26 +1,29 @@
-"""A lease: how long it lasts, when it has lapsed, and the transitions that take and renew it.
+"""A lease: how long it lasts, when it has lapsed, and the transitions that take it, renew it, and settle its attempt.
 
-lease        now               renewed every HEARTBEAT          lease_until         + SKEW
-─────────────┼──────────────────────┼───────────────────────────────┼──────────────────┼──────────►
-             │ live: no other worker may lease                      │ margin: still    │ abandoned:
-             │                                                      │ refused          │ may be leased
+Each settling is conditional on RUNNING and the fence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.run import Failure, RunRow, RunState
 from minutehand.domain.times import SECOND
-from minutehand.state.conditions import Compare, Condition, all_of, any_of
-from minutehand.state.transitions.transition import (
+from minutehand.state.transition import (
     Change,
+    Compare,
+    Condition,
     Once,
     Plus,
     Transition,
+    all_of,
+    any_of,
     due,
+    ended_changes,
+    failure_changes,
     held,
     in_state,
+    in_state_under,
     never_leased,
     not_cancelled,
     ready,
@@ -95,3 +98,64 @@ def renew(*, fence: int, now: int, progress: float | None = None, stage: str | N
     if stage is not None:
         changes["stage"] = stage
     return Transition(name="renew", to=None, guard=held(fence), changes=changes, already=held(fence))
+
+
+def _settled(name: str, to: RunState, fence: int, changes: Mapping[str, Change]) -> Transition:
+    return Transition(name=name, to=to, guard=held(fence), changes=changes, already=in_state_under(to, fence))
+
+
+def _waiting(name: str, to: RunState, fence: int, not_before: int, reason: str, **more: Change) -> Transition:
+    """The attempt is over, and the run waits for its next one from ``not_before`` on (UTC ms)."""
+    waits: dict[str, Change] = {
+        "state": to,
+        "not_before": not_before,
+        "lease_until": None,
+        "lease_token": None,
+        "reason": reason,
+    }
+    return _settled(name, to, fence, {**waits, **more})
+
+
+def succeed(
+    *,
+    fence: int,
+    now: int,
+    expires: int,
+    result: str | None = None,
+    result_ref: str | None = None,
+    reason: str | None = None,
+) -> Transition:
+    """The job returned; ``result`` is its JSON text, or ``result_ref`` the key of the text."""
+    changes = ended_changes(RunState.SUCCEEDED, now, expires, reason)
+    stored = {"result": result, "result_ref": result_ref}
+    return _settled(
+        "succeed", RunState.SUCCEEDED, fence, changes | {k: text for k, text in stored.items() if text is not None}
+    )
+
+
+def continue_(*, fence: int, now: int) -> Transition:
+    """A slice ended at its checkpoint; the next slice starts at once and is no new attempt."""
+    return _waiting("continue", RunState.CONTINUED, fence, now, "slice ended", attempt=Plus(-1), slices=Plus(1))
+
+
+def cancelled(*, fence: int, now: int, expires: int, reason: str, failure: Failure | None) -> Transition:
+    """A running job ended, or its worker stopped waiting for it, after a request to cancel it."""
+    changes = ended_changes(RunState.CANCELLED, now, expires, reason) | failure_changes(failure)
+    return _settled("cancelled", RunState.CANCELLED, fence, changes)
+
+
+def retry(*, fence: int, not_before: int, failure: Failure) -> Transition:
+    """The attempt failed and another follows at ``not_before`` (UTC ms)."""
+    return _waiting("retry", RunState.RETRYING, fence, not_before, "failed", **failure_changes(failure))
+
+
+def release(*, fence: int, now: int, begun: bool = True) -> Transition:
+    """The worker stops before the job is done, or has not ``begun`` it, and releases the run; the attempt does not count."""
+    unbegun: dict[str, Change] = {} if begun else {"started_at": None}
+    return _waiting("release", RunState.RETRYING, fence, now, "released", attempt=Plus(-1), **unbegun)
+
+
+def die(*, fence: int, now: int, expires: int, reason: str, failure: Failure | None) -> Transition:
+    """The run failed for good; its dead letter has been sent already."""
+    changes = ended_changes(RunState.DEAD, now, expires, reason) | failure_changes(failure)
+    return _settled("die", RunState.DEAD, fence, changes)

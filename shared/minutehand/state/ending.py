@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from minutehand.domain.run import Failure, RunState
-from minutehand.state.conditions import Absent, Compare, OneOf, all_of, any_of
-from minutehand.state.transitions.lease import abandoned
-from minutehand.state.transitions.transition import (
+from minutehand.state.lease import abandoned
+from minutehand.state.transition import (
     OPEN,
+    Absent,
     Change,
+    Compare,
     Once,
+    OneOf,
     Transition,
+    all_of,
+    any_of,
     ending,
     in_state,
     in_state_under,

@@ -1,18 +1,53 @@
-"""The message of the work queue. A dead letter contains one too."""
+"""Messages: of the work queue, and of the dead-letter queue, which contain one of the former; and the schema number of both.
+
+A message that cannot be decoded may still name its run, which is then recorded as dead.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from minutehand.domain.formats.payload import MAX_DEPTH, is_too_deep, json_text
-from minutehand.domain.formats.schema import SCHEMA
 from minutehand.domain.names import RunRef, parse_run_id
+from minutehand.domain.payload import MAX_DEPTH, is_too_deep, json_text
 from minutehand.domain.policies import Overrides, Start
-from minutehand.domain.quick import quick
-from minutehand.errors import TooNew, Unreadable, shorten
+from minutehand.errors import InvalidInput, MinutehandError, TooNew, Unreadable, shorten
+
+SCHEMA = 1  # raised for a change that an older release would misunderstand
+
+# The exceptions that reading a foreign item may raise.
+GARBAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
+def check_schema(given: Mapping[str, Any], what: str) -> None:
+    """Raises TooNew for an item or message of a later schema."""
+    schema = given.get("v", 1)
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise TooNew(
+            f"{what} of schema {schema}: this release reads up to {SCHEMA}; deploy the newer one to all functions"
+        )
+
+
+@contextmanager
+def reading(what: str, given: Mapping[str, Any]) -> Iterator[None]:
+    """Errors within are the item's: raises Unreadable or TooNew."""
+    check_schema(given, what)
+    try:
+        yield
+    except MinutehandError:
+        raise
+    except GARBAGE as problem:
+        raise unreadable(what, problem) from problem
+
+
+def unreadable(what: str, problem: BaseException) -> Unreadable:
+    """The error for an item that is foreign or damaged."""
+    return Unreadable(f"{what} cannot be read: {type(problem).__name__}: {shorten(str(problem))}")
+
 
 INLINE_PAYLOAD = 64 * 1024  # bytes: 64 KB are billed as one request; a larger payload is in the bucket
 _DEEPEST = 2 * MAX_DEPTH  # levels: those of a payload, with room for the fields of a later release
@@ -28,7 +63,6 @@ _FIELDS = frozenset(
 _encode = json.JSONEncoder(separators=(",", ":")).encode  # created once: json.dumps creates an encoder for each call
 
 
-@quick
 @dataclass(frozen=True, kw_only=True)
 class Message:
     """A request to execute a run. The run's row in the ledger decides whether it is still valid."""
@@ -127,3 +161,68 @@ def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _LARGEST:
         raise ValueError(f"{shorten(value)} is not a whole number of fitting size")
     return value
+
+
+# The payload is the last field of a message and may contain any text, so only the text before it is searched.
+_PAYLOAD = re.compile(r'"payload"\s*:')
+_RUN = re.compile(r'"run"\s*:\s*"([^"\\]{1,1000})"')
+_FENCE = re.compile(r'"fence"\s*:\s*(\d{1,15})\s*[,}]')
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedRun:
+    """The run of an unreadable message."""
+
+    run: RunRef
+    fence: int  # of the run when the message was sent; 0 if the text does not say
+
+
+def named_run(text: str) -> NamedRun | None:
+    """The run that the text of a message names before its payload; None if it names none."""
+    payload = _PAYLOAD.search(text)
+    own = text[: payload.start()] if payload else text
+    found, fence = _RUN.search(own), _FENCE.search(own)
+    try:
+        return None if found is None else NamedRun(run=parse_run_id(found[1]), fence=int(fence[1]) if fence else 0)
+    except InvalidInput:
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeadLetter:
+    """A message that failed for good, with the verdict of the worker that sent it."""
+
+    body: str  # the message as it was in the work queue
+    reason: str  # of the verdict
+    fence: int = 0  # of the run at the verdict
+    error_type: str = ""  # of the last failure
+    error: str = ""  # its message
+    traceback: str = ""  # its traceback, shortened
+    state: str = ""  # LOST or EXPIRED; empty: DEAD
+
+
+def encode_letter(letter: DeadLetter) -> str:
+    """A letter as JSON."""
+    verdict = {name: value for name, value in vars(letter).items() if value and name != "body"}
+    return json.dumps({"letter": 1, "body": letter.body, "verdict": verdict}, separators=(",", ":"))
+
+
+def decode_letter(text: str) -> DeadLetter | None:
+    """A letter from its JSON; None for a message that SQS itself moved to the dead-letter queue. Raises TooNew."""
+    if is_too_deep(text):  # a letter has two levels: the message in it is a string
+        return None
+    try:
+        given = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(given, dict) or "letter" not in given:
+        return None
+    check_schema({"v": given["letter"]}, "letter")
+    verdict = given["verdict"] if isinstance(given.get("verdict"), dict) else {}
+    fence = verdict.get("fence", 0)
+    return DeadLetter(
+        body=str(given.get("body", "")),
+        reason=str(verdict.get("reason", "unknown")),
+        fence=fence if isinstance(fence, int) else 0,
+        **{name: str(verdict[name]) for name in ("error_type", "error", "traceback", "state") if name in verdict},
+    )

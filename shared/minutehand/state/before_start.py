@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from minutehand.domain.run import Failure, RunRow, RunState
-from minutehand.state.conditions import Absent, Compare, Condition, all_of, any_of
-from minutehand.state.transitions.lease import abandoned
-from minutehand.state.transitions.transition import (
+from minutehand.state.lease import abandoned
+from minutehand.state.transition import (
+    Absent,
     Change,
+    Compare,
+    Condition,
     Transition,
+    all_of,
+    any_of,
     due,
     ended_changes,
     ending,

@@ -1,4 +1,4 @@
-"""A lease was refused: the reason, read from the run's row, and the attempt that a crashed worker left in that row."""
+"""What a refused claim or lease means, read from the run's row and the schedule's last change."""
 
 from __future__ import annotations
 
@@ -7,8 +7,48 @@ from enum import StrEnum
 
 from minutehand.domain.policies import Delivery, Policies
 from minutehand.domain.run import FailedAttemptRow, Failure, RunRow, RunState
+from minutehand.domain.schedule import ClosedBy, Revision
 from minutehand.domain.times import SECOND
-from minutehand.state.transitions.lease import SKEW, has_live_lease, last_renewal
+from minutehand.state.lease import SKEW, has_live_lease, last_renewal
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A run must not start any more."""
+
+    to: RunState
+    reason: str
+    beyond: bool = False  # the change came before its instant
+
+
+def refused_by(revision: Revision, due: int) -> Refusal | None:
+    """Whether the end of a revision refuses its unstarted run due at ``due`` (UTC ms); None: the run may start."""
+    if revision.active_until is None:
+        return None
+    beyond = due > revision.active_until
+    match revision.closed_by:
+        case ClosedBy.PAUSED | ClosedBy.DELETED:
+            return Refusal(RunState.CANCELLED, str(revision.closed_by), beyond)
+        case ClosedBy.DRAINED:
+            return Refusal(RunState.CANCELLED, str(revision.closed_by), beyond) if beyond else None
+        case _:
+            return Refusal(RunState.SUPERSEDED, "replaced", beyond) if beyond else None
+
+
+class OnExisting(StrEnum):
+    """What to do with a claim whose run exists."""
+
+    SEND = "send"  # a ticker may have died between claim and send; the lease makes a duplicate harmless
+    TAKE_OVER = "take over"  # an older revision claimed it and it never started
+    LEAVE = "leave"  # started, ended, or of a newer revision
+
+
+def on_existing(run: RunRow, revision: int) -> OnExisting:
+    """A fire of ``revision`` is claimed and ``run`` is in the ledger."""
+    if run.revision == revision:
+        return OnExisting.SEND if run.state is RunState.QUEUED else OnExisting.LEAVE
+    revivable = run.state is RunState.QUEUED or run.unstarted
+    return OnExisting.TAKE_OVER if run.revision < revision and revivable else OnExisting.LEAVE
 
 
 class OnRefusedLease(StrEnum):

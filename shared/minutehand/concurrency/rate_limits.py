@@ -1,17 +1,49 @@
-"""The write budget of a tick: a rate limit for its claims, so that the table of runs has capacity left for workers.
-
-A tick claims minutes ahead and can wait; a worker that leases cannot. So claims are delayed to a rate. Fires that are due soon are
-never delayed. Delays never keep a tick from a shard either: when a tenth of its shards have begun, delays may have used a tenth of the
-time that the tick has for them. So the last shard begins by the end of that time at any rate, or when it would without a budget. A
-delayed claim is the same as a slow ticker's, and a process that dies during a delay has claimed nothing of it.
-"""
+"""Rate limits on a clock that is passed in: a token bucket, and the write budget of a tick."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from minutehand.domain.times import SECOND
+
+_BURST = 0.25  # seconds whose tokens the bucket holds
+
+
+class StopSignal(Protocol):
+    """The part of ``threading.Event`` that the bucket uses."""
+
+    def wait(self, timeout: float) -> bool:
+        """Wait up to ``timeout`` seconds; True, at once, when the process stops."""
+
+
+class TokenBucket:
+    """``rate`` tokens a second; it holds those of a quarter of a second at most, one at least. Call ``go_on`` before each further act."""
+
+    def __init__(self, rate: float, clock: Callable[[], int], stop: StopSignal) -> None:
+        self._rate, self._clock, self._stop = rate, clock, stop
+        self._most = max(rate * _BURST, 1.0)
+        self._tokens, self._filled = 0.0, clock()
+
+    def go_on(self, *, wait: bool = True) -> bool:
+        """Take a token, and wait for it unless ``wait`` is false; False when the process stops."""
+        self._fill()
+        missing = max(1.0 - self._tokens, 0.0) if wait else 0.0
+        stopped = self._stop.wait(missing / self._rate)
+        self._fill()
+        self._tokens = max(self._tokens - 1.0, -1.0)  # below zero if the wait was too short by this clock
+        return not stopped
+
+    def is_stopped(self) -> bool:
+        """Whether the process stops."""
+        return self._stop.wait(0)
+
+    def _fill(self) -> None:
+        now = self._clock()
+        self._tokens = min(self._tokens + max(now - self._filled, 0) / SECOND * self._rate, self._most)
+        self._filled = now
+
 
 # A fire that is due within this time is claimed at once: a tick that ends after 50 s leaves it to the next, up to 69 s later.
 SOON = 75 * SECOND

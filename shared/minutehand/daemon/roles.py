@@ -1,0 +1,132 @@
+"""The roles as processes: ticker, worker, undertaker and auditor, until they are told to stop."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+from minutehand.auditor.audit import AuditReport, audit
+from minutehand.daemon.names import process_name
+from minutehand.daemon.worker_process import CONCURRENCY, WorkerProcess
+from minutehand.domain.queue import declared_name, striped, striped_text
+from minutehand.domain.times import SECOND
+from minutehand.errors import Unavailable
+from minutehand.jobs import Registry
+from minutehand.ports.services import Services
+from minutehand.ports.work_queue import RawMessage
+from minutehand.sdk.base import check_declared
+from minutehand.services import connect, system_clock
+from minutehand.settings import Settings
+from minutehand.ticker.fan_out import FanOutConfig
+from minutehand.ticker.tick import TickReport, tick
+from minutehand.undertaker.bury import bury_one
+
+
+def connected(where: Settings | Services) -> Services:
+    """Services as given; of settings, new ones."""
+    return connect(where) if isinstance(where, Settings) else where
+
+
+log = logging.getLogger(__name__)
+
+
+def run_ticker(
+    where: Settings | Services,
+    *,
+    stop: threading.Event,
+    period: float = 60.0,
+    report: Callable[[TickReport], None] | None = None,
+) -> None:
+    """Tick now and then every ``period`` seconds until ``stop``, with the threads and writes of the settings (services: one, and any)."""
+    services, holder = connected(where), process_name("ticker")
+    spread = FanOutConfig()
+    if isinstance(where, Settings):
+        spread = FanOutConfig(threads=where.ticker_threads, writes=where.ticker_writes, wait=stop.wait)
+    while not stop.is_set():
+        started = system_clock()
+        try:
+            done = tick(services, clock=system_clock, holder=holder, spread=spread)
+        except Unavailable as problem:
+            log.warning("tick.unavailable", extra={"error": str(problem)})
+        else:
+            log_tick(done)
+            if report is not None:
+                report(done)
+        stop.wait(max(period - (system_clock() - started) / SECOND, 0))
+
+
+def log_tick(report: TickReport) -> None:
+    """One line a tick: this one speaks even when it did nothing, because its absence is the alarm."""
+    counts = {name: value for name, value in vars(report.handled).items() if value and not isinstance(value, list)}
+    places = {"shards": report.shards, "locked": report.locked, "unavailable": report.unavailable}
+    state = {"behind_ms": report.behind, "stopped": report.stopped, "throttled": report.throttled}
+    log.info("tick.done", extra=state | places | counts)
+
+
+_POLL = 5.0  # seconds of a long poll: also the longest that stopping waits for one
+_PAUSE = 1.0  # seconds after a service was unavailable
+
+
+def run_undertaker(where: Settings | Services, *, stop: threading.Event) -> None:
+    """Record dead letters until ``stop``."""
+    services = connected(where)
+    while not stop.is_set():
+        try:
+            letters = services.dead.receive(most=10, wait=_POLL)
+        except Unavailable as problem:
+            log.warning("undertaker.unavailable", extra={"error": str(problem)})
+            stop.wait(_PAUSE)
+            continue
+        for letter in letters:
+            _bury(letter, services)
+
+
+def _bury(letter: RawMessage, services: Services) -> None:
+    """A letter that cannot be recorded now stays where it is and comes back."""
+    try:
+        bury_one(letter, services, system_clock)
+        services.dead.delete(letter.receipt)
+    except Exception:
+        log.exception("undertaker.left", extra={"message_id": letter.id})
+
+
+def run_auditor(where: Settings | Services) -> AuditReport:
+    """Audit once."""
+    return audit(connected(where), clock=system_clock)
+
+
+def run_worker(
+    settings: Settings, jobs: Registry, *, stop: threading.Event, concurrency: int | None = None, grace: float = 10.0
+) -> bool:
+    """Work until ``stop``; then finish what can be finished within ``grace`` seconds and release the rest.
+
+    Orders come from ``settings.work_queue``; ``concurrency`` is by default what that queue declares, or CONCURRENCY. InvalidInput
+    for a queue that neither the jobs declare nor the cloud has.
+    Runs execute in threads. A thread cannot be killed: when this returns, end the process, so that a released run's thread ends
+    too. True: it stopped by itself because a job's thread had to be abandoned; start another process.
+    """
+    services = connect(settings)
+    queue = declared_name(settings.work_queue)
+    if queue is not None:
+        check_declared(queue, jobs, services.work)
+    declared = jobs.find_queue(queue)
+    services = _with_all_stripes(services, settings, queue)
+    most = concurrency or (None if declared is None else declared.concurrency) or CONCURRENCY
+    process = WorkerProcess(services, jobs, concurrency=most, queue=queue)
+    process.run(stop=stop, grace=grace)
+    return process.must_recycle
+
+
+def _with_all_stripes(services: Services, settings: Settings, queue: str | None) -> Services:
+    """The same services, that know of every stripe which they take from, whatever MINUTEHAND_STRIPES says."""
+    try:
+        there = services.work.count_stripes()
+    except Unavailable as problem:  # then what the settings say has to do
+        log.warning("worker.stripes_not_counted", extra={"error": str(problem)})
+        return services
+    if there <= services.work.stripes:
+        return services
+    known = {**striped(settings.stripes), queue: there}
+    return connect(replace(settings, stripes=striped_text(known)))

@@ -1,1 +1,0 @@
-"""Serialised forms: messages, dead letters, payloads and the schema number of each."""
