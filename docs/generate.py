@@ -23,7 +23,7 @@ from typing import Any
 
 import minutehand
 from minutehand import errors, settings, testing
-from minutehand.apply import fields as words
+from minutehand.apply import schema
 from minutehand.cli.app import whole
 from minutehand.cli.exits import ExitCode
 from minutehand.domain.run import TERMINAL, RunState
@@ -338,8 +338,8 @@ def pages() -> Iterator[tuple[Path, str, str]]:
         )
         if _MARKED.search(present):
             yield page, present, wanted
-    place = _PACKAGE / "apply" / words.SCHEMA
-    yield place, place.read_text(encoding="utf-8") if place.exists() else "", words.build(remarks)
+    place = _PACKAGE / "apply" / schema.SCHEMA
+    yield place, place.read_text(encoding="utf-8") if place.exists() else "", schema.build(remarks)
 
 
 def main(arguments: list[str]) -> int:

@@ -65,42 +65,40 @@ _LEASE = "guard=all_of(same_revision(revision), due(now), not_cancelled(), untou
 
 MUTANTS = (
     # The lease: drop any one clause.
-    Mutant(
-        "lease of any revision", "state/transitions/lease.py", _LEASE, _LEASE.replace("same_revision(revision), ", "")
-    ),
-    Mutant("lease before its time", "state/transitions/lease.py", _LEASE, _LEASE.replace("due(now), ", "")),
+    Mutant("lease of any revision", "state/lease.py", _LEASE, _LEASE.replace("same_revision(revision), ", "")),
+    Mutant("lease before its time", "state/lease.py", _LEASE, _LEASE.replace("due(now), ", "")),
     Mutant(
         "lease of a cancelled run",
-        "state/transitions/lease.py",
+        "state/lease.py",
         _LEASE,
         _LEASE.replace("not_cancelled(), ", ""),
         WORKERS,
     ),
     Mutant(
         "lease beyond the last attempt",
-        "state/transitions/lease.py",
+        "state/lease.py",
         'if first else Compare("attempt", "<", max_attempts)',
         'if first else Compare("fence", ">=", 0)',
         WORKERS,  # a worker looks before it takes what another had, so this clause decides in races only
     ),
-    Mutant("lease of what has ended", "state/transitions/lease.py", _LEASE, _LEASE.replace(", startable", "")),
+    Mutant("lease of what has ended", "state/lease.py", _LEASE, _LEASE.replace(", startable", "")),
     Mutant(
         "lease under a live lease",
-        "state/transitions/lease.py",
+        "state/lease.py",
         "any_of(ready(), abandoned(now)) if steal",
         'any_of(ready(), Compare("state", "=", RunState.RUNNING)) if steal',
         WORKERS,  # likewise
     ),
     Mutant(
         "at most once is stolen",
-        "state/transitions/lease.py",
+        "state/lease.py",
         "any_of(ready(), abandoned(now)) if steal else ready()",
         "any_of(ready(), abandoned(now))",
         WORKERS,
     ),
     Mutant(
         "a batch leases what others had",
-        "state/transitions/lease.py",
+        "state/lease.py",
         """    startable = never_leased() if first else any_of(ready(), abandoned(now)) if steal else ready()
     untouched = _UNTOUCHED if first else Compare("attempt", "<", max_attempts)
 """,
@@ -110,15 +108,15 @@ MUTANTS = (
     ),
     Mutant(
         "nothing is stolen",
-        "state/transitions/lease.py",
+        "state/lease.py",
         "any_of(ready(), abandoned(now)) if steal",
         "ready() if steal",
     ),
-    Mutant("a fence that does not grow", "state/transitions/lease.py", '"fence": Plus(1),', '"fence": Plus(0),'),
+    Mutant("a fence that does not grow", "state/lease.py", '"fence": Plus(1),', '"fence": Plus(0),'),
     # Settling.
     Mutant(
         "settle without the fence",
-        "state/transitions/transition.py",
+        "state/transition.py",
         "    return in_state_under(RunState.RUNNING, fence)",
         '    return Absent("ttl")',
     ),
@@ -162,30 +160,30 @@ MUTANTS = (
     # Refusing and taking over.
     Mutant(
         "supersede a run that was leased",
-        "state/transitions/before_start.py",
+        "state/before_start.py",
         "guard = all_of(never_leased(), up_to_revision(revision))",
         "guard = all_of(any_of(ready(), in_state(RunState.RUNNING)), up_to_revision(revision))",
     ),
     Mutant(
         "take over what runs",
-        "state/transitions/before_start.py",
+        "state/before_start.py",
         'guard=all_of(Compare("rev", "<", revision), waiting),',
         'guard=all_of(Compare("rev", "<", revision), Compare("fence", ">=", 0)),',
         killers=DECISIONS,
     ),
     Mutant(
         "take nothing over",
-        "state/existing_run.py",
+        "state/refusal.py",
         "return OnExisting.TAKE_OVER if run.revision < revision and revivable else OnExisting.LEAVE",
         "return OnExisting.LEAVE",
     ),
     Mutant(
         "send nothing again",
-        "state/existing_run.py",
+        "state/refusal.py",
         "return OnExisting.SEND if run.state is RunState.QUEUED else OnExisting.LEAVE",
         "return OnExisting.LEAVE",
     ),
-    Mutant("cancel only in word", "state/transitions/ending.py", 'changes={"cancel_requested": True},', "changes={},"),
+    Mutant("cancel only in word", "state/ending.py", 'changes={"cancel_requested": True},', "changes={},"),
     Mutant(
         "no sweep after an update",
         "owner/schedules/arm.py",
@@ -195,7 +193,7 @@ MUTANTS = (
     Mutant("no sweep after a pause", "owner/schedules/stop.py", "            withdraw(closed, services, clock)\n", ""),
     Mutant(
         "a closed revision starts what is beyond it",
-        "state/withdrawal.py",
+        "state/refusal.py",
         'return Refusal(RunState.SUPERSEDED, "replaced", beyond) if beyond else None',
         "return None",
     ),
@@ -274,21 +272,21 @@ MUTANTS = (
     ),
     Mutant(
         "what is due soon waits for its turn",
-        "concurrency/write_budget.py",
+        "concurrency/rate_limits.py",
         "min(dues) - SOON",
         "max(dues)",
         ("tests/unit/concurrency/test_write_budget.py",),
     ),
     Mutant(
         "a turn outlasts the tick",
-        "concurrency/write_budget.py",
+        "concurrency/rate_limits.py",
         "latest = min(latest, self._start",
         "latest = max(latest, self._start",
         ("tests/unit/concurrency/test_write_budget.py",),
     ),
     Mutant(
         "the first shards wait the tick's time away",
-        "concurrency/write_budget.py",
+        "concurrency/rate_limits.py",
         " * self.begun()",
         "",
         ("tests/unit/concurrency/test_write_budget.py",),
@@ -302,7 +300,7 @@ MUTANTS = (
     ),
     Mutant(
         "a stage begins while requests of the last are under way",
-        "concurrency/request_pool.py",
+        "concurrency/pools.py",
         "            self._changed.wait_for(lambda: not self._helping)\n",
         "            pass\n",
         ("tests/unit/concurrency/test_request_pool.py",),
@@ -336,7 +334,7 @@ MUTANTS = (
     ),
     Mutant(
         "no heartbeat for the lease",
-        "worker/delivery/heartbeat.py",
+        "worker/delivery/visibility.py",
         "        for in_flight in self.leased():\n            self._renew(in_flight, now)\n",
         "",
     ),
@@ -425,30 +423,30 @@ MUTANTS = (
     ),
     Mutant(
         "a recovery is told first",
-        "ticker/dispatch.py",
+        "ticker/tick.py",
         "entry.kind is not EntryKind.NOTICE)",
         "entry.due)",
         INCIDENTS,
     ),
     Mutant(
         "what is LOST is not reported",
-        "ticker/dispatch.py",
+        "ticker/tick.py",
         "        report(moved.run, services)\n        return True",
         "        return True",
         INCIDENTS,
     ),
     Mutant(
         "whoever lost it and died is not stood in for",
-        "ticker/dispatch.py",
+        "ticker/tick.py",
         "        report(run, services)\n        return True",
         "        return True",
         INCIDENTS,
     ),
     Mutant(
         "what is EXPIRED is not reported",
-        "worker/admission/due.py",
-        "    report(moved.run, worker.services)\n",
-        "",
+        "worker/admission/refused.py",
+        '    report(moved.run, worker.services)\n    return Outcome.refused(message, "deadline"',
+        '    return Outcome.refused(message, "deadline"',
         INCIDENTS,
     ),
     # Backpressure, and the stripes of a queue.
@@ -520,7 +518,7 @@ MUTANTS = (
     ),
     Mutant(
         "stops return before what was leased ahead has begun",
-        "fires/held_leases.py",
+        "fires/withdraw.py",
         "        services.wait(HELD / SECOND)",
         "        pass",
         AHEAD,
@@ -555,14 +553,14 @@ MUTANTS = (
     ),
     Mutant(
         "what was given back unbegun begins after its schedule was stopped",
-        "state/transitions/before_start.py",
+        "state/before_start.py",
         "any_of(unbegun, crashed)",
         "crashed",
         AHEAD,
     ),
     Mutant(
         "what its worker took along while it was held begins after its schedule was stopped",
-        "state/transitions/before_start.py",
+        "state/before_start.py",
         "any_of(unbegun, crashed))",
         "unbegun)",
         AHEAD,

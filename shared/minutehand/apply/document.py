@@ -19,8 +19,9 @@ from typing import Any
 
 import yaml
 
-from minutehand.apply.fields import ALL, SCHEMA, read_words
+from minutehand.apply.fields import ALL, read_words
 from minutehand.apply.nodes import YamlNode, read_documents, scalar
+from minutehand.apply.schema import SCHEMA
 from minutehand.domain.names import check_name
 from minutehand.domain.schedule import Declaration
 from minutehand.errors import ExpressionError, InvalidInput

@@ -1,28 +1,25 @@
-"""Records in DynamoDB: versioned JSON documents in the table of runs, sorted after all runs of their owner."""
+"""Records and the index of dead runs in DynamoDB: rows of the table of runs, in partitions or behind keys of their own.
+
+A record is a versioned JSON document that is sorted after all runs of its owner.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from minutehand.aws import ConditionFailed
+from minutehand.domain.run import DeadRunRow, RunState, parse_dead_key, partitions
 from minutehand.domain.times import SECOND
-from minutehand.dynamodb.rows import readable, reads, to_row
+from minutehand.dynamodb.rows import present, readable, reads, to_item, to_row
 from minutehand.dynamodb.table_client import TableClient
 from minutehand.ports.records import Record
-
-if TYPE_CHECKING:  # PynamoDB is loaded by the first call that needs it
-    from pynamodb.expressions.condition import Condition
-
-    from minutehand.dynamodb.models import Models
-from collections.abc import Sequence
-
-from minutehand.domain.run import DeadRunRow, RunState, parse_dead_key, partitions
-from minutehand.dynamodb.rows import present, to_item
 from minutehand.state.transition import Condition, Value
 
 if TYPE_CHECKING:  # PynamoDB is loaded by the first call that needs it
+    from pynamodb.expressions import condition as pynamodb
+
     from minutehand.dynamodb.models import Models
 
 
@@ -59,7 +56,7 @@ class DynamoRecords:
         return readable_records(item.attribute_values for item in found)
 
 
-def follows(models: Models, record: Record) -> Condition:
+def follows(models: Models, record: Record) -> pynamodb.Condition:
     """The condition that the stored version is the one before the record's; before version 1 there is no row."""
     version = models.records.version
     return version == record.version - 1 if record.version > 1 else version.does_not_exist()

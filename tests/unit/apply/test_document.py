@@ -9,8 +9,8 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.apply import fields
 from minutehand.apply import fields as words
+from minutehand.apply import schema
 from minutehand.apply.document import DeclarationFile, read, write
 from minutehand.apply.nodes import read_documents
 from minutehand.domain.options import OptionWords
@@ -193,7 +193,7 @@ def test_a_huge_file_is_refused_before_it_is_read() -> None:
 
 
 def test_the_schema_knows_the_words_that_are_read_and_no_others() -> None:
-    top = json.loads(fields.published())
+    top = json.loads(schema.published())
     found = top["properties"]["schedules"]["additionalProperties"]["properties"]
     assert tuple(found) == words.ALL
     assert set(words.OPTIONS) == set(OptionWords.__annotations__)
@@ -203,7 +203,7 @@ def test_the_schema_knows_the_words_that_are_read_and_no_others() -> None:
 
 
 def test_every_choice_of_the_schema_is_taken() -> None:
-    top = json.loads(fields.published())
+    top = json.loads(schema.published())
     found = top["properties"]["schedules"]["additionalProperties"]["properties"]
     choices = {name: said["enum"] for name, said in found.items() if "enum" in said}
     assert set(choices) >= {"overlap", "catch_up", "delivery", "start"}

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from minutehand.apply import fields as schemas
+from minutehand.apply import schema as schemas
 from minutehand.apply.document import DeclarationFile, read, write
 from minutehand.apply.plan import ApplyAction, ApplyPlan, PlannedChange
 from minutehand.cli.installation.packages import find_here, load_jobs
