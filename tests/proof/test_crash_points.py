@@ -10,7 +10,7 @@ from tests.support.histories.crash_points import Scenario, pairs, singles
 from tests.support.histories.scenarios import SCENARIOS
 from tests.support.parts import in_parts
 
-PARTS = 6  # `make test` plays one, `make check` all
+PARTS = 12  # `make test` plays one, `make check` all
 PAIRS = 12  # of each scenario in `make check`
 ALL_PAIRS = int(os.environ.get("PAIRS", "400"))  # of each scenario in `make proof`
 

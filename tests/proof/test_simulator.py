@@ -17,7 +17,7 @@ from tests.support.histories.simulator import HOSTILE, NONE, ROUGH, WILD
 from tests.support.parts import in_parts
 
 KNOWN = (0, 1, 2, 3, 4, 20, 21, 22, 43, 64, 68, 107)  # of all kinds
-PARTS = 3  # `make test` plays one, `make check` all
+PARTS = 6  # `make test` plays one, `make check` all
 
 
 @in_parts(PARTS)

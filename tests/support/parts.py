@@ -15,11 +15,19 @@ import pytest
 TURN = int(os.environ.setdefault("TURN", str(int(time.time()) // 86_400)))  # pytest's workers inherit it
 
 
-def in_turn(names: str, values: Sequence[Any], ids: Sequence[str]) -> pytest.MarkDecorator:
-    """``pytest.mark.parametrize`` whose values are marked ``check``, all but one."""
-    marks = [() if number == TURN % len(values) else (pytest.mark.check,) for number in range(len(values))]
+def in_turn(
+    names: str | Sequence[str], values: Sequence[Any], ids: Sequence[str], *, of: int | None = None
+) -> pytest.MarkDecorator:
+    """``pytest.mark.parametrize`` whose values are marked ``check``, all but one; with ``of=4``, all but every fourth.
+
+    Each of the values is in ``make test`` once in so many days as there are values, or once in ``of``.
+    """
+    turns = of or len(values)
+    marks = [() if number % turns == TURN % turns else (pytest.mark.check,) for number in range(len(values))]
     cases = zip(values, ids, marks, strict=True)
-    return pytest.mark.parametrize(names, [pytest.param(value, id=name, marks=mark) for value, name, mark in cases])
+    single = isinstance(names, str)
+    params = [pytest.param(*((value,) if single else value), id=name, marks=mark) for value, name, mark in cases]
+    return pytest.mark.parametrize(names, params)
 
 
 def in_parts(count: int) -> pytest.MarkDecorator:

@@ -17,6 +17,7 @@ from minutehand.sdk.requests import ScheduleWords
 from tests.support.counted import calls_of
 from tests.support.hostile.pools import HOSTILE, fine
 from tests.support.hostile.snapshot import differences, snapshot
+from tests.support.parts import in_turn
 from tests.support.scenes.world import START, World
 
 MOST_CALLS = 1_000_000  # of functions, for one call of the SDK: none of them spins; a usual one takes 3,000 at the most
@@ -113,7 +114,7 @@ LONG = settings(
 )
 
 
-@pytest.mark.parametrize("method", METHODS)
+@in_turn("method", METHODS, METHODS, of=3)
 @BRIEF
 @given(data=st.data())
 def test_a_call_does_its_work_or_is_refused_without_a_trace(method: str, data: st.DataObject) -> None:

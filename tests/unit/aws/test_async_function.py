@@ -47,7 +47,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         monkeypatch.setenv(name, "test")
     Lambda.status, Lambda.seen, Lambda.signatures = 202, [], []
     server = HTTPServer(("127.0.0.1", 0), Lambda)
-    serving = Thread(target=server.serve_forever, daemon=True)
+    serving = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     serving.start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()

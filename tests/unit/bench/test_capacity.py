@@ -30,6 +30,7 @@ from bench.modelled.scenarios import (
 from bench.modelled.settings import Setting
 from bench.modelled.ticker import BIN, Visible, run_ticker
 from bench.modelled.workers import Table, Worked, duration, run_workers
+from tests.support.parts import in_turn
 
 PER_SECOND = SECOND // BIN
 ALONE = replace(INSTALLED, invocations=1, threads=1, requests=1, ticker_writes=0)
@@ -51,7 +52,7 @@ def worked_off(fires: int, **settings: Any) -> Worked:
     return run_workers(at_once(fires), Setting(**given))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@in_turn("seed", [1, 2], ["1", "2"])
 @pytest.mark.parametrize("setting", [INSTALLED, TICKERS, PROVISIONED], ids=lambda setting: setting.name)
 @pytest.mark.parametrize(
     ("scenario", "fires"),
@@ -205,7 +206,7 @@ def test_a_table_doubles_after_half_an_hour_of_pressure_up_to_its_quota() -> Non
         ("threads", (1, 2, 4)),
     ],
 )
-@pytest.mark.parametrize("scenario", [burst(30_000), spread_burst(60_000)], ids=lambda scenario: scenario.name)
+@in_turn("scenario", [burst(30_000), spread_burst(60_000)], ["burst", "spread"])
 def test_more_is_never_later(scenario: Scenario, field: str, values: tuple[int, ...]) -> None:
     base = replace(PROVISIONED, pollers=20, queues=1)
     changes: list[dict[str, Any]] = [{field: value} for value in values]

@@ -15,9 +15,12 @@ from minutehand.testing import Crash, Detail, Hook
 from minutehand.ticker.fan_out import FanOutConfig, ShardQueue, group_event, group_of, writes_of
 from minutehand.ticker.tick import LOCK, TickReport
 
+from tests.support.parts import in_turn
 from tests.support.scenes.fan import Fan
 from tests.support.scenes.far import far
 from tests.support.scenes.world import NOON, Faults, World, crash
+
+TIGHT = [(writes, shards) for writes in (1, 4, 5, 6) for shards in (1, 16, 64)]
 
 
 @pytest.fixture(autouse=True)
@@ -95,9 +98,8 @@ def test_a_share_that_is_far_too_small_makes_nothing_late(writes: int) -> None:
     assert late == [0] * len(late), "all were sent before their time"
 
 
-@pytest.mark.parametrize("shards", [1, 16, 64])
-@pytest.mark.parametrize("writes", [1, 4, 5, 6])
-def test_a_share_below_or_at_the_load_starves_no_shard(shards: int, writes: int) -> None:
+@in_turn(("writes", "shards"), TIGHT, [f"{writes}-{shards}" for writes, shards in TIGHT], of=4)
+def test_a_share_below_or_at_the_load_starves_no_shard(writes: int, shards: int) -> None:
     world = World(shards=shards)
     for number in range(320):  # 5.3 fires a second
         far(world, f"s{number}", "* * * * *")

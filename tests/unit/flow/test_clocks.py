@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-import pytest
 from minutehand import Context, Retry, Scheduler
 from minutehand.auditor.audit import audit
 from minutehand.domain.names import fire_ref, schedule_owner
@@ -24,6 +23,7 @@ from minutehand.ticker.tick import tick
 from minutehand.timing import fires, timetable
 from minutehand.worker.context import WorkerContext
 
+from tests.support.parts import in_turn
 from tests.support.scenes.world import NOON, START, World
 
 NEAR, FAR = 10 * SECOND, 90 * SECOND
@@ -177,11 +177,8 @@ JOBS: dict[str, dict[str, Any]] = {
     "much-later": {"retry": Retry(max_attempts=2, base=1_200, jitter=0)},  # beyond what a queue holds back
     "long": {},
 }
-ONE_ROLE = [
-    pytest.param({role: sign * size}, id=f"{role}{sign * size // SECOND:+}")
-    for size in (NEAR, FAR)
-    for role, sign in product(ROLES, (1, -1))
-]
+ONE_ROLE = [(role, sign * size) for size in (NEAR, FAR) for role, sign in product(ROLES, (1, -1))]
+PARTS = 4  # `make test` plays one of these stories, `make check` all
 
 
 def mixed(seed: int, size: int) -> dict[str, int]:
@@ -208,20 +205,20 @@ def nothing_breaks(story: Story) -> None:
     assert story.repairs == 0
 
 
-@pytest.mark.parametrize("offsets", ONE_ROLE)
-def test_one_role_alone_with_a_wrong_clock(offsets: dict[str, int]) -> None:
-    story = play(offsets)
+@in_turn(("role", "offset"), ONE_ROLE, [f"{role}{offset // SECOND:+}" for role, offset in ONE_ROLE], of=PARTS)
+def test_one_role_alone_with_a_wrong_clock(role: str, offset: int) -> None:
+    story = play({role: offset})
     nothing_breaks(story)
-    (size,) = {abs(offset) for offset in offsets.values()}
+    size = abs(offset)
     late = story.first_starts().values()
-    print(offsets, story.figures())  # noqa: T201 (the figures of the documentation)
+    print(role, offset, story.figures())  # noqa: T201 (the figures of the documentation)
     assert -size <= min(late)
     assert max(late) <= size + PROMPT
     if size == NEAR:
         assert story.twice() == []
 
 
-@pytest.mark.parametrize("seed", range(8))
+@in_turn("seed", range(8), [str(seed) for seed in range(8)], of=PARTS)
 def test_every_role_ten_seconds_off_another_way(seed: int) -> None:
     story = play(mixed(seed, NEAR))
     nothing_breaks(story)
@@ -229,7 +226,7 @@ def test_every_role_ten_seconds_off_another_way(seed: int) -> None:
     assert all(-NEAR <= ms <= NEAR + PROMPT for ms in story.first_starts().values())
 
 
-@pytest.mark.parametrize("seed", range(8))
+@in_turn("seed", range(8), [str(seed) for seed in range(8)], of=PARTS)
 def test_every_role_ninety_seconds_off_another_way(seed: int) -> None:
     story = play(mixed(seed, FAR))
     nothing_breaks(story)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 import pytest
@@ -29,9 +30,17 @@ def nested(levels: int, inside: Any = None, *, key: str | None = None) -> Any:
     return inside
 
 
-# Around the limit, and around the 988 levels at which Python's own reader gives up.
-LEVELS = st.integers(0, MAX_DEPTH + 8) | st.integers(900, 1_100) | st.just(50_000)
-VALUES = st.builds(nested, LEVELS, SMALL, key=st.none() | st.text(max_size=3))
+@cache
+def bottomless(key: str | None) -> Any:
+    """50,000 levels, made once: that takes longer than it takes to refuse them."""
+    return nested(50_000, key=key)
+
+
+# Around the limit, around the 988 levels at which Python's own reader gives up, and where recursion in C ends a process.
+LEVELS = st.integers(0, MAX_DEPTH + 8) | st.integers(900, 1_100)
+VALUES = st.builds(nested, LEVELS, SMALL, key=st.none() | st.text(max_size=3)) | st.builds(
+    bottomless, st.sampled_from([None, "", "a"])
+)
 
 
 def is_too_deep(value: Any) -> bool:

@@ -11,10 +11,12 @@ from minutehand.errors import ExpressionError
 from minutehand.timing import Rule, next_fires, pin
 
 from tests.support.counted import calls_of
+from tests.support.parts import in_parts
 from tests.support.timing.expressions import at, ms
 from tests.support.timing.hostile import hostile
 
 MOST_CALLS = 400_000  # of functions, for one answer: some 20 ms; the worst of 50,000 inputs takes 270,000
+PARTS = 4  # `make test` asks one, `make check` all
 
 
 def create(expression: str, policies: dict[str, Any]) -> object:
@@ -42,8 +44,9 @@ def check(inputs: list[tuple[str, dict[str, Any]]]) -> None:
             assert calls <= MOST_CALLS, (expression, policies)
 
 
-def test_a_thousand_hostile_inputs_are_answered_or_refused_with_bounded_work() -> None:
-    check(hostile())
+@in_parts(PARTS)
+def test_a_thousand_hostile_inputs_are_answered_or_refused_with_bounded_work(part: int) -> None:
+    check(hostile()[part::PARTS])
 
 
 @pytest.mark.proof

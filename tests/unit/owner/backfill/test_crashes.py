@@ -11,6 +11,7 @@ from minutehand.sdk.backfills import Backfill
 from minutehand.state.backfill import BackfillState
 from minutehand.testing import Crash
 
+from tests.support.parts import in_parts
 from tests.support.scenes.backfills import At, Onlooker, Scene, whole
 from tests.support.scenes.world import Faults, at, crash, fails
 
@@ -52,6 +53,7 @@ def resumed(scene: Scene, hook: Faults) -> None:
 
 Act = Callable[[Scene, Faults], None]
 ACTS: list[Act] = [started, worked, ticked, resumed]
+PARTS = 3  # `make test` takes one call in three, `make check` all
 
 
 def calls(act: Act) -> int:
@@ -60,20 +62,22 @@ def calls(act: Act) -> int:
     return len(faults.calls)
 
 
+@in_parts(PARTS)
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize("act", ACTS)
-def test_dying_at_any_call_loses_nothing_and_repeats_nothing(act: Act, *, before: bool) -> None:
-    for number in range(1, calls(act) + 1):
+def test_dying_at_any_call_loses_nothing_and_repeats_nothing(act: Act, part: int, *, before: bool) -> None:
+    for number in range(1 + part, calls(act) + 1, PARTS):
         scene = Scene().idle()
         with pytest.raises(Crash):
             act(scene, At(number, crash, before=before))
         _everything_comes_to_rest(scene, f"{act.__name__}, call {number}")
 
 
+@in_parts(PARTS)
 @pytest.mark.parametrize("act", ACTS)
-def test_a_call_that_fails_or_whose_answer_is_lost_loses_nothing(act: Act) -> None:
+def test_a_call_that_fails_or_whose_answer_is_lost_loses_nothing(act: Act, part: int) -> None:
     for before in (True, False):
-        for number in range(1, calls(act) + 1):
+        for number in range(1 + part, calls(act) + 1, PARTS):
             scene = Scene().idle()
             try:
                 act(scene, At(number, fails, before=before))
@@ -82,9 +86,10 @@ def test_a_call_that_fails_or_whose_answer_is_lost_loses_nothing(act: Act) -> No
             _everything_comes_to_rest(scene, f"{act.__name__}, call {number}")
 
 
+@in_parts(PARTS)
 @pytest.mark.parametrize("act", ACTS)
-def test_two_tickers_at_any_call_of_anybody_do_no_harm(act: Act) -> None:
-    for number in range(1, calls(act) + 1):
+def test_two_tickers_at_any_call_of_anybody_do_no_harm(act: Act, part: int) -> None:
+    for number in range(1 + part, calls(act) + 1, PARTS):
         scene = Scene().idle()
 
         def ticks(scene: Scene = scene) -> None:
@@ -137,10 +142,11 @@ def stops() -> list[str]:
     return ["pause_backfill", "cancel_backfill", "pause_schedule"]
 
 
+@in_parts(PARTS)
 @pytest.mark.parametrize("stop", stops())
 @pytest.mark.parametrize("act", ACTS)
-def test_once_a_stop_has_returned_nothing_starts_at_whichever_call_it_came(act: Act, stop: str) -> None:
-    for number in range(1, calls(act) + 1):
+def test_once_a_stop_has_returned_nothing_starts_at_whichever_call_it_came(act: Act, stop: str, part: int) -> None:
+    for number in range(1 + part, calls(act) + 1, PARTS):
         scene = Scene().idle()
         returned: list[int] = []
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.histories.filling import Filling
 from tests.support.histories.simulator import CALM, ROUGH, WILD, Faults
+from tests.support.parts import in_turn
 
 
 def history(seed: int, faults: Faults) -> tuple[list[str], Filling]:
@@ -33,10 +34,10 @@ def many(seeds: range, faults: Faults) -> Counter[str]:
     return totals
 
 
-@pytest.mark.parametrize(("name", "faults"), [("calm", CALM), ("rough", ROUGH), ("wild", WILD)])
-def test_no_history_with_backfills_breaks_a_promise(name: str, faults: Faults) -> None:
+@in_turn("faults", [CALM, ROUGH, WILD], ["calm", "rough", "wild"])
+def test_no_history_with_backfills_breaks_a_promise(faults: Faults) -> None:
     totals = many(range(8), faults)
-    print(name, dict(totals))  # noqa: T201 (what a failing history is repeated with)
+    print(dict(totals))  # noqa: T201 (what a failing history is repeated with)
     assert totals["filled"] >= 10
     assert totals["backfills DONE"] > 0
 
