@@ -34,7 +34,7 @@ def test_a_schedule_fires_on_time_and_tells_what_happened(scene: Scene) -> None:
     paused_at = to_ms(in_seconds(0), "now") / 1000
     schedule = scene.scheduler.get_schedule("tick")
     assert (schedule.state, schedule.note, list(schedule.next_fires)) == (ScheduleState.PAUSED, "seen enough", [])
-    assert not until(lambda: any(start.at > paused_at for start in scene.starts()), 5), "it was paused"
+    assert not until(lambda: any(start.at > paused_at for start in scene.starts()), 3), "it was paused"
     starts = scene.starts()
     assert not duplicates(scene.counts())
     assert all(start.at >= start.due for start in starts), "none starts early"

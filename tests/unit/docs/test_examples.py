@@ -12,6 +12,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from sybil.parsers.markdown import CodeBlockParser, SkipParser
 
 from tests.support.doc_examples import beginning, connect
 from tests.support.doc_pages import ROOT, Page, all_pages, page
+from tests.support.stacks import NO_BUNDLING
 
 GENERATED = "docs/reference/api.md"  # its examples are those of the docstrings, which run below
 _FILE = re.compile(r"# (\S+)\.py\n")
@@ -68,11 +70,14 @@ def working(local_cloud: LocalCloud) -> Iterator[Settings]:
 
 
 def for_the_cdk(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with jobs in it, the construct under its published name, and no pip at synthesis."""
+    """A folder with jobs in it, the construct under its published name, and no pip at synthesis.
+
+    Node runs since ``aws_cdk`` was imported: it does not see the environment change, so the app is told.
+    """
     shutil.copytree(ROOT / "tests" / "infra" / "acme", place / "acme")
     monkeypatch.setitem(sys.modules, "minutehand.infra", importlib.import_module("infra"))
-    monkeypatch.setenv("CDK_CONTEXT_JSON", '{"aws:cdk:bundling-stacks": []}')
-    monkeypatch.setenv("CDK_OUTDIR", str(place / "cdk.out"))
+    cdk = importlib.import_module("aws_cdk")
+    monkeypatch.setattr(cdk, "App", partial(cdk.App, context=NO_BUNDLING, outdir=str(place / "cdk.out")))
 
 
 with_python = [one for one in all_pages() if one.name not in (GENERATED, "README.md") and examples(one)]

@@ -103,15 +103,13 @@ def revisions(memory: Memory) -> Iterator[Revision]:
 
 
 def test_after_an_outage_exactly_what_the_policies_say_is_run_and_the_rest_recorded() -> None:
-    world, seen = World(shards=3), dict[str, bool]()
+    world, seen = World(shards=2), dict[str, bool]()
 
     def note(ctx: Context, payload: object) -> None:
         seen[ctx.run_id] = ctx.missed
 
     world.during = lambda ctx: note(ctx, None)
-    populate(
-        world.scheduler, 378
-    )  # each policy with each window and expression twice; more of a shard than a page takes
+    populate(world.scheduler, 250)  # each policy with each window and expression; more of a shard than a page takes
     world.live(600)
     before = {r.owner: set(divided(world.memory, r.owner)[0]) for r in revisions(world.memory)}
     world.wait(OUTAGE)
@@ -125,7 +123,7 @@ def test_after_an_outage_exactly_what_the_policies_say_is_run_and_the_rest_recor
     assert (report.handled.skipped, report.handled.missed) == (skipped, late)
     gaps = sum(run.skipped is not None for run in world.memory.runs())
     print(f"{late:,} fires run late, {skipped:,} passed over in {gaps} rows")  # noqa: T201 (a figure to report)
-    assert min(skipped, late) > 1_000
+    assert min(skipped, late) > 500
     misses: Counter[str] = Counter()
     for miss in report.handled.misses:  # a large backlog is worked off in several steps
         misses.update({f"acme/{miss.schedule}": miss.late + miss.skipped})
