@@ -16,7 +16,8 @@ import pytest
 from minutehand import Registry, Retry, RunState
 from minutehand.errors import InvalidInput
 from minutehand.isolation import perform_isolated
-from minutehand.ready_jobs.command import GRACE, LOGGED, TAIL, Command, command_job
+from minutehand.ready_jobs import command
+from minutehand.ready_jobs.command import LOGGED, TAIL, Command, command_job
 from minutehand.worker.context import Execute
 
 from tests.support.scenes.isolated_jobs import PARENT, Stage, living, until
@@ -103,7 +104,10 @@ def test_at_its_timeout_the_whole_group_is_killed(stage: Stage, tmp_path: Path) 
     assert until(lambda: not living(leader(tmp_path)), 60)
 
 
-def test_who_ignores_sigterm_is_killed_after_a_grace(plain: Stage, tmp_path: Path) -> None:
+def test_who_ignores_sigterm_is_killed_after_a_grace(
+    plain: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "GRACE", 2.0)  # 5 s as installed
     line = f"echo $$ > {tmp_path}/pid; trap 'echo asked' TERM; while true; do sleep 0.1; done"
     run = plain.run("command", {"command": line, "timeout": 0.5})
     assert run.error is not None
@@ -112,7 +116,7 @@ def test_who_ignores_sigterm_is_killed_after_a_grace(plain: Stage, tmp_path: Pat
     assert until(lambda: not living(leader(tmp_path)), 60)
     assert run.ended_at is not None
     assert run.started_at is not None
-    assert (run.ended_at - run.started_at).total_seconds() >= GRACE
+    assert (run.ended_at - run.started_at).total_seconds() >= command.GRACE
 
 
 def test_a_cancelled_command_ends_with_its_group(stage: Stage, tmp_path: Path) -> None:
