@@ -4,7 +4,9 @@
 
 A case is one of CASES, such as ``exact`` or ``"burst of 1000"``; without one, all of them. One of schedules takes three to four
 minutes: schedules begin to fire at a full minute that is at least LEAD seconds away, and fire for a minute. Stages are reported on
-stderr, the row and the table are on stdout. Exits with 1 if a fire was missing or double. The cloud is one Python process on the same cores: ``cloud %`` is the share of a core that it took while fires were due.
+stderr; the row and the table are on stdout. Exits with 1 if a fire was missing or double.
+
+The cloud is one Python process on the same cores: ``cloud %`` is the share of a core that it took while fires were due.
 """
 
 from __future__ import annotations
