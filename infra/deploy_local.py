@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -42,7 +43,7 @@ RUNS = 3  # that have to have succeeded
 ASSEMBLY = "cdk.out"
 _CROWD = ALONE * 2  # entries with which one invocation hands shards over to others
 _LOOK = 0.5  # seconds between reads of the ledger
-_SCHEDULE = "every-10-seconds"
+_SCHEDULE = "every-5-seconds"
 _LATER = "later"
 _FAILING = "failing"
 _QUEUE = "reports"  # declared by the example
@@ -59,7 +60,7 @@ class Deployment:
     scheduler: Scheduler
 
     def client(self, service: str) -> Any:
-        return boto3.client(service, endpoint_url=self.cloud.endpoint, region_name=self.cloud.region)
+        return _client(self.cloud, service)
 
     def runs(self) -> list[Run]:
         """The runs of the schedule that should have ended by now."""
@@ -75,8 +76,12 @@ def synthesise(cloud: LocalCloud, out: Path) -> Path:
 
 
 def bootstrap(cloud: LocalCloud, out: Path) -> None:
-    """Create the resources that the CDK needs in an account before its first deployment."""
-    _cdk(cloud, out, "bootstrap", "--app", str(out / ASSEMBLY))
+    """Create the resources that the CDK needs in an account before its first deployment.
+
+    It needs no app, so it can run beside the synthesis: it is called where there is no ``cdk.json``, whose app the CDK would run.
+    """
+    account = _client(cloud, "sts").get_caller_identity()["Account"]
+    _cdk(cloud, out, "bootstrap", f"aws://{account}/{cloud.region}", folder=out)
 
 
 def release(cloud: LocalCloud, out: Path) -> Deployment:
@@ -98,7 +103,7 @@ def release(cloud: LocalCloud, out: Path) -> Deployment:
 def prove(deployment: Deployment, *, patience: float = PATIENCE) -> Iterator[str]:
     """Give each deployed function work; yields a line for each check. Raises TimeoutError for one that takes over ``patience`` seconds."""
     scheduler = deployment.scheduler
-    scheduler.create_schedule(_SCHEDULE, "starter.hello", "rate(10 seconds)", payload={"to": "deploy-local"})
+    scheduler.create_schedule(_SCHEDULE, "starter.hello", "rate(5 seconds)", payload={"to": "deploy-local"})
     scheduler.create_schedule(_LATER, "starter.hello", f"at({datetime.now(UTC) + BEYOND:%Y-%m-%dT%H:%M:%S})")
     crowd = [scheduler.submit("starter.hello", {"to": "a stripe"}).id for _ in range(16)]
     doomed = scheduler.submit("starter.doomed").id
@@ -128,6 +133,7 @@ def prove(deployment: Deployment, *, patience: float = PATIENCE) -> Iterator[str
     yield "undertaker: a run that failed for good is DEAD in the ledger; a schedule is paused for it"
     scheduler.pause_schedule(_FAILING, until=datetime.now(UTC) + timedelta(seconds=3))
 
+    yield f"auditor: {_audit(deployment)}"
     _wait_for("the ticker", patience, lambda: bool(scheduler.list_runs(_LATER).items))
     yield f"ticker: claimed a fire that was {BEYOND.seconds} s away when its schedule was created"
     # The clock has proved itself; its next tick would cost a minute.
@@ -139,7 +145,6 @@ def prove(deployment: Deployment, *, patience: float = PATIENCE) -> Iterator[str
     _wait_for("the ticker's groups", patience, lambda: bool(_handed_over(deployment)))
     yield f"ticker: handed {_handed_over(deployment)} groups of shards over to itself"
 
-    yield f"auditor: {_audit(deployment)}"
     if stuck := [f"{run.id} is {run.state}" for run in deployment.runs() if run.state is not RunState.SUCCEEDED]:
         raise TimeoutError(f"not every run that was due has succeeded: {stuck}")
 
@@ -153,10 +158,8 @@ def main() -> int:
     ):
         out = Path(folder)
         try:
-            with _step("synthesis, with the functions' bundles"):
-                synthesise(cloud, out)
-            with _step("cdk bootstrap"):
-                bootstrap(cloud, out)
+            with _step("synthesis with the functions' bundles, and beside it cdk bootstrap"):
+                _synthesise_and_bootstrap(cloud, out)
             with _step("cdk deploy"):
                 deployment = release(cloud, out)
             _say(
@@ -171,6 +174,13 @@ def main() -> int:
     return 0
 
 
+def _synthesise_and_bootstrap(cloud: LocalCloud, out: Path) -> None:
+    with ThreadPoolExecutor(1) as beside:
+        bootstrapped = beside.submit(bootstrap, cloud, out)
+        synthesise(cloud, out)
+        bootstrapped.result()
+
+
 @contextmanager
 def _step(what: str) -> Iterator[None]:
     """Print a step as it begins and how long it took."""
@@ -180,13 +190,17 @@ def _step(what: str) -> Iterator[None]:
     _say(f"{what}: {time.monotonic() - began:.0f} s")
 
 
-def _cdk(cloud: LocalCloud, out: Path, verb: str, *arguments: str) -> None:
+def _client(cloud: LocalCloud, service: str) -> Any:
+    return boto3.client(service, endpoint_url=cloud.endpoint, region_name=cloud.region)
+
+
+def _cdk(cloud: LocalCloud, out: Path, verb: str, *arguments: str, folder: Path = ROOT) -> None:
     node = wheel_node()
     if node is None or not CDK.exists():
         raise Misconfigured("the CDK's command line is not installed; run: make setup")
     done = subprocess.run(
         [str(node), str(CDK), verb, "--no-notices", *arguments],
-        cwd=ROOT,
+        cwd=folder,
         env={**inherited(), **cloud.environment, "CDK_HOME": str(out), "CDK_DISABLE_CLI_TELEMETRY": "true"},
         capture_output=True,
         text=True,
