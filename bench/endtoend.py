@@ -33,7 +33,8 @@ from bench.observed.inside import inside
 from bench.progress import Stage, say
 from bench.report import Table, write
 
-T, R = TypeVar("T"), TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 Row = dict[str, Any]
 PERIOD = 20.0  # seconds between ticks: else a case would take minutes before it begins
 LEAD = 45  # seconds from the last schedule to the first fire, so that a tick comes between
