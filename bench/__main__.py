@@ -1,4 +1,4 @@
-"""python -m bench PART [arguments]: one part of the figures, or all of them."""
+"""python -m bench [PART [arguments]]: one part of the figures, or all of them. ``python -m bench PART --help`` shows its arguments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import importlib
 import sys
 from pathlib import Path
 
-_HELPERS = ("meter", "report", "stub")
+from bench.progress import say
+
+_HELPERS = ("meter", "progress", "report", "stub")
 
 
 def parts() -> dict[str, str]:
@@ -20,9 +22,13 @@ def parts() -> dict[str, str]:
 def main() -> None:
     chosen, arguments = sys.argv[1:2], sys.argv[2:]
     known = parts()
+    if chosen in (["-h"], ["--help"]):
+        print(f"{__doc__}\nPART is one of {', '.join(known)}.")
+        return
     if chosen and chosen[0] not in known:
         raise SystemExit(f"bench: no part {chosen[0]!r}; choose one of {', '.join(known)}")
     for name in chosen or known:
+        say(f"bench {name}")
         importlib.import_module(known[name]).main(arguments)
 
 

@@ -2,7 +2,10 @@
 
     python -m bench endtoend [CASE ...] [--schedules 1000] [--workers 2] [--concurrency 100]
 
-A case is one of prompt, exact, burst-1000, burst-10000; without one, all of them. Exits with 1 if a fire was missing or double.
+A case is one of CASES, such as ``exact`` or ``"burst of 1000"``; without one, all of them. One of schedules takes three to four
+minutes: schedules begin to fire at a full minute that is at least LEAD seconds away, and fire for a minute. Stages are reported on
+stderr; the row and the table are on stdout. Exits with 1 if a fire was missing or double.
+
 The cloud is one Python process on the same cores: ``cloud %`` is the share of a core that it took while fires were due.
 """
 
@@ -16,7 +19,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from minutehand import Scheduler
 from minutehand.local.cloud import LocalCloud
@@ -27,8 +30,11 @@ from bench.observed import jobs, witness
 from bench.observed.crew import Running, ours, wait_for
 from bench.observed.figures import Fire, rate, spent, starts
 from bench.observed.inside import inside
+from bench.progress import Stage, say
 from bench.report import Table, write
 
+T = TypeVar("T")
+R = TypeVar("R")
 Row = dict[str, Any]
 PERIOD = 20.0  # seconds between ticks: else a case would take minutes before it begins
 LEAD = 45  # seconds from the last schedule to the first fire, so that a tick comes between
@@ -66,6 +72,7 @@ def main(arguments: Sequence[str] = ()) -> None:
 
 def one(case: Case, asked: argparse.Namespace) -> Row:
     """A case on an installation of its own."""
+    say(f"{case.name}: starting {'ticker and worker in this process' if case.inside else 'cloud, ticker and workers'}")
     concurrency = case.concurrency or asked.concurrency
     if case.inside:
         with inside(concurrency=concurrency, period=PERIOD) as running:
@@ -84,9 +91,17 @@ def measure(case: Case, asked: argparse.Namespace, running: Running) -> Row:
     fires = case.put_on(running.scheduler(lambda: system_clock() - AGO), asked, case)
     first, last = (moment(of for _, of in fires) for moment in (min, max))
     put_on = running.cpu()
+    say(f"{case.name}: waiting {first / 1e3 - time.time():.0f} s for the first fire; load {os.getloadavg()[0]:.1f}")
     until(first)
     at_first, began_at = running.cpu(), time.time()
-    wait_for(running, warmed + len(fires), last / 1e3 - time.time() + _DRAIN)
+    stage = Stage(f"{case.name}: fires begun", len(fires))
+    wait_for(
+        running,
+        warmed + len(fires),
+        last / 1e3 - time.time() + _DRAIN,
+        lambda begun: stage.at(begun - warmed),
+    )
+    stage.done()
     at_last, lasted = running.cpu(), time.time() - began_at
     until(time.time() * 1e3 + 2_000)  # what began is settled, and its message deleted
     used = spent(before, running.cpu(), len(fires))
@@ -107,6 +122,7 @@ def measure(case: Case, asked: argparse.Namespace, running: Running) -> Row:
 
 def warm(running: Running) -> int:
     """Let every worker have run some: its clients are made, its connections open. How many that were."""
+    say(f"warming the workers with {_RUNS_TO_WARM} runs")
     scheduler = running.scheduler(system_clock)
     for _ in range(_RUNS_TO_WARM):
         scheduler.submit(jobs.NAME, _WARM)
@@ -133,8 +149,8 @@ def recurring(scheduler: Scheduler, asked: argparse.Namespace, case: Case) -> li
         instants = (minute + timedelta(seconds=second) for second in range(phase, MINUTE, EVERY))
         return [(name, int(instant.timestamp() * 1e3)) for instant in instants]
 
-    with ThreadPoolExecutor(asked.threads) as pool:
-        return [fire for fires in pool.map(create, names) for fire in fires]
+    made = _in_threads(create, names, asked.threads, f"{case.name}: schedules created")
+    return [fire for fires in made for fire in fires]
 
 
 def burst(scheduler: Scheduler, asked: argparse.Namespace, case: Case) -> list[Fire]:
@@ -146,8 +162,18 @@ def burst(scheduler: Scheduler, asked: argparse.Namespace, case: Case) -> list[F
         scheduler.submit(jobs.NAME, name, run_at=due, idempotency_key=name, start=case.start)
         return name, int(due.timestamp() * 1e3)
 
-    with ThreadPoolExecutor(asked.threads) as pool:
-        return list(pool.map(submit, names))
+    return _in_threads(submit, names, asked.threads, f"{case.name}: runs submitted")
+
+
+def _in_threads(call: Callable[[T], R], values: Sequence[T], threads: int, what: str) -> list[R]:
+    """The results of the calls in order, with progress."""
+    stage, results = Stage(what, len(values)), list[R]()
+    with ThreadPoolExecutor(threads) as pool:
+        for result in pool.map(call, values):
+            results.append(result)
+            stage.at(len(results))
+    stage.done()
+    return results
 
 
 ALL_AT_ONCE = 1_000  # runs of a worker that wait for one instant, or run at it

@@ -5,7 +5,7 @@ Each means that fires are late, end DEAD, or do not start at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from aws_cdk import Aws, Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -49,61 +49,70 @@ class InstallationAlarms(Construct):
         super().__init__(scope, name)
         self._installation = installation
         self.topic: sns.ITopic = topic or self._own_topic()
-        self.all = [
-            self._alarm(
-                "NoTick",
-                "no-tick",
-                f"No tick for {SILENCE} minutes: nothing is being claimed. Look at the ticker's log and at its schedule.",
-                self._metric("Ticks", "ticker", "Sum", _MINUTE),
-                _UNDER,
-                threshold=1,
-                periods=SILENCE,
-                missing=cloudwatch.TreatMissingData.BREACHING,
-            ),
-            self._alarm(
-                "Behind",
-                "behind",
-                f"The ticker is behind by more than {BEHIND // 60_000} minutes: fires come late. Look for throttled tables.",
-                self._metric("BehindBy", "ticker", "Maximum", _MINUTE),
-                _OVER,
-                threshold=BEHIND,
-            ),
-            self._alarm(
-                "HeldBack",
-                "held-back",
-                "A queue is held back: its workers do not keep up, and its fires wait in the agenda. `minutehand doctor` names it.",
-                self._metric("QueuesHeld", "ticker", "Maximum", _FIVE_MINUTES),
-                _OVER,
-            ),
-            self._alarm(
-                "DeadRuns",
-                "dead-runs",
-                "Runs ended dead: out of attempts or refused for good. List them with `minutehand dead list`, then redrive.",
-                self._metric("Dead", "undertaker", "Sum", _FIVE_MINUTES),  # the undertaker records every dead run
-                _OVER,
-            ),
-            self._alarm(
-                "Unburied",
-                "dead-letter-queue",
-                f"The dead-letter queue was not empty for {UNBURIED} minutes: the undertaker does not keep up. Look at its log.",
-                queues.dead.metric_approximate_number_of_messages_visible(period=_MINUTE, statistic="Maximum"),
-                _OVER,
-                periods=UNBURIED,
-            ),
-            self._alarm(
-                "Throttled",
-                "worker-throttled",
-                "The worker is throttled: runs wait for concurrency. Raise the account's limit or spread the fires.",
-                worker.function.metric_throttles(period=_FIVE_MINUTES, statistic="Sum"),
-                _OVER,
-            ),
-            *(self._throttled(queue, found) for queue, found in workers.items()),
-            *(
-                self._waiting(queue.name, number, stripe)
-                for queue in queues.declared
-                for number, stripe in enumerate(queues.work_of(queue.name))
-            ),
-        ]
+        self.all = [*self._of_ticker(), *self._of_dead_runs(queues), *self._of_workers(queues, worker, workers)]
+
+    def _of_ticker(self) -> Iterator[cloudwatch.Alarm]:
+        """Nothing is claimed, or late, or held back."""
+        yield self._alarm(
+            "NoTick",
+            "no-tick",
+            f"No tick for {SILENCE} minutes: nothing is being claimed. Look at the ticker's log and at its schedule.",
+            self._metric("Ticks", "ticker", "Sum", _MINUTE),
+            _UNDER,
+            threshold=1,
+            periods=SILENCE,
+            missing=cloudwatch.TreatMissingData.BREACHING,
+        )
+        yield self._alarm(
+            "Behind",
+            "behind",
+            f"The ticker is behind by more than {BEHIND // 60_000} minutes: fires come late. Look for throttled tables.",
+            self._metric("BehindBy", "ticker", "Maximum", _MINUTE),
+            _OVER,
+            threshold=BEHIND,
+        )
+        yield self._alarm(
+            "HeldBack",
+            "held-back",
+            "A queue is held back: its workers do not keep up, and its fires wait in the agenda. `minutehand doctor` names it.",
+            self._metric("QueuesHeld", "ticker", "Maximum", _FIVE_MINUTES),
+            _OVER,
+        )
+
+    def _of_dead_runs(self, queues: InstallationQueues) -> Iterator[cloudwatch.Alarm]:
+        """Runs ended dead, or their letters wait."""
+        yield self._alarm(
+            "DeadRuns",
+            "dead-runs",
+            "Runs ended dead: out of attempts or refused for good. List them with `minutehand dead list`, then redrive.",
+            self._metric("Dead", "undertaker", "Sum", _FIVE_MINUTES),  # the undertaker records every dead run
+            _OVER,
+        )
+        yield self._alarm(
+            "Unburied",
+            "dead-letter-queue",
+            f"The dead-letter queue was not empty for {UNBURIED} minutes: the undertaker does not keep up. Look at its log.",
+            queues.dead.metric_approximate_number_of_messages_visible(period=_MINUTE, statistic="Maximum"),
+            _OVER,
+            periods=UNBURIED,
+        )
+
+    def _of_workers(
+        self, queues: InstallationQueues, worker: WorkerFunction, workers: Mapping[str, WorkerFunction]
+    ) -> Iterator[cloudwatch.Alarm]:
+        """Runs wait for concurrency: of the default queue, and of each declared one."""
+        yield self._alarm(
+            "Throttled",
+            "worker-throttled",
+            "The worker is throttled: runs wait for concurrency. Raise the account's limit or spread the fires.",
+            worker.function.metric_throttles(period=_FIVE_MINUTES, statistic="Sum"),
+            _OVER,
+        )
+        for queue, found in workers.items():
+            yield self._throttled(queue, found)
+        for declared in queues.declared:
+            for number, stripe in enumerate(queues.work_of(declared.name)):
+                yield self._waiting(declared.name, number, stripe)
 
     def _throttled(self, queue: str, worker: WorkerFunction) -> cloudwatch.Alarm:
         return self._alarm(

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -40,9 +41,11 @@ BEYOND = timedelta(
 SETTLED = timedelta(seconds=5)  # after its due time, within which a run has to end
 RUNS = 3  # that have to have succeeded
 ASSEMBLY = "cdk.out"
+# Each process of a function has a copy of the bundle, whose bytecode no other process reads. As on AWS, it is not written.
+_VARIABLES = {"PYTHONDONTWRITEBYTECODE": "1"}
 _CROWD = ALONE * 2  # entries with which one invocation hands shards over to others
 _LOOK = 0.5  # seconds between reads of the ledger
-_SCHEDULE = "every-10-seconds"
+_SCHEDULE = "every-5-seconds"
 _LATER = "later"
 _FAILING = "failing"
 _QUEUE = "reports"  # declared by the example
@@ -59,7 +62,7 @@ class Deployment:
     scheduler: Scheduler
 
     def client(self, service: str) -> Any:
-        return boto3.client(service, endpoint_url=self.cloud.endpoint, region_name=self.cloud.region)
+        return _client(self.cloud, service)
 
     def runs(self) -> list[Run]:
         """The runs of the schedule that should have ended by now."""
@@ -75,8 +78,12 @@ def synthesise(cloud: LocalCloud, out: Path) -> Path:
 
 
 def bootstrap(cloud: LocalCloud, out: Path) -> None:
-    """Create the resources that the CDK needs in an account before its first deployment."""
-    _cdk(cloud, out, "bootstrap", "--app", str(out / ASSEMBLY))
+    """Create the resources that the CDK needs in an account before its first deployment.
+
+    It needs no app, so it can run beside the synthesis: it is called where there is no ``cdk.json``, whose app the CDK would run.
+    """
+    account = _client(cloud, "sts").get_caller_identity()["Account"]
+    _cdk(cloud, out, "bootstrap", f"aws://{account}/{cloud.region}", folder=out)
 
 
 def release(cloud: LocalCloud, out: Path) -> Deployment:
@@ -98,9 +105,9 @@ def release(cloud: LocalCloud, out: Path) -> Deployment:
 def prove(deployment: Deployment, *, patience: float = PATIENCE) -> Iterator[str]:
     """Give each deployed function work; yields a line for each check. Raises TimeoutError for one that takes over ``patience`` seconds."""
     scheduler = deployment.scheduler
-    scheduler.create_schedule(_SCHEDULE, "starter.hello", "rate(10 seconds)", payload={"to": "deploy-local"})
+    scheduler.create_schedule(_SCHEDULE, "starter.hello", "rate(5 seconds)", payload={"to": "deploy-local"})
     scheduler.create_schedule(_LATER, "starter.hello", f"at({datetime.now(UTC) + BEYOND:%Y-%m-%dT%H:%M:%S})")
-    crowd = [scheduler.submit("starter.hello", {"to": "a stripe"}).id for _ in range(16)]
+    striped = _submit_to_each_stripe(scheduler)
     doomed = scheduler.submit("starter.doomed").id
     scheduler.create_schedule(
         _FAILING, "starter.doomed", "0 0 1 1 *", pause_on_failure=1, on_failure="job:starter.hello"
@@ -111,7 +118,6 @@ def prove(deployment: Deployment, *, patience: float = PATIENCE) -> Iterator[str
     _wait_for("the worker", patience, lambda: _count(deployment.runs(), RunState.SUCCEEDED) >= RUNS)
     late = max((run.lateness or timedelta()).total_seconds() for run in deployment.runs())
     yield f"worker: {RUNS} runs of a schedule succeeded, at most {late:.1f} s late"
-    striped = {stripe_of(parse_run_id(run), _STRIPES): run for run in crowd}
     _wait_for("the worker", patience, lambda: all(scheduler.get_run(run).ended_at for run in striped.values()))
     yield f"worker: took from SQS queues {sorted(striped)} of the default queue"
 
@@ -128,6 +134,7 @@ def prove(deployment: Deployment, *, patience: float = PATIENCE) -> Iterator[str
     yield "undertaker: a run that failed for good is DEAD in the ledger; a schedule is paused for it"
     scheduler.pause_schedule(_FAILING, until=datetime.now(UTC) + timedelta(seconds=3))
 
+    yield f"auditor: {_audit(deployment)}"
     _wait_for("the ticker", patience, lambda: bool(scheduler.list_runs(_LATER).items))
     yield f"ticker: claimed a fire that was {BEYOND.seconds} s away when its schedule was created"
     # The clock has proved itself; its next tick would cost a minute.
@@ -139,7 +146,6 @@ def prove(deployment: Deployment, *, patience: float = PATIENCE) -> Iterator[str
     _wait_for("the ticker's groups", patience, lambda: bool(_handed_over(deployment)))
     yield f"ticker: handed {_handed_over(deployment)} groups of shards over to itself"
 
-    yield f"auditor: {_audit(deployment)}"
     if stuck := [f"{run.id} is {run.state}" for run in deployment.runs() if run.state is not RunState.SUCCEEDED]:
         raise TimeoutError(f"not every run that was due has succeeded: {stuck}")
 
@@ -148,15 +154,13 @@ def main() -> int:
     began = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="minutehand-deploy-") as folder,
-        LocalCloud() as cloud,
+        LocalCloud(variables=_VARIABLES) as cloud,
         reached_by_this_process(cloud.credentials),
     ):
         out = Path(folder)
         try:
-            with _step("synthesis, with the functions' bundles"):
-                synthesise(cloud, out)
-            with _step("cdk bootstrap"):
-                bootstrap(cloud, out)
+            with _step("synthesis with the functions' bundles, and beside it cdk bootstrap"):
+                _synthesise_and_bootstrap(cloud, out)
             with _step("cdk deploy"):
                 deployment = release(cloud, out)
             _say(
@@ -167,8 +171,16 @@ def main() -> int:
         except (TimeoutError, Misconfigured) as problem:
             _say(f"{problem}\n{cloud.log.read_text(errors='replace')[-4_000:]}\nFAILED")
             return 1
+        _say("stopping the embedded cloud and removing its files …")
     _say(f"PASSED: the deployed functions work, after {time.monotonic() - began:.0f} s")
     return 0
+
+
+def _synthesise_and_bootstrap(cloud: LocalCloud, out: Path) -> None:
+    with ThreadPoolExecutor(1) as beside:
+        bootstrapped = beside.submit(bootstrap, cloud, out)
+        synthesise(cloud, out)
+        bootstrapped.result()
 
 
 @contextmanager
@@ -180,13 +192,17 @@ def _step(what: str) -> Iterator[None]:
     _say(f"{what}: {time.monotonic() - began:.0f} s")
 
 
-def _cdk(cloud: LocalCloud, out: Path, verb: str, *arguments: str) -> None:
+def _client(cloud: LocalCloud, service: str) -> Any:
+    return boto3.client(service, endpoint_url=cloud.endpoint, region_name=cloud.region)
+
+
+def _cdk(cloud: LocalCloud, out: Path, verb: str, *arguments: str, folder: Path = ROOT) -> None:
     node = wheel_node()
     if node is None or not CDK.exists():
         raise Misconfigured("the CDK's command line is not installed; run: make setup")
     done = subprocess.run(
         [str(node), str(CDK), verb, "--no-notices", *arguments],
-        cwd=ROOT,
+        cwd=folder,
         env={**inherited(), **cloud.environment, "CDK_HOME": str(out), "CDK_DISABLE_CLI_TELEMETRY": "true"},
         capture_output=True,
         text=True,
@@ -202,6 +218,15 @@ def _wait_for(what: str, patience: float, happened: Callable[[], bool]) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what} did nothing within {patience:.0f} s")
         time.sleep(_LOOK)
+
+
+def _submit_to_each_stripe(scheduler: Scheduler) -> dict[int, str]:
+    """A run in each stripe of the default queue. No more: each run that comes at once makes the cloud start one more process."""
+    striped: dict[int, str] = {}
+    while len(striped) < _STRIPES:
+        run = scheduler.submit("starter.hello", {"to": "a stripe"}).id
+        striped[stripe_of(parse_run_id(run), _STRIPES)] = run
+    return striped
 
 
 def _count(runs: list[Run], state: RunState) -> int:

@@ -165,18 +165,7 @@ class Minutehand(Construct):
             stripes=stripes,
         )
         self._worker = WorkerFunction(self, "Worker", common=common, size=size, role=None)
-        self._workers = {
-            queue.name: WorkerFunction(
-                self,
-                f"Worker-{queue.name}",
-                common=common,
-                size=WorkerSize.of(queue),
-                queue=queue.name,
-                role=self._worker.role,
-            )
-            for queue in made.declared
-            if not queue.container
-        }
+        self._workers = self._workers_of_declared(common)
         self.alarms = InstallationAlarms(
             self,
             "Alarms",
@@ -187,6 +176,21 @@ class Minutehand(Construct):
             workers=self._workers,
         )
         self.outputs = self._outputs(installation)
+
+    def _workers_of_declared(self, common: WorkerSettings) -> dict[str, WorkerFunction]:
+        """A worker for each declared queue whose runs are not left to containers, by queue."""
+        return {
+            queue.name: WorkerFunction(
+                self,
+                f"Worker-{queue.name}",
+                common=common,
+                size=WorkerSize.of(queue),
+                queue=queue.name,
+                role=self._worker.role,
+            )
+            for queue in self._queues.declared
+            if not queue.container
+        }
 
     @property
     def worker(self) -> lambda_.Function:

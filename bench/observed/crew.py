@@ -49,10 +49,11 @@ class Running(Protocol):
         """All processes that take part."""
 
 
-def wait_for(running: Running, fires: int, seconds: float) -> None:
-    """Until so many jobs have begun, or so long."""
+def wait_for(running: Running, fires: int, seconds: float, report: Callable[[int], None] = lambda _: None) -> None:
+    """Wait until ``fires`` jobs have begun, at most ``seconds``; ``report`` is given the count at every look."""
     deadline = time.monotonic() + seconds
-    while witness.count(running.folder) < fires and time.monotonic() < deadline:
+    while (begun := witness.count(running.folder)) < fires and time.monotonic() < deadline:
+        report(begun)
         running.look()
 
 

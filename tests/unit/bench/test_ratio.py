@@ -37,3 +37,11 @@ def test_the_yardstick_is_one_full_claim_and_one_full_batch_of_messages() -> Non
     exchanges: list[Exchange] = []
     ratio.measure_tick(1_000, exchanges)  # fewer fill no claim of 25 in any shard
     assert ratio.measure_yardstick(exchanges) > 0
+
+
+def test_a_ratio_is_taken_within_its_round_and_the_median_of_the_rounds_is_reported() -> None:
+    slow, usual = ratio.Sample(200.0, 400.0, 100.0), ratio.Sample(40.0, 100.0, 20.0)
+    row = ratio.summary("tick", [slow, usual, usual, ratio.Sample(90.0, 100.0, 20.0), slow])
+    assert (row["to_same_calls"], row["spread"]) == (0.5, "0.40 to 0.50")
+    assert (row["to_yardstick"], row["its spread"]) == (2.0, "2.00 to 2.00")
+    assert row["us_per_fire"] == 90.0
