@@ -3,11 +3,11 @@
 python -m bench ratio [--fires 1000] [--seconds 45]
 
 HTTP is answered in the process for all. ``to_same_calls``: the calls of the tick or the worker are noted and made again with boto3, one
-after the other. boto3 validates no parameters, as ours do not. Exits with 1 where this ratio is above its bound.
+after the other. boto3 validates no parameters, as ours do not.
 
-``to_yardstick`` is for information and has no bound: the ratio to a fire's part of the two calls that no scheduler on these services
-can do without, one claim of 25 rows and one batch of 10 messages. It shows what the ratio to the same calls hides: calls that are not
-needed.
+``to_yardstick``: the ratio to a fire's part of the two calls that no scheduler on these services can do without, one claim of 25 rows
+and one batch of 10 messages. It shows what the ratio to the same calls hides: calls that are not needed. So the bound is on this ratio,
+and the program exits with 1 above it.
 
 The speed of a shared machine changes within seconds. So a round measures everything in slices of about 0.1 s, with boto3's slices
 half before and half after ours; a ratio is taken within its round. The figures are medians of the rounds, the spread is from the first
@@ -96,9 +96,9 @@ def summary(part: str, samples: Sequence[Sample]) -> dict[str, Any]:
         **{name: round(median(values), 1) for name, values in figures.items()},
         "to_same_calls": round(median(same), 2),
         "spread": _spread(same),
-        "at_most": BOUNDS[part],
         "to_yardstick": round(median(yardstick), 2),
         "its spread": _spread(yardstick),
+        "at_most": BOUNDS[part],
         "rounds": len(samples),
         "load": round(os.getloadavg()[0], 1),
     }
@@ -180,7 +180,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     rows = [summary(part, [found[part] for found in rounds]) for part in BOUNDS]
     write("ratio", rows)
     Table("ratio to boto3's own calls", rows).show()
-    if any(row["to_same_calls"] > row["at_most"] for row in rows):
+    if any(row["to_yardstick"] > row["at_most"] for row in rows):
         raise SystemExit(1)
 
 
