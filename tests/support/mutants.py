@@ -140,7 +140,7 @@ MUTANTS = (
     ),
     Mutant(
         "no order for the next attempt",
-        "worker/delivery/acknowledge.py",
+        "worker/delivery/receive.py",
         "accepted = _send(worker, order, outcome.at)",
         "accepted = True",
     ),
@@ -152,7 +152,7 @@ MUTANTS = (
     ),
     Mutant(
         "a success that nobody is told of",
-        "worker/execution/after_end.py",
+        "worker/pipeline.py",
         "(release_slot, _advance_backfill, _report_success)",
         "(release_slot, _advance_backfill)",
         INCIDENTS,

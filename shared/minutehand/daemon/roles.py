@@ -8,8 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from minutehand.auditor.audit import AuditReport, audit
-from minutehand.daemon.names import process_name
-from minutehand.daemon.worker_process import CONCURRENCY, WorkerProcess
+from minutehand.daemon.worker_process import CONCURRENCY, WorkerProcess, process_name
 from minutehand.domain.queue import declared_name, striped, striped_text
 from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable

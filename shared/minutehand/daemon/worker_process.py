@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import threading
+import uuid
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import cycle
 
 from minutehand import logs
-from minutehand.daemon.names import process_name
 from minutehand.daemon.worker_shell import WorkerShell
 from minutehand.domain.message import Message
 from minutehand.domain.queue import BATCH, DEFAULT_QUEUE
@@ -21,6 +23,12 @@ from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage
 from minutehand.worker.context import Done, KnownJobs
 from minutehand.worker.delivery.visibility import HIDDEN
+
+
+def process_name(kind: str) -> str:
+    """Unique among processes, readable in logs and attempts' rows."""
+    return f"{kind}@{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
+
 
 log = logging.getLogger(__name__)
 

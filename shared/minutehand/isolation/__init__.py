@@ -18,7 +18,7 @@ Read ``preloaded_parent`` and ``attempt`` for the worker's side, ``preload`` and
 """
 
 from minutehand.isolation.attempt import perform_isolated
-from minutehand.isolation.places import check_isolated, modules_of
+from minutehand.isolation.preload import check_isolated, modules_of
 from minutehand.isolation.preloaded_parent import PreloadedParent, report_of
 
 __all__ = ["PreloadedParent", "check_isolated", "modules_of", "perform_isolated", "report_of"]

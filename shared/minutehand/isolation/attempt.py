@@ -15,10 +15,18 @@ from typing import Any
 from minutehand.domain.job import Context
 from minutehand.domain.policies import Retry
 from minutehand.domain.run import Failure
-from minutehand.isolation import surroundings
-from minutehand.isolation.places import place_of
+from minutehand.isolation.preload import place_of
 from minutehand.isolation.preloaded_parent import PreloadedParent
-from minutehand.isolation.wire import CANCELLED, FLAGS, LineReader, line, pack_beside, pack_error, unpack_ended
+from minutehand.isolation.wire import (
+    CANCELLED,
+    FLAGS,
+    LineReader,
+    capture_surroundings,
+    line,
+    pack_beside,
+    pack_error,
+    unpack_ended,
+)
 from minutehand.ports.ledger import BesideKind
 from minutehand.state.retry import is_permanent
 from minutehand.worker.context import WorkerContext
@@ -207,7 +215,7 @@ def _pair(mine: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[soc
 def _order(leased: LeasedRun) -> dict[str, Any]:
     run = leased.run
     return {
-        "surroundings": surroundings.capture(),
+        "surroundings": capture_surroundings(),
         "place": vars(place_of(leased.job)),
         "message": leased.message.encode(),
         "fence": run.fence,

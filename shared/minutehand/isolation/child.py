@@ -22,9 +22,16 @@ from minutehand.domain.names import RunRef
 from minutehand.domain.policies import Policies, Retry
 from minutehand.domain.run import RunRow, RunState, SiblingRows
 from minutehand.errors import LeaseLost, MinutehandError
-from minutehand.isolation import surroundings
-from minutehand.isolation.places import Place
-from minutehand.isolation.wire import CANCELLED, FLAGS, line, pack_ended, unpack_beside, unpack_error
+from minutehand.isolation.preload import Place
+from minutehand.isolation.wire import (
+    CANCELLED,
+    FLAGS,
+    apply_surroundings,
+    line,
+    pack_ended,
+    unpack_beside,
+    unpack_error,
+)
 from minutehand.ports.ledger import BesideKind
 from minutehand.ports.work_queue import RawMessage
 from minutehand.services import system_clock
@@ -46,7 +53,7 @@ def work(talk: socket.socket, flags: int) -> NoReturn:
     relay = Relay(talk, lines, mmap.mmap(flags, FLAGS, access=mmap.ACCESS_READ))
     retry = Retry(**order["retry"])
     try:
-        surroundings.apply(order["surroundings"])
+        apply_surroundings(order["surroundings"])
         ended = _run(order, relay, Policies(retry=retry))
     except BaseException as problem:  # noqa: BLE001 (whatever it is, the worker is told)
         ended = Failed(failure_of(problem, retry))

@@ -1,17 +1,60 @@
-"""Wire: what worker and child say to each other, one JSON object a line."""
+"""Wire: what worker and child say to each other, one JSON object a line; and the surroundings that the one passes to the other.
+
+The preloaded parent starts before the attempt does. Whatever the worker changed since then (credentials above all) reaches the attempt
+by ``capture_surroundings`` and ``apply_surroundings``.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import resource
 import socket
+import sys
+import time
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from minutehand import errors
 from minutehand.domain.run import Failure, SiblingRows
 from minutehand.errors import InvalidInput, MinutehandError
 from minutehand.worker.stages import Abandoned, AttemptResult, Cancelled, Failed, Returned, SliceEnded
+
+_LIMITS = {name: number for name, number in vars(resource).items() if name.startswith("RLIMIT_")}
+
+
+def capture_surroundings() -> dict[str, Any]:
+    """The surroundings of this process, JSON-able."""
+    return {
+        "path": sys.path,
+        "environment": dict(os.environ),
+        "directory": _directory(),
+        "limits": {name: resource.getrlimit(number) for name, number in _LIMITS.items()},
+    }
+
+
+def apply_surroundings(captured: dict[str, Any]) -> None:
+    """Give this process the surroundings of the one that captured them. Raises OSError or ValueError where it may not have them."""
+    sys.path[:] = captured["path"]
+    os.environ.clear()
+    os.environ.update(captured["environment"])
+    time.tzset()
+    if captured["directory"] is not None:
+        os.chdir(captured["directory"])
+    for name, limits in captured["limits"].items():
+        if resource.getrlimit(_LIMITS[name]) != tuple(limits):
+            resource.setrlimit(_LIMITS[name], tuple(limits))
+
+
+def _directory() -> str | None:
+    """The working directory, or None if it was removed."""
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        return None
+
 
 CANCELLED = 0  # the byte among the flags that says so
 FLAGS = 1  # bytes of shared memory

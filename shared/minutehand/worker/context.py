@@ -1,4 +1,16 @@
-"""What all steps of one worker process share."""
+"""What all steps of one worker process share; and the crash quarantine: a run whose worker crashed may crash the next one, so that
+at most one such suspect executes per process.
+
+    its worker vanished   why, mostly                          it has the quarantine
+    never                 it is new, or its message merely     not at all
+                          came back
+    once                  its worker stopped or died, it and   BRIEF: a job that kills its process at once does so alone, and
+                          all that it had begun                runs that were merely left behind are under way again in seconds
+    more often            it may well be the one               to its end: no other run loses an attempt to it
+
+A suspect takes its lease only within: a run whose neighbour kills the process before that has spent no attempt. Waiting makes no run
+more suspect: attempts count, not deliveries.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +29,40 @@ from minutehand.domain.times import SECOND
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
 from minutehand.worker.ahead import Instants
-from minutehand.worker.crash_quarantine import CrashQuarantine
 from minutehand.worker.delivery.visibility import DeleteBuffer, Heartbeat
 from minutehand.worker.stages import AttemptResult, EndedRun, LeasedRun, Outcome, ReceivedMessage
+
+BRIEF = 0.5  # seconds
+PATIENCE = 25.0  # seconds that a suspect waits for the quarantine before its message goes back
+
+
+class CrashQuarantine:
+    """That of one process."""
+
+    def __init__(self) -> None:
+        self._taken = threading.Lock()
+
+    def enter(self, crashes: int) -> Callable[[], None] | None:
+        """How a run of which so many workers may have died leaves it, once or more often; None if its message has to go back."""
+        if not crashes:
+            return lambda: None
+        if not self._taken.acquire(timeout=PATIENCE):
+            return None
+        left = threading.Lock()  # held once it has left
+
+        def leave() -> None:
+            if left.acquire(blocking=False):
+                self._taken.release()
+
+        if crashes == 1:
+            timer = threading.Timer(BRIEF, leave)
+            timer.daemon = True
+            try:
+                timer.start()
+            except BaseException:  # no thread can be had: nobody else would leave
+                leave()
+                raise
+        return leave
 
 
 class KnownJobs(Protocol):

@@ -15,17 +15,19 @@ from dataclasses import replace
 from functools import partial
 
 from minutehand.domain.names import RunRef
+from minutehand.domain.run import RunState
 from minutehand.logs import AtOnce
+from minutehand.owner.backfill.advance import move_on
+from minutehand.undertaker.success_watch import report_success
 from minutehand.worker.admission.admit import admit
 from minutehand.worker.admission.lease import is_batchable, take_leases
+from minutehand.worker.admission.overlap import release_slot
 from minutehand.worker.ahead import await_instant, may_go_ahead
 from minutehand.worker.context import Done, WorkerContext
-from minutehand.worker.delivery.acknowledge import acknowledge, delete_before
-from minutehand.worker.delivery.receive import guarded, on_internal_error
-from minutehand.worker.execution.after_end import after_end
+from minutehand.worker.delivery.receive import acknowledge, delete_before, guarded, on_internal_error
 from minutehand.worker.execution.perform import log_start
 from minutehand.worker.execution.settle import settle_alone, settle_together
-from minutehand.worker.stages import EndedRun, LeasedRun, Outcome, ReadyRun, ReceivedMessage
+from minutehand.worker.stages import ENDED, EndedRun, LeasedRun, Outcome, ReadyRun, ReceivedMessage
 
 log = logging.getLogger(__name__)
 
@@ -171,3 +173,26 @@ def finish(worker: WorkerContext, done: Sequence[Done]) -> None:
         after_end(worker, received, outcome)
         received.in_flight.finish()
     worker.report(acknowledged)
+
+
+def _advance_backfill(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
+    move_on(outcome, received.revision, worker.services, worker.clock)
+
+
+def _report_success(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
+    """A run that has ended before may have succeeded at a worker that could not report it; the ticker reads its row."""
+    if outcome.message is not None and (outcome.state is RunState.SUCCEEDED or outcome.why == ENDED):
+        report_success(outcome.message, received.revision, worker.services, worker.clock)
+
+
+Hook = Callable[[WorkerContext, ReceivedMessage, Outcome], None]
+HOOKS: tuple[Hook, ...] = (release_slot, _advance_backfill, _report_success)
+
+
+def after_end(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
+    """Call every hook. Raises nothing."""
+    for hook in HOOKS:
+        try:
+            hook(worker, received, outcome)
+        except Exception:
+            log.exception("work.hook_failed", extra={"run_id": str(received.in_flight.ref), "hook": hook.__name__})

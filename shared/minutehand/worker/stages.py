@@ -6,6 +6,7 @@ Each stage holds the one before it. ``InFlightMessage`` is the part that the hea
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from functools import cached_property
@@ -20,7 +21,6 @@ from minutehand.domain.schedule import Revision
 from minutehand.errors import Unreadable
 from minutehand.ports.schedules import RevisionBatch
 from minutehand.ports.work_queue import RawMessage
-from minutehand.worker.crash_quarantine import Stay
 
 ENDED = "ended"  # the reason of a lease that was refused because the run is over
 
@@ -141,15 +141,15 @@ class InFlightMessage:
     checkpointed: bool = False  # this attempt has recorded a checkpoint since its lease
     progress: float | None = None  # 0 to 1, for the next heartbeat
     stage: str | None = None  # likewise
-    stay: Stay | None = None  # in the crash quarantine
+    leave: Callable[[], None] | None = None  # ends its stay in the crash quarantine
     finished: bool = False  # its outcome was reported
     changed: threading.Condition = field(default_factory=threading.Condition)  # notified when any of this changes
 
     def finish(self) -> None:
         """Its outcome is known, and its message acknowledged."""
         self.finished = True
-        if self.stay is not None:
-            self.stay.end()
+        if self.leave is not None:
+            self.leave()
 
     def lose(self) -> None:
         """Another worker may have the run, or will."""

@@ -12,7 +12,7 @@ from minutehand.domain.job import Job
 from minutehand.domain.policies import Isolation, Policies
 from minutehand.errors import JobError
 from minutehand.isolation import check_isolated
-from minutehand.isolation.places import Place
+from minutehand.isolation.preload import Place
 from minutehand.jobs import default_registry
 from minutehand.services import system_clock
 from minutehand.testing import Memory

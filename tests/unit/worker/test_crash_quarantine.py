@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
-from minutehand.worker import crash_quarantine
-from minutehand.worker.crash_quarantine import BRIEF, CrashQuarantine
+from minutehand.worker import context
+from minutehand.worker.context import BRIEF, CrashQuarantine
 
 
 class Run(threading.Thread):
@@ -21,12 +21,12 @@ class Run(threading.Thread):
         self.began, self.may_end = threading.Event(), threading.Event()
 
     def run(self) -> None:
-        stay = self._of.enter(self._deaths)
-        self.had = stay is not None
+        leave = self._of.enter(self._deaths)
+        self.had = leave is not None
         self.began.set()
         self.may_end.wait(60)
-        if stay is not None:
-            stay.end()
+        if leave is not None:
+            leave()
 
     def end(self) -> None:
         self.may_end.set()
@@ -61,9 +61,6 @@ class Timer:
     def start(self) -> None:
         """It waits."""
 
-    def cancel(self) -> None:
-        """It will not go off."""
-
 
 def test_what_was_left_behind_once_has_a_brief_turn_and_goes_on_beside_the_next(
     monkeypatch: pytest.MonkeyPatch,
@@ -86,7 +83,7 @@ def test_what_was_left_behind_once_has_a_brief_turn_and_goes_on_beside_the_next(
 
 
 def test_a_brief_turn_that_ends_early_is_handed_on_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crash_quarantine, "BRIEF", 30.0)
+    monkeypatch.setattr(context, "BRIEF", 30.0)
     with running(1, 1) as (one, other):
         assert not other.began.wait(0.1)
         one.end()
@@ -101,7 +98,7 @@ def test_what_was_left_behind_again_keeps_its_turn_to_its_end() -> None:
 
 
 def test_who_waits_too_long_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crash_quarantine, "PATIENCE", 0.05)
+    monkeypatch.setattr(context, "PATIENCE", 0.05)
     with running(2, 1) as (_, other):
         assert other.began.wait(60)
         assert other.had is False
@@ -111,7 +108,7 @@ def test_a_turn_whose_end_cannot_be_timed_is_over(monkeypatch: pytest.MonkeyPatc
     def no_thread(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(crash_quarantine, "PATIENCE", 0.05)
+    monkeypatch.setattr(context, "PATIENCE", 0.05)
     of = CrashQuarantine()
     with monkeypatch.context() as short:
         short.setattr(threading.Thread, "start", no_thread)

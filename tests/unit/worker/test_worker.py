@@ -545,16 +545,16 @@ def test_a_job_that_kills_its_process_costs_its_neighbours_one_attempt_at_the_mo
 @contextlib.contextmanager
 def another_suspect(worker: WorkerContext) -> Iterator[None]:
     """Another suspect of this process executes."""
-    stay = worker.quarantine.enter(2)
-    assert stay is not None
+    leave = worker.quarantine.enter(2)
+    assert leave is not None
     try:
         yield
     finally:
-        stay.end()
+        leave()
 
 
 def test_suspects_take_turns_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.worker.crash_quarantine.PATIENCE", 0.01)
+    monkeypatch.setattr("minutehand.worker.context.PATIENCE", 0.01)
     world = submitted()
     dies(world)
     world.wait(RECOVERY)
@@ -568,7 +568,7 @@ def test_suspects_take_turns_in_a_process(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_message_that_merely_came_back_waits_for_no_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
     """Received five times while the tables did not answer: nobody can have died of a run that never began."""
-    monkeypatch.setattr("minutehand.worker.crash_quarantine.PATIENCE", 0.01)
+    monkeypatch.setattr("minutehand.worker.context.PATIENCE", 0.01)
     world = submitted()
     for _ in range(4):
         world.services.work.receive(most=1, wait=0, visibility=0)

@@ -209,10 +209,10 @@ def _quarantined(worker: WorkerContext, received: ReceivedMessage, message: Mess
     if received.delivery.receives <= 1:
         return None
     crashes = deaths(worker.services.ledger.read(message.run), worker.clock())
-    stay = worker.quarantine.enter(crashes)
-    if stay is None:
+    leave = worker.quarantine.enter(crashes)
+    if leave is None:
         return Outcome.kept(message, "other_suspect_runs", at=worker.clock() + _QUARANTINE_TAKEN)
-    received.in_flight.stay = stay
+    received.in_flight.leave = leave
     return None
 
 

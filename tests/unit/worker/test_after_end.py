@@ -6,9 +6,9 @@ import logging
 from dataclasses import replace
 
 import pytest
+from minutehand.worker import pipeline
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.delivery.receive import receive
-from minutehand.worker.execution import after_end
 from minutehand.worker.pipeline import run_batch
 from minutehand.worker.stages import Outcome, ReceivedMessage
 
@@ -23,7 +23,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def hook(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
         told.append(f"{outcome.action} {outcome.why}".strip())
 
-    monkeypatch.setattr(after_end, "HOOKS", (*after_end.HOOKS, hook))
+    monkeypatch.setattr(pipeline, "HOOKS", (*pipeline.HOOKS, hook))
     return told
 
 
@@ -56,7 +56,7 @@ def test_a_hook_that_fails_stops_neither_the_others_nor_the_report(
     def broken(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
         raise KeyError("ours")
 
-    monkeypatch.setattr(after_end, "HOOKS", (broken, *after_end.HOOKS))
+    monkeypatch.setattr(pipeline, "HOOKS", (broken, *pipeline.HOOKS))
     world = World()
     world.scheduler.submit("note")
     with caplog.at_level(logging.ERROR):
