@@ -1,26 +1,21 @@
-"""Shared by the four handlers: services made once a process, logs with the run on every line, traces, metrics."""
+"""Shared by the four handlers: services made once a process, logs with the run on every line, metrics."""
 
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 
-from aws_lambda_powertools import Logger, Metrics, Tracer
+from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
-from aws_xray_sdk.core.patcher import NO_DOUBLE_PATCH
 from minutehand.concurrency.pools import RequestStats
 from minutehand.domain.message import Message
 from minutehand.ports.services import Services
 from minutehand.services import connect
 from minutehand.settings import from_environment
-from wrapt import register_post_import_hook
 
 logger = Logger()
-tracer = Tracer(auto_patch=False)  # it would import every library that it can patch
-register_post_import_hook(lambda _: tracer.patch(["botocore"]), "botocore.session")  # only in processes that import it
 metrics = Metrics()
 request_stats = RequestStats()  # of the requests of this process's services
 
@@ -30,11 +25,6 @@ def services() -> Services:
     """The services of this stack. Clients are made at the first invocation and kept."""
     _share_format()
     return connect(from_environment(), stats=request_stats)
-
-
-def trace_libraries() -> None:
-    """Trace the calls of the HTTP and database libraries that are imported by now, those of the jobs included."""
-    tracer.patch([name for name in NO_DOUBLE_PATCH if name in sys.modules and name != "botocore"])
 
 
 def _share_format() -> None:
@@ -47,15 +37,11 @@ def _share_format() -> None:
 
 @contextmanager
 def around_run(message: Message) -> Iterator[None]:
-    """Log keys and a trace segment around one run, in the thread that executes it."""
+    """Log keys around one run, in the thread that executes it."""
     keys = {"run_id": str(message.run), "job": message.job, "tenant": message.run.tenant}
     logger.thread_safe_append_keys(**keys)
     try:
-        with tracer.provider.in_subsegment(f"run {message.job}"[:200]) as segment:
-            if segment is not None:
-                for name, value in keys.items():
-                    segment.put_annotation(name, value)
-            yield
+        yield
     finally:
         logger.thread_safe_remove_keys(list(keys))
 

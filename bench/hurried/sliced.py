@@ -25,7 +25,6 @@ UNITS = 4  # of a slice
 POWERTOOLS = {
     "POWERTOOLS_METRICS_NAMESPACE": "Minutehand",
     "POWERTOOLS_SERVICE_NAME": "worker",
-    "POWERTOOLS_TRACE_DISABLED": "true",
 }
 
 

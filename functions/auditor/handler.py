@@ -8,11 +8,10 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from minutehand.auditor.audit import audit
 from minutehand.services import system_clock
 
-from functions.observe import count, logger, metrics, services, tracer
+from functions.observe import count, logger, metrics, services
 
 
 @logger.inject_lambda_context
-@tracer.capture_lambda_handler(capture_response=False)
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  # noqa: ARG001 (Lambda passes both)
     """Audit, repair, write the counts."""

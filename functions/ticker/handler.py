@@ -13,13 +13,12 @@ from minutehand.settings import from_environment, trace_header
 from minutehand.ticker.fan_out import FanOutConfig, group_of, writes_of
 from minutehand.ticker.tick import TickReport, tick
 
-from functions.observe import count, count_named, logger, metrics, milliseconds, request_stats, services, tracer
+from functions.observe import count, count_named, logger, metrics, milliseconds, request_stats, services
 
 _MARGIN = 15 * SECOND  # of the function's time kept for a clean end: a page that is throttled repeatedly takes 10 s
 
 
 @logger.inject_lambda_context
-@tracer.capture_lambda_handler(capture_response=False)
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     """Run a whole tick, or the group of shards that the event names, within the function's time."""

@@ -13,13 +13,12 @@ from minutehand.ports.work_queue import RawMessage
 from minutehand.services import system_clock
 from minutehand.undertaker.bury import Burial, bury_one
 
-from functions.observe import by_dimensions, count, logger, metrics, services, tracer
+from functions.observe import by_dimensions, count, logger, metrics, services
 
 _processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
 
 
 @logger.inject_lambda_context
-@tracer.capture_lambda_handler(capture_response=False)
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
     """Record a batch; a message that cannot be recorded stays in the queue."""

@@ -19,7 +19,7 @@ from minutehand.jobs import Registry, load
 from minutehand.settings import from_environment
 from minutehand.worker.stages import Action, Outcome
 
-from functions.observe import around_run, by_dimensions, count, logger, metrics, services, trace_libraries, tracer
+from functions.observe import around_run, by_dimensions, count, logger, metrics, services
 from functions.worker.batch import Batch
 
 end_process = os._exit
@@ -39,7 +39,6 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialResponse:
 
 
 @logger.inject_lambda_context
-@tracer.capture_lambda_handler(capture_response=False)
 @metrics.log_metrics
 def _run(event: dict[str, Any], context: LambdaContext, *, recycle: threading.Event) -> PartialResponse:
     """Returns the messages that stay in the queue; the others are deleted already."""
@@ -67,13 +66,11 @@ def _jobs() -> Registry:
     if package is None:
         raise Misconfigured("MINUTEHAND_JOBS is not set; set it to the package whose jobs this worker runs")
     try:
-        registry = load(package)
+        return load(package)
     except BaseException as problem:  # a package may call sys.exit when it is imported
         count(JobsNotImported=1)
         logger.exception("jobs.not_imported", jobs=package, error=f"{type(problem).__name__}: {problem}")
         raise
-    trace_libraries()
-    return registry
 
 
 def _report(outcomes: Iterable[Outcome]) -> None:

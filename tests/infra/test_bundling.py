@@ -208,7 +208,7 @@ def _fits(tag: str) -> bool:
 def _run_in(bundle: Path, code: str) -> None:
     """Run code that sees the standard library and the bundle, and nothing of this environment."""
     program = f"import sys; sys.path.insert(0, {json.dumps(str(bundle))}); {code}"
-    environment = {"AWS_REGION": "us-east-1", "POWERTOOLS_TRACE_DISABLED": "true", "POWERTOOLS_SERVICE_NAME": "test"}
+    environment = {"AWS_REGION": "us-east-1", "POWERTOOLS_SERVICE_NAME": "test"}
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-B", "-c", program], env=environment, capture_output=True, text=True, check=False
     )

@@ -38,7 +38,6 @@ class Stack:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, own_jobs: bool = True) -> None:
         monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Minutehand")
         monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "minutehand-test")
-        monkeypatch.setenv("POWERTOOLS_TRACE_DISABLED", "true")
         self._monkeypatch, clock = monkeypatch, ManualClock(datetime.now(UTC))
         self.clock, self.memory = clock, Memory(clock, shards=2)
         self.services = self.memory.connect()
