@@ -129,8 +129,8 @@ MUTANTS = (
     Mutant(
         "a batch deletes before it settles",
         "worker/execution/settle.py",
-        "    answers = _move_all(",
-        "    worker.deletions.add(*(leased.in_flight.receipt for leased, _ in ended))\n    answers = _move_all(",
+        "    answers: Mapping[RunRef, bool] = {}\n",
+        "    worker.deletions.add(*(leased.in_flight.receipt for leased, _ in ended))\n    answers: Mapping[RunRef, bool] = {}\n",
     ),
     Mutant(
         "a refused lease of a batch begins",
@@ -147,14 +147,14 @@ MUTANTS = (
     Mutant(
         "dead without a verdict",
         "worker/execution/settle.py",
-        "        worker.send_dead_letter(body, leased.fence, reason, settlement.failure)\n",
+        "        worker.send_dead_letter(body, leased.run.fence, reason, settlement.failure)\n",
         "        del body, reason\n",
     ),
     Mutant(
         "a success that nobody is told of",
         "worker/pipeline.py",
-        "(release_slot, _advance_backfill, _report_success)",
-        "(release_slot, _advance_backfill)",
+        "(_release_slot, _advance_backfill, _report_success)",
+        "(_release_slot, _advance_backfill)",
         INCIDENTS,
     ),
     # Refusing and taking over.
@@ -329,7 +329,7 @@ MUTANTS = (
     Mutant(
         "drop a message whose run is leased",
         "worker/admission/refused.py",
-        "return Outcome.waiting(message, answer.why, at=answer.until + SECOND)",
+        "return Outcome.kept(message, answer.why, at=answer.until + SECOND, action=Action.WAITING)",
         "return Outcome.refused(message, answer.why)",
     ),
     Mutant(

@@ -222,5 +222,5 @@ def _order(leased: LeasedRun) -> dict[str, Any]:
         "attempt": run.attempt,
         "slices": run.slices,
         "retry": leased.policies.retry.as_dict(),
-        "payload": leased.ready.payload,
+        "payload": leased.payload,
     }

@@ -39,7 +39,7 @@ from minutehand.worker.context import WorkerContext
 from minutehand.worker.delivery.visibility import DeleteBuffer, Heartbeat
 from minutehand.worker.execution.effects import Effects
 from minutehand.worker.execution.perform import call, failure_of, job_context
-from minutehand.worker.stages import AttemptResult, Failed, InFlightMessage, LeasedRun, ReadyRun, ReceivedMessage
+from minutehand.worker.stages import AttemptResult, Failed, InFlightMessage, LeasedRun, ReceivedMessage
 
 
 def work(talk: socket.socket, flags: int) -> NoReturn:
@@ -91,8 +91,9 @@ def _leased(order: dict[str, Any], policies: Policies) -> LeasedRun:
         delivery=RawMessage(body="", receipt="", receives=1), in_flight=in_flight, message=message
     )
     job = Job(name=place.job, function=place.find(), policies=policies)
-    ready = ReadyRun(received=received, message=message, job=job, policies=policies, payload=order["payload"])
-    return LeasedRun(ready=ready, in_flight=in_flight, run=run)
+    return LeasedRun(
+        received=received, message=message, job=job, policies=policies, payload=order["payload"], run=run
+    )
 
 
 def _worker(relay: Relay) -> WorkerContext:

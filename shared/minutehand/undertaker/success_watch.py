@@ -35,9 +35,9 @@ log = logging.getLogger(__name__)
 OVERLAP = HOUR  # a run that was due so long before an incident began may be the success that ends it
 
 
-def report_success(message: Message, revision: Revision | None, services: Services, clock: Clock) -> None:
-    """After the message's run succeeded: if its schedule was failing when the run began, put an entry for the ticker."""
-    if revision is None or not revision.failing or message.backfill is not None:
+def report_success(message: Message, revision: Revision, services: Services, clock: Clock) -> None:
+    """After the message's run succeeded, whose schedule was failing when it began: put an entry for the ticker."""
+    if message.backfill is not None:
         return
     now = clock()
     due = now - now % MINUTE  # repeated calls put one entry

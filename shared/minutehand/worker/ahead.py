@@ -5,7 +5,7 @@ ledger this is a worker whose clock is so much fast. Its job begins when the ins
 is given back (docs/adr/0028-leases-ahead.md).
 
     partition_batch   may_go_ahead      which runs
-    not_due           lease_from        from when on
+    not_due           HEAD_START        from when on
     run_batch         await_instant     all that this process has leased for one instant begin together
     executor          begin             only here is it known when
     settle            dated             the settlement says when the job began, as its lease could not
@@ -19,9 +19,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from minutehand.domain.message import Message
-from minutehand.state.start import HEAD_START, TOO_LATE, goes_ahead
+from minutehand.state.start import TOO_LATE
 from minutehand.state.transition import Transition
-from minutehand.worker.stages import LeasedRun, NotBegun, ReceivedMessage
+from minutehand.worker.stages import LeasedRun, NotBegun
 
 if TYPE_CHECKING:  # the context has the instants of its process
     from minutehand.worker.context import WorkerContext
@@ -47,30 +47,21 @@ class Instants:
             return self._waiting.pop(instant)
 
 
-def may_go_ahead(worker: WorkerContext, message: Message, now: int) -> bool:
-    """Whether a run may be leased before its instant.
+def may_go_ahead(worker: WorkerContext, message: Message) -> bool:
+    """Whether a run that goes ahead of its instant may, by its job's policies.
 
     A worker that dies before the instant must leave it an attempt: nobody can tell that its job had not begun.
     """
-    if not goes_ahead(message, now):
-        return False
     job = worker.jobs.get(message.job)
     return job is not None and job.policies.overridden(message.overrides).max_attempts > 1
 
 
-def lease_from(received: ReceivedMessage, message: Message) -> int:
-    """UTC ms from which on its lease may be taken."""
-    return message.not_before - HEAD_START if received.ahead else message.not_before
-
-
 def await_instant(worker: WorkerContext, leased: list[LeasedRun]) -> None:
-    """Wait for the instant of runs that were leased ahead. ``leased`` has all runs of this process then that wait for it.
+    """Wait for the instant of runs that were leased ahead, one at least. ``leased`` has all runs of this process then that wait.
 
     Hundreds of threads that wake at once would take turns for as long as their jobs take together; one that starts them all does
     not. So the first batch that comes waits for the instant, and the others hand their runs over: for them ``leased`` is empty.
     """
-    if not leased or not leased[0].ahead:
-        return
     instant, mine = leased[0].message.not_before, list(leased)
     leased.clear()
     if not worker.instants.join(instant, mine):
@@ -93,7 +84,5 @@ def begin(worker: WorkerContext, leased: LeasedRun) -> NotBegun | None:
 
 
 def dated(leased: LeasedRun, transition: Transition) -> Transition:
-    """With when the job began, where its lease said only when it should."""
-    if not leased.ahead:
-        return transition
+    """With when the job of a run that was leased ahead began: its lease said only when it should."""
     return replace(transition, changes={**transition.changes, "started_at": leased.run.started_at})

@@ -101,9 +101,9 @@ class WorkerContext:
     deletions: DeleteBuffer
     jobs: KnownJobs
     executor: Executor
-    wait: Callable[[float], object]  # seconds; may end early
-    random: random.Random
     name: str  # of this process, for attempts' rows
+    wait: Callable[[float], object] = field(default_factory=lambda: threading.Event().wait)  # seconds; may end early
+    random: random.Random = field(default_factory=random.Random)
     report: Callable[[Sequence[Done]], None] = lambda done: None  # what is done, from any thread, each message once
     around: Callable[[Message], AbstractContextManager[object]] = lambda message: nullcontext()  # log keys, a trace
     remaining: Callable[[], float | None] = lambda: None  # seconds until the process's time limit
@@ -128,14 +128,7 @@ class WorkerContext:
 
     def send_dead_letter(self, body: str, fence: int, reason: str, failure: Failure | None) -> None:
         """Send a verdict to the dead-letter queue."""
-        failure = failure or Failure(kind="", message="")
-        self.services.dead.send(
-            DeadLetter(
-                body=body,
-                reason=reason,
-                fence=fence,
-                error_type=failure.kind,
-                error=failure.message,
-                traceback=failure.traceback,
-            )
-        )
+        said = {}
+        if failure is not None:
+            said = {"error_type": failure.kind, "error": failure.message, "traceback": failure.traceback}
+        self.services.dead.send(DeadLetter(body=body, reason=reason, fence=fence, **said))

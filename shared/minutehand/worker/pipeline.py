@@ -18,6 +18,7 @@ from minutehand.domain.names import RunRef
 from minutehand.domain.run import RunState
 from minutehand.logs import AtOnce
 from minutehand.owner.backfill.advance import move_on
+from minutehand.state.start import goes_ahead
 from minutehand.undertaker.success_watch import report_success
 from minutehand.worker.admission.admit import admit
 from minutehand.worker.admission.lease import is_batchable, take_leases
@@ -31,6 +32,8 @@ from minutehand.worker.stages import ENDED, EndedRun, LeasedRun, Outcome, ReadyR
 
 log = logging.getLogger(__name__)
 
+Hook = Callable[[WorkerContext, ReceivedMessage, Outcome], None]
+
 
 def partition_batch(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> list[Sequence[ReceivedMessage]]:
     """The batches that go through the pipeline together: those that may start at the same instant; what is not batchable, alone."""
@@ -42,7 +45,7 @@ def partition_batch(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> 
         if message is None or not is_batchable(worker, received):
             alone.append([received])
             continue
-        ahead = may_go_ahead(worker, message, now)
+        ahead = goes_ahead(message, now) and may_go_ahead(worker, message)
         same = by_instant.setdefault((max(message.not_before, now), ahead), {})
         if message.run in same:
             alone.append([replace(received, alone=True)])
@@ -59,18 +62,9 @@ def start_batches(worker: WorkerContext, received: Sequence[ReceivedMessage]) ->
         log.exception("work.defect", extra={"runs": len(received)})
         _give_up(worker, received)
         return False
-    started = [_start_batch(worker, batch) for batch in batches]
-    return all(started)
-
-
-def _start_batch(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> bool:
-    try:
-        worker.threads.start(partial(run_batch, worker, batch), "batch")
-    except Exception:
-        log.exception("work.no_thread", extra={"runs": len(batch)})
-        _give_up(worker, batch)
-        return False
-    return True
+    starts = [(batch, partial(worker.threads.start, partial(run_batch, worker, batch), "batch")) for batch in batches]
+    begun = [_begins(worker, batch, start) for batch, start in starts]
+    return all(begun)
 
 
 def run_batch(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> None:
@@ -78,28 +72,30 @@ def run_batch(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> None:
     leased = list[LeasedRun]()
     try:
         leased += _lease(worker, _admit(worker, batch))
-        await_instant(worker, leased)
-        _execute(worker, leased)
+        if leased and leased[0].ahead:
+            await_instant(worker, leased)
+        if leased:
+            with AtOnce():
+                for each in leased:
+                    if not each.ahead:  # else it is known only later when it begins
+                        log_start(each)
+            worker.executor.run(worker, leased, partial(_settle, worker))
     except Exception:
         log.exception("work.defect", extra={"runs": len(batch)})
-        _give_up(worker, [*batch, *(each.ready.received for each in leased)])
+        _give_up(worker, [*batch, *(each.received for each in leased)])
 
 
 def _admit(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> list[ReadyRun]:
     """The runs that nothing keeps from their lease; the other messages are finished."""
     done, ready = list[Done](), list[ReadyRun]()
     for received in batch:
-        answer = _admitted(worker, received)
+        answer = guarded(worker, received, partial(admit, worker, received))
         if isinstance(answer, Outcome):
             done.append((received, answer))
         else:
             ready.append(answer)
     finish(worker, done)
     return ready
-
-
-def _admitted(worker: WorkerContext, received: ReceivedMessage) -> ReadyRun | Outcome:
-    return guarded(worker, received, lambda: admit(worker, received))
 
 
 def _lease(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[LeasedRun]:
@@ -119,43 +115,38 @@ def _lease(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[LeasedRun]:
     return leased
 
 
-def _execute(worker: WorkerContext, leased: Sequence[LeasedRun]) -> None:
-    """Run the jobs, and settle what ends."""
-    if not leased:
-        return
-    with AtOnce():
-        for each in leased:
-            if not each.ahead:  # else it is known only later when it begins
-                log_start(each)
-    worker.executor.run(worker, leased, partial(_settle, worker))
-
-
 def _settle(worker: WorkerContext, ended: Sequence[EndedRun]) -> None:
     """Record ends, and finish their messages. Raises nothing."""
     try:
         done, left = settle_together(worker, ended)
     except Exception:
         log.exception("work.defect", extra={"runs": len(ended)})
-        _give_up(worker, [leased.ready.received for leased, _ in ended])
+        _give_up(worker, [leased.received for leased, _ in ended])
         return
     finish(worker, done)
-    for leased, result in left:
-        _submit(worker, leased.ready.received, partial(_settle_alone, worker, (leased, result)))
+    for each in left:
+        _submit(worker, each[0].received, partial(_settle_alone, worker, each))
 
 
 def _settle_alone(worker: WorkerContext, ended: EndedRun) -> None:
-    received = ended[0].ready.received
-    outcome = guarded(worker, received, lambda: settle_alone(worker, ended))
-    finish(worker, [(received, outcome)])
+    received = ended[0].received
+    finish(worker, [(received, guarded(worker, received, partial(settle_alone, worker, ended)))])
 
 
 def _submit(worker: WorkerContext, received: ReceivedMessage, body: Callable[[], object]) -> None:
-    """Let one message go on in a thread of its own. Where none can be had, it comes back."""
+    """Let one message go on in a thread of its own."""
+    _begins(worker, [received], partial(worker.executor.submit, worker, body))
+
+
+def _begins(worker: WorkerContext, batch: Sequence[ReceivedMessage], start: Callable[[], object]) -> bool:
+    """Whether a thread takes these messages on; if none can be had, they come back."""
     try:
-        worker.executor.submit(worker, body)
+        start()
     except Exception:
-        log.exception("work.no_thread", extra={"run_id": str(received.in_flight.ref)})
-        _give_up(worker, [received])
+        log.exception("work.no_thread", extra={"run_ids": [str(each.in_flight.ref) for each in batch]})
+        _give_up(worker, batch)
+        return False
+    return True
 
 
 def _give_up(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> None:
@@ -175,18 +166,8 @@ def finish(worker: WorkerContext, done: Sequence[Done]) -> None:
     worker.report(acknowledged)
 
 
-def _advance_backfill(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
-    move_on(outcome, received.revision, worker.services, worker.clock)
-
-
-def _report_success(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
-    """A run that has ended before may have succeeded at a worker that could not report it; the ticker reads its row."""
-    if outcome.message is not None and (outcome.state is RunState.SUCCEEDED or outcome.why == ENDED):
-        report_success(outcome.message, received.revision, worker.services, worker.clock)
-
-
-Hook = Callable[[WorkerContext, ReceivedMessage, Outcome], None]
-HOOKS: tuple[Hook, ...] = (release_slot, _advance_backfill, _report_success)
+# What follows from the end of a message: its run is settled and it is acknowledged before, and no hook may undo that. A hook that
+# fails is logged; the ticker or the auditor repairs its omission.
 
 
 def after_end(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
@@ -196,3 +177,25 @@ def after_end(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome
             hook(worker, received, outcome)
         except Exception:
             log.exception("work.hook_failed", extra={"run_id": str(received.in_flight.ref), "hook": hook.__name__})
+
+
+def _release_slot(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
+    if received.is_exclusive:
+        release_slot(worker, outcome)
+
+
+def _advance_backfill(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
+    if outcome.message is not None and outcome.message.backfill is not None:
+        move_on(outcome, received.revision, worker.services, worker.clock)
+
+
+def _report_success(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
+    """A run that has ended before may have succeeded at a worker that could not report it; the ticker reads its row."""
+    message, revision = outcome.message, received.revision
+    if message is None or revision is None or not revision.failing:
+        return
+    if outcome.state is RunState.SUCCEEDED or outcome.why == ENDED:
+        report_success(message, revision, worker.services, worker.clock)
+
+
+HOOKS: tuple[Hook, ...] = (_release_slot, _advance_backfill, _report_success)

@@ -49,7 +49,7 @@ class Acknowledgement(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The end of one delivery. Made by the constructors below."""
+    """The end of one delivery."""
 
     action: Action
     message: Message | None  # None if it could not be read
@@ -96,35 +96,14 @@ class Outcome:
         )
 
     @classmethod
-    def lined_up(cls, message: Message, why: str) -> Outcome:
-        """The run waits in turn: a new message is sent when others move it up."""
-        return cls(action=Action.POSTPONED, message=message, why=why)
-
-    @classmethod
-    def waiting(cls, message: Message, why: str, *, at: int) -> Outcome:
-        """Another worker holds the lease: the message comes back when that has ended."""
-        return cls(action=Action.WAITING, message=message, why=why, acknowledgement=Acknowledgement.SHOW, at=at)
-
-    @classmethod
-    def kept(cls, message: Message | None, why: str, *, at: int) -> Outcome:
+    def kept(cls, message: Message | None, why: str, *, at: int, action: Action = Action.KEPT) -> Outcome:
         """Nothing is known to be wrong with the message: it comes back."""
-        return cls(action=Action.KEPT, message=message, why=why, acknowledgement=Acknowledgement.SHOW, at=at)
+        return cls(action=action, message=message, why=why, acknowledgement=Acknowledgement.SHOW, at=at)
 
     @classmethod
-    def released(cls, message: Message) -> Outcome:
-        """This process stops and has shown the message to others."""
-        leave = Acknowledgement.LEAVE
-        return cls(action=Action.RELEASED, message=message, why="stopping", acknowledgement=leave)
-
-    @classmethod
-    def lost(cls, message: Message) -> Outcome:
-        """Another worker may have the run: nothing is written and nothing deleted."""
-        return cls(action=Action.LOST, message=message, why="lease_lost", acknowledgement=Acknowledgement.LEAVE)
-
-    @classmethod
-    def unreadable(cls) -> Outcome:
-        """Not one of our messages; it lies in the dead-letter queue."""
-        return cls(action=Action.UNREADABLE, message=None, why="unreadable")
+    def left(cls, message: Message, action: Action, why: str) -> Outcome:
+        """The run, and with it the message, is somebody else's."""
+        return cls(action=action, message=message, why=why, acknowledgement=Acknowledgement.LEAVE)
 
 
 @dataclass(eq=False)
@@ -186,8 +165,13 @@ class ReceivedMessage:
         message = self.message
         return None if message is None else self.revisions.found.get((message.run.owner, message.revision))
 
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether runs of its schedule must not overlap."""
+        return self.revision is not None and self.revision.definition.options.is_exclusive
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(eq=False, kw_only=True)
 class ReadyRun:
     """A run that nothing keeps from its lease, or so it seems until every reason was asked."""
 
@@ -198,39 +182,25 @@ class ReadyRun:
     payload: str | None  # JSON text
 
     @property
+    def in_flight(self) -> InFlightMessage:
+        return self.received.in_flight
+
+    @property
     def is_at_most_once(self) -> bool:
         return self.policies.delivery is Guarantee.AT_MOST_ONCE
 
-
-@dataclass(eq=False, kw_only=True)
-class LeasedRun:
-    """A run that this worker holds the lease of."""
-
-    ready: ReadyRun
-    in_flight: InFlightMessage
-    run: RunRow  # as leased; of a run that was leased ahead, ``started_at`` is set again when its job begins
-    results: list[AttemptResult] = field(default_factory=list)  # how its job ended, once it has
-
-    @property
-    def message(self) -> Message:
-        return self.ready.message
-
-    @property
-    def job(self) -> Job:
-        return self.ready.job
-
-    @property
-    def policies(self) -> Policies:
-        return self.ready.policies
-
     @property
     def ahead(self) -> bool:
-        """Whether its lease was taken before its instant and dated at it: its job begins later than the lease says."""
-        return self.ready.received.ahead
+        """Whether its lease is taken before its instant and dated at it: its job begins later than the lease says."""
+        return self.received.ahead
 
-    @property
-    def fence(self) -> int:
-        return self.run.fence
+
+@dataclass(eq=False, kw_only=True)
+class LeasedRun(ReadyRun):
+    """A run that this worker holds the lease of."""
+
+    run: RunRow  # as leased; of a run that was leased ahead, ``started_at`` is set again when its job begins
+    results: list[AttemptResult] = field(default_factory=list)  # how its job ended, once it has
 
 
 # How an attempt ended.

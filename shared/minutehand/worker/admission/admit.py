@@ -27,9 +27,155 @@ from minutehand.worker.admission.refused import RETRY_AFTER, expired, not_due, r
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.stages import ENDED, Outcome, ReadyRun, ReceivedMessage
 
+log = logging.getLogger(__name__)
+
 FRESH = 5 * SECOND  # how long a worker believes what it read; a batch has started by then, mostly
 RETURN = 5 * MINUTE  # after which the message of a frozen run comes back at the latest: a thaw takes effect within that
-_UNREAD = 10 * SECOND  # before a message comes back whose tenant's freeze could not be read
+PATIENCE = 15 * MINUTE  # how long a run waits for a worker that knows its job
+UNKNOWN_DELAY = 30 * SECOND  # before it is offered again
+_UNREAD = 10 * SECOND  # before a message comes back whose revision, or whose tenant's freeze, could not be read
+_LATER = 60 * SECOND  # before a message comes back that this release cannot read
+_QUARANTINE_TAKEN = 10 * SECOND  # before a message comes back whose run found another suspect in the quarantine
+_AHEAD = 10  # later revisions that are read at once
+
+Reason = Callable[[WorkerContext, ReadyRun], Outcome | None]
+
+
+def admit(worker: WorkerContext, received: ReceivedMessage) -> ReadyRun | Outcome:
+    """The run of a message, ready for its lease; or why it does not start now. Raises Unavailable."""
+    message = received.message
+    if message is None:
+        return _unreadable(worker, received)
+    outcome = _quarantined(worker, received, message) or withdrawn(worker, received, message)
+    if outcome is not None:
+        return outcome
+    job = worker.jobs.get(message.job)
+    if job is None:
+        return unknown_job(worker, received, message)
+    policies = job.policies.overridden(message.overrides)
+    if message.backfill is not None:
+        policies = unhurried(policies)
+    ready = ReadyRun(received=received, message=message, job=job, policies=policies, payload=message.payload)
+    for reason in (*REASONS, acquire_slot) if received.is_exclusive else REASONS:
+        outcome = reason(worker, ready)
+        if outcome is not None:
+            return outcome
+    if message.payload_ref is not None:
+        ready.payload = worker.services.payloads.get(message.payload_ref)
+    return ready
+
+
+def _unreadable(worker: WorkerContext, received: ReceivedMessage) -> Outcome:
+    """Not one of our messages: to the dead-letter queue with the reason. One of a later release waits for its worker."""
+    if isinstance(received.problem, TooNew):
+        log.warning("message.too_new", extra={"error": str(received.problem)})
+        return Outcome.kept(None, "too_new", at=worker.clock() + _LATER)
+    reason = f"unreadable: {received.problem}"
+    log.error("message.unreadable", extra={"error": reason, "message_id": received.delivery.id})
+    worker.services.dead.send(DeadLetter(body=received.delivery.body, reason=reason[:500]))
+    return Outcome.unreadable()
+
+
+def _quarantined(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome | None:
+    """Enter the crash quarantine if the run's worker crashed; a message that came for the first time needs no look. Raises Unavailable."""
+    if received.delivery.receives <= 1:
+        return None
+    crashes = deaths(worker.services.ledger.read(message.run), worker.clock())
+    leave = worker.quarantine.enter(crashes)
+    if leave is None:
+        return Outcome.kept(message, "other_suspect_runs", at=worker.clock() + _QUARANTINE_TAKEN)
+    received.in_flight.leave = leave
+    return None
+
+
+def withdrawn(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome | None:
+    """Refuse a run that its owner took back before it ever started. Raises Unavailable."""
+    revision = received.revision
+    if message.revision == 0:
+        return None
+    if message.run.is_fire and revision is None:
+        if (message.run.owner, message.revision) not in received.revisions.unanswered:
+            log.error("revision.missing", extra={"run_id": str(message.run), "revision": message.revision})
+        return Outcome.kept(message, "revision_unread", at=worker.clock() + _UNREAD)
+    fire_of = revision if message.run.is_fire else None
+    refusal = _deleted(worker, message) if fire_of is None else _refused_by(worker, fire_of, message.due)
+    if refusal is not None:
+        return _refuse(worker, message, refusal)
+    found = None if message.backfill is None else refuse_stopped(message, worker.services, worker.clock)
+    return None if found is None else Outcome.refused(message, found.reason, found.state)
+
+
+def _deleted(worker: WorkerContext, message: Message) -> Refusal | None:
+    """A run that was triggered by hand is its owner's act: only a full stop takes it back, and that sweeps.
+
+    What a sweep may have missed, because the trigger was on its way, came after a pause, but must not come after a deletion.
+    """
+    owner, schedules = message.run.owner, worker.services.schedules
+    head = schedules.head(message.run.tenant, owner.partition("/")[2])
+    if head is not None and head.state is not ScheduleState.DELETED:
+        return None
+    last = None if head is None else schedules.revisions([(owner, head.revision)]).found.get((owner, head.revision))
+    if last is not None and last.closed_by is ClosedBy.DRAINED:
+        return None
+    return Refusal(RunState.CANCELLED, str(ClosedBy.DELETED))
+
+
+def _refused_by(worker: WorkerContext, revision: Revision, due: int) -> Refusal | None:
+    """Whether the end of its revision took the run back, or a stop after that was replaced: a late ticker may have claimed it only now."""
+    if revision.active_until is None:
+        return None
+    refusal, number = refused_by(revision, due), revision.number
+    while refusal is None:
+        keys = [(revision.owner, number + ahead) for ahead in range(1, _AHEAD + 1)]
+        answer = worker.services.schedules.revisions(keys)
+        for key in keys:
+            if key in answer.unanswered or key in answer.broken:
+                raise Unavailable(f"revision {key[1]} of {key[0]!r} could not be read")
+            later = answer.found.get(key)
+            if later is None or later.active_until is None:
+                return None
+            refusal = refused_by(later, due)
+            if refusal is not None:
+                break
+        number += _AHEAD
+    return refusal
+
+
+def _refuse(worker: WorkerContext, message: Message, refusal: Refusal) -> Outcome | None:
+    """None: it was leased before, has ended, or was taken over. The lease decides."""
+    now = worker.clock()
+    ledger, expires = worker.services.ledger, worker.expires(now)
+    transition = refuse(to=refusal.to, revision=message.revision, now=now, expires=expires, reason=refusal.reason)
+    applied = ledger.move(message.run, transition).applied
+    if not applied and refusal.beyond and refusal.to is RunState.CANCELLED:
+        transition = take_back(
+            revision=message.revision, instant=message.due, now=now, expires=expires, reason=refusal.reason
+        )
+        applied = ledger.move(message.run, transition).applied
+    return Outcome.refused(message, refusal.reason, refusal.to) if applied else None
+
+
+def unknown_job(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome:
+    """No job of that name here."""
+    now = worker.clock()
+    since, again = message.unknown_since or now, now + UNKNOWN_DELAY
+    if now - since < PATIENCE:
+        log.warning("job.unknown", extra={"job": message.job, "run_id": str(message.run)})
+        order = replace(message, unknown_since=since)
+        return Outcome.postponed(message, "unknown_job", order=order, at=again, otherwise=again)
+    run = worker.services.ledger.read(message.run)
+    if run is None or run.is_terminal or run.revision != message.revision:
+        return Outcome.refused(message, ENDED)
+    lease_until = run.lease_until or 0
+    if run.state is RunState.RUNNING and lease_until >= now - SKEW:  # another worker knows it, and runs it
+        return Outcome.kept(message, "unknown_job", at=lease_until + SKEW + SECOND)
+    reason = "unknown job"
+    failure = Failure(kind="UnknownJob", message=f"no worker knew job {message.job!r} for {PATIENCE // MINUTE} minutes")
+    worker.send_dead_letter(received.delivery.body, run.fence, reason, failure)
+    expires = worker.expires(now)
+    transition = give_up(revision=message.revision, now=now, expires=expires, reason=reason, failure=failure)
+    moved = worker.services.ledger.move(message.run, transition)
+    return Outcome.ended(message, reason, moved.run.state if moved.applied and moved.run else None)
 
 
 def frozen(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
@@ -59,114 +205,12 @@ def freeze_of(tenant: str, services: Services, clock: Clock) -> Freeze | None:
     return freeze if freeze is not None and freeze.until > clock() else None
 
 
-log = logging.getLogger(__name__)
-
-_UNREAD_LATER = 10 * SECOND  # before a message comes back whose revision could not be read
-_AHEAD = 10  # later revisions that are read at once
-
-
-def withdrawn(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome | None:
-    """Refuse a run that its owner took back before it ever started. Raises Unavailable."""
-    revision = received.revision
-    if message.revision == 0:
-        return None
-    if message.run.is_fire and revision is None:
-        if (message.run.owner, message.revision) not in received.revisions.unanswered:
-            log.error("revision.missing", extra={"run_id": str(message.run), "revision": message.revision})
-        return Outcome.kept(message, "revision_unread", at=worker.clock() + _UNREAD_LATER)
-    refusal = _refusal(worker, message, revision)
-    if refusal is not None:
-        return _refuse(worker, message, refusal)
-    found = None if message.backfill is None else refuse_stopped(message, worker.services, worker.clock)
-    return None if found is None else Outcome.refused(message, found.reason, found.state)
-
-
-def _refusal(worker: WorkerContext, message: Message, revision: Revision | None) -> Refusal | None:
-    if revision is None or not message.run.is_fire:
-        return _deleted(worker, message)
-    return _refused_by(worker, revision, message.due)
-
-
-def _deleted(worker: WorkerContext, message: Message) -> Refusal | None:
-    """A run that was triggered by hand is its owner's act: only a full stop takes it back, and that sweeps.
-
-    What a sweep may have missed, because the trigger was on its way, came after a pause, but must not come after a deletion.
-    """
-    owner, schedules = message.run.owner, worker.services.schedules
-    head = schedules.head(message.run.tenant, owner.partition("/")[2])
-    if head is not None and head.state is not ScheduleState.DELETED:
-        return None
-    last = None if head is None else schedules.revisions([(owner, head.revision)]).found.get((owner, head.revision))
-    if last is not None and last.closed_by is ClosedBy.DRAINED:
-        return None
-    return Refusal(RunState.CANCELLED, str(ClosedBy.DELETED))
-
-
-def _refused_by(worker: WorkerContext, revision: Revision, due: int) -> Refusal | None:
-    """Whether the end of its revision took the run back, or a stop after that was replaced: a late ticker may have claimed it only now."""
-    refusal, number = refused_by(revision, due), revision.number
-    last = revision.active_until is None
-    while refusal is None and not last:
-        keys = [(revision.owner, number + ahead) for ahead in range(1, _AHEAD + 1)]
-        answer = worker.services.schedules.revisions(keys)
-        for key in keys:
-            if key in answer.unanswered or key in answer.broken:
-                raise Unavailable(f"revision {key[1]} of {key[0]!r} could not be read")
-            later = answer.found.get(key)
-            refusal = None if later is None else refused_by(later, due)
-            last = later is None or later.active_until is None
-            if last or refusal is not None:
-                break
-        number += _AHEAD
-    return refusal
-
-
-def _refuse(worker: WorkerContext, message: Message, refusal: Refusal) -> Outcome | None:
-    """None: it was leased before, has ended, or was taken over. The lease decides."""
-    now = worker.clock()
-    ledger, expires = worker.services.ledger, worker.expires(now)
-    transition = refuse(to=refusal.to, revision=message.revision, now=now, expires=expires, reason=refusal.reason)
-    applied = ledger.move(message.run, transition).applied
-    if not applied and refusal.beyond and refusal.to is RunState.CANCELLED:
-        transition = take_back(
-            revision=message.revision, instant=message.due, now=now, expires=expires, reason=refusal.reason
-        )
-        applied = ledger.move(message.run, transition).applied
-    return Outcome.refused(message, refusal.reason, refusal.to) if applied else None
-
-
-PATIENCE = 15 * MINUTE  # how long a run waits for a worker that knows its job
-UNKNOWN_DELAY = 30 * SECOND  # before it is offered again
-
-
-def unknown_job(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome:
-    """No job of that name here."""
-    now = worker.clock()
-    since, again = message.unknown_since or now, now + UNKNOWN_DELAY
-    if now - since < PATIENCE:
-        log.warning("job.unknown", extra={"job": message.job, "run_id": str(message.run)})
-        order = replace(message, unknown_since=since)
-        return Outcome.postponed(message, "unknown_job", order=order, at=again, otherwise=again)
-    run = worker.services.ledger.read(message.run)
-    if run is None or run.is_terminal or run.revision != message.revision:
-        return Outcome.refused(message, ENDED)
-    lease_until = run.lease_until or 0
-    if run.state is RunState.RUNNING and lease_until >= now - SKEW:  # another worker knows it, and runs it
-        return Outcome.kept(message, "unknown_job", at=lease_until + SKEW + SECOND)
-    reason = "unknown job"
-    failure = Failure(kind="UnknownJob", message=f"no worker knew job {message.job!r} for {PATIENCE // MINUTE} minutes")
-    worker.send_dead_letter(received.delivery.body, run.fence, reason, failure)
-    expires = worker.expires(now)
-    transition = give_up(revision=message.revision, now=now, expires=expires, reason=reason, failure=failure)
-    moved = worker.services.ledger.move(message.run, transition)
-    return Outcome.ended(message, reason, moved.run.state if moved.applied and moved.run else None)
-
-
 def shadowed(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     """End the run of a schedule with ``shadow=True`` as SHADOWED."""
-    message, revision, now = ready.message, ready.received.revision, worker.clock()
+    message, revision = ready.message, ready.received.revision
     if revision is None or not revision.definition.options.shadow:
         return None
+    now = worker.clock()
     transition = shadow(revision=message.revision, now=now, expires=worker.expires(max(now, message.due)))
     moved = worker.services.ledger.move(message.run, transition)
     if not moved.applied:
@@ -178,61 +222,4 @@ def shadowed(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     return Outcome.ended(message, "shadow", RunState.SHADOWED, start_lag=lag)
 
 
-Reason = Callable[[WorkerContext, ReadyRun], Outcome | None]
-REASONS: tuple[Reason, ...] = (not_due, expired, frozen, shadowed, acquire_slot)
-_LATER = 60 * SECOND  # before a message comes back that this release cannot read
-_QUARANTINE_TAKEN = 10 * SECOND  # before a message comes back whose run found another suspect in the quarantine
-
-
-def admit(worker: WorkerContext, received: ReceivedMessage) -> ReadyRun | Outcome:
-    """The run of a message, ready for its lease; or why it does not start now. Raises Unavailable."""
-    message = received.message
-    if message is None:
-        return _unreadable(worker, received)
-    outcome = _quarantined(worker, received, message) or withdrawn(worker, received, message)
-    if outcome is not None:
-        return outcome
-    ready = _ready(worker, received, message)
-    if ready is None:
-        return unknown_job(worker, received, message)
-    for reason in REASONS:
-        outcome = reason(worker, ready)
-        if outcome is not None:
-            return outcome
-    if message.payload_ref is None:
-        return ready
-    return replace(ready, payload=worker.services.payloads.get(message.payload_ref))
-
-
-def _quarantined(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome | None:
-    """Enter the crash quarantine if the run's worker crashed; a message that came for the first time needs no look. Raises Unavailable."""
-    if received.delivery.receives <= 1:
-        return None
-    crashes = deaths(worker.services.ledger.read(message.run), worker.clock())
-    leave = worker.quarantine.enter(crashes)
-    if leave is None:
-        return Outcome.kept(message, "other_suspect_runs", at=worker.clock() + _QUARANTINE_TAKEN)
-    received.in_flight.leave = leave
-    return None
-
-
-def _ready(worker: WorkerContext, received: ReceivedMessage, message: Message) -> ReadyRun | None:
-    """The run with its job; None if this worker does not know it."""
-    job = worker.jobs.get(message.job)
-    if job is None:
-        return None
-    policies = job.policies.overridden(message.overrides)
-    if message.backfill is not None:
-        policies = unhurried(policies)
-    return ReadyRun(received=received, message=message, job=job, policies=policies, payload=message.payload)
-
-
-def _unreadable(worker: WorkerContext, received: ReceivedMessage) -> Outcome:
-    """Not one of our messages: to the dead-letter queue with the reason. One of a later release waits for its worker."""
-    if isinstance(received.problem, TooNew):
-        log.warning("message.too_new", extra={"error": str(received.problem)})
-        return Outcome.kept(None, "too_new", at=worker.clock() + _LATER)
-    reason = f"unreadable: {received.problem}"
-    log.error("message.unreadable", extra={"error": reason, "message_id": received.delivery.id})
-    worker.services.dead.send(DeadLetter(body=received.delivery.body, reason=reason[:500]))
-    return Outcome.unreadable()
+REASONS: tuple[Reason, ...] = (not_due, expired, frozen, shadowed)

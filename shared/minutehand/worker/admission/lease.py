@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 from minutehand.domain.message import Message
@@ -23,7 +24,7 @@ from minutehand.state.transition import Transition
 from minutehand.worker.admission.refused import RETRY_AFTER, record, refused
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.delivery.receive import guarded, on_service_error
-from minutehand.worker.stages import LeasedRun, Outcome, ReadyRun, ReceivedMessage
+from minutehand.worker.stages import Action, LeasedRun, Outcome, ReadyRun, ReceivedMessage
 
 log = logging.getLogger(__name__)
 
@@ -46,20 +47,25 @@ def is_batchable(worker: WorkerContext, received: ReceivedMessage) -> bool:
         return False
     if revision is None:
         return message.revision == 0
-    options = revision.definition.options
-    return not (options.shadow or options.is_exclusive or revision.failing)
+    return not (revision.definition.options.shadow or received.is_exclusive or revision.failing)
 
 
 def take_leases(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[LeasedRun | Outcome | None]:
     """For each run: leased, its outcome, or None: refused in a request with others, it has to ask alone."""
     if len(ready) == 1 and not is_batchable(worker, ready[0].received):
-        return [guarded(worker, ready[0].received, lambda: _take_alone(worker, ready[0]))]
+        return [guarded(worker, ready[0].received, partial(_take_alone, worker, ready[0]))]
     leases = {
         each.message.run: _lease_of(worker, each, worker.new_lease_token(), first=True)
         for each in ready
-        if not each.received.in_flight.lost
+        if not each.in_flight.lost
     }
-    answers = _ask(worker, leases) if leases else {}
+    known = {ref for ref in leases if ref.is_fire}  # their rows say no more than message and lease
+    answers: Mapping[RunRef, TransitionResult] = {}
+    try:
+        if leases:
+            answers = worker.services.ledger.lease_all(list(leases.items()), known=known)
+    except Exception:
+        log.exception("work.leases_failed", extra={"runs": len(leases)})
     return [_taken(worker, each, leases.get(each.message.run), answers.get(each.message.run)) for each in ready]
 
 
@@ -76,23 +82,11 @@ def _lease_of(worker: WorkerContext, ready: ReadyRun, token: str, *, first: bool
     )
 
 
-# In one request.
-
-
-def _ask(worker: WorkerContext, leases: Mapping[RunRef, Transition]) -> Mapping[RunRef, TransitionResult]:
-    known = {ref for ref in leases if ref.is_fire}  # their rows say no more than message and lease
-    try:
-        return worker.services.ledger.lease_all(list(leases.items()), known=known)
-    except Exception:
-        log.exception("work.leases_failed", extra={"runs": len(leases)})
-        return {}
-
-
 def _taken(
     worker: WorkerContext, ready: ReadyRun, asked: Transition | None, moved: TransitionResult | None
 ) -> LeasedRun | Outcome | None:
     if asked is None:  # this process stops
-        return Outcome.released(ready.message)
+        return Outcome.left(ready.message, Action.RELEASED, "stopping")
     if moved is None:
         return on_service_error(worker, ready.received, "the lease was not answered")
     if not moved.applied:
@@ -114,32 +108,26 @@ def first_run(message: Message, leased: Transition) -> RunRow:
 
 
 def _leased(ready: ReadyRun, run: RunRow) -> LeasedRun:
-    in_flight = ready.received.in_flight
-    in_flight.unbegun, in_flight.fence = ready.received.ahead, run.fence
-    return LeasedRun(ready=ready, in_flight=in_flight, run=run)
-
-
-# Alone.
+    ready.in_flight.unbegun, ready.in_flight.fence = ready.ahead, run.fence
+    return LeasedRun(**vars(ready), run=run)
 
 
 def _take_alone(worker: WorkerContext, ready: ReadyRun) -> LeasedRun | Outcome:
-    message, in_flight, token = ready.message, ready.received.in_flight, worker.new_lease_token()
+    message, in_flight, token = ready.message, ready.in_flight, worker.new_lease_token()
     watch = _leave_watch(worker, message, token) if ready.is_at_most_once else None
     in_flight.at_most_once = ready.is_at_most_once  # before there is a lease to give back
     abandoned: FailedAttemptRow | None = None  # by a worker that vanished: its lease is taken only when that was read
     for _ in range(_TRIES):
         if in_flight.lost:
-            return Outcome.released(message)
+            return Outcome.left(message, Action.RELEASED, "stopping")
         now = worker.clock()
         steal = abandoned is not None and not ready.is_at_most_once
         moved = worker.services.ledger.move(message.run, _lease_of(worker, ready, token, first=False, steal=steal))
         if moved.applied and moved.run is not None:
             if abandoned is not None and moved.run.fence == abandoned.fence + 1:
                 record(abandoned, worker.services.ledger)
-            if (
-                watch is not None and worker.clock() > watch.due - 2 * SKEW
-            ):  # we stalled; the ticker may have dropped it
-                _leave_watch(worker, message, token)
+            if watch is not None and worker.clock() > watch.due - 2 * SKEW:
+                _leave_watch(worker, message, token)  # we stalled; the ticker may have dropped it
             return _leased(ready, moved.run)
         outcome = refused(worker, ready, moved.run, now)
         if outcome is not None:

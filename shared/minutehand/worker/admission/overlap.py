@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
+from functools import partial
 from itertools import islice
 
 from minutehand.domain.message import Message
@@ -49,18 +49,13 @@ from minutehand.worker.admission.slot import (
     write_slot,
 )
 from minutehand.worker.context import WorkerContext
-from minutehand.worker.stages import Outcome, ReadyRun, ReceivedMessage
+from minutehand.worker.stages import Action, Outcome, ReadyRun
 
 log = logging.getLogger(__name__)
 
 _EARLIER = 50  # runs among which a new policy looks for those that go already
 _JITTER = 0.05  # seconds of a pause between tries, times their number, at the most
 _CONTENDED = 2 * SECOND  # before a run asks again for a slot that others kept writing
-
-
-class _Next(Enum):
-    GO = "go"
-    ASK = "ask again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,12 +71,16 @@ class _Asking:
     def owner(self) -> str:
         return self.message.run.owner
 
+    @property
+    def reason(self) -> str:
+        """Why others end for it."""
+        return f"overlap: {in_its_place(self.me.holder)}"
+
 
 def acquire_slot(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
-    """Ask for a place in the slot of its schedule. Costs nothing where runs of the schedule may overlap."""
+    """Ask for a place in the slot of its schedule, whose runs must not overlap."""
     message, revision, deadline = ready.message, ready.received.revision, ready.policies.deadline
-    if revision is None or not revision.definition.options.is_exclusive:
-        return None
+    assert revision is not None
     until = None if deadline is None else message.due + int(deadline * SECOND)
     me = QueuedRun(message.backfill is not None, _holder(message), until)
     asking = _Asking(worker=worker, message=message, options=revision.definition.options, me=me)
@@ -89,10 +88,8 @@ def acquire_slot(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
         if again:
             _pause(worker, again)
         answer = _ask(asking)
-        if answer is _Next.GO:
-            return None
-        if isinstance(answer, Outcome):
-            return answer
+        if answer:
+            return answer if isinstance(answer, Outcome) else None
     log.warning("overlap.contended", extra={"run_id": str(message.run)})
     until = worker.clock() + _CONTENDED
     return Outcome.postponed(message, "contended", order=message, at=until, otherwise=until)
@@ -107,22 +104,25 @@ def _pause(worker: WorkerContext, again: int) -> None:
     worker.wait(worker.random.random() * _JITTER * again)
 
 
-def _ask(asking: _Asking) -> Outcome | _Next:
+_Step = Outcome | bool  # the outcome of its message; True: it may take its lease; False: ask again
+
+
+def _ask(asking: _Asking) -> _Step:
     """One try."""
     held = read_slot(asking.owner, asking.worker.services)
     decision = decide(_prepared(asking, held.slot), asking.me, asking.options)
     match decision.turn:
         case Turn.GO:
-            return _Next.GO if _write(asking, held, decision) else _Next.ASK
+            return _write(asking, held, decision)
         case Turn.WAIT:
             return _wait(asking, held, decision)
         case Turn.SKIP:
             return _skip(asking, held, decision)
         case Turn.CANCEL:
-            return _wait(asking, held, decision) if _all_asked(asking, decision) else _Next.ASK
+            return _all_asked(asking, decision) and _wait(asking, held, decision)
         case Turn.TERMINATE:
             _terminate(asking, decision.others)
-            return _Next.ASK
+            return False
 
 
 def _prepared(asking: _Asking, slot: Slot) -> Slot:
@@ -153,23 +153,23 @@ def _write(asking: _Asking, held: SlotSnapshot, decision: Decision) -> bool:
     return True
 
 
-def _wait(asking: _Asking, held: SlotSnapshot, decision: Decision) -> Outcome | _Next:
+def _wait(asking: _Asking, held: SlotSnapshot, decision: Decision) -> _Step:
     """Into the line; the message goes, because whoever moves a run up sends it a new one."""
     worker, message = asking.worker, asking.message
     if not _write(asking, held, decision):
-        return _Next.ASK
+        return False
     worker.services.ledger.move(message.run, line_up(revision=message.revision, reason=decision.reason))
     look_after(asking.owner, asking.me.holder, worker.services, worker.clock())
-    return Outcome.lined_up(message, "overlap")
+    return Outcome(action=Action.POSTPONED, message=message, why="overlap")
 
 
-def _skip(asking: _Asking, held: SlotSnapshot, decision: Decision) -> Outcome | _Next:
+def _skip(asking: _Asking, held: SlotSnapshot, decision: Decision) -> _Step:
     worker, message = asking.worker, asking.message
     transition = _passed_over(worker, asking.me.holder, RunState.SKIPPED, decision.reason)
     moved = worker.services.ledger.move(message.run, transition)
     if not moved.applied:
         if asking.me.holder.is_over(moved.run):
-            return _Next.GO  # ended or taken over: the refused lease says which
+            return True  # ended or taken over: the refused lease says which
         return _wait(asking, held, forced_to_wait(decision.slot, asking.me))
     _write(asking, held, decision)
     log.info("run.skipped", extra={"run_id": str(message.run), "job": message.job, "reason": decision.reason})
@@ -184,9 +184,10 @@ def _passed_over(worker: WorkerContext, pair: RunHolder, to: RunState, reason: s
 def _all_asked(asking: _Asking, decision: Decision) -> bool:
     """Ask the holders to end and take the place of those in the line; False if the slot is another one by that."""
     worker, owner = asking.worker, asking.owner
-    reason = f"overlap: {in_its_place(asking.me.holder)}"
     for pair in decision.replaced:
-        moved = worker.services.ledger.move(ref_of(owner, pair), _passed_over(worker, pair, RunState.CANCELLED, reason))
+        moved = worker.services.ledger.move(
+            ref_of(owner, pair), _passed_over(worker, pair, RunState.CANCELLED, asking.reason)
+        )
         if not (moved.applied or pair.is_over(moved.run)):
             return False  # it has moved up meanwhile
     over = [pair for pair in decision.others if _ended_by_asking(asking, pair)]  # all of them are asked
@@ -204,28 +205,20 @@ def _ended_by_asking(asking: _Asking, pair: RunHolder) -> bool:
 def _terminate(asking: _Asking, others: Sequence[RunHolder]) -> None:
     """The holders have ended from now on: their workers' heartbeats and settles are refused."""
     worker = asking.worker
-    reason = f"overlap: {in_its_place(asking.me.holder)}"
     for pair in others:
         now = worker.clock()
-        ending = terminate(revision=pair.revision, now=now, expires=worker.expires(now), reason=reason)
+        ending = terminate(revision=pair.revision, now=now, expires=worker.expires(now), reason=asking.reason)
         if worker.services.ledger.move(ref_of(asking.owner, pair), ending).applied:
-            log.warning("run.terminated", extra={"run_id": str(ref_of(asking.owner, pair)), "reason": reason})
+            log.warning("run.terminated", extra={"run_id": str(ref_of(asking.owner, pair)), "reason": asking.reason})
 
 
-def release_slot(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
-    """A run has ended at this worker: those that wait for it move up at once. If this fails, the ticker sees to it."""
-    message, revision = outcome.message, received.revision
-    if message is None or revision is None or not revision.definition.options.is_exclusive:
-        return
-    if not outcome.is_over or outcome.state is RunState.SKIPPED:
+def release_slot(worker: WorkerContext, outcome: Outcome) -> None:
+    """A run that must not overlap has ended at this worker: those that wait for it move up. If this fails, the ticker sees to it."""
+    message = outcome.message
+    if message is None or not outcome.is_over or outcome.state is RunState.SKIPPED:
         return  # it goes on, or it never was in anybody's way
     try:
-        move_up(
-            message.run.owner,
-            worker.services,
-            worker.clock,
-            gone=[_holder(message)],
-            pause=lambda again: _pause(worker, again),
-        )
+        pause = partial(_pause, worker)
+        move_up(message.run.owner, worker.services, worker.clock, gone=[_holder(message)], pause=pause)
     except MinutehandError as problem:
         log.warning("overlap.not_moved_up", extra={"run_id": str(message.run), "error": str(problem)})

@@ -33,28 +33,6 @@ _LATER = 60 * SECOND  # before a message comes back that met a defect of ours
 _T = TypeVar("_T")
 
 
-def guarded(worker: WorkerContext, received: ReceivedMessage, step: Callable[[], _T]) -> _T | Outcome:
-    """What a step of a message gives, or the outcome of its failure."""
-    try:
-        return step()
-    except Unavailable as problem:
-        return on_service_error(worker, received, str(problem))
-    except Exception:
-        log.exception("work.defect", extra={"run_id": str(received.in_flight.ref)})
-        return on_internal_error(worker, received)
-
-
-def on_service_error(worker: WorkerContext, received: ReceivedMessage, problem: str) -> Outcome:
-    """A service did not answer: the message comes back soon."""
-    log.warning("work.unavailable", extra={"run_id": str(received.in_flight.ref), "error": problem})
-    return Outcome.kept(received.message, "unavailable", at=worker.clock() + _SOON)
-
-
-def on_internal_error(worker: WorkerContext, received: ReceivedMessage) -> Outcome:
-    """What went wrong is ours: the message comes back later."""
-    return Outcome.kept(received.message, "defect", at=worker.clock() + _LATER)
-
-
 def receive(worker: WorkerContext, deliveries: Sequence[RawMessage]) -> list[ReceivedMessage]:
     """The messages of a batch. From here on the heartbeat keeps them hidden."""
     decoded = [_decode(delivery) for delivery in deliveries]
@@ -90,11 +68,18 @@ def _revisions(worker: WorkerContext, messages: Sequence[Message]) -> RevisionBa
     return replace(read, read_at=worker.clock())
 
 
+# At its end.
+
+
 def acknowledge(worker: WorkerContext, done: Sequence[Done]) -> list[Done]:
     """Delete, show or send anew; the outcomes as they are by that. Raises nothing."""
-    result = [(received, _acknowledged(worker, received, outcome)) for received, outcome in done]
-    for received, _ in result:
-        worker.heartbeat.let_go(received.in_flight)
+    result = list[Done]()
+    for received, outcome in done:
+        after = _resent(worker, outcome) if outcome.acknowledgement is Acknowledgement.RESEND else outcome
+        worker.heartbeat.let_go(received.in_flight)  # before it is shown: a beat would hide it again
+        if after.acknowledgement is Acknowledgement.SHOW:
+            _show(worker, received, after.at)
+        result.append((received, after))
     worker.deletions.add(*(received.in_flight.receipt for received, outcome in result if outcome.gone))
     return result
 
@@ -106,15 +91,6 @@ def delete_before(worker: WorkerContext, received: ReceivedMessage) -> None:
     except Unavailable as problem:
         extra = {"run_id": str(received.in_flight.ref), "error": str(problem)}
         log.warning("work.delete_failed", extra=extra)
-
-
-def _acknowledged(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> Outcome:
-    if outcome.acknowledgement is Acknowledgement.RESEND:
-        outcome = _resent(worker, outcome)
-    if outcome.acknowledgement is Acknowledgement.SHOW:
-        worker.heartbeat.let_go(received.in_flight)  # first: a beat would hide it again
-        _show(worker, received, outcome.at)
-    return outcome
 
 
 def _resent(worker: WorkerContext, outcome: Outcome) -> Outcome:
@@ -149,3 +125,28 @@ def _show(worker: WorkerContext, received: ReceivedMessage, at: int) -> None:
         worker.services.work.hide([received.in_flight.receipt], -(-left // SECOND))
     except Exception:  # then it comes back when its visibility ends
         log.exception("work.not_shown", extra={"run_id": str(received.in_flight.ref)})
+
+
+# What a step does that fails.
+
+
+def guarded(worker: WorkerContext, received: ReceivedMessage, step: Callable[[], _T]) -> _T | Outcome:
+    """What a step of a message gives, or the outcome of its failure."""
+    try:
+        return step()
+    except Unavailable as problem:
+        return on_service_error(worker, received, str(problem))
+    except Exception:
+        log.exception("work.defect", extra={"run_id": str(received.in_flight.ref)})
+        return on_internal_error(worker, received)
+
+
+def on_service_error(worker: WorkerContext, received: ReceivedMessage, problem: str) -> Outcome:
+    """A service did not answer: the message comes back soon."""
+    log.warning("work.unavailable", extra={"run_id": str(received.in_flight.ref), "error": problem})
+    return Outcome.kept(received.message, "unavailable", at=worker.clock() + _SOON)
+
+
+def on_internal_error(worker: WorkerContext, received: ReceivedMessage) -> Outcome:
+    """What went wrong is ours: the message comes back later."""
+    return Outcome.kept(received.message, "defect", at=worker.clock() + _LATER)

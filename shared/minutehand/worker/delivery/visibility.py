@@ -16,6 +16,8 @@ log = logging.getLogger(__name__)
 
 # Seconds: a message comes back just when its run may be taken from a crashed worker.
 HIDDEN = (lease_end(0) + SKEW) // SECOND + 1
+LINGER = 0.1  # seconds that a deletion waits for others
+_FULL = 10  # deletions of one request
 
 
 class Heartbeat:
@@ -63,7 +65,7 @@ class Heartbeat:
 
     def _renew(self, in_flight: InFlightMessage, now: int) -> None:
         fence = in_flight.fence
-        if fence is None:
+        if fence is None:  # settled meanwhile
             return
         beat = renew(fence=fence, now=now, progress=in_flight.progress, stage=in_flight.stage)
         try:
@@ -76,10 +78,6 @@ class Heartbeat:
             log.error("lease.lost", extra={"run_id": str(in_flight.ref), "fence": fence})
         elif renewed.applied and renewed.run is not None and renewed.run.cancel_requested:
             in_flight.see_cancel(now)
-
-
-LINGER = 0.1  # seconds that a deletion waits for others
-_FULL = 10  # deletions of one request
 
 
 class DeleteBuffer:

@@ -43,11 +43,6 @@ class ThreadedExecutor:
         worker.threads.start(body, "aside")
 
 
-def attempt(worker: WorkerContext, leased: LeasedRun) -> AttemptResult:
-    """One attempt in this thread."""
-    return unbegun(worker, leased) or perform(worker, leased)
-
-
 def unbegun(worker: WorkerContext, leased: LeasedRun) -> AttemptResult | None:
     """Why the job is not called after all; None: it begins now."""
     if leased.in_flight.lost:
@@ -72,7 +67,11 @@ class _Watch:
         self._changed = threading.Condition()
         for each in leased:
             each.in_flight.changed = self._changed
-        self._timeouts = {each: self._timeout_of(each) for each in leased}
+        self._timeouts = {  # of those that do not watch themselves
+            each: timeout_of(worker, each)
+            for each in leased
+            if worker.isolated is None or each.policies.isolation is not Isolation.PROCESS
+        }
 
     def serve(self) -> None:
         """One job after the other, each in a copy of the batch's context: nothing of one is there for the next."""
@@ -85,7 +84,7 @@ class _Watch:
             context.run(self._attempt, leased)
 
     def _attempt(self, leased: LeasedRun) -> None:
-        result = attempt(self._worker, leased)
+        result = unbegun(self._worker, leased) or perform(self._worker, leased)
         with self._changed:
             leased.results.append(result)
             self._at_work -= 1
@@ -98,13 +97,11 @@ class _Watch:
         self._get_help()
         while self._running:
             ended = self._wait()
-            gone = {leased for leased, _ in ended}
-            self._running = [leased for leased in self._running if leased not in gone]
-            for leased in gone:
+            for leased, _ in ended:
+                self._running.remove(leased)
                 if not leased.results:
                     self._worker.abandoned.set()
-                    extra = {"run_id": str(leased.run.ref), "job": leased.job.name}
-                    log.error("job.abandoned", extra=extra)
+                    log.error("job.abandoned", extra={"run_id": str(leased.run.ref), "job": leased.job.name})
             self._settle(ended)
 
     def _get_help(self) -> None:
@@ -155,14 +152,8 @@ class _Watch:
     def _result_of(self, leased: LeasedRun) -> AttemptResult | float | None:
         if leased.results:
             return leased.results[0]
-        if self._watches_itself(leased):
+        if leased not in self._timeouts:
             return None
         if leased.in_flight.lost:
             return Abandoned()
         return limit_of(leased, self._timeouts[leased], self._worker.clock())
-
-    def _timeout_of(self, leased: LeasedRun) -> int | None:
-        return None if self._watches_itself(leased) else timeout_of(self._worker, leased)
-
-    def _watches_itself(self, leased: LeasedRun) -> bool:
-        return self._worker.isolated is not None and leased.policies.isolation is Isolation.PROCESS

@@ -12,14 +12,12 @@ import logging
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
 from minutehand.domain.job import Context, RunLogger
-from minutehand.domain.message import Message
-from minutehand.domain.policies import Isolation, Policies, Retry
-from minutehand.domain.run import Failure, RunRow
+from minutehand.domain.policies import Isolation, Retry
+from minutehand.domain.run import Failure
 from minutehand.domain.times import SECOND, from_ms
 from minutehand.errors import Continue, InvalidInput, JobSignal, LeaseLost, RunCancelled
 from minutehand.state.retry import is_permanent, stuck
@@ -39,82 +37,6 @@ from minutehand.worker.stages import (
 
 log = logging.getLogger(__name__)
 
-
-@lru_cache(maxsize=256)
-def _logger(job: str) -> logging.Logger:
-    return logging.getLogger(f"minutehand.job.{job}")
-
-
-def job_context(worker: WorkerContext, leased: LeasedRun) -> Context:
-    """What the job is given."""
-    message, run = leased.message, leased.run
-    run_id, tenant = str(run.ref), run.ref.tenant
-    ids = {"run_id": run_id, "job": message.job, "tenant": tenant}
-    return Context(
-        run_id=run_id,
-        idempotency_key=run_id,
-        tenant=tenant,
-        job=leased.job.name,
-        schedule=None if run.ref.is_one_off else run.ref.owner.partition("/")[2],
-        scheduled_at=_scheduled_at(message, run),
-        attempt=run.attempt,
-        logger=RunLogger(_logger(leased.job.name), ids),
-        remaining=worker.remaining,
-        effects=Effects(worker, leased),
-        missed=message.missed,
-        backfill=message.backfill,
-    )
-
-
-def _scheduled_at(message: Message, run: RunRow) -> datetime:
-    """A replay is about the instant that the run which it repeats was about."""
-    if run.scheduled_at is not None:
-        return from_ms(run.scheduled_at, zone(run.timezone or message.timezone))
-    return from_ms(message.due, zone(message.timezone))
-
-
-def log_start(leased: LeasedRun) -> None:
-    if not log.isEnabledFor(logging.INFO):
-        return
-    run = leased.run
-    log.info(
-        "run.started",
-        extra={
-            "run_id": str(run.ref),
-            "job": leased.message.job,
-            "tenant": run.ref.tenant,
-            "attempt": run.attempt,
-            "fence": run.fence,
-            "slice": run.slices,
-            "lateness_ms": _started(leased) - leased.message.not_before,
-        },
-    )
-
-
-def _started(leased: LeasedRun) -> int:
-    """UTC ms at which this attempt began."""
-    run = leased.run
-    return (run.started_at if leased.ahead else run.leased_at) or 0
-
-
-def log_end(leased: LeasedRun, outcome: Outcome, result: AttemptResult) -> None:
-    if not log.isEnabledFor(logging.INFO) and not isinstance(result, Failed):
-        return
-    extra = {
-        "run_id": str(leased.run.ref),
-        "job": leased.message.job,
-        "tenant": leased.run.ref.tenant,
-        "attempt": leased.run.attempt,
-        "state": str(outcome.state),
-        "reason": outcome.why or outcome.action,
-    }
-    if isinstance(result, Failed):
-        failure = result.failure
-        log.warning("run.ended", extra=extra | {"error_type": failure.kind, "error": failure.message[:500]})
-    else:
-        log.info("run.ended", extra=extra)
-
-
 MESSAGE = 2_000  # characters kept of an error's message
 TRACEBACK = 16_000  # characters kept of a traceback: its end, where the cause is
 
@@ -122,10 +44,9 @@ TRACEBACK = 16_000  # characters kept of a traceback: its end, where the cause i
 def perform(worker: WorkerContext, leased: LeasedRun) -> AttemptResult:
     """One attempt, whatever it raises: a job's own KeyboardInterrupt ends its attempt and not its thread."""
     context = job_context(worker, leased)
-    is_isolated = leased.policies.isolation is Isolation.PROCESS
     try:
         with worker.around(leased.message):
-            if is_isolated and worker.isolated is not None:
+            if leased.policies.isolation is Isolation.PROCESS and worker.isolated is not None:
                 return worker.isolated(worker, leased, context)
             return call(leased, context)
     except BaseException as problem:  # noqa: BLE001 (see above)
@@ -135,7 +56,7 @@ def perform(worker: WorkerContext, leased: LeasedRun) -> AttemptResult:
 def call(leased: LeasedRun, context: Context) -> AttemptResult:
     """Call the job's function in this thread."""
     try:
-        result = leased.job.function(context, json.loads(leased.ready.payload or "null"))
+        result = leased.job.function(context, json.loads(leased.payload or "null"))
         if result is not None and inspect.isawaitable(result):
             result = asyncio.run(_awaited(result))
     except Continue as signal:
@@ -145,9 +66,12 @@ def call(leased: LeasedRun, context: Context) -> AttemptResult:
     except LeaseLost:
         return Abandoned()
     except (Exception, SystemExit, asyncio.CancelledError) as problem:  # noqa: BLE001 (a job's sys.exit() is its failure too)
-        failure = failure_of(problem, leased.policies.retry)
-        return Cancelled("requested", failure) if leased.in_flight.cancel_seen is not None else Failed(failure)
+        return _failed(leased, failure_of(problem, leased.policies.retry))
     return returned(result)
+
+
+async def _awaited(result: Any) -> Any:
+    return await result
 
 
 def slice_ended(leased: LeasedRun, signal: Continue) -> AttemptResult:
@@ -155,12 +79,12 @@ def slice_ended(leased: LeasedRun, signal: Continue) -> AttemptResult:
     problem = stuck(checkpointed=leased.in_flight.checkpointed, slices=leased.run.slices)
     if problem is None:
         return SliceEnded()
-    failure = replace(failure_of(signal, leased.policies.retry), message=problem)
-    return Cancelled("requested", failure) if leased.in_flight.cancel_seen is not None else Failed(failure)
+    return _failed(leased, replace(failure_of(signal, leased.policies.retry), message=problem))
 
 
-async def _awaited(result: Any) -> Any:
-    return await result
+def _failed(leased: LeasedRun, failure: Failure) -> AttemptResult:
+    """What a job raises after its cancellation was asked for is its end."""
+    return Failed(failure) if leased.in_flight.cancel_seen is None else Cancelled("requested", failure)
 
 
 def returned(result: Any) -> Returned:
@@ -210,6 +134,66 @@ def status_of(problem: BaseException) -> int | None:
     return next((s for s in found if isinstance(s, int) and 100 <= s <= 599), None)
 
 
+# What it is given.
+
+
+def job_context(worker: WorkerContext, leased: LeasedRun) -> Context:
+    """What the job is given."""
+    message, run = leased.message, leased.run
+    run_id, tenant = str(run.ref), run.ref.tenant
+    scheduled_at, timezone = message.due, message.timezone
+    if run.scheduled_at is not None:  # a replay is about the instant that the run which it repeats was about
+        scheduled_at, timezone = run.scheduled_at, run.timezone or message.timezone
+    ids = {"run_id": run_id, "job": message.job, "tenant": tenant}
+    return Context(
+        run_id=run_id,
+        idempotency_key=run_id,
+        tenant=tenant,
+        job=leased.job.name,
+        schedule=None if run.ref.is_one_off else run.ref.owner.partition("/")[2],
+        scheduled_at=from_ms(scheduled_at, zone(timezone)),
+        attempt=run.attempt,
+        logger=RunLogger(_logger(leased.job.name), ids),
+        remaining=worker.remaining,
+        effects=Effects(worker, leased),
+        missed=message.missed,
+        backfill=message.backfill,
+    )
+
+
+@lru_cache(maxsize=256)
+def _logger(job: str) -> logging.Logger:
+    return logging.getLogger(f"minutehand.job.{job}")
+
+
+# What is logged of it.
+
+
+def log_start(leased: LeasedRun) -> None:
+    if not log.isEnabledFor(logging.INFO):
+        return
+    run = leased.run
+    began = (run.started_at if leased.ahead else run.leased_at) or 0
+    more = {"fence": run.fence, "slice": run.slices, "lateness_ms": began - leased.message.not_before}
+    log.info("run.started", extra=_ids(leased) | more)
+
+
+def log_end(leased: LeasedRun, outcome: Outcome, result: AttemptResult) -> None:
+    if not log.isEnabledFor(logging.INFO) and not isinstance(result, Failed):
+        return
+    extra = _ids(leased) | {"state": str(outcome.state), "reason": outcome.why or outcome.action}
+    if isinstance(result, Failed):
+        failure = result.failure
+        log.warning("run.ended", extra=extra | {"error_type": failure.kind, "error": failure.message[:500]})
+    else:
+        log.info("run.ended", extra=extra)
+
+
+def _ids(leased: LeasedRun) -> dict[str, object]:
+    run = leased.run
+    return {"run_id": str(run.ref), "job": leased.message.job, "tenant": run.ref.tenant, "attempt": run.attempt}
+
+
 # Limits.
 
 
@@ -250,20 +234,12 @@ def limit_of(leased: LeasedRun, timeout_at: int | None, now: int) -> Failed | Ca
     if timeout_at is not None:
         limits.append(timeout_at - now)
         if now >= timeout_at:
-            return Failed(timed_out(policies))
+            kinds = ("Timeout", *(kind.__name__ for kind in TimeoutError.__mro__))
+            text = f"the attempt took longer than its timeout of {policies.timeout:g} s"
+            return Failed(Failure(kind="Timeout", message=text, permanent=is_permanent(kinds, None, policies.retry)))
     if in_flight.cancel_seen is not None:
         grace_ends = in_flight.cancel_seen + int(policies.cancel_grace * SECOND)
         limits.append(grace_ends - now)
         if now >= grace_ends:
             return Cancelled(f"did not end within {policies.cancel_grace:g} s of its cancellation")
     return min(limits) / SECOND if limits else None
-
-
-def timed_out(policies: Policies) -> Failure:
-    """The failure of an attempt that took longer than its timeout."""
-    kinds = ("Timeout", *(kind.__name__ for kind in TimeoutError.__mro__))
-    return Failure(
-        kind="Timeout",
-        message=f"the attempt took longer than its timeout of {policies.timeout:g} s",
-        permanent=is_permanent(kinds, None, policies.retry),
-    )

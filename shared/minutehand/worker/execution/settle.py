@@ -63,7 +63,13 @@ def settle_together(worker: WorkerContext, ended: Sequence[EndedRun]) -> tuple[l
         for leased, result in ended
         if isinstance(result, Returned) and _is_plain(leased, result)
     }
-    answers = _move_all(worker, [(ref, settlement.transition) for ref, settlement in plain.items()])
+    moves = [(ref, settlement.transition) for ref, settlement in plain.items()]
+    answers: Mapping[RunRef, bool] = {}
+    try:
+        if moves:
+            answers = worker.services.ledger.move_all(moves)
+    except Exception:
+        log.exception("work.settlements_failed", extra={"runs": len(moves)})
     done, left = list[Done](), list[EndedRun]()
     with AtOnce():
         for leased, result in ended:
@@ -73,7 +79,7 @@ def settle_together(worker: WorkerContext, ended: Sequence[EndedRun]) -> tuple[l
             else:
                 outcome = _outcome(worker, leased, plain[leased.run.ref], applied=applied)
                 log_end(leased, outcome, result)
-                done.append((leased.ready.received, outcome))
+                done.append((leased.received, outcome))
     return done, left
 
 
@@ -90,14 +96,14 @@ def _settled(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) ->
         return _lost(leased)
     settlement = _settlement_of(worker, leased, result)
     if settlement.transition.name == "die":  # the verdict first: dying in between, the undertaker records it
-        body, reason = leased.ready.received.delivery.body, str(settlement.transition.changes["reason"])
-        worker.send_dead_letter(body, leased.fence, reason, settlement.failure)
+        body, reason = leased.received.delivery.body, str(settlement.transition.changes["reason"])
+        worker.send_dead_letter(body, leased.run.fence, reason, settlement.failure)
     moved = _move(worker, leased, settlement.transition)
     if moved is None:
         return Outcome.kept(leased.message, "unavailable", at=worker.clock() + _UNANSWERED)
     outcome = _outcome(worker, leased, settlement, applied=moved.applied)
     if moved.applied and settlement.failure is not None:
-        _record(worker, leased, settlement)
+        record(_failed_attempt(worker, leased, settlement.failure, settlement.next_at), worker.services.ledger)
     return outcome
 
 
@@ -113,50 +119,43 @@ def _is_plain(leased: LeasedRun, returned: Returned) -> bool:
 
 def _settlement_of(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) -> Settlement:
     """The one builder of it."""
-    settlement = _of_result(worker, leased, result)
+    now, fence = worker.clock(), leased.run.fence
+    expires = worker.expires(now)
+    match result:
+        case Returned():
+            settlement = _success(worker, leased, result)
+        case Failed(failure):
+            settlement = _failed(worker, leased, failure, now)
+        case SliceEnded():
+            settlement = Settlement(continue_(fence=fence, now=now), "slice ended", next_at=now)
+        case Cancelled(reason, failure):
+            move = cancelled(fence=fence, now=now, expires=expires, reason=reason, failure=failure)
+            settlement = Settlement(move, "cancelled")
+        case _:  # NotBegun. Who receives the message next sees what its owner has done meanwhile.
+            settlement = Settlement(release(fence=fence, now=now, begun=False), "too_late_for_its_instant")
     return settlement._replace(transition=dated(leased, settlement.transition)) if leased.ahead else settlement
 
 
-def _of_result(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) -> Settlement:
-    now = worker.clock()
-    fence, expires = leased.fence, worker.expires(now)
-    match result:
-        case Returned():
-            return _success(worker, leased, result)
-        case Failed(failure):
-            return _failed(worker, leased, failure, now)
-        case SliceEnded():
-            return Settlement(continue_(fence=fence, now=now), "slice ended", next_at=now)
-        case Cancelled(reason, failure):
-            move = cancelled(fence=fence, now=now, expires=expires, reason=reason, failure=failure)
-            return Settlement(move, "cancelled")
-        case _:  # NotBegun. Who receives the message next sees what its owner has done meanwhile.
-            return Settlement(release(fence=fence, now=now, begun=False), "too_late_for_its_instant")
-
-
 def _success(worker: WorkerContext, leased: LeasedRun, returned: Returned) -> Settlement:
-    text, note, address = returned.result, returned.note, None
+    """A large result is stored beside the row, or in the bucket; the row names it only once it is settled."""
+    text, note, address, run = returned.result, returned.note, None, leased.run
     if text is not None and len(text) > SMALL_RESULT:
+        expires = worker.expires(worker.clock())
         try:
-            address = _store_result(worker, leased, text)
+            if len(text) > INLINE_PAYLOAD:
+                address = worker.services.payloads.keep(run.ref.tenant, text)
+            else:
+                worker.services.ledger.keep(
+                    run.ref, fence=run.fence, kind=BesideKind.RESULT, name="last", text=text, expires=expires
+                )
+                address = "beside"
         except MinutehandError as problem:  # no bucket, or none that answers: the job's work is done all the same
             note = f"result not kept: {problem}"[:200]
         text = None
     now = worker.clock()
     expires = worker.expires(now)
-    move = succeed(fence=leased.fence, now=now, expires=expires, result=text, result_ref=address, reason=note)
+    move = succeed(fence=run.fence, now=now, expires=expires, result=text, result_ref=address, reason=note)
     return Settlement(move, note or "")
-
-
-def _store_result(worker: WorkerContext, leased: LeasedRun, text: str) -> str:
-    """Beside the row, or in the bucket; where it lies. The row names it only once it is settled."""
-    run, expires = leased.run, worker.expires(worker.clock())
-    if len(text) > INLINE_PAYLOAD:
-        return worker.services.payloads.keep(run.ref.tenant, text)
-    worker.services.ledger.keep(
-        run.ref, fence=run.fence, kind=BesideKind.RESULT, name="last", text=text, expires=expires
-    )
-    return "beside"
 
 
 def _failed(worker: WorkerContext, leased: LeasedRun, failure: Failure, now: int) -> Settlement:
@@ -164,21 +163,13 @@ def _failed(worker: WorkerContext, leased: LeasedRun, failure: Failure, now: int
     what = after_failure(failure, attempt=run.attempt, due=run.due, policies=leased.policies, now=now, chance=chance)
     if isinstance(what, GiveUp):
         expires = worker.expires(now)
-        move = die(fence=leased.fence, now=now, expires=expires, reason=what.reason, failure=failure)
+        move = die(fence=run.fence, now=now, expires=expires, reason=what.reason, failure=failure)
         return Settlement(move, failure.kind, failure=failure)
-    move = retry(fence=leased.fence, not_before=what.at, failure=failure)
+    move = retry(fence=run.fence, not_before=what.at, failure=failure)
     return Settlement(move, failure.kind, next_at=what.at, failure=failure)
 
 
 # The write.
-
-
-def _move_all(worker: WorkerContext, moves: Sequence[tuple[RunRef, Transition]]) -> Mapping[RunRef, bool]:
-    try:
-        return worker.services.ledger.move_all(moves) if moves else {}
-    except Exception:
-        log.exception("work.settlements_failed", extra={"runs": len(moves)})
-        return {}
 
 
 def _move(worker: WorkerContext, leased: LeasedRun, transition: Transition) -> TransitionResult | None:
@@ -195,11 +186,12 @@ def _move(worker: WorkerContext, leased: LeasedRun, transition: Transition) -> T
     return None
 
 
-def _record(worker: WorkerContext, leased: LeasedRun, settlement: Settlement) -> None:
-    """The failed attempt's own row. The run's row has the failure in short already, so losing this one loses detail only."""
-    run, now, failure = leased.run, worker.clock(), settlement.failure
-    assert failure is not None
-    attempt = FailedAttemptRow(
+def _failed_attempt(
+    worker: WorkerContext, leased: LeasedRun, failure: Failure, next_at: int | None
+) -> FailedAttemptRow:
+    """A row of its own. The run's row has the failure in short already, so losing this one loses detail only."""
+    run, now = leased.run, worker.clock()
+    return FailedAttemptRow(
         run=run.ref,
         number=run.attempt,
         fence=run.fence,
@@ -207,9 +199,8 @@ def _record(worker: WorkerContext, leased: LeasedRun, settlement: Settlement) ->
         started_at=run.leased_at or now,
         ended_at=now,
         failure=failure,
-        next_attempt_at=settlement.next_at,
+        next_attempt_at=next_at,
     )
-    record(attempt, worker.services.ledger)
 
 
 # What came of it.
@@ -234,7 +225,7 @@ def _outcome(worker: WorkerContext, leased: LeasedRun, settlement: Settlement, *
     )
     if settlement.next_at is None:
         return outcome
-    order = replace(message, not_before=settlement.next_at, fence=leased.fence, unknown_since=None)
+    order = replace(message, not_before=settlement.next_at, fence=run.fence, unknown_since=None)
     return replace(
         outcome,
         acknowledgement=Acknowledgement.RESEND,
@@ -247,7 +238,7 @@ def _outcome(worker: WorkerContext, leased: LeasedRun, settlement: Settlement, *
 def _lost(leased: LeasedRun) -> Outcome:
     """Another worker may have the run: write nothing, delete nothing, and say so."""
     log.error("lease.lost", extra={"run_id": str(leased.run.ref), "job": leased.job.name})
-    return Outcome.lost(leased.message)
+    return Outcome.left(leased.message, Action.LOST, "lease_lost")
 
 
 def release_run(worker: WorkerContext, in_flight: InFlightMessage) -> bool:
