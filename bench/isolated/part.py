@@ -13,7 +13,7 @@ import argparse
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from statistics import median
@@ -47,13 +47,15 @@ def attempt(jobs: Registry, parent: PreloadedParent) -> float:
 
 def started_for_it(jobs: Registry) -> float:
     """The same with a process that is started for this attempt alone. Its end is not counted."""
-    with PreloadedParent(modules_of(jobs)) as parent:
+    with closing(PreloadedParent(modules_of(jobs))) as parent:
         return attempt(jobs, parent)
 
 
 def measure(case: str, jobs: Registry, repeat: int) -> list[dict[str, object]]:
     with ExitStack() as opened:
-        bare, preloaded = (opened.enter_context(PreloadedParent(modules)) for modules in ([], modules_of(jobs)))
+        bare, preloaded = (
+            opened.enter_context(closing(PreloadedParent(modules))) for modules in ([], modules_of(jobs))
+        )
         ways: dict[str, Callable[[], float]] = {
             "new interpreter": lambda: started_for_it(jobs),
             "imported anew": lambda: attempt(jobs, bare),

@@ -23,7 +23,6 @@ from minutehand.isolation.wire import (
     LineReader,
     capture_surroundings,
     line,
-    pack_beside,
     pack_error,
     unpack_ended,
 )
@@ -146,12 +145,19 @@ class IsolatedAttempt:
             return {"error": pack_error(problem)}
 
     def _do(self, asked: dict[str, Any]) -> Any:
+        """Which run and under which fence, the worker knows better than the job."""
         services, run = self._worker.services, self._leased.run
         match asked["ask"]:
             case "keep":
-                return self._keep(BesideKind(asked["kind"]), asked["name"], asked["text"])
+                given = {"kind": BesideKind(asked["kind"]), "name": asked["name"], "text": asked["text"]}
+                expires = self._worker.expires(self._worker.clock())
+                kept = services.ledger.keep(run.ref, fence=run.fence, expires=expires, **given)
+                if not kept:
+                    self._leased.in_flight.lose()
+                return kept
             case "beside":
-                return pack_beside(services.ledger.beside(run.ref))
+                beside = services.ledger.beside(run.ref)
+                return {"steps": dict(beside.steps), "checkpoint": beside.checkpoint}
             case "keep large":
                 return services.payloads.keep(run.ref.tenant, asked["text"])
             case "get large":
@@ -160,14 +166,6 @@ class IsolatedAttempt:
                 return self._context.remaining()
             case verb:
                 raise ValueError(f"nobody here can {verb!r}")
-
-    def _keep(self, kind: BesideKind, name: str, text: str) -> bool:
-        worker, run = self._worker, self._leased.run
-        expires = worker.expires(worker.clock())
-        kept = worker.services.ledger.keep(run.ref, fence=run.fence, kind=kind, name=name, text=text, expires=expires)
-        if not kept:
-            self._leased.in_flight.lose()
-        return kept
 
     # How it ended.
 

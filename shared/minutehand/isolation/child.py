@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import json
 import logging
 import mmap
 import os
-import random
 import socket
 import sys
 import threading
@@ -18,7 +16,6 @@ from typing import Any, BinaryIO, NoReturn
 from minutehand import logs
 from minutehand.domain.job import Job
 from minutehand.domain.message import decode
-from minutehand.domain.names import RunRef
 from minutehand.domain.policies import Policies, Retry
 from minutehand.domain.run import RunRow, RunState, SiblingRows
 from minutehand.errors import LeaseLost, MinutehandError
@@ -29,10 +26,9 @@ from minutehand.isolation.wire import (
     apply_surroundings,
     line,
     pack_ended,
-    unpack_beside,
+    read_line,
     unpack_error,
 )
-from minutehand.ports.ledger import BesideKind
 from minutehand.ports.work_queue import RawMessage
 from minutehand.services import system_clock
 from minutehand.worker.context import WorkerContext
@@ -45,10 +41,9 @@ from minutehand.worker.stages import AttemptResult, Failed, InFlightMessage, Lea
 def work(talk: socket.socket, flags: int) -> NoReturn:
     """Read an order, carry it out and end the process."""
     lines = talk.makefile("rb")
-    text = lines.readline()
-    if not text:  # the worker wants nothing any more
+    order = read_line(lines)
+    if order is None:  # the worker wants nothing any more
         os._exit(1)
-    order = json.loads(text)
     logs.configure()
     relay = Relay(talk, lines, mmap.mmap(flags, FLAGS, access=mmap.ACCESS_READ))
     retry = Retry(**order["retry"])
@@ -91,15 +86,24 @@ def _leased(order: dict[str, Any], policies: Policies) -> LeasedRun:
         delivery=RawMessage(body="", receipt="", receives=1), in_flight=in_flight, message=message
     )
     job = Job(name=place.job, function=place.find(), policies=policies)
-    return LeasedRun(
-        received=received, message=message, job=job, policies=policies, payload=order["payload"], run=run
-    )
+    return LeasedRun(received=received, message=message, job=job, policies=policies, payload=order["payload"], run=run)
 
 
 def _worker(relay: Relay) -> WorkerContext:
+    """One that knows no job; of its services a job reaches the ledger and the bucket. When rows expire is for the worker to say."""
     nothing: Any = None
-    # A job reaches the ledger and the bucket and nothing else; when rows expire is for the worker to say.
-    services: Any = SimpleNamespace(ledger=ChildLedger(relay), payloads=ChildPayloads(relay), work=None, retention=0)
+    services: Any = SimpleNamespace(
+        ledger=SimpleNamespace(
+            keep=lambda ref, *, kind, name, text, **_: relay.ask("keep", kind=kind, name=name, text=text),
+            beside=lambda ref: SiblingRows(**relay.ask("beside")),
+        ),
+        payloads=SimpleNamespace(
+            keep=lambda tenant, text: relay.ask("keep large", text=text),
+            get=lambda key: relay.ask("get large", key=key),
+        ),
+        work=None,
+        retention=0,
+    )
     return WorkerContext(
         services=services,
         clock=system_clock,
@@ -107,8 +111,6 @@ def _worker(relay: Relay) -> WorkerContext:
         deletions=DeleteBuffer(services.work),
         jobs=nothing,
         executor=nothing,
-        wait=threading.Event().wait,
-        random=random.Random(),
         name="",
         remaining=lambda: relay.ask("remaining"),
     )
@@ -150,8 +152,7 @@ class Relay:
         return answer["value"]
 
     def _answer(self, number: int) -> dict[str, Any]:
-        while text := self._lines.readline():
-            answer: dict[str, Any] = json.loads(text)
+        while (answer := read_line(self._lines)) is not None:
             if answer["number"] == number:  # else one that an exception kept the job from waiting for
                 return answer
         raise LeaseLost("the worker is gone, and with it the lease; stop")
@@ -161,32 +162,6 @@ class Relay:
             raise MinutehandError(
                 "ctx belongs to the process of the job: what that forks cannot use it; use it before or after"
             )
-
-
-class ChildLedger:
-    """What lies beside the run, at the worker. Which run and under which fence, the worker knows better."""
-
-    def __init__(self, relay: Relay) -> None:
-        self._relay = relay
-
-    def keep(self, ref: RunRef, *, fence: int, kind: BesideKind, name: str, text: str, expires: int) -> bool:  # noqa: ARG002 (the port's)
-        return bool(self._relay.ask("keep", kind=kind, name=name, text=text))
-
-    def beside(self, ref: RunRef) -> SiblingRows:  # noqa: ARG002 (the port's)
-        return unpack_beside(self._relay.ask("beside"))
-
-
-class ChildPayloads:
-    """The bucket, at the worker."""
-
-    def __init__(self, relay: Relay) -> None:
-        self._relay = relay
-
-    def keep(self, tenant: str, text: str) -> str:  # noqa: ARG002 (the worker knows better)
-        return str(self._relay.ask("keep large", text=text))
-
-    def get(self, key: str) -> str:
-        return str(self._relay.ask("get large", key=key))
 
 
 class ChildEffects(Effects):

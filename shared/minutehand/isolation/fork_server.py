@@ -22,15 +22,14 @@ from typing import NoReturn
 from minutehand import lifeline
 from minutehand.isolation.child import work
 from minutehand.isolation.preload import preload
-from minutehand.isolation.preloaded_parent import arguments
 from minutehand.isolation.wire import line
 
 _FILES = 5  # passed with each request: control, talk, flags, standard output, standard error
 _UNTOUCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # a sender to all processes means the worker
 
 
-def main(number: int, path: list[str], modules: list[str]) -> NoReturn:
-    """Serve the worker at the other end of the socket ``number`` until that closes it. ``path`` is for a second start."""
+def main(number: int, modules: list[str]) -> NoReturn:
+    """Serve the worker at the other end of the socket ``number`` until that closes it, or end at once if no fork can be clean."""
     os.set_inheritable(number, False)
     control = socket.socket(fileno=number)
     report = preload(modules)
@@ -38,15 +37,9 @@ def main(number: int, path: list[str], modules: list[str]) -> NoReturn:
     with contextlib.suppress(OSError):  # the worker has ended; the first read will say so
         control.sendall(line({"report": asdict(report)}))
     if report.module is not None:
-        _start_again(number, path)
+        os._exit(0)
     gc.freeze()  # a collection in a copy would otherwise copy the memory that it shares
     ForkServer(control).serve()
-
-
-def _start_again(number: int, path: list[str]) -> NoReturn:
-    """Replace this process by one that has imported no jobs. Requests that wait in the socket stay there."""
-    os.set_inheritable(number, True)
-    os.execv(sys.executable, [sys.executable, *arguments(number, path, [])])  # noqa: S606 (our own interpreter and program)
 
 
 @dataclass(frozen=True)

@@ -10,32 +10,27 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any
 
 from minutehand.isolation.preload import LIMIT, PreloadReport
+from minutehand.isolation.wire import read_line
 
 log = logging.getLogger(__name__)
 
-_STARTS = 2  # of the parent for one fork: the second one without jobs if the first died of their import
+_STARTS = 2  # of the parent for one fork: the second one without jobs if the first ended by their import
 _END = 5.0  # seconds that a parent has to end, until it is killed
 
 _PROGRAM = (  # it imports nothing of the package before it has the worker's path
     "import json, sys; given = json.loads(sys.argv[1]); sys.path[:] = given['path']; "
-    "from minutehand.isolation.fork_server import main; main(**given)"
+    "from minutehand.isolation.fork_server import main; main(given['number'], given['modules'])"
 )
-
-
-def arguments(number: int, path: Sequence[str], modules: Sequence[str]) -> list[str]:
-    """The arguments of an interpreter that runs ``fork_server.main``."""
-    return ["-c", _PROGRAM, json.dumps({"number": number, "path": list(path), "modules": list(modules)})]
 
 
 class PreloadedParent:
     """The process from which a worker's isolated attempts are forked. It has imported ``modules``, the jobs' own.
 
-    It starts when it is first needed. One that died is replaced; one that died before its imports were done, by one that imports
-    nothing, whose forks import their job's module themselves.
+    It starts when it is first needed. One that died is replaced; one that died before its imports were done, or ended because of what
+    they had left, by one that imports nothing, whose forks import their job's module themselves.
     """
 
     def __init__(self, modules: Sequence[str] = ()) -> None:
@@ -43,14 +38,6 @@ class PreloadedParent:
         self._lock = threading.Lock()  # one request at a time
         self._connection: _Connection | None = None
         self._closed = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def start(self) -> None:
         """Start it ahead of the first attempt."""
@@ -90,9 +77,11 @@ class PreloadedParent:
         self._connection = None
         if self._closed:
             return
-        if connection.report is None:
+        report = connection.report
+        if report is None or report.module is not None:
             self._modules = []
-        log.warning("isolation.parent_died", extra={"code": code, "preloads": bool(self._modules)})
+        if report is None or report.module is None:  # else it ended because of what its imports had left
+            log.warning("isolation.parent_died", extra={"code": code, "preloads": bool(self._modules)})
 
 
 class _Connection:
@@ -107,7 +96,7 @@ class _Connection:
             except OSError:
                 self._socket.close()
                 raise
-        self._answers: BinaryIO = self._socket.makefile("rb")
+        self._answers = self._socket.makefile("rb")
 
     def fork(self, numbers: Sequence[int]) -> int:
         """Raises ConnectionError if the process is dead, OSError if it cannot fork."""
@@ -122,7 +111,7 @@ class _Connection:
         self.report = report
         for module, problem in report.failed.items():
             log.warning("isolation.import_failed", extra={"imported": module, "error": problem})
-        if report.module is not None:  # then the process has replaced itself by one that imports nothing
+        if report.module is not None:  # then it has ended, and its successor imports nothing
             log.warning("isolation.not_preloaded", extra={"imported": report.module, "left": report.left})
 
     def await_report(self, seconds: float) -> PreloadReport:
@@ -147,10 +136,9 @@ class _Connection:
             return self._process.wait()
 
     def _read(self) -> dict[str, Any]:
-        text = self._answers.readline()
-        if not text:
+        answer = read_line(self._answers)
+        if answer is None:
             raise ConnectionResetError("the process from which jobs are forked has ended")
-        answer: dict[str, Any] = json.loads(text)
         return answer
 
 
@@ -165,8 +153,9 @@ def report_of(modules: Sequence[str]) -> PreloadReport:
 
 def _spawn(number: int, modules: Sequence[str]) -> subprocess.Popen[bytes]:
     """A new interpreter, not a fork: the worker has threads. Its session is its own, so that Ctrl-C reaches the worker only."""
+    given = json.dumps({"number": number, "path": sys.path, "modules": list(modules)})
     return subprocess.Popen(  # noqa: S603 (our own interpreter and program)
-        [sys.executable, *arguments(number, sys.path, modules)],
+        [sys.executable, "-c", _PROGRAM, given],
         stdin=subprocess.DEVNULL,
         pass_fds=(number,),
         start_new_session=True,

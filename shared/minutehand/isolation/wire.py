@@ -15,59 +15,32 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from minutehand import errors
-from minutehand.domain.run import Failure, SiblingRows
+from minutehand.domain.run import Failure
 from minutehand.errors import InvalidInput, MinutehandError
 from minutehand.worker.stages import Abandoned, AttemptResult, Cancelled, Failed, Returned, SliceEnded
-
-_LIMITS = {name: number for name, number in vars(resource).items() if name.startswith("RLIMIT_")}
-
-
-def capture_surroundings() -> dict[str, Any]:
-    """The surroundings of this process, JSON-able."""
-    return {
-        "path": sys.path,
-        "environment": dict(os.environ),
-        "directory": _directory(),
-        "limits": {name: resource.getrlimit(number) for name, number in _LIMITS.items()},
-    }
-
-
-def apply_surroundings(captured: dict[str, Any]) -> None:
-    """Give this process the surroundings of the one that captured them. Raises OSError or ValueError where it may not have them."""
-    sys.path[:] = captured["path"]
-    os.environ.clear()
-    os.environ.update(captured["environment"])
-    time.tzset()
-    if captured["directory"] is not None:
-        os.chdir(captured["directory"])
-    for name, limits in captured["limits"].items():
-        if resource.getrlimit(_LIMITS[name]) != tuple(limits):
-            resource.setrlimit(_LIMITS[name], tuple(limits))
-
-
-def _directory() -> str | None:
-    """The working directory, or None if it was removed."""
-    try:
-        return str(Path.cwd())
-    except FileNotFoundError:
-        return None
-
 
 CANCELLED = 0  # the byte among the flags that says so
 FLAGS = 1  # bytes of shared memory
 _CHUNK = 1 << 20  # bytes read at once: what a job returns is mostly smaller
 _SHOWN = 100  # characters of a refused value that travel
-
 _KINDS = {kind.__name__: kind for kind in (Abandoned, Cancelled, Failed, Returned, SliceEnded)}
 _PLAIN = ("Misconfigured", "Unavailable")  # errors that are made of their text
+_LIMITS = {name: number for name, number in vars(resource).items() if name.startswith("RLIMIT_")}
 
 
 def line(said: Mapping[str, Any]) -> bytes:
     """One line."""
     return json.dumps(said, separators=(",", ":")).encode() + b"\n"
+
+
+def read_line(lines: BinaryIO) -> dict[str, Any] | None:
+    """The next line, or None if the other end is gone."""
+    text = lines.readline()
+    said: dict[str, Any] | None = json.loads(text) if text else None
+    return said
 
 
 class LineReader:
@@ -116,29 +89,49 @@ def unpack_ended(packed: dict[str, Any]) -> AttemptResult:
     return ended
 
 
-def pack_beside(beside: SiblingRows) -> dict[str, Any]:
-    """What a job may look up beside its run."""
-    return {"steps": dict(beside.steps), "checkpoint": beside.checkpoint}
-
-
-def unpack_beside(packed: dict[str, Any]) -> SiblingRows:
-    """The reverse of ``pack_beside``."""
-    return SiblingRows(steps=packed["steps"], checkpoint=packed["checkpoint"])
-
-
 def pack_error(problem: Exception) -> dict[str, Any]:
-    """An error of the worker's, for the job to see."""
+    """An error of the worker's, for the job to see: a class of ``errors`` and its arguments."""
+    name = type(problem).__name__
     if isinstance(problem, InvalidInput):
         given = [problem.field, str(problem.value)[:_SHOWN], problem.problem, problem.remedy]
-        return {"kind": "InvalidInput", "text": given}
-    name = type(problem).__name__
-    return {"kind": name, "text": str(problem) if name in _PLAIN else f"{name}: {problem}"}
+        return {"kind": "InvalidInput", "given": given}
+    if name in _PLAIN:
+        return {"kind": name, "given": [str(problem)]}
+    return {"kind": "MinutehandError", "given": [f"{name}: {problem}"]}
 
 
 def unpack_error(packed: dict[str, Any]) -> MinutehandError:
     """The reverse of ``pack_error``; an error that is none of ours is a MinutehandError."""
-    if packed["kind"] == "InvalidInput":
-        return InvalidInput(*packed["text"])
-    kind = getattr(errors, packed["kind"]) if packed["kind"] in _PLAIN else MinutehandError
-    problem: MinutehandError = kind(packed["text"])
+    problem: MinutehandError = getattr(errors, packed["kind"])(*packed["given"])
     return problem
+
+
+def capture_surroundings() -> dict[str, Any]:
+    """The surroundings of this process, JSON-able."""
+    return {
+        "path": sys.path,
+        "environment": dict(os.environ),
+        "directory": _directory(),
+        "limits": {name: resource.getrlimit(number) for name, number in _LIMITS.items()},
+    }
+
+
+def _directory() -> str | None:
+    """The working directory, or None if it was removed."""
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        return None
+
+
+def apply_surroundings(captured: dict[str, Any]) -> None:
+    """Give this process the surroundings of the one that captured them. Raises OSError or ValueError where it may not have them."""
+    sys.path[:] = captured["path"]
+    os.environ.clear()
+    os.environ.update(captured["environment"])
+    time.tzset()
+    if captured["directory"] is not None:
+        os.chdir(captured["directory"])
+    for name, limits in captured["limits"].items():
+        if resource.getrlimit(_LIMITS[name]) != tuple(limits):
+            resource.setrlimit(_LIMITS[name], tuple(limits))

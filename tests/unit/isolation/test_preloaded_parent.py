@@ -7,6 +7,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -37,7 +38,7 @@ def imported(ctx, payload):
 
 @pytest.fixture
 def parent() -> Iterator[PreloadedParent]:
-    with PreloadedParent(["minutehand.ready_jobs.command", WORK]) as made:
+    with closing(PreloadedParent(["minutehand.ready_jobs.command", WORK])) as made:
         yield made
 
 
@@ -117,7 +118,7 @@ def test_a_module_whose_import_leaves_what_a_fork_breaks_is_imported_by_each_att
     report = report_of([WORK, name])
     assert (report.module, report.failed) == (name, {})
     assert left in report.left[0]
-    with PreloadedParent([WORK, name]) as parent:
+    with closing(PreloadedParent([WORK, name])) as parent:
         stage = Stage(written, parent=parent)
         results = [stage.run(name).result for _ in range(2)]
     assert [pid == imported_by for pid, imported_by in results] == [True, True]
@@ -144,7 +145,7 @@ def test_a_module_that_fails_to_import_fails_its_own_attempts_only(
     module: Callable[[str], str], caplog: pytest.LogCaptureFixture
 ) -> None:
     broken, good = module("raise LookupError('no such thing')"), module("")
-    with PreloadedParent([broken, good]) as parent:
+    with closing(PreloadedParent([broken, good])) as parent:
         stage = Stage(written, parent=parent)
         failed, (pid, imported_by) = stage.run(broken), stage.run(good).result
     assert (failed.error_type, failed.error) == ("LookupError", "no such thing")
@@ -157,7 +158,7 @@ def test_a_module_whose_import_ends_the_process_ends_its_own_attempts_only(
     module: Callable[[str], str], caplog: pytest.LogCaptureFixture
 ) -> None:
     deadly, good = module("os._exit(5)"), module("")
-    with PreloadedParent([deadly, good]) as parent:
+    with closing(PreloadedParent([deadly, good])) as parent:
         stage = Stage(written, parent=parent)
         died, (pid, imported_by) = stage.run(deadly), stage.run(good).result
     assert (died.error_type, died.error_code) == ("ProcessDied", "exit 5")
@@ -168,7 +169,7 @@ def test_a_module_whose_import_ends_the_process_ends_its_own_attempts_only(
 
 def test_what_an_import_prints_is_printed_once(module: Callable[[str], str], capfd: pytest.CaptureFixture[str]) -> None:
     name = module("print('printed by the import')")
-    with PreloadedParent([name]) as parent:
+    with closing(PreloadedParent([name])) as parent:
         stage = Stage(written, parent=parent)
         assert len([stage.run(name) for _ in range(3)]) == 3
     assert capfd.readouterr().out.count("printed by the import") == 1
