@@ -68,18 +68,15 @@ def milliseconds(name: str, value: float) -> None:
     metrics.add_metric(name=name, unit=MetricUnit.Milliseconds, value=value)
 
 
-def by_dimensions(
-    dimensions: Mapping[str, str], counts: Mapping[str, float], lags: Mapping[str, Collection[float]]
-) -> None:
-    """Metrics under further dimensions (job and delivery), on a line of their own."""
-    if not counts and not any(lags.values()):
+def by_dimensions(dimensions: Mapping[str, str], counts: Mapping[str, float], lags: Collection[float] = ()) -> None:
+    """Metrics under further dimensions (job and delivery), on a line of their own; ``lags`` are StartLag in ms."""
+    if not counts and not lags:
         return  # CloudWatch refuses a line without metrics
     own = EphemeralMetrics()
     for dimension, word in dimensions.items():
         own.add_dimension(dimension, word)
     for name, amount in counts.items():
         own.add_metric(name=name, unit=MetricUnit.Count, value=amount)
-    for name, values in lags.items():
-        for value in values:
-            own.add_metric(name=name, unit=MetricUnit.Milliseconds, value=value)
+    for lag in lags:
+        own.add_metric(name="StartLag", unit=MetricUnit.Milliseconds, value=lag)
     own.flush_metrics()

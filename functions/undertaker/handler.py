@@ -27,18 +27,16 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailure
 
 def _bury(record: SQSRecord) -> None:
     letter = RawMessage(body=record.body, receipt=record.receipt_handle, receives=1, id=record.message_id)
-    burial = bury_one(letter, services(), system_clock)
-    _report(burial)
+    _report(bury_one(letter, services(), system_clock))
 
 
 def _report(burial: Burial) -> None:
     count(Incidents=burial.began, PausedOnFailure=burial.paused)
     name = _name(burial)
-    if name is None:
-        return
-    count(**{name: 1})
-    if burial.message is not None:
-        by_dimensions({"job": burial.message.job}, {name: 1}, {})
+    if name is not None:
+        count(**{name: 1})
+        if burial.message is not None:
+            by_dimensions({"job": burial.message.job}, {name: 1})
 
 
 def _name(burial: Burial) -> str | None:

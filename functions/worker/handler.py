@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache
@@ -20,9 +19,19 @@ from minutehand.settings import from_environment
 from minutehand.worker.stages import Action, Outcome
 
 from functions.observe import around_run, by_dimensions, count, logger, metrics, services
-from functions.worker.batch import Batch
+from functions.worker.batch import work_off
 
 end_process = os._exit
+_STATES = {
+    RunState.SUCCEEDED: "Succeeded",
+    RunState.RETRYING: "Retried",
+    RunState.CONTINUED: "Continued",
+    RunState.CANCELLED: "Cancelled",
+    RunState.DEAD: "Failed",
+    RunState.LOST: "Lost",
+    RunState.SHADOWED: "Shadowed",
+}
+_ACTIONS = {Action.POSTPONED: "Postponed", Action.KEPT: "Kept"}
 PartialResponse = dict[str, list[dict[str, str]]]  # the messages that Lambda must not delete
 
 
@@ -31,18 +40,17 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialResponse:
 
     By then every run is settled and its message deleted, so that the error that Lambda sees repeats nothing.
     """
-    recycle = threading.Event()
-    response: PartialResponse = _run(event, context, recycle=recycle)
-    if recycle.is_set():
+    response, abandoned = _run(event, context)
+    if abandoned:
         end_process(1)
     return response
 
 
 @logger.inject_lambda_context
 @metrics.log_metrics
-def _run(event: dict[str, Any], context: LambdaContext, *, recycle: threading.Event) -> PartialResponse:
-    """Returns the messages that stay in the queue; the others are deleted already."""
-    batch = Batch(
+def _run(event: dict[str, Any], context: LambdaContext) -> tuple[PartialResponse, bool]:
+    """The messages that stay in the queue, as the others are deleted already; and whether a job's thread was abandoned."""
+    outcomes, abandoned = work_off(
         event["Records"],
         services(),
         _jobs,
@@ -50,14 +58,11 @@ def _run(event: dict[str, Any], context: LambdaContext, *, recycle: threading.Ev
         around=around_run,
         remaining=lambda: context.get_remaining_time_in_millis() / SECOND,
     )
-    with batch:
-        pass
-    _report(batch.outcomes.values())
-    if batch.must_recycle:
+    _report(outcomes.values())
+    if abandoned:
         logger.error("worker.recycling")
-        recycle.set()
-    kept = [message for message, outcome in batch.outcomes.items() if not outcome.gone]
-    return {"batchItemFailures": [{"itemIdentifier": message} for message in kept]}
+    kept = [message for message, outcome in outcomes.items() if not outcome.gone]
+    return {"batchItemFailures": [{"itemIdentifier": message} for message in kept]}, abandoned
 
 
 @cache
@@ -84,7 +89,7 @@ def _report(outcomes: Iterable[Outcome]) -> None:
     for (job, delivery), group in groups.items():
         counts = _counts(group)
         count(**counts)
-        lags = {"StartLag": [outcome.start_lag for outcome in group if outcome.start_lag is not None]}
+        lags = [outcome.start_lag for outcome in group if outcome.start_lag is not None]
         by_dimensions({"job": job, "delivery": delivery}, counts, lags)
 
 
@@ -96,22 +101,12 @@ def _delivery(message: Message) -> str:
 
 def _counts(outcomes: Iterable[Outcome]) -> dict[str, float]:
     counts: dict[str, float] = defaultdict(float)
-    names = {
-        RunState.SUCCEEDED: "Succeeded",
-        RunState.RETRYING: "Retried",
-        RunState.CONTINUED: "Continued",
-        RunState.CANCELLED: "Cancelled",
-        RunState.DEAD: "Failed",
-        RunState.LOST: "Lost",
-        RunState.SHADOWED: "Shadowed",
-    }
-    others = {Action.POSTPONED: "Postponed", Action.KEPT: "Kept"}
     for outcome in outcomes:
-        if outcome.state in names:
-            counts[names[outcome.state]] += 1
+        if outcome.state in _STATES:
+            counts[_STATES[outcome.state]] += 1
         if outcome.action in (Action.REFUSED, Action.WAITING, Action.LOST):
             counts["LeaseRefused"] += 1
             counts[f"LeaseRefused.{outcome.why}"] += 1
-        if outcome.action in others:
-            counts[others[outcome.action]] += 1
+        elif outcome.action in _ACTIONS:
+            counts[_ACTIONS[outcome.action]] += 1
     return dict(counts)

@@ -14,7 +14,6 @@ from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable
 from minutehand.jobs import Registry
 from minutehand.ports.services import Services
-from minutehand.ports.work_queue import RawMessage
 from minutehand.sdk.base import check_declared
 from minutehand.services import connect, system_clock
 from minutehand.settings import Settings
@@ -22,13 +21,10 @@ from minutehand.ticker.fan_out import FanOutConfig
 from minutehand.ticker.tick import TickReport, tick
 from minutehand.undertaker.bury import bury_one
 
-
-def connected(where: Settings | Services) -> Services:
-    """Services as given; of settings, new ones."""
-    return connect(where) if isinstance(where, Settings) else where
-
-
 log = logging.getLogger(__name__)
+
+_POLL = 5.0  # seconds of a long poll: also the longest that stopping waits for one
+_PAUSE = 1.0  # seconds after a service was unavailable
 
 
 def run_ticker(
@@ -39,9 +35,9 @@ def run_ticker(
     report: Callable[[TickReport], None] | None = None,
 ) -> None:
     """Tick now and then every ``period`` seconds until ``stop``, with the threads and writes of the settings (services: one, and any)."""
-    services, holder = connected(where), process_name("ticker")
-    spread = FanOutConfig()
+    services, spread, holder = where, FanOutConfig(), process_name("ticker")
     if isinstance(where, Settings):
+        services = connect(where)
         spread = FanOutConfig(threads=where.ticker_threads, writes=where.ticker_writes, wait=stop.wait)
     while not stop.is_set():
         started = system_clock()
@@ -64,13 +60,9 @@ def log_tick(report: TickReport) -> None:
     log.info("tick.done", extra=state | places | counts)
 
 
-_POLL = 5.0  # seconds of a long poll: also the longest that stopping waits for one
-_PAUSE = 1.0  # seconds after a service was unavailable
-
-
-def run_undertaker(where: Settings | Services, *, stop: threading.Event) -> None:
+def run_undertaker(settings: Settings, *, stop: threading.Event) -> None:
     """Record dead letters until ``stop``."""
-    services = connected(where)
+    services = connect(settings)
     while not stop.is_set():
         try:
             letters = services.dead.receive(most=10, wait=_POLL)
@@ -79,21 +71,16 @@ def run_undertaker(where: Settings | Services, *, stop: threading.Event) -> None
             stop.wait(_PAUSE)
             continue
         for letter in letters:
-            _bury(letter, services)
+            try:
+                bury_one(letter, services, system_clock)
+                services.dead.delete(letter.receipt)
+            except Exception:  # it stays where it is and comes back
+                log.exception("undertaker.left", extra={"message_id": letter.id})
 
 
-def _bury(letter: RawMessage, services: Services) -> None:
-    """A letter that cannot be recorded now stays where it is and comes back."""
-    try:
-        bury_one(letter, services, system_clock)
-        services.dead.delete(letter.receipt)
-    except Exception:
-        log.exception("undertaker.left", extra={"message_id": letter.id})
-
-
-def run_auditor(where: Settings | Services) -> AuditReport:
+def run_auditor(settings: Settings) -> AuditReport:
     """Audit once."""
-    return audit(connected(where), clock=system_clock)
+    return audit(connect(settings), clock=system_clock)
 
 
 def run_worker(
@@ -113,9 +100,7 @@ def run_worker(
     declared = jobs.find_queue(queue)
     services = _with_all_stripes(services, settings, queue)
     most = concurrency or (None if declared is None else declared.concurrency) or CONCURRENCY
-    process = WorkerProcess(services, jobs, concurrency=most, queue=queue)
-    process.run(stop=stop, grace=grace)
-    return process.must_recycle
+    return WorkerProcess(services, jobs, concurrency=most, queue=queue).run(stop=stop, grace=grace)
 
 
 def _with_all_stripes(services: Services, settings: Settings, queue: str | None) -> Services:

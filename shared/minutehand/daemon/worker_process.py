@@ -21,14 +21,8 @@ from minutehand.isolation import PreloadedParent, check_isolated, modules_of, pe
 from minutehand.jobs import Registry
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage
-from minutehand.worker.context import Done, KnownJobs
+from minutehand.worker.context import KnownJobs
 from minutehand.worker.delivery.visibility import HIDDEN
-
-
-def process_name(kind: str) -> str:
-    """Unique among processes, readable in logs and attempts' rows."""
-    return f"{kind}@{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
-
 
 log = logging.getLogger(__name__)
 
@@ -37,10 +31,15 @@ CONCURRENCY = 10  # runs of a worker at the same time, where nobody says
 _POLL = 5.0  # seconds of a long poll: also the longest that stopping waits for one
 _POLL_OF_SOME = 1.0  # seconds of a long poll of one stripe by a thread that has others to poll
 _COMPANY = (
-    0.05  # seconds without a poll after one that did not fill its batch: later messages share the next one's requests
+    0.05  # seconds without a poll after one that did not fill its batch: later messages share the next's requests
 )
 _PAUSE = 1.0  # seconds after a service was unavailable
 _LETTING_GO = 5.0  # seconds until released runs end: their isolated processes are killed, their threads abandoned
+
+
+def process_name(kind: str) -> str:
+    """Unique among processes, readable in logs and attempts' rows."""
+    return f"{kind}@{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
 
 
 class WorkerProcess:
@@ -68,22 +67,22 @@ class WorkerProcess:
             name=process_name("worker"),
             around=_around,
             remaining=self._remaining,
-            report=self._done,
+            report=lambda done: self._slots.release(len(done)),  # all at once: so the next poll asks for as many
             isolated=partial(perform_isolated, self._parent),
         )
 
-    def run(self, *, stop: threading.Event, grace: float) -> None:
-        """Work until ``stop``, then wind up."""
+    def run(self, *, stop: threading.Event, grace: float) -> bool:
+        """Work until ``stop``, then wind up. True: it stopped by itself because a job's thread was abandoned; start another process."""
         if self._isolated:
             self._parent.start()
         self._shell.start()
+        threading.Thread(target=self._recycle, args=(stop,), name="recycle", daemon=True).start()
         polling = [
             threading.Thread(target=self._poll, args=(number,), name="poll", daemon=True)
             for number in range(self._pollers)
         ]
         for thread in polling:
             thread.start()
-        threading.Thread(target=self._recycle, args=(stop,), name="recycle", daemon=True).start()
         started = {"worker": self._shell.worker.name, "concurrency": self._concurrency, "queue": self._queue}
         log.info("worker.started", extra=started)
         stop.wait()
@@ -97,15 +96,11 @@ class WorkerProcess:
         self._shell.stop()
         self._parent.close()
         log.info("worker.stopped", extra={"unfinished": unfinished, "released": released})
+        return self._recycling
 
     def _remaining(self) -> float | None:
         """A process has no time limit; once it stops, a job that checkpoints goes on elsewhere."""
         return 0.0 if self._stopping.is_set() else None
-
-    @property
-    def must_recycle(self) -> bool:
-        """Whether it stopped because a job's thread had to be abandoned: end this process and start another."""
-        return self._recycling
 
     def _recycle(self, stop: threading.Event) -> None:
         """Stop when a job's thread was abandoned: what it still does is nobody's, and only the process's end ends it."""
@@ -138,7 +133,8 @@ class WorkerProcess:
         if len(deliveries) == BATCH:  # then more may wait; they go with these, in the same requests to the ledger
             deliveries += self._received(self._free_slots(min(BATCH, part - BATCH)), stripe, 0)
         if self._stopping.is_set():
-            self._give_back(deliveries)
+            if deliveries:
+                self._services.work.hide([delivery.receipt for delivery in deliveries], 0)
             return
         self._start(deliveries)
         if 0 < len(deliveries) < slots:
@@ -153,24 +149,19 @@ class WorkerProcess:
 
     def _received(self, slots: int, stripe: int, wait: float) -> list[RawMessage]:
         """As many messages as there are slots for, at the most; what is not needed of these is free again."""
-        deliveries = list(self._receive(slots, stripe, wait)) if slots else []
+        deliveries = list[RawMessage]()
+        try:
+            if slots:
+                deliveries += self._services.work.receive(most=slots, wait=wait, visibility=HIDDEN, stripe=stripe)
+        except Unavailable as problem:
+            log.warning("worker.unavailable", extra={"error": str(problem)})
+            self._stopping.wait(_PAUSE)
+        except Exception:  # what was received before must start all the same
+            log.exception("worker.receive_failed")
+            self._stopping.wait(_PAUSE)
         if len(deliveries) < slots:
             self._slots.release(slots - len(deliveries))
         return deliveries
-
-    def _receive(self, most: int, stripe: int, wait: float) -> Sequence[RawMessage]:
-        try:
-            return self._services.work.receive(most=most, wait=wait, visibility=HIDDEN, stripe=stripe)
-        except Unavailable as problem:
-            log.warning("worker.unavailable", extra={"error": str(problem)})
-        except Exception:  # a worker that stops polling is worse than one that says so every second
-            log.exception("worker.receive_failed")
-        self._stopping.wait(_PAUSE)
-        return []
-
-    def _give_back(self, deliveries: Sequence[RawMessage]) -> None:
-        if deliveries:
-            self._services.work.hide([delivery.receipt for delivery in deliveries], 0)
 
     def _start(self, deliveries: Sequence[RawMessage]) -> None:
         try:
@@ -181,10 +172,6 @@ class WorkerProcess:
             return
         if not started:  # it can do no more now
             self._stopping.wait(_PAUSE)
-
-    def _done(self, done: Sequence[Done]) -> None:
-        """Their slots are free, all at once: so the next poll asks for as many."""
-        self._slots.release(len(done))
 
 
 def _around(message: Message) -> AbstractContextManager[None]:

@@ -23,7 +23,6 @@ from minutehand.worker.delivery.visibility import DeleteBuffer, Heartbeat
 from minutehand.worker.execution.executor import ThreadedExecutor
 from minutehand.worker.execution.settle import release_run
 from minutehand.worker.pipeline import start_batches
-from minutehand.worker.stages import InFlightMessage
 
 log = logging.getLogger(__name__)
 
@@ -90,16 +89,15 @@ class WorkerShell:
 
     def release_all(self) -> int:
         """Give back all runs that this process will not finish; how many."""
-        return sum(self._release(each) for each in self.worker.heartbeat.all())
-
-    def _release(self, in_flight: InFlightMessage) -> bool:
-        try:
-            released = release_run(self.worker, in_flight)
-        except Unavailable as problem:  # then its lease runs out
-            log.warning("worker.not_released", extra={"run_id": str(in_flight.ref), "error": str(problem)})
-            return False
-        if released:
-            log.info("run.released", extra={"run_id": str(in_flight.ref), "tenant": in_flight.ref.tenant})
+        released = 0
+        for in_flight in self.worker.heartbeat.all():
+            ids = {"run_id": str(in_flight.ref), "tenant": in_flight.ref.tenant}
+            try:
+                if release_run(self.worker, in_flight):
+                    released += 1
+                    log.info("run.released", extra=ids)
+            except Unavailable as problem:  # then its lease runs out
+                log.warning("worker.not_released", extra=ids | {"error": str(problem)})
         return released
 
     def stop(self) -> None:

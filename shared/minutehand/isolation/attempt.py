@@ -12,8 +12,6 @@ import tempfile
 import threading
 from typing import Any
 
-from minutehand.domain.job import Context
-from minutehand.domain.policies import Retry
 from minutehand.domain.run import Failure
 from minutehand.isolation.preload import place_of
 from minutehand.isolation.preloaded_parent import PreloadedParent
@@ -38,36 +36,25 @@ _OUTPUT = (1, 2)  # the worker's standard output and error, which are the job's 
 _DEATH = 5.0  # seconds until a killed process is gone; longer only in an uninterruptible call of the kernel
 
 
-def perform_isolated(
-    parent: PreloadedParent, worker: WorkerContext, leased: LeasedRun, context: Context
-) -> AttemptResult:
+def perform_isolated(parent: PreloadedParent, worker: WorkerContext, leased: LeasedRun) -> AttemptResult:
     """Run one attempt in a process of its own, to its end or to the limit of one of its policies; then nothing of it is left."""
-    ends, timeout_at = list[AttemptResult](), timeout_of(worker, leased)
+    timeout_at = timeout_of(worker, leased)
     try:
-        attempt = IsolatedAttempt(parent, worker, leased, context, ends)
+        attempt = IsolatedAttempt(parent, worker, leased)
     except OSError as problem:
         return _not_started(problem)
     try:
-        return watch(worker, leased, ends, timeout_at, tell_cancelled=attempt.tell_cancelled)
+        return watch(worker, leased, attempt.ends, timeout_at, tell_cancelled=attempt.tell_cancelled)
     finally:
         attempt.end()
 
 
 class IsolatedAttempt:
-    """One attempt's process. ``ends`` receives how the attempt ended, once, and waiters on the ticket are notified.
+    """One attempt's process. One thread has it forked, gives it its order, answers its questions and closes the sockets at its death."""
 
-    One thread has it forked, gives it its order, answers its questions and closes the sockets at its death.
-    """
-
-    def __init__(
-        self,
-        parent: PreloadedParent,
-        worker: WorkerContext,
-        leased: LeasedRun,
-        context: Context,
-        ends: list[AttemptResult],
-    ) -> None:
-        self._parent, self._worker, self._leased, self._context, self._ends = parent, worker, leased, context, ends
+    def __init__(self, parent: PreloadedParent, worker: WorkerContext, leased: LeasedRun) -> None:
+        self._parent, self._worker, self._leased = parent, worker, leased
+        self.ends = list[AttemptResult]()  # how the attempt ended; who waits for its message's changes is notified
         self._ending = False
         with contextlib.ExitStack() as failing:
             mine, theirs = (failing.enter_context(contextlib.ExitStack()) for _ in range(2))
@@ -163,7 +150,7 @@ class IsolatedAttempt:
             case "get large":
                 return services.payloads.get(asked["key"])
             case "remaining":
-                return self._context.remaining()
+                return self._worker.remaining()
             case verb:
                 raise ValueError(f"nobody here can {verb!r}")
 
@@ -174,31 +161,24 @@ class IsolatedAttempt:
         if isinstance(ended, Failed) and in_flight.cancel_seen is not None:
             ended = Cancelled("requested", ended.failure)
         with in_flight.changed:
-            if not self._ends:
-                self._ends.append(ended)
+            if not self.ends:
+                self.ends.append(ended)
                 in_flight.changed.notify_all()
 
     def _died(self, code: int | None) -> Failed:
-        failure = died(code, self._leased.policies.retry)
-        extra = {"run_id": str(self._leased.run.ref), "job": self._leased.job.name, "code": failure.code}
-        if self._ending and not self._ends:
-            log.warning("job.killed", extra=extra)
-        elif not self._ends:
-            log.warning("job.process_died", extra=extra)
-        return Failed(failure)
-
-
-def died(code: int | None, retry: Retry) -> Failure:
-    """The failure of an attempt whose process ended before the job did; ``code`` as of subprocess, None if nobody knows it."""
-    if code is None:
-        word, text = "parent died", "the process that the job's was forked from died, and the job's process with it"
-    elif code >= 0:
-        word, text = f"exit {code}", f"the job's process ended with exit code {code} before the job did"
-    else:
-        word = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-        text = f"the job's process was ended by {word}" + (" (out of memory?)" if word == "SIGKILL" else "")
-    permanent = is_permanent(("ProcessDied", "Exception"), None, retry)
-    return Failure(kind="ProcessDied", message=text, code=word, permanent=permanent)
+        """Its process ended before the job did; ``code`` as of subprocess, None if nobody knows it."""
+        if code is None:
+            word, text = "parent died", "the process that the job's was forked from died, and the job's process with it"
+        elif code >= 0:
+            word, text = f"exit {code}", f"the job's process ended with exit code {code} before the job did"
+        else:
+            word = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+            text = f"the job's process was ended by {word}" + (" (out of memory?)" if word == "SIGKILL" else "")
+        if not self.ends:
+            ids = {"run_id": str(self._leased.run.ref), "job": self._leased.job.name}
+            log.warning("job.killed" if self._ending else "job.process_died", extra=ids | {"code": word})
+        permanent = is_permanent(("ProcessDied", "Exception"), None, self._leased.policies.retry)
+        return Failed(Failure(kind="ProcessDied", message=text, code=word, permanent=permanent))
 
 
 def _not_started(problem: OSError) -> Failed:

@@ -61,7 +61,6 @@ class ForkedAttempt:
             os.killpg(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Close this process's ends."""
         self.control.close()
         os.close(self.pipe)
 
@@ -91,7 +90,9 @@ class ForkServer:
     def _fork(self) -> None:
         asked, numbers, _, _ = socket.recv_fds(self._control, 1, _FILES)
         if not asked:
-            self._stop()
+            for attempt in self._attempts.values():
+                attempt.kill()
+            os._exit(0)
         try:
             answer: dict[str, object] = {"pid": self._fork_with(numbers)}
         except OSError as problem:
@@ -161,22 +162,15 @@ class ForkServer:
             os.read(self._woken, 4_096)
         for attempt in list(self._attempts.values()):
             pid, status = os.waitpid(attempt.pid, os.WNOHANG)
-            if pid:
-                attempt.kill_group()
-                self._forget(attempt, os.waitstatus_to_exitcode(status))
-
-    def _forget(self, attempt: ForkedAttempt, code: int) -> None:
-        del self._attempts[attempt.pid]
-        with contextlib.suppress(KeyError):  # it was killed
-            self._selector.unregister(attempt.control)
-        with contextlib.suppress(OSError):  # the worker did not wait for it
-            attempt.control.sendall(line({"code": code}))
-        attempt.close()
-
-    def _stop(self) -> NoReturn:
-        for attempt in self._attempts.values():
-            attempt.kill()
-        os._exit(0)
+            if not pid:
+                continue
+            attempt.kill_group()
+            del self._attempts[pid]
+            with contextlib.suppress(KeyError):  # it was killed
+                self._selector.unregister(attempt.control)
+            with contextlib.suppress(OSError):  # the worker did not wait for it
+                attempt.control.sendall(line({"code": os.waitstatus_to_exitcode(status)}))
+            attempt.close()
 
 
 def _is_closed(pipe: int) -> bool:

@@ -144,11 +144,8 @@ class _Connection:
 
 def report_of(modules: Sequence[str]) -> PreloadReport:
     """Import modules in a preloaded parent of their own, which ends then; what they left. Raises OSError if it died or hung."""
-    connection = _Connection(modules)
-    try:
+    with contextlib.closing(_Connection(modules)) as connection:
         return connection.await_report(LIMIT + _END)
-    finally:
-        connection.close()
 
 
 def _spawn(number: int, modules: Sequence[str]) -> subprocess.Popen[bytes]:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from minutehand.concurrency.pools import ThreadCache
-from minutehand.domain.job import Context, Job
+from minutehand.domain.job import Job
 from minutehand.domain.message import DeadLetter, Message
 from minutehand.domain.run import Failure
 from minutehand.domain.times import SECOND
@@ -88,7 +88,7 @@ class Executor(Protocol):
 
 
 Done = tuple[ReceivedMessage, Outcome]
-Execute = Callable[["WorkerContext", LeasedRun, Context], AttemptResult]
+Execute = Callable[["WorkerContext", LeasedRun], AttemptResult]
 
 
 @dataclass(frozen=True, kw_only=True)

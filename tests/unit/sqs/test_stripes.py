@@ -29,7 +29,7 @@ from minutehand.sqs.queue_definitions import all_queues, stripe_called, work_suf
 from minutehand.sqs.queues import SqsWorkQueue
 from minutehand.testing import Harness, Memory
 
-from functions.worker.batch import Batch
+from functions.worker.batch import work_off
 
 PATIENCE = 20.0  # seconds
 
@@ -107,7 +107,7 @@ def test_a_function_settles_what_it_was_handed_from_any_stripe() -> None:
             }
             for each in queue.take(10, 60)
         ]
-        batch = Batch(
+        outcomes, _ = work_off(
             records,
             memory.connect(),
             lambda: jobs,
@@ -115,9 +115,7 @@ def test_a_function_settles_what_it_was_handed_from_any_stripe() -> None:
             around=lambda message: _nothing(),
             remaining=lambda: None,
         )
-        with batch:
-            pass
-        assert all(batch.outcomes[record["messageId"]].gone for record in records)
+        assert all(outcomes[record["messageId"]].gone for record in records)
     assert set(started) == expected
     assert not any(len(queue) for queue in memory.stripes.values())
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from minutehand.domain.message import reading
 from minutehand.domain.names import shard_of
-from minutehand.domain.run import AgendaEntry, EntryKind, RunRow, RunState
+from minutehand.domain.run import AgendaEntry, EntryKind, RunState
 from minutehand.domain.times import MINUTE
 from minutehand.errors import Unavailable
 from minutehand.fires.chain import TickCounts
@@ -76,8 +76,8 @@ def ended(owner: str, pairs: Sequence[RunHolder], services: Services) -> set[Run
     if not pairs:
         return set()
     looked = services.ledger.look([ref_of(owner, pair) for pair in pairs])
-    known = [pair for pair in pairs if ref_of(owner, pair) not in looked.unanswered]
-    return {pair for pair in known if pair.is_over(looked.found.get(ref_of(owner, pair)))}
+    refs = {pair: ref for pair in pairs if (ref := ref_of(owner, pair)) not in looked.unanswered}
+    return {pair for pair, ref in refs.items() if pair.is_over(looked.found.get(ref))}
 
 
 def move_up(
@@ -140,7 +140,9 @@ def look_at(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> boo
     services, clock = context.services, context.clock
     owner = entry.id.partition("#")[0]
     slot = move_up(owner, services, clock)
-    unstarted = [pair for pair in slot.holders if _is_unstarted(_runs(owner, slot, services).get(pair))]
+    runs = services.ledger.look([ref_of(owner, pair) for pair in slot.holders]).found
+    waiting = {ref for ref, run in runs.items() if run.state is RunState.QUEUED}
+    unstarted = [pair for pair in slot.holders if ref_of(owner, pair) in waiting]
     overdue = [waiter.holder for waiter in slot.waiting if waiter.until is not None and waiter.until < clock()]
     if not unstarted and not slot.waiting:
         return True
@@ -148,12 +150,3 @@ def look_at(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> boo
     counts.sent += len(unstarted) + len(overdue)
     later = replace(entry, id=owner, due=_next(clock()), failures=0)
     return later.due > entry.due and later.key in services.agenda.put([later]) and accepted
-
-
-def _runs(owner: str, slot: Slot, services: Services) -> dict[RunHolder, RunRow]:
-    found = services.ledger.look([ref_of(owner, pair) for pair in slot.holders]).found
-    return {pair: found[ref_of(owner, pair)] for pair in slot.holders if ref_of(owner, pair) in found}
-
-
-def _is_unstarted(run: RunRow | None) -> bool:
-    return run is not None and run.state is RunState.QUEUED

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
@@ -22,6 +21,14 @@ from minutehand.errors import Continue, InvalidInput, LeaseLost, RunCancelled, U
 from minutehand.ports.ledger import BesideKind
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.stages import LeasedRun
+
+LARGEST = 5 * 1024 * 1024  # bytes of a checkpoint or result
+MARGIN = 15.0  # seconds of a function's time that are left for ending a slice
+_IN_BUCKET = "@"  # before the key of what lies in the bucket; no JSON text begins so
+_TOO_DEEP = (
+    f"has lists and dicts nested more than {MAX_DEPTH} levels deep",
+    "flatten it, or store it and keep its address",
+)
 
 
 @dataclass(eq=False)
@@ -92,13 +99,6 @@ class StepLocks:
 
 def _in_itself(name: str) -> InvalidInput:
     return InvalidInput("step", name, "is under way here and would wait for itself", "give each step a name of its own")
-
-
-log = logging.getLogger(__name__)
-
-LARGEST = 5 * 1024 * 1024  # bytes of a checkpoint or result
-MARGIN = 15.0  # seconds of a function's time that are left for ending a slice
-_IN_BUCKET = "@"  # before the key of what lies in the bucket; no JSON text begins so
 
 
 class Effects:
@@ -240,26 +240,18 @@ def _plain(name: str, result: Any) -> Any:
 
 def json_text(what: str, value: Any, most: int) -> str:
     """A value of a job as JSON text. Raises InvalidInput if it is none or too large."""
+    text = ""
+    wrong: tuple[str, str] | None = None
     try:
         text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     except RecursionError:
-        raise _too_deep(what, value) from None
+        wrong = _TOO_DEEP
     except (TypeError, ValueError) as problem:
-        raise InvalidInput(
-            what, value, f"is not JSON ({problem})", "use dicts, lists, text, finite numbers, booleans, None"
-        ) from None
+        wrong = f"is not JSON ({problem})", "use dicts, lists, text, finite numbers, booleans, None"
     if is_too_deep(text):
-        raise _too_deep(what, value)
-    if len(text) > most:
-        raise InvalidInput(
-            what,
-            value,
-            f"has {len(text):,} bytes of JSON",
-            f"keep it within {most:,}, or store it and keep its address",
-        )
+        wrong = _TOO_DEEP
+    elif len(text) > most:
+        wrong = f"has {len(text):,} bytes of JSON", f"keep it within {most:,}, or store it and keep its address"
+    if wrong is not None:
+        raise InvalidInput(what, value, *wrong)
     return text
-
-
-def _too_deep(what: str, value: object) -> InvalidInput:
-    problem = f"has lists and dicts nested more than {MAX_DEPTH} levels deep"
-    return InvalidInput(what, value, problem, "flatten it, or store it and keep its address")

@@ -47,7 +47,7 @@ def perform(worker: WorkerContext, leased: LeasedRun) -> AttemptResult:
     try:
         with worker.around(leased.message):
             if leased.policies.isolation is Isolation.PROCESS and worker.isolated is not None:
-                return worker.isolated(worker, leased, context)
+                return worker.isolated(worker, leased)
             return call(leased, context)
     except BaseException as problem:  # noqa: BLE001 (see above)
         return Failed(failure_of(problem, leased.policies.retry))
