@@ -46,13 +46,13 @@ def run_ticker(
         except Unavailable as problem:
             log.warning("tick.unavailable", extra={"error": str(problem)})
         else:
-            log_tick(done)
+            _log_tick(done)
             if report is not None:
                 report(done)
         stop.wait(max(period - (system_clock() - started) / SECOND, 0))
 
 
-def log_tick(report: TickReport) -> None:
+def _log_tick(report: TickReport) -> None:
     """One line a tick: this one speaks even when it did nothing, because its absence is the alarm."""
     counts = {name: value for name, value in vars(report.handled).items() if value and not isinstance(value, list)}
     places = {"shards": report.shards, "locked": report.locked, "unavailable": report.unavailable}

@@ -8,13 +8,11 @@ import socket
 import threading
 import uuid
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from itertools import cycle
 
 from minutehand import logs
 from minutehand.daemon.worker_shell import WorkerShell
-from minutehand.domain.message import Message
 from minutehand.domain.queue import BATCH, DEFAULT_QUEUE
 from minutehand.errors import Unavailable
 from minutehand.isolation import PreloadedParent, check_isolated, modules_of, perform_isolated
@@ -65,8 +63,8 @@ class WorkerProcess:
             services,
             jobs,
             name=process_name("worker"),
-            around=_around,
-            remaining=self._remaining,
+            around=lambda to: logs.of_run(run_id=str(to.run), job=to.job, tenant=to.run.tenant),
+            remaining=lambda: 0.0 if self._stopping.is_set() else None,  # then a job that checkpoints goes on elsewhere
             report=lambda done: self._slots.release(len(done)),  # all at once: so the next poll asks for as many
             isolated=partial(perform_isolated, self._parent),
         )
@@ -97,10 +95,6 @@ class WorkerProcess:
         self._parent.close()
         log.info("worker.stopped", extra={"unfinished": unfinished, "released": released})
         return self._recycling
-
-    def _remaining(self) -> float | None:
-        """A process has no time limit; once it stops, a job that checkpoints goes on elsewhere."""
-        return 0.0 if self._stopping.is_set() else None
 
     def _recycle(self, stop: threading.Event) -> None:
         """Stop when a job's thread was abandoned: what it still does is nobody's, and only the process's end ends it."""
@@ -172,7 +166,3 @@ class WorkerProcess:
             return
         if not started:  # it can do no more now
             self._stopping.wait(_PAUSE)
-
-
-def _around(message: Message) -> AbstractContextManager[None]:
-    return logs.of_run(run_id=str(message.run), job=message.job, tenant=message.run.tenant)

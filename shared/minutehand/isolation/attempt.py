@@ -12,10 +12,11 @@ import tempfile
 import threading
 from typing import Any
 
-from minutehand.domain.run import Failure
+from minutehand.domain.run import Failure, SiblingRows
 from minutehand.isolation.preload import place_of
 from minutehand.isolation.preloaded_parent import PreloadedParent
 from minutehand.isolation.wire import (
+    ASKED,
     CANCELLED,
     FLAGS,
     LineReader,
@@ -24,9 +25,9 @@ from minutehand.isolation.wire import (
     pack_error,
     unpack_ended,
 )
-from minutehand.ports.ledger import BesideKind
 from minutehand.state.retry import is_permanent
 from minutehand.worker.context import WorkerContext
+from minutehand.worker.execution.effects import RunStore
 from minutehand.worker.execution.perform import timeout_of, watch
 from minutehand.worker.stages import AttemptResult, Cancelled, Failed, LeasedRun
 
@@ -126,33 +127,16 @@ class IsolatedAttempt:
                 self._leased.in_flight.progress, self._leased.in_flight.stage = said["progress"], said["stage"]
 
     def _answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Which run and under which fence, the worker knows better than the job."""
         try:
-            return {"value": self._do(asked)}
+            if asked["ask"] not in ASKED:
+                raise ValueError(f"nobody here can {asked['ask']!r}")
+            value = getattr(RunStore(self._worker, self._leased), asked["ask"])(**asked["given"])
+            if isinstance(value, SiblingRows):
+                value = {"steps": dict(value.steps), "checkpoint": value.checkpoint}
         except Exception as problem:  # noqa: BLE001 (it is the job's to see)
             return {"error": pack_error(problem)}
-
-    def _do(self, asked: dict[str, Any]) -> Any:
-        """Which run and under which fence, the worker knows better than the job."""
-        services, run = self._worker.services, self._leased.run
-        match asked["ask"]:
-            case "keep":
-                given = {"kind": BesideKind(asked["kind"]), "name": asked["name"], "text": asked["text"]}
-                expires = self._worker.expires(self._worker.clock())
-                kept = services.ledger.keep(run.ref, fence=run.fence, expires=expires, **given)
-                if not kept:
-                    self._leased.in_flight.lose()
-                return kept
-            case "beside":
-                beside = services.ledger.beside(run.ref)
-                return {"steps": dict(beside.steps), "checkpoint": beside.checkpoint}
-            case "keep large":
-                return services.payloads.keep(run.ref.tenant, asked["text"])
-            case "get large":
-                return services.payloads.get(asked["key"])
-            case "remaining":
-                return self._worker.remaining()
-            case verb:
-                raise ValueError(f"nobody here can {verb!r}")
+        return {"value": value}
 
     # How it ended.
 

@@ -9,8 +9,6 @@ import os
 import socket
 import sys
 import threading
-from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, BinaryIO, NoReturn
 
 from minutehand import logs
@@ -30,10 +28,7 @@ from minutehand.isolation.wire import (
     unpack_error,
 )
 from minutehand.ports.work_queue import RawMessage
-from minutehand.services import system_clock
-from minutehand.worker.context import WorkerContext
-from minutehand.worker.delivery.visibility import DeleteBuffer, Heartbeat
-from minutehand.worker.execution.effects import Effects
+from minutehand.worker.execution.effects import Effects, RunStore
 from minutehand.worker.execution.perform import call, failure_of, job_context
 from minutehand.worker.stages import AttemptResult, Failed, InFlightMessage, LeasedRun, ReceivedMessage
 
@@ -61,8 +56,8 @@ def work(talk: socket.socket, flags: int) -> NoReturn:
 
 
 def _run(order: dict[str, Any], relay: Relay, policies: Policies) -> AttemptResult:
-    worker, leased = _worker(relay), _leased(order, policies)
-    context = replace(job_context(worker, leased), effects=ChildEffects(worker, leased, relay))
+    leased = _leased(order, policies)
+    context = job_context(leased, Effects(leased, relay), relay.remaining)
     with logs.of_run(run_id=context.run_id, job=context.job, tenant=context.tenant):
         return call(leased, context)
 
@@ -89,34 +84,7 @@ def _leased(order: dict[str, Any], policies: Policies) -> LeasedRun:
     return LeasedRun(received=received, message=message, job=job, policies=policies, payload=order["payload"], run=run)
 
 
-def _worker(relay: Relay) -> WorkerContext:
-    """One that knows no job; of its services a job reaches the ledger and the bucket. When rows expire is for the worker to say."""
-    nothing: Any = None
-    services: Any = SimpleNamespace(
-        ledger=SimpleNamespace(
-            keep=lambda ref, *, kind, name, text, **_: relay.ask("keep", kind=kind, name=name, text=text),
-            beside=lambda ref: SiblingRows(**relay.ask("beside")),
-        ),
-        payloads=SimpleNamespace(
-            keep=lambda tenant, text: relay.ask("keep large", text=text),
-            get=lambda key: relay.ask("get large", key=key),
-        ),
-        work=None,
-        retention=0,
-    )
-    return WorkerContext(
-        services=services,
-        clock=system_clock,
-        heartbeat=Heartbeat(services),
-        deletions=DeleteBuffer(services.work),
-        jobs=nothing,
-        executor=nothing,
-        name="",
-        remaining=lambda: relay.ask("remaining"),
-    )
-
-
-class Relay:
+class Relay(RunStore):
     """The child's end of the socket. Questions go one at a time, from whichever of the job's threads."""
 
     def __init__(self, talk: socket.socket, lines: BinaryIO, flags: mmap.mmap) -> None:
@@ -140,16 +108,35 @@ class Relay:
         with self._lock:
             self._talk.sendall(line(said))
 
-    def ask(self, verb: str, **said: Any) -> Any:
+    def ask(self, verb: str, **given: Any) -> Any:
         """Ask the worker and wait for its answer. Raises what that raised."""
         self._check()
         with self._lock:
             number = next(self._numbers)
-            self._talk.sendall(line({"ask": verb, "number": number, **said}))
+            self._talk.sendall(line({"ask": verb, "number": number, "given": given}))
             answer = self._answer(number)
         if "error" in answer:
             raise unpack_error(answer["error"])
         return answer["value"]
+
+    def keep(self, kind: str, name: str, text: str) -> bool:
+        return bool(self.ask("keep", kind=kind, name=name, text=text))
+
+    def beside(self) -> SiblingRows:
+        return SiblingRows(**self.ask("beside"))
+
+    def keep_large(self, text: str) -> str:
+        return str(self.ask("keep_large", text=text))
+
+    def get_large(self, key: str) -> str:
+        return str(self.ask("get_large", key=key))
+
+    def remaining(self) -> float | None:
+        left: float | None = self.ask("remaining")
+        return left
+
+    def progress(self, fraction: float, stage: str | None) -> None:
+        self.tell(progress=fraction, stage=stage)
 
     def _answer(self, number: int) -> dict[str, Any]:
         while (answer := read_line(self._lines)) is not None:
@@ -162,19 +149,3 @@ class Relay:
             raise MinutehandError(
                 "ctx belongs to the process of the job: what that forks cannot use it; use it before or after"
             )
-
-
-class ChildEffects(Effects):
-    """The effects of a job in a child: the same rules, kept where the job is; only what they write goes through the worker."""
-
-    def __init__(self, worker: WorkerContext, leased: LeasedRun, relay: Relay) -> None:
-        super().__init__(worker, leased)
-        self._relay = relay
-
-    def progress(self, fraction: float, stage: str | None = None) -> None:
-        super().progress(fraction, stage)
-        self._relay.tell(progress=float(fraction), stage=stage)
-
-    @property
-    def cancelled(self) -> bool:
-        return self._relay.cancelled

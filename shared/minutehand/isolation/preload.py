@@ -25,6 +25,11 @@ from minutehand.domain.policies import Isolation
 from minutehand.errors import JobError
 from minutehand.jobs import default_registry
 
+LIMIT = 120  # seconds for all imports; then SIGALRM ends the process, and its successor imports nothing
+_TASKS = Path("/proc/self/task")  # the threads of this process, those of native code too (Linux)
+_FILES = Path("/dev/fd")  # the file descriptors of this process
+_ENDING = 0.5  # seconds for threads that have ended to be removed by the kernel
+_LOOK = 0.02  # seconds between two looks at them
 _REMEDY = "declare it with @job at the top level of a module that can be imported, or leave isolation='thread'"
 
 
@@ -82,13 +87,6 @@ def _unreachable(job: Job) -> str:
     except (ImportError, AttributeError) as problem:
         return f"{place.module}.{place.name} exists only in this process ({problem})"
     return "" if found is job.function else f"{place.module}.{place.name} is another function by now"
-
-
-LIMIT = 120  # seconds for all imports; then SIGALRM ends the process, and its successor imports nothing
-_TASKS = Path("/proc/self/task")  # the threads of this process, those of native code too (Linux)
-_FILES = Path("/dev/fd")  # the file descriptors of this process
-_ENDING = 0.5  # seconds for threads that have ended to be removed by the kernel
-_LOOK = 0.02  # seconds between two looks at them
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -100,7 +100,8 @@ class _Connection:
 
     def fork(self, numbers: Sequence[int]) -> int:
         """Raises ConnectionError if the process is dead, OSError if it cannot fork."""
-        socket.send_fds(self._socket, [b"f"], numbers)
+        with contextlib.suppress(ConnectionError):  # it has ended; what it said before that comes first
+            socket.send_fds(self._socket, [b"f"], numbers)
         while (answer := self._read()) and "report" in answer:
             self._note(PreloadReport(**answer["report"]))
         if "problem" in answer:

@@ -22,6 +22,7 @@ from minutehand.domain.run import Failure
 from minutehand.errors import InvalidInput, MinutehandError
 from minutehand.worker.stages import Abandoned, AttemptResult, Cancelled, Failed, Returned, SliceEnded
 
+ASKED = ("keep", "beside", "keep_large", "get_large", "remaining")  # the methods of a RunStore
 CANCELLED = 0  # the byte among the flags that says so
 FLAGS = 1  # bytes of shared memory
 _CHUNK = 1 << 20  # bytes read at once: what a job returns is mostly smaller

@@ -16,6 +16,7 @@ from minutehand.undertaker.bury import bury_one
 from minutehand.worker.context import Done, KnownJobs, WorkerContext
 from minutehand.worker.delivery.receive import receive
 from minutehand.worker.delivery.visibility import HIDDEN, DeleteBuffer, Heartbeat
+from minutehand.worker.execution.effects import Effects, RunStore
 from minutehand.worker.execution.executor import unbegun
 from minutehand.worker.execution.perform import call, job_context, limit_of, timeout_of
 from minutehand.worker.pipeline import partition_batch, run_batch
@@ -75,7 +76,8 @@ class InTurn:
         if result is not None:
             return result
         timeout_at = timeout_of(worker, leased)
-        result = call(leased, job_context(worker, leased))
+        effects = Effects(leased, RunStore(worker, leased))
+        result = call(leased, job_context(leased, effects, worker.remaining))
         limit = limit_of(leased, timeout_at, worker.clock())
         if leased.in_flight.lost:
             return Abandoned()

@@ -127,6 +127,20 @@ def test_a_module_whose_import_leaves_what_a_fork_breaks_is_imported_by_each_att
     assert left in line["left"][0]
 
 
+def test_what_ended_by_its_imports_before_the_first_fork_is_logged_all_the_same(
+    module: Callable[[str], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    name = module("threading.Thread(target=threading.Event().wait, name='poller', daemon=True).start()")
+    with closing(PreloadedParent([name])) as parent:
+        parent.start()
+        assert parent._connection is not None
+        parent._connection._process.wait(60)
+        pid, imported_by = Stage(written, parent=parent).run(name).result
+    assert pid == imported_by
+    assert logged(caplog, "isolation.not_preloaded")["imported"] == name
+    assert "isolation.parent_died" not in caplog.messages
+
+
 @pytest.mark.parametrize(
     "body",
     [

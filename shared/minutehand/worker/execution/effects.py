@@ -101,11 +101,51 @@ def _in_itself(name: str) -> InvalidInput:
     return InvalidInput("step", name, "is under way here and would wait for itself", "give each step a name of its own")
 
 
-class Effects:
-    """What the context of a job does. One attempt's; safe from several threads of the job."""
+class RunStore:
+    """What lies beside a leased run, in the ledger and the bucket."""
 
     def __init__(self, worker: WorkerContext, leased: LeasedRun) -> None:
         self._worker, self._leased = worker, leased
+
+    def keep(self, kind: str, name: str, text: str) -> bool:
+        """Record it under the lease's fence; False if the lease is lost."""
+        worker, run = self._worker, self._leased.run
+        expires, beside = worker.expires(worker.clock()), BesideKind(kind)
+        kept = worker.services.ledger.keep(run.ref, fence=run.fence, kind=beside, name=name, text=text, expires=expires)
+        if not kept:
+            self._leased.in_flight.lose()
+        return kept
+
+    def beside(self) -> SiblingRows:
+        """The recorded steps and the last checkpoint."""
+        return self._worker.services.ledger.beside(self._leased.run.ref)
+
+    def keep_large(self, text: str) -> str:
+        """Put it into the bucket; its key."""
+        return self._worker.services.payloads.keep(self._leased.run.ref.tenant, text)
+
+    def get_large(self, key: str) -> str:
+        """The text of that key."""
+        return self._worker.services.payloads.get(key)
+
+    def remaining(self) -> float | None:
+        """Seconds until the process's time limit."""
+        return self._worker.remaining()
+
+    def progress(self, fraction: float, stage: str | None) -> None:
+        """Note it for the next heartbeat."""
+        self._leased.in_flight.progress, self._leased.in_flight.stage = fraction, stage
+
+    @property
+    def cancelled(self) -> bool:
+        return self._leased.in_flight.cancel_seen is not None
+
+
+class Effects:
+    """What the context of a job does. One attempt's; safe from several threads of the job."""
+
+    def __init__(self, leased: LeasedRun, store: RunStore) -> None:
+        self._leased, self._store = leased, store
         self._lock = threading.RLock()
         self._locks = StepLocks()
         self._beside: SiblingRows | None = None
@@ -157,7 +197,7 @@ class Effects:
         if text is None:
             return None
         if text.startswith(_IN_BUCKET):
-            text = self._worker.services.payloads.get(text.removeprefix(_IN_BUCKET))
+            text = self._store.get_large(text.removeprefix(_IN_BUCKET))
         return json.loads(text)
 
     def checkpoint(self, state: Any) -> None:
@@ -169,7 +209,7 @@ class Effects:
             if self._beside is not None:
                 self._beside = replace(self._beside, checkpoint=text)
         self.raise_if_cancelled()
-        left = self._worker.remaining()
+        left = self._store.remaining()
         if left is not None and left < MARGIN:
             raise Continue("the time of this slice is over")
 
@@ -178,7 +218,7 @@ class Effects:
         text = json_text(what, value, LARGEST)
         if len(text) <= INLINE_PAYLOAD:
             return text
-        return _IN_BUCKET + self._worker.services.payloads.keep(self._leased.run.ref.tenant, text)
+        return _IN_BUCKET + self._store.keep_large(text)
 
     # Progress and cancellation.
 
@@ -188,12 +228,11 @@ class Effects:
             raise InvalidInput("progress", fraction, "is not a fraction", "use a number from 0 to 1")
         if stage is not None and not is_text(stage, 100):
             raise InvalidInput("stage", stage, "is not a short text", "use at most 100 characters")
-        in_flight = self._leased.in_flight
-        in_flight.progress, in_flight.stage = float(fraction), stage
+        self._store.progress(float(fraction), stage)
 
     @property
     def cancelled(self) -> bool:
-        return self._leased.in_flight.cancel_seen is not None
+        return self._store.cancelled
 
     def raise_if_cancelled(self) -> None:
         """RunCancelled if the run's cancellation was asked for; LeaseLost if another worker may have it."""
@@ -208,23 +247,20 @@ class Effects:
     def _load(self) -> SiblingRows:
         with self._lock:
             if self._beside is None:
-                self._beside = self._worker.services.ledger.beside(self._leased.run.ref)
+                self._beside = self._store.beside()
             return self._beside
 
     def _keep(self, kind: BesideKind, name: str, text: str) -> None:
-        run, worker = self._leased.run, self._worker
-        expires = worker.expires(worker.clock())
         try:
-            kept = worker.services.ledger.keep(
-                run.ref, fence=run.fence, kind=kind, name=name, text=text, expires=expires
-            )
+            kept = self._store.keep(kind, name, text)
         except Unavailable:
             with self._lock:
                 self._beside = None  # it may have taken effect all the same: a job that tries again looks first
             raise
         if not kept:
             self._leased.in_flight.lose()
-            raise LeaseLost(f"run {run.ref}: this worker lost it, so its {kind} {name!r} was not recorded; stop")
+            run = self._leased.run.ref
+            raise LeaseLost(f"run {run}: this worker lost it, so its {kind} {name!r} was not recorded; stop")
 
 
 def _plain(name: str, result: Any) -> Any:

@@ -12,7 +12,6 @@ import logging
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from minutehand.domain.job import Context, RunLogger
@@ -23,7 +22,7 @@ from minutehand.errors import Continue, InvalidInput, JobSignal, LeaseLost, RunC
 from minutehand.state.retry import is_permanent, stuck
 from minutehand.timing import zone
 from minutehand.worker.context import WorkerContext
-from minutehand.worker.execution.effects import LARGEST, Effects, json_text
+from minutehand.worker.execution.effects import LARGEST, Effects, RunStore, json_text
 from minutehand.worker.stages import (
     Abandoned,
     AttemptResult,
@@ -43,7 +42,7 @@ TRACEBACK = 16_000  # characters kept of a traceback: its end, where the cause i
 
 def perform(worker: WorkerContext, leased: LeasedRun) -> AttemptResult:
     """One attempt, whatever it raises: a job's own KeyboardInterrupt ends its attempt and not its thread."""
-    context = job_context(worker, leased)
+    context = job_context(leased, Effects(leased, RunStore(worker, leased)), worker.remaining)
     try:
         with worker.around(leased.message):
             if leased.policies.isolation is Isolation.PROCESS and worker.isolated is not None:
@@ -137,7 +136,7 @@ def status_of(problem: BaseException) -> int | None:
 # What it is given.
 
 
-def job_context(worker: WorkerContext, leased: LeasedRun) -> Context:
+def job_context(leased: LeasedRun, effects: Effects, remaining: Callable[[], float | None]) -> Context:
     """What the job is given."""
     message, run = leased.message, leased.run
     run_id, tenant = str(run.ref), run.ref.tenant
@@ -153,25 +152,18 @@ def job_context(worker: WorkerContext, leased: LeasedRun) -> Context:
         schedule=None if run.ref.is_one_off else run.ref.owner.partition("/")[2],
         scheduled_at=from_ms(scheduled_at, zone(timezone)),
         attempt=run.attempt,
-        logger=RunLogger(_logger(leased.job.name), ids),
-        remaining=worker.remaining,
-        effects=Effects(worker, leased),
+        logger=RunLogger(logging.getLogger(f"minutehand.job.{leased.job.name}"), ids),
+        remaining=remaining,
+        effects=effects,
         missed=message.missed,
         backfill=message.backfill,
     )
-
-
-@lru_cache(maxsize=256)
-def _logger(job: str) -> logging.Logger:
-    return logging.getLogger(f"minutehand.job.{job}")
 
 
 # What is logged of it.
 
 
 def log_start(leased: LeasedRun) -> None:
-    if not log.isEnabledFor(logging.INFO):
-        return
     run = leased.run
     began = (run.started_at if leased.ahead else run.leased_at) or 0
     more = {"fence": run.fence, "slice": run.slices, "lateness_ms": began - leased.message.not_before}
@@ -179,8 +171,6 @@ def log_start(leased: LeasedRun) -> None:
 
 
 def log_end(leased: LeasedRun, outcome: Outcome, result: AttemptResult) -> None:
-    if not log.isEnabledFor(logging.INFO) and not isinstance(result, Failed):
-        return
     extra = _ids(leased) | {"state": str(outcome.state), "reason": outcome.why or outcome.action}
     if isinstance(result, Failed):
         failure = result.failure
