@@ -40,7 +40,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialResponse:
 
     By then every run is settled and its message deleted, so that the error that Lambda sees repeats nothing.
     """
-    response, abandoned = _run(event, context)
+    done: tuple[PartialResponse, bool] = _run(event, context)
+    response, abandoned = done
     if abandoned:
         end_process(1)
     return response

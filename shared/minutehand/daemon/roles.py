@@ -35,9 +35,9 @@ def run_ticker(
     report: Callable[[TickReport], None] | None = None,
 ) -> None:
     """Tick now and then every ``period`` seconds until ``stop``, with the threads and writes of the settings (services: one, and any)."""
-    services, spread, holder = where, FanOutConfig(), process_name("ticker")
+    services = connect(where) if isinstance(where, Settings) else where
+    spread, holder = FanOutConfig(), process_name("ticker")
     if isinstance(where, Settings):
-        services = connect(where)
         spread = FanOutConfig(threads=where.ticker_threads, writes=where.ticker_writes, wait=stop.wait)
     while not stop.is_set():
         started = system_clock()

@@ -25,7 +25,7 @@ from minutehand.state.refusal import Refusal, deaths, refused_by
 from minutehand.worker.admission.overlap import acquire_slot
 from minutehand.worker.admission.refused import RETRY_AFTER, expired, not_due, refused
 from minutehand.worker.context import WorkerContext
-from minutehand.worker.stages import ENDED, Outcome, ReadyRun, ReceivedMessage
+from minutehand.worker.stages import ENDED, Action, Outcome, ReadyRun, ReceivedMessage
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ def _unreadable(worker: WorkerContext, received: ReceivedMessage) -> Outcome:
     reason = f"unreadable: {received.problem}"
     log.error("message.unreadable", extra={"error": reason, "message_id": received.delivery.id})
     worker.services.dead.send(DeadLetter(body=received.delivery.body, reason=reason[:500]))
-    return Outcome.unreadable()
+    return Outcome(action=Action.UNREADABLE, message=None, why="unreadable")
 
 
 def _quarantined(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome | None:

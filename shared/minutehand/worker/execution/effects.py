@@ -6,9 +6,9 @@ import asyncio
 import inspect
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -41,60 +41,6 @@ class StepLock:
 
 # The steps within which the present line of a job runs; tasks and ``asyncio.to_thread`` inherit it.
 _within: ContextVar[tuple[StepLock, ...]] = ContextVar("_within", default=())
-
-
-class StepLocks:
-    """The steps of one attempt that are under way, by name."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._locks: dict[str, StepLock] = {}
-
-    @contextmanager
-    def take(self, name: str) -> Iterator[bool]:
-        """The block has the step to itself if this gives True; else another had, has ended, and it is to be looked at anew."""
-        mine, other = self._come_to(name)
-        if other is None:
-            with self._at(name, mine):
-                yield True
-            return
-        if other.thread == threading.get_ident():  # a task, which cannot go on while its thread waits here
-            raise _in_itself(name)
-        other.over.result()
-        yield False
-
-    @asynccontextmanager
-    async def take_async(self, name: str) -> AsyncIterator[bool]:
-        """As ``take``; other tasks go on while this one waits."""
-        mine, other = self._come_to(name)
-        if other is None:
-            with self._at(name, mine):
-                yield True
-            return
-        await asyncio.shield(asyncio.wrap_future(other.over))
-        yield False
-
-    def _come_to(self, name: str) -> tuple[StepLock, StepLock | None]:
-        """A lock of one's own, and the one that is under way already, if any."""
-        with self._lock:
-            other = self._locks.get(name)
-            if other is not None and other in _within.get():
-                raise _in_itself(name)
-            mine = StepLock()
-            if other is None:
-                self._locks[name] = mine
-            return mine, other
-
-    @contextmanager
-    def _at(self, name: str, lock: StepLock) -> Iterator[None]:
-        token = _within.set((*_within.get(), lock))
-        try:
-            yield
-        finally:
-            _within.reset(token)
-            with self._lock:
-                del self._locks[name]
-            lock.over.set_result(None)
 
 
 def _in_itself(name: str) -> InvalidInput:
@@ -147,7 +93,7 @@ class Effects:
     def __init__(self, leased: LeasedRun, store: RunStore) -> None:
         self._leased, self._store = leased, store
         self._lock = threading.RLock()
-        self._locks = StepLocks()
+        self._under_way: dict[str, StepLock] = {}  # steps, by name
         self._beside: SiblingRows | None = None
         self._steps: dict[str, str] = {}
 
@@ -162,20 +108,44 @@ class Effects:
         self.raise_if_cancelled()
         if inspect.iscoroutinefunction(function):
             return self._step_async(name, function)
-        while True:
-            with self._locks.take(name) as mine:
-                if mine:
-                    known = self._recorded(name)
-                    return self._record(name, _plain(name, function())) if known is None else json.loads(known)
+        while (other := self._come_to(name)) is not None:
+            if other.thread == threading.get_ident():  # a task, which cannot go on while its thread waits here
+                raise _in_itself(name)
+            other.over.result()
             self.raise_if_cancelled()
+        with self._at(name):
+            known = self._recorded(name)
+            return self._record(name, _plain(name, function())) if known is None else json.loads(known)
 
     async def _step_async(self, name: str, function: Callable[[], Any]) -> Any:
-        while True:
-            async with self._locks.take_async(name) as mine:
-                if mine:
-                    known = self._recorded(name)
-                    return self._record(name, await function()) if known is None else json.loads(known)
+        while (other := self._come_to(name)) is not None:
+            await asyncio.shield(asyncio.wrap_future(other.over))
             self.raise_if_cancelled()
+        with self._at(name):
+            known = self._recorded(name)
+            return self._record(name, await function()) if known is None else json.loads(known)
+
+    def _come_to(self, name: str) -> StepLock | None:
+        """Somebody else who is at the step, and has to be waited for; None: this caller has it now, and goes on with ``_at``."""
+        with self._lock:
+            other = self._under_way.get(name)
+            if other is None:
+                self._under_way[name] = StepLock()
+            elif other in _within.get():
+                raise _in_itself(name)
+            return other
+
+    @contextmanager
+    def _at(self, name: str) -> Iterator[None]:
+        lock = self._under_way[name]
+        token = _within.set((*_within.get(), lock))
+        try:
+            yield
+        finally:
+            _within.reset(token)
+            with self._lock:
+                del self._under_way[name]
+            lock.over.set_result(None)
 
     def _recorded(self, name: str) -> str | None:
         with self._lock:

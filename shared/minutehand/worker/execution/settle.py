@@ -102,8 +102,21 @@ def _settled(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) ->
     if moved is None:
         return Outcome.kept(leased.message, "unavailable", at=worker.clock() + _UNANSWERED)
     outcome = _outcome(worker, leased, settlement, applied=moved.applied)
-    if moved.applied and settlement.failure is not None:
-        record(_failed_attempt(worker, leased, settlement.failure, settlement.next_at), worker.services.ledger)
+    if (
+        moved.applied and settlement.failure is not None
+    ):  # its row has the failure in short: to lose this one loses detail only
+        run, now = leased.run, worker.clock()
+        attempt = FailedAttemptRow(
+            run=run.ref,
+            number=run.attempt,
+            fence=run.fence,
+            worker=worker.name,
+            started_at=run.leased_at or now,
+            ended_at=now,
+            failure=settlement.failure,
+            next_attempt_at=settlement.next_at,
+        )
+        record(attempt, worker.services.ledger)
     return outcome
 
 
@@ -184,23 +197,6 @@ def _move(worker: WorkerContext, leased: LeasedRun, transition: Transition) -> T
             if seconds is not None:
                 worker.wait(seconds)
     return None
-
-
-def _failed_attempt(
-    worker: WorkerContext, leased: LeasedRun, failure: Failure, next_at: int | None
-) -> FailedAttemptRow:
-    """A row of its own. The run's row has the failure in short already, so losing this one loses detail only."""
-    run, now = leased.run, worker.clock()
-    return FailedAttemptRow(
-        run=run.ref,
-        number=run.attempt,
-        fence=run.fence,
-        worker=worker.name,
-        started_at=run.leased_at or now,
-        ended_at=now,
-        failure=failure,
-        next_attempt_at=next_at,
-    )
 
 
 # What came of it.

@@ -45,16 +45,16 @@ class Meeting:
 
 def waiting_at(ctx: Context, meeting: Meeting, others: int) -> list[Any]:
     """One thread runs the step, others come to it meanwhile; what each of them got (a result or an error)."""
-    locks = ctx.effects._locks  # type: ignore[attr-defined]
+    effects: Any = ctx.effects
     come = threading.Semaphore(0)
-    original = locks._come_to
+    original = effects._come_to
 
     def seen(name: str) -> Any:
         found = original(name)
         come.release()
         return found
 
-    locks._come_to = seen
+    effects._come_to = seen
     with ThreadPoolExecutor(others + 1) as pool:
         threads = [pool.submit(ctx.step, "s", meeting)]
         assert meeting.began.wait(PATIENCE)
