@@ -158,9 +158,11 @@ class IsolatedAttempt:
         else:
             word = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
             text = f"the job's process was ended by {word}" + (" (out of memory?)" if word == "SIGKILL" else "")
-        if not self.ends:
-            ids = {"run_id": str(self._leased.run.ref), "job": self._leased.job.name}
-            log.warning("job.killed" if self._ending else "job.process_died", extra=ids | {"code": word})
+        extra = {"run_id": str(self._leased.run.ref), "job": self._leased.job.name, "code": word}
+        if self._ending and not self.ends:
+            log.warning("job.killed", extra=extra)
+        elif not self.ends:
+            log.warning("job.process_died", extra=extra)
         permanent = is_permanent(("ProcessDied", "Exception"), None, self._leased.policies.retry)
         return Failed(Failure(kind="ProcessDied", message=text, code=word, permanent=permanent))
 
