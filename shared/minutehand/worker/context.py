@@ -105,7 +105,7 @@ class WorkerContext:
     wait: Callable[[float], object] = field(default_factory=lambda: threading.Event().wait)  # seconds; may end early
     random: random.Random = field(default_factory=random.Random)
     report: Callable[[Sequence[Done]], None] = lambda done: None  # what is done, from any thread, each message once
-    around: Callable[[Message], AbstractContextManager[object]] = lambda message: nullcontext()  # log keys, a trace
+    around: Callable[[Message], AbstractContextManager[object]] = lambda message: nullcontext()  # log keys
     remaining: Callable[[], float | None] = lambda: None  # seconds until the process's time limit
     isolated: Execute | None = None  # runs jobs with ``isolation="process"``; None: as all others
     threads: ThreadCache = field(default_factory=ThreadCache)  # that batches and jobs run in

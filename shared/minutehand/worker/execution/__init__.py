@@ -1,1 +1,1 @@
-"""Call the job, watch its limits, settle its run. Read executor, perform, settle, after_end; ahead can be skipped."""
+"""Call the job, watch its limits, settle its run. Read executor, perform, settle; ahead can be skipped."""
