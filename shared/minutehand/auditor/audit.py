@@ -16,24 +16,77 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from minutehand.auditor.repairs import is_behind, resend, tidy
 from minutehand.domain.names import RunRef, fire_ref, shard_of
 from minutehand.domain.options import CatchUp
-from minutehand.domain.run import WAITING, EntryKind, RunRow, RunState
+from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunRow, RunState
 from minutehand.domain.schedule import Head, Revision, ScheduleState
 from minutehand.domain.times import HOUR, MINUTE, SECOND
 from minutehand.errors import Unavailable
-from minutehand.fires.claim import FireClaim, materialise
-from minutehand.fires.context import FAR, FireContext, due_pages
-from minutehand.fires.current import find_revision
+from minutehand.fires.chain import revision_key
+from minutehand.fires.claim import FireClaim, materialise, message_of, send
+from minutehand.fires.context import FAR, FireContext, due_pages, find_revision
 from minutehand.fires.plan import chain_entry, end_of, gaps_before, record_missed, timetable_of
+from minutehand.fires.withdraw import withdraw_beyond
 from minutehand.owner.schedules.pauses import resume_entry
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.ports.schedules import RevisionKey
+from minutehand.ports.services import Clock, Services
 from minutehand.state.catch_up import covers
+from minutehand.state.overlap import waits_in_turn
 from minutehand.timing import fires
+from minutehand.worker.admission.admit import freeze_of
 
 log = logging.getLogger(__name__)
+
+
+def resend(run: RunRow, services: Services, clock: Clock) -> bool:
+    """Whether a lost message was replaced; a run that waits for its turn has no message, and is sent without being counted."""
+    if freeze_of(run.ref.tenant, services, clock) is not None:
+        return False  # workers keep its message in the queue until the freeze ends
+    message = message_of(run, services)
+    if message is None or not send([message], services.work, clock)[0] or waits_in_turn(run):
+        return False
+    log.warning("audit.resent", extra={"run_id": str(run.ref), "state": str(run.state)})
+    return True
+
+
+def is_behind(revision: Revision, upto: int, services: Services) -> bool:
+    """Whether the revision's chain has an entry that is due up to an instant (UTC ms), so that the ticker will claim the fires."""
+    for page in due_pages(revision.shard, services, upto=upto):
+        if any(entry.id == revision.id and entry.kind is EntryKind.CHAIN for entry in page.entries):
+            return True
+        if any(key.endswith(f"#{EntryKind.CHAIN}#{revision.id}") for key in page.newer):
+            return True
+    return False
+
+
+def tidy(shard: int, services: Services, clock: Clock) -> int:
+    """Remove the entries of a shard that lie beyond the end of their revision; how many. Raises Unavailable."""
+    removed = 0
+    for page in due_pages(shard, services):
+        moot = _moot([entry for entry in page.entries if entry.kind is EntryKind.CHAIN], services)
+        for entry, revision in moot:
+            withdraw_beyond(revision, services, clock)
+            log.info("audit.tidied", extra={"entry": entry.key})
+        removed += len(services.agenda.remove([entry for entry, _ in moot])) if moot else 0
+    return removed
+
+
+def _moot(entries: Sequence[AgendaEntry], services: Services) -> list[tuple[AgendaEntry, Revision]]:
+    keyed = [(entry, key) for entry in entries if (key := _revision_of(entry)) is not None]
+    found = services.schedules.revisions({key for _, key in keyed}).found if keyed else {}
+    known = [(entry, found[key]) for entry, key in keyed if key in found]
+    return [
+        (e, revision) for e, revision in known if revision.active_until is not None and e.due > revision.active_until
+    ]
+
+
+def _revision_of(entry: AgendaEntry) -> RevisionKey | None:
+    """The revision that an entry is about; None for a malformed id, which the ticker counts and moves aside."""
+    try:
+        return revision_key(entry)
+    except ValueError:
+        return None
+
 
 GRACE = 5 * MINUTE  # how long past its time a run may wait before it is sent again
 WINDOW = 2 * HOUR  # how far back fires are recomputed: twice the auditor's period

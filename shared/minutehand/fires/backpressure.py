@@ -19,9 +19,8 @@ from minutehand.domain.queue import DEFAULT_QUEUE
 from minutehand.domain.run import AgendaEntry, EntryKind, RunState
 from minutehand.domain.schedule import Revision, freeze_key
 from minutehand.domain.times import SECOND
-from minutehand.ports.clock import Clock
 from minutehand.ports.records import Record
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.state.backpressure import (
     HoldLog,
     QueueDepth,

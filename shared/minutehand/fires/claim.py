@@ -12,10 +12,8 @@ from minutehand.domain.names import RunRef, fire_ref
 from minutehand.domain.policies import Overrides, Start
 from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.schedule import Revision
-from minutehand.fires.context import FireContext
-from minutehand.fires.current import find_revision
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.fires.context import FireContext, find_revision
+from minutehand.ports.services import Clock, Services
 from minutehand.ports.work_queue import OutgoingMessage, WorkQueue
 from minutehand.state.before_start import take_over
 from minutehand.state.refusal import OnExisting, on_existing

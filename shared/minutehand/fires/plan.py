@@ -12,8 +12,7 @@ from minutehand.domain.run import AgendaEntry, EntryKind, RunRow, RunState
 from minutehand.domain.schedule import Revision, ScheduleState
 from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.state.before_start import skip
 from minutehand.state.catch_up import (
     LARGEST_GAP,

@@ -9,8 +9,7 @@ from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import ClosedBy, Revision
 from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.state.before_start import refuse
 from minutehand.state.refusal import refused_by
 from minutehand.state.start import HELD, UNCERTAIN, may_not_have_begun

@@ -17,7 +17,7 @@ from minutehand.errors import InvalidInput
 from minutehand.owner.backfill import control
 from minutehand.owner.backfill.plan import BackfillSpec, count_existing, plan
 from minutehand.owner.backfill.records import backfills_of
-from minutehand.owner.runs import trigger as triggering
+from minutehand.owner.runs import submit as triggering
 from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, SchedulerBase
 from minutehand.sdk.requests import token_of

@@ -21,8 +21,7 @@ from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import Definition, ScheduleState
 from minutehand.errors import InvalidInput, NotFound
 from minutehand.jobs import Registry, default_registry, load
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.ports.work_queue import WorkQueue
 from minutehand.settings import Settings, from_environment
 from minutehand.timing import Rule

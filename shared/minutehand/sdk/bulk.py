@@ -20,7 +20,7 @@ from minutehand.domain.names import check_name
 from minutehand.domain.schedule import Head, ScheduleState
 from minutehand.errors import InvalidInput, MinutehandError, Unavailable
 from minutehand.owner.schedules.client_tokens import with_head_cache
-from minutehand.owner.schedules.tags import Tags, retag, retagged
+from minutehand.owner.schedules.stop import Tags, retag, retagged
 from minutehand.sdk.backfills import BackfillMethods
 from minutehand.sdk.base import UNSET, Unset
 from minutehand.sdk.reading import CHUNK, Filter, TagFilter, checked_cursor, checked_filter, walk

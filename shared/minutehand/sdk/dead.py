@@ -14,10 +14,10 @@ from minutehand.concurrency.rate_limits import StopSignal
 from minutehand.domain.names import check_name, one_off_ref
 from minutehand.domain.times import DAY, to_ms
 from minutehand.errors import InvalidInput
-from minutehand.owner.runs import dead as listing
+from minutehand.owner.runs import redrive as listing
 from minutehand.owner.runs import redrive as redriving
-from minutehand.owner.runs.dead import DeadRunFilter
-from minutehand.owner.runs.redrive import Redriving, Stored, replay
+from minutehand.owner.runs.redrive import DeadRunFilter, Redriving, replay
+from minutehand.owner.runs.submit import Stored
 from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, SchedulerBase
 from minutehand.sdk.views import Page, Redriven, Run

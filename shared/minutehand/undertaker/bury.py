@@ -16,8 +16,7 @@ from minutehand.domain.message import DeadLetter, Message, decode, decode_letter
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import Failure, RunRow, RunState
 from minutehand.errors import TooNew, Unavailable, Unreadable
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
 from minutehand.state.ending import bury, inter
 from minutehand.state.lease import has_live_lease

@@ -13,14 +13,12 @@ from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from minutehand.domain.times import MINUTE, STAMP_DIGITS
 from minutehand.errors import NotFound, Unavailable, Unreadable
 from minutehand.fires.chain import TickCounts
-from minutehand.fires.context import FireContext
-from minutehand.fires.current import revision_of
+from minutehand.fires.context import FireContext, revision_of
 from minutehand.fires.withdraw import withdraw
 from minutehand.owner.runs.submit import submit
-from minutehand.ports.clock import Clock
 from minutehand.ports.records import Record
 from minutehand.ports.schedules import IncidentChange
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.state.incidents import IncidentDecision, after_failure, notice_of, target
 
 log = logging.getLogger(__name__)

@@ -22,11 +22,9 @@ from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from minutehand.domain.times import HOUR, MINUTE
 from minutehand.errors import MinutehandError
 from minutehand.fires.chain import TickCounts
-from minutehand.fires.context import FireContext, postpone
-from minutehand.fires.current import revision_of
-from minutehand.ports.clock import Clock
+from minutehand.fires.context import FireContext, postpone, revision_of
 from minutehand.ports.schedules import IncidentChange
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.state.incidents import after_success, allowed, began, failing_since, without_success
 from minutehand.undertaker.incidents import incident_change, is_counted, notify
 

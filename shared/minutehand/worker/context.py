@@ -14,8 +14,7 @@ from minutehand.domain.job import Context, Job
 from minutehand.domain.message import DeadLetter, Message
 from minutehand.domain.run import Failure
 from minutehand.domain.times import SECOND
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.worker.ahead import Instants
 from minutehand.worker.crash_quarantine import CrashQuarantine
 from minutehand.worker.delivery.visibility import DeleteBuffer, Heartbeat

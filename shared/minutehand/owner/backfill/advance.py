@@ -21,10 +21,9 @@ from minutehand.domain.schedule import Revision
 from minutehand.domain.times import MINUTE
 from minutehand.errors import Unavailable
 from minutehand.fires.claim import fire_message, send
-from minutehand.fires.current import read_revision
+from minutehand.fires.context import read_revision
 from minutehand.owner.backfill.records import read_backfill, read_runs, write_backfill
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.state.backfill import (
     BackfillOrder,
     BackfillState,

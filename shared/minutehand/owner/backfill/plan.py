@@ -9,10 +9,9 @@ from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import ClosedBy, Head, Revision
 from minutehand.domain.times import from_ms
 from minutehand.errors import Conflict, InvalidInput
-from minutehand.fires.current import check_seen, must_exist, revision_of
+from minutehand.fires.context import check_seen, must_exist, revision_of
 from minutehand.owner.backfill.advance import BackfillMover
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.state.backfill import MARGIN, BackfillOrder, StoredBackfill, is_free
 from minutehand.state.definition_spans import one_definition, own_definitions, survey
 from minutehand.timing import fires

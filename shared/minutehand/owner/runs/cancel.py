@@ -6,10 +6,9 @@ from minutehand.domain.names import RunRef
 from minutehand.domain.run import RunRow, RunState
 from minutehand.errors import Conflict, Unavailable
 from minutehand.fires.claim import message_of, send
-from minutehand.fires.current import run_must_exist
+from minutehand.fires.context import run_must_exist
 from minutehand.fires.withdraw import held_leases, wait_for_held
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.state.ending import cancel, hasten, request_cancel
 
 _ROUNDS = 5  # times that a run may change between the read and the write

@@ -1,23 +1,36 @@
-"""Submit a run that belongs to no chain, now or later: a one-off, or a manual trigger of a schedule.
+"""Submit a run that belongs to no chain, now or later: a one-off, or a trigger of a schedule.
 
 The agenda entry is put first, then the run, then the message: after a crash between any two, the ticker finishes or drops the rest.
+
+    trigger     (record of the idempotency key ──►) entry ──► run ──► message
+
+A triggered run's key is its instant and a word, so it collides with no fire, and no chain claims it. It has the definition of the current
+revision. An update leaves it alone, like a one-off; a later pause or delete withdraws it unless it has started. A trigger after a pause
+runs, because the owner asked for it. The instant of an idempotency key is stored first, so that a repeated call, also after a crash of
+the first, has the same run.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
+from dataclasses import dataclass
 
-from minutehand.domain.names import shard_of
-from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunRow
+from minutehand.domain.message import reading
+from minutehand.domain.names import aside_ref, shard_of
+from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunRow, RunState
+from minutehand.domain.schedule import Head
 from minutehand.domain.times import MINUTE
-from minutehand.errors import AlreadyExists, MinutehandError, Unavailable
+from minutehand.errors import AlreadyExists, Conflict, MinutehandError, Unavailable
 from minutehand.fires.claim import message_of, send
+from minutehand.fires.context import check_seen, must_exist
 from minutehand.fires.plan import LOOKAHEAD
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.ports.records import Record
+from minutehand.ports.services import Clock, Services
 
 log = logging.getLogger(__name__)
 
+Stored = tuple[str | None, str | None]  # a stored payload: its JSON text, or its key in the bucket
 ORPHAN_PATIENCE = 10 * MINUTE  # how long an entry is kept without the run that its submitter was about to put
 
 
@@ -80,3 +93,59 @@ def _send_now(run: RunRow, entry: AgendaEntry, services: Services, clock: Clock,
             services.agenda.remove([entry])
     except MinutehandError as problem:
         log.warning("submit.left_to_tick", extra={"run_id": str(run.ref), "error": str(problem)})
+
+
+_RACES = 3  # writes that another call with the same key may win
+_TOKEN = 32  # characters of the token in a triggered run's key
+
+
+@dataclass(frozen=True, kw_only=True)
+class TriggerSpec:
+    """A request to trigger a schedule."""
+
+    token: str  # random text, for a trigger without a key
+    key: str | None = None  # its idempotency key
+    payload: Stored = (None, None)  # its own; (None, None): the schedule's
+
+
+def trigger(
+    tenant: str, name: str, spec: TriggerSpec, services: Services, clock: Clock, *, expected: int | None = None
+) -> RunRow:
+    """Run a schedule now. ``expected``: the revision that the caller saw.
+
+    Raises NotFound, AlreadyExists (its key has another payload), Conflict, Unavailable.
+    """
+    head = must_exist(tenant, name, services.schedules.head(tenant, name))
+    check_seen(head, expected)
+    now = clock()
+    token = spec.token if spec.key is None else hashlib.sha256(spec.key.encode()).hexdigest()
+    at = now if spec.key is None else _instant_of(head, spec.key, token, services, now)
+    text, place = spec.payload
+    run = RunRow(
+        ref=aside_ref(head.owner, at, f"trigger-{token[:_TOKEN]}"),
+        state=RunState.QUEUED,
+        revision=head.revision,
+        job=head.job,
+        due=at,
+        not_before=at,
+        created_at=now,
+        payload=text,
+        payload_ref=place,
+    )
+    return submit(run, services, clock)
+
+
+def _instant_of(head: Head, key: str, token: str, services: Services, now: int) -> int:
+    """The instant (UTC ms) of an idempotency key's run; the key is kept as long as the ledger keeps ended runs."""
+    place = f"~trigger~{token[:_TOKEN]}"
+    for _ in range(_RACES):
+        there = services.records.read(head.owner, place)
+        if there is not None and (there.expires or 0) > now:
+            with reading(f"idempotency_key={key!r}", there.body):
+                return int(there.body["at"])
+        version = 0 if there is None else there.version
+        expires = now + services.retention
+        record = Record(owner=head.owner, key=place, version=version + 1, body={"at": now}, expires=expires)
+        if services.records.write(record):
+            return now
+    raise Conflict(f"idempotency_key={key!r}: others used it {_RACES} times meanwhile; try again")

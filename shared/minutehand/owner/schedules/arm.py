@@ -13,15 +13,13 @@ from minutehand.domain.run import AgendaEntry
 from minutehand.domain.schedule import ChangeKind, ClosedBy, Definition, Head, Revision, ScheduleState, settled
 from minutehand.errors import AlreadyExists, Conflict, MinutehandError
 from minutehand.fires.chain import advance_chains
-from minutehand.fires.context import FireContext
-from minutehand.fires.current import check_seen, must_exist, revision_of
+from minutehand.fires.context import FireContext, check_seen, must_exist, revision_of
 from minutehand.fires.plan import LOOKAHEAD, first_entry
 from minutehand.fires.withdraw import withdraw
 from minutehand.owner.schedules.client_tokens import ChangeResult, ClientToken, finish, recall
 from minutehand.owner.schedules.pauses import RevisionStart, resumed
-from minutehand.ports.clock import Clock
 from minutehand.ports.records import Record
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.state.incidents import expectation
 from minutehand.state.incidents import resumed as counted_anew
 from minutehand.timing import pin, timetable

@@ -15,8 +15,7 @@ from minutehand.domain.schedule import Head, Revision, ScheduleState
 from minutehand.domain.times import stamp
 from minutehand.fires.context import FAR, due_pages
 from minutehand.fires.plan import LOOKAHEAD, REACH, timetable_of
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 
 _AT_ONCE = 25  # entries read at a likely instant: other entries of the same instant may lie between
 _PAGES = 20  # queries until the search is given up

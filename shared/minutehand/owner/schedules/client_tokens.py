@@ -11,10 +11,9 @@ from minutehand.domain.schedule import ChangeKind, Head, Revision, ScheduleState
 from minutehand.domain.times import DAY
 from minutehand.errors import AlreadyExists, Conflict, Unavailable
 from minutehand.fires.withdraw import withdraw
-from minutehand.ports.clock import Clock
 from minutehand.ports.records import Record
 from minutehand.ports.schedules import RevisionBatch, RevisionKey, ScheduleStore
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 
 _RACES = 3  # writes that another call with the same token may win
 TOKEN_LIFE = DAY  # ms for which a token stands for its call

@@ -18,12 +18,10 @@ from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.schedule import Head, Revision
 from minutehand.errors import Conflict, Unavailable
 from minutehand.fires.claim import FireClaim
-from minutehand.fires.context import FAR
-from minutehand.fires.current import check_seen, must_exist, revision_of
+from minutehand.fires.context import FAR, check_seen, must_exist, revision_of
 from minutehand.fires.plan import timetable_of
 from minutehand.owner.schedules.client_tokens import ClientToken, remember_word, remembered_word
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.state.before_start import skip
 from minutehand.timing import fires
 

@@ -1,24 +1,23 @@
-"""Pause and delete: close the current revision, then withdraw its runs. A timer ends a pause at its time."""
+"""Pause and delete: close the current revision, then withdraw its runs. A timer ends a pause at its time. Tags change the head alone."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from minutehand.domain.run import AgendaEntry
 from minutehand.domain.schedule import ChangeKind, ClosedBy, Head, Revision, ScheduleState
-from minutehand.errors import Conflict, ExpressionError
+from minutehand.errors import Conflict, ExpressionError, NotFound
 from minutehand.fires.chain import TickCounts
-from minutehand.fires.context import FireContext
-from minutehand.fires.current import check_seen, must_exist, revision_of
+from minutehand.fires.context import FireContext, check_seen, must_exist, revision_of
 from minutehand.fires.plan import end_of
 from minutehand.fires.withdraw import withdraw
 from minutehand.owner.schedules.arm import RACES, resume
 from minutehand.owner.schedules.client_tokens import ChangeResult, ClientToken, finish, recall
 from minutehand.owner.schedules.pauses import EARLY, resume_entry
-from minutehand.ports.clock import Clock
 from minutehand.ports.records import Record
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 
 
 def pause(
@@ -166,3 +165,27 @@ def _means(head: Head, entry: AgendaEntry) -> bool:
 def _complete(head: Head, state: ScheduleState, services: Services, clock: Clock) -> bool:
     over = replace(head, state=state, resume_at=None, version=head.version + 1, updated_at=clock())
     return services.schedules.close(over, expected=head.version, revision=None)
+
+
+Tags = Mapping[str, str | None]  # None removes one
+
+
+def retag(seen: Head, tags: Tags, services: Services, clock: Clock) -> Head:
+    """Change some tags of a schedule that was just read. Raises NotFound, Conflict, Unavailable."""
+    head: Head | None = seen
+    for _ in range(RACES):
+        if head is None or head.state is ScheduleState.DELETED:
+            raise NotFound(f"name={seen.name!r}: it was deleted meanwhile")
+        after = retagged(head.tags, tags)
+        if after == head.tags:
+            return head
+        changed = replace(head, tags=after, version=head.version + 1, updated_at=clock())
+        if services.schedules.close(changed, expected=head.version, revision=None):
+            return changed
+        head = services.schedules.head(seen.tenant, seen.name)
+    raise Conflict(f"name={seen.name!r}: others changed it {RACES} times meanwhile; try again")
+
+
+def retagged(present: Mapping[str, str], tags: Tags) -> dict[str, str]:
+    """The present tags after a change."""
+    return {key: value for key, value in {**present, **tags}.items() if value is not None}

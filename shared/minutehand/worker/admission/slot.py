@@ -23,9 +23,8 @@ from minutehand.fires.chain import TickCounts
 from minutehand.fires.claim import message_of, send
 from minutehand.fires.context import FireContext
 from minutehand.fires.plan import LOOKAHEAD
-from minutehand.ports.clock import Clock
 from minutehand.ports.records import Record
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.state.lease import SKEW
 from minutehand.state.overlap import SLOT, RunHolder, Slot, ref_of
 
