@@ -187,10 +187,10 @@ MUTANTS = (
     Mutant(
         "no sweep after an update",
         "owner/schedules/arm.py",
-        "        withdraw(plan.closed, services, clock)\n",
+        "        withdraw(plan.closed, context)\n",
         "        pass\n",
     ),
-    Mutant("no sweep after a pause", "owner/schedules/stop.py", "            withdraw(closed, services, clock)\n", ""),
+    Mutant("no sweep after a pause", "owner/schedules/stop.py", "        withdraw(closed, context)\n", ""),
     Mutant(
         "a closed revision starts what is beyond it",
         "state/refusal.py",
@@ -227,9 +227,9 @@ MUTANTS = (
     Mutant(
         "delete before the next entry is put",
         "fires/chain.py",
-        "    accepted = agenda.put(nexts) if nexts else frozenset()",
+        "    accepted = context.services.agenda.put(nexts) if nexts else frozenset()",
         "    counts.remove([each.entry for each in planned], context.services)\n"
-        "    accepted = agenda.put(nexts) if nexts else frozenset()",
+        "    accepted = context.services.agenda.put(nexts) if nexts else frozenset()",
     ),
     Mutant(
         "delete although the next was not accepted",
@@ -349,8 +349,8 @@ MUTANTS = (
     Mutant(
         "the entry goes although nothing was sent",
         "owner/runs/submit.py",
-        "if message is not None and send([message], services.work, clock)[0]:",
-        "if message is not None and send([message], services.work, clock):",
+        "if message is not None and send([message], services.work, context.clock)[0]:",
+        "if message is not None and send([message], services.work, context.clock):",
     ),
     Mutant(
         "a timer that goes unsent",
@@ -396,14 +396,14 @@ MUTANTS = (
     Mutant(
         "no sweep after a pause by failure",
         "undertaker/incidents.py",
-        "        withdraw(change.revision, services, clock)\n    return",
+        "        withdraw(change.revision, context)\n    return",
         "    return",
         INCIDENTS,
     ),
     Mutant(
         "nobody finishes that sweep",
         "undertaker/incidents.py",
-        "            _finish_pause(head, revision, dead, services, clock)\n",
+        "            _finish_pause(head, revision, dead, context)\n",
         "",
         INCIDENTS,
     ),
@@ -417,7 +417,7 @@ MUTANTS = (
     Mutant(
         "a resume goes on counting",
         "owner/schedules/arm.py",
-        "new if resuming is None else counted_anew(new)",
+        "new if resuming is None else resumed(new)",
         "new",
         INCIDENTS,
     ),
@@ -469,7 +469,7 @@ MUTANTS = (
     Mutant(
         "held back without a note",
         "fires/backpressure.py",
-        "if after is hold_log or _write(after, version, self._services):",
+        "if after is hold_log or self._services.records.write(record):",
         "if after is hold_log or version >= 0:",
         PRESSURE,
     ),
@@ -526,7 +526,7 @@ MUTANTS = (
     Mutant(
         "a cancellation returns before what was leased ahead has begun",
         "owner/runs/cancel.py",
-        "    wait_for_held(held_leases([run], clock()), services)\n",
+        "    wait_for_held(held_leases([run], context.clock()), context.services)\n",
         "",
         AHEAD,
     ),
@@ -596,9 +596,9 @@ MUTANTS = (
     Mutant(
         "claims before the window names them",
         "owner/backfill/advance.py",
-        "        written = write_backfill(after, mover.services)\n",
+        "        written = write_backfill(after, mover.context.services)\n",
         "        _claimed(mover, after, [fire for fire in after.window if fire not in before.window])\n"
-        "        written = write_backfill(after, mover.services)\n",
+        "        written = write_backfill(after, mover.context.services)\n",
         BACKFILL,
     ),
     Mutant(
@@ -666,16 +666,16 @@ MUTANTS = (
     ),
     Mutant(
         "a refused run counts as one that ended",
-        "owner/backfill/advance.py",
-        "if outcome.state in _STARTED:",
-        "if outcome.state is not None:",
+        "owner/backfill/control.py",
+        "if state in _STARTED:",
+        "if state is not None:",
         BACKFILL,
     ),
     Mutant(
         "a pause of a backfill takes nothing back",
         "owner/backfill/control.py",
-        "BackfillState.PAUSED, services, clock)\n    take_back(backfill, services, clock)\n",
-        "BackfillState.PAUSED, services, clock)\n",
+        "BackfillState.PAUSED, context)\n    take_back(backfill, context)\n",
+        "BackfillState.PAUSED, context)\n",
         BACKFILL,
     ),
     Mutant(
@@ -702,29 +702,29 @@ MUTANTS = (
     Mutant(
         "the ticker leaves a stop unfinished",
         "owner/backfill/control.py",
-        "    if backfill.state in (BackfillState.PAUSED, BackfillState.CANCELLED):\n        take_back",
+        "    if backfill.state in _REASONS:\n        take_back",
         "    if backfill.state is None:\n        take_back",
         BACKFILL,
     ),
     Mutant(
         "a backfill without an entry",
         "owner/backfill/control.py",
-        "return over or _put_next(entry, services, clock)",
+        "return due != entry.due and postpone(entry, due, services)",
         "return True",
         BACKFILL,
     ),
     Mutant(
         "an end after a cancellation is not counted",
         "owner/backfill/control.py",
-        "over = backfill.state in ENDED and not backfill.window",
-        "over = backfill.state in ENDED",
+        "if backfill.state in ENDED and not backfill.window:",
+        "if backfill.state in ENDED:",
         BACKFILL,
     ),
     Mutant(
         "a backfill that takes more than its part of a tick",
         "owner/backfill/advance.py",
-        "if until is not None and mover.clock() >= until:",
-        "if until is None and mover.clock() < 0:",
+        "if until is not None and mover.context.clock() >= until:",
+        "if until is None and mover.context.clock() < 0:",
         BACKFILL,
     ),
     Mutant(

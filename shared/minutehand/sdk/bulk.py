@@ -185,7 +185,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         def act(owner: BulkMethods, head: Head) -> object:
             if len(retagged(head.tags, tags)) > MAX_TAGS:
                 raise InvalidInput("tags", dict(tags), "are too many beside those it has", f"a schedule has {MAX_TAGS}")
-            return retag(head, tags, owner._services, owner._clock)
+            return retag(head, tags, owner._context)
 
         return act
 

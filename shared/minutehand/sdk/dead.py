@@ -60,7 +60,7 @@ class DeadRunMethods(SchedulerBase):
         """
         key = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
         original, stored = self._read(run_id), self._replacement(payload, dry_run=False)
-        run = replay(original, one_off_ref(self.tenant, key), self._services, self._clock, payload=stored)
+        run = replay(original, one_off_ref(self.tenant, key), self._context, payload=stored)
         return views.run_view(run)
 
     def redrive(
@@ -93,8 +93,7 @@ class DeadRunMethods(SchedulerBase):
         filters = (job, schedule, since, until, error_type)
         callback: dict[str, Any] = {} if on_progress is None else {"on_progress": on_progress}
         how = Redriving(
-            services=self._services,
-            clock=self._clock,
+            context=self._context,
             dry_run=dry_run,
             allow_repeat=allow_repeat,
             rate=checked_rate(rate, "runs"),

@@ -11,10 +11,8 @@ from contextlib import suppress
 
 from minutehand.domain.message import Message
 from minutehand.domain.run import WAITING, AgendaEntry, RunRow
-from minutehand.fires.chain import TickCounts
 from minutehand.fires.claim import message_of, send
-from minutehand.fires.context import FireContext, postpone
-from minutehand.fires.plan import LOOKAHEAD
+from minutehand.fires.context import LOOKAHEAD, FireContext, TickCounts, postpone
 from minutehand.owner.runs.submit import ORPHAN_PATIENCE
 from minutehand.ports.services import Services
 

@@ -15,10 +15,10 @@ from minutehand.domain.names import RunRef, one_off_ref
 from minutehand.domain.run import FAILED, DeadRunRow, RunRow, RunState, dead_run_row
 from minutehand.domain.times import DAY, MINUTE
 from minutehand.errors import AlreadyExists, Conflict, InvalidInput, MinutehandError, NotFound, Unavailable
-from minutehand.fires.context import read_revision, run_must_exist
+from minutehand.fires.context import FireContext, read_revision, run_must_exist
 from minutehand.owner.runs.submit import Stored, submit
 from minutehand.ports.records import RowPage
-from minutehand.ports.services import Clock, Services
+from minutehand.ports.services import Services
 from minutehand.state.transition import Absent, Compare, Condition, all_of
 
 AHEAD = 10 * MINUTE  # a run that died by a worker's fast clock is listed too
@@ -105,26 +105,27 @@ def key_before(cursor: str | None, tenant: str) -> str | None:
     return str(key)
 
 
-def replay(original: RunRow, ref: RunRef, services: Services, clock: Clock, *, payload: Stored | None = None) -> RunRow:
+def replay(original: RunRow, ref: RunRef, context: FireContext, *, payload: Stored | None = None) -> RunRow:
     """Submit the replay of a run under ``ref``; if ``ref`` is that replay already, returns it.
 
     ``payload`` replaces the original's. Raises Conflict for a run that has not ended, NotFound if its payload has left
     the ledger, AlreadyExists if ``ref`` is another run, Unavailable.
     """
-    wanted = plan(original, ref, services, clock(), payload=payload)
-    run = submit(wanted, services, clock, same_time=False)
+    wanted = plan(original, ref, context, payload=payload)
+    run = submit(wanted, context, same_time=False)
     if run.replay_of != wanted.replay_of:
         raise AlreadyExists(f"idempotency_key: run {ref} exists and is no replay of {original.ref}; use another key")
     return run
 
 
-def plan(original: RunRow, ref: RunRef, services: Services, now: int, *, payload: Stored | None = None) -> RunRow:
+def plan(original: RunRow, ref: RunRef, context: FireContext, *, payload: Stored | None = None) -> RunRow:
     """The replay as it would be submitted. Raises as ``replay``; writes nothing."""
     if not original.is_terminal:
         raise Conflict(
             f"run_id={str(original.ref)!r}: it is {original.state}, so it may still happen by itself; "
             "replay it once it has ended, or cancel it first"
         )
+    now = context.clock()
     text, key = payload or (original.payload, original.payload_ref)
     again = RunRow(
         ref=ref,
@@ -144,9 +145,10 @@ def plan(original: RunRow, ref: RunRef, services: Services, now: int, *, payload
     )
     if original.ref.is_one_off:
         return _check_payload(again)
-    definition = read_revision(original.ref.owner, original.defined_by or original.revision, services).definition
-    own = original.payload_beside or text is not None or key is not None  # a trigger's or a backfill's
-    if own:
+    definition = read_revision(
+        original.ref.owner, original.defined_by or original.revision, context.services
+    ).definition
+    if original.payload_beside or text is not None or key is not None:  # a trigger's or a backfill's own
         _check_payload(again)
     else:
         text, key = definition.payload, definition.payload_ref
@@ -171,8 +173,7 @@ def _check_payload(again: RunRow) -> RunRow:
 class Redriving:
     """How dead runs are redriven."""
 
-    services: Services
-    clock: Clock
+    context: FireContext
     payload: Stored | None = None  # instead of each run's own
     dry_run: bool = False  # check only, submit nothing
     allow_repeat: bool = False  # LOST runs too, although their jobs may have done their work
@@ -196,7 +197,7 @@ class RedriveResult:
 
 def redrive_one(ref: RunRef, how: Redriving) -> DeadRunRow:
     """Redrive one run. Raises NotFound, Conflict unless it failed for good, AlreadyExists if it was redriven with another payload."""
-    run = run_must_exist(ref, how.services.ledger.read(ref))
+    run = run_must_exist(ref, how.context.services.ledger.read(ref))
     if run.state not in FAILED:
         raise Conflict(
             f"run_id={str(ref)!r}: it is {run.state}, not DEAD, LOST or EXPIRED; replay_run() repeats any run that has ended"
@@ -211,8 +212,8 @@ def redrive_all(
 
     A replay that dies meanwhile is newer than all runs that are still to be redriven, so the same call does not redrive it.
     """
-    done, last, pace = RedriveResult(), None, TokenBucket(how.rate, how.clock, how.stop)
-    for dead in dead_runs(tenant, wanted, how.services, before=key_before(cursor, tenant)):
+    done, last, pace = RedriveResult(), None, TokenBucket(how.rate, how.context.clock, how.stop)
+    for dead in dead_runs(tenant, wanted, how.context.services, before=key_before(cursor, tenant)):
         if last is not None and (done.handled == limit or not pace.go_on(wait=not how.dry_run)):
             done.cursor = cursor_after(last)
             break
@@ -225,7 +226,7 @@ def redrive_all(
 def _redrive_listed(dead: DeadRunRow, how: Redriving, done: RedriveResult) -> None:
     """Redrive one of many; if it cannot be replayed, the reason goes to ``failed``."""
     try:
-        run = run_must_exist(dead.run, how.services.ledger.read(dead.run))
+        run = run_must_exist(dead.run, how.context.services.ledger.read(dead.run))
         done.runs.append(_redrive(dead, run, how))
     except Unavailable as problem:
         raise Unavailable(f"{len(done.runs)} runs are redriven; call again to go on: {problem}") from problem
@@ -240,18 +241,18 @@ def _redrive(dead: DeadRunRow, run: RunRow, how: Redriving) -> DeadRunRow:
             f"run_id={str(run.ref)!r}: it is LOST: it was to be run at most once, and nobody knows how far its job came; "
             "pass allow_repeat=True to run it again all the same"
         )
-    ref = replay_ref(run)
+    ref, index = replay_ref(run), how.context.services.dead_index
     if how.dry_run:
-        plan(run, ref, how.services, how.clock(), payload=how.payload)
+        plan(run, ref, how.context, payload=how.payload)
         return dead
     try:
-        again = replay(run, ref, how.services, how.clock, payload=how.payload)
+        again = replay(run, ref, how.context, payload=how.payload)
     except AlreadyExists as problem:
-        how.services.dead_index.mark(dead, redriven_as=str(ref))
+        index.mark(dead, redriven_as=str(ref))
         raise AlreadyExists(
             f"run_id={str(run.ref)!r}: it was redriven already, with another payload, as {ref}; replay_run() repeats it anew"
         ) from problem
-    how.services.dead_index.mark(dead, redriven_as=str(again.ref))
+    index.mark(dead, redriven_as=str(again.ref))
     return replace(dead, redriven_as=str(again.ref))
 
 

@@ -23,42 +23,39 @@ from minutehand.domain.schedule import Head
 from minutehand.domain.times import MINUTE
 from minutehand.errors import AlreadyExists, Conflict, MinutehandError, Unavailable
 from minutehand.fires.claim import message_of, send
-from minutehand.fires.context import check_seen, must_exist
-from minutehand.fires.plan import LOOKAHEAD
+from minutehand.fires.context import LOOKAHEAD, FireContext
+from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.ports.records import Record
-from minutehand.ports.services import Clock, Services
+from minutehand.ports.services import Services
 
 log = logging.getLogger(__name__)
 
 Stored = tuple[str | None, str | None]  # a stored payload: its JSON text, or its key in the bucket
+_RACES = 3  # writes that another call with the same key may win
+_TOKEN = 32  # characters of the token in a triggered run's key
 ORPHAN_PATIENCE = 10 * MINUTE  # how long an entry is kept without the run that its submitter was about to put
 
 
-def submit(
-    run: RunRow, services: Services, clock: Clock, *, same_time: bool = True, trace: str | None = None
-) -> RunRow:
+def submit(run: RunRow, context: FireContext, *, same_time: bool = True) -> RunRow:
     """Accept a run; returns the run in the ledger: this one, or the run that its key already has.
 
     Raises AlreadyExists if that run has other content, or with ``same_time`` another due time; Unavailable.
     """
+    services, clock = context.services, context.clock
     entry = _entry(run, services, clock())
     _put(entry, services)
     existing = services.ledger.submit(run)
     if existing is not None:
-        return _existing(existing, run, entry, services, same_time=same_time)
+        # The new entry is removed, unless it is the same entry with which that run still waits.
+        if existing.state not in WAITING or existing.not_before != run.not_before:
+            services.agenda.remove([entry])
+        _same_or_raise(existing, run, same_time=same_time)
+        return existing
     if clock() - entry.created_at > ORPHAN_PATIENCE // 2:  # this process stalled: the ticker may have dropped the entry
         _put(_entry(run, services, clock()), services)
     if run.not_before <= clock() + LOOKAHEAD:
-        _send_now(run, entry, services, clock, trace)
+        _send_now(run, entry, context)
     return run
-
-
-def _existing(existing: RunRow, run: RunRow, entry: AgendaEntry, services: Services, *, same_time: bool) -> RunRow:
-    """The key has its run already. The new entry is removed, unless it is the same entry with which that run still waits."""
-    if existing.state not in WAITING or existing.not_before != run.not_before:
-        services.agenda.remove([entry])
-    _same_or_raise(existing, run, same_time=same_time)
-    return existing
 
 
 def _entry(run: RunRow, services: Services, now: int) -> AgendaEntry:
@@ -85,18 +82,15 @@ def _same_or_raise(existing: RunRow, run: RunRow, *, same_time: bool) -> None:
         raise AlreadyExists(f"idempotency_key: run {run.ref} exists for another time; use another key")
 
 
-def _send_now(run: RunRow, entry: AgendaEntry, services: Services, clock: Clock, trace: str | None) -> None:
+def _send_now(run: RunRow, entry: AgendaEntry, context: FireContext) -> None:
     """Send the message now if the run is due before the next tick; if that fails, the ticker sends it."""
+    services = context.services
     try:
-        message = message_of(run, services, trace)
-        if message is not None and send([message], services.work, clock)[0]:
+        message = message_of(run, services, context.trace)
+        if message is not None and send([message], services.work, context.clock)[0]:
             services.agenda.remove([entry])
     except MinutehandError as problem:
         log.warning("submit.left_to_tick", extra={"run_id": str(run.ref), "error": str(problem)})
-
-
-_RACES = 3  # writes that another call with the same key may win
-_TOKEN = 32  # characters of the token in a triggered run's key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,18 +102,11 @@ class TriggerSpec:
     payload: Stored = (None, None)  # its own; (None, None): the schedule's
 
 
-def trigger(
-    tenant: str, name: str, spec: TriggerSpec, services: Services, clock: Clock, *, expected: int | None = None
-) -> RunRow:
-    """Run a schedule now. ``expected``: the revision that the caller saw.
-
-    Raises NotFound, AlreadyExists (its key has another payload), Conflict, Unavailable.
-    """
-    head = must_exist(tenant, name, services.schedules.head(tenant, name))
-    check_seen(head, expected)
-    now = clock()
+def trigger(call: ScheduleCall, spec: TriggerSpec, context: FireContext) -> RunRow:
+    """Run a schedule now. Raises NotFound, AlreadyExists (its key has another payload), Conflict, Unavailable."""
+    head, now = call.read(context.services), context.clock()
     token = spec.token if spec.key is None else hashlib.sha256(spec.key.encode()).hexdigest()
-    at = now if spec.key is None else _instant_of(head, spec.key, token, services, now)
+    at = now if spec.key is None else _instant_of(head, spec.key, token, context.services, now)
     text, place = spec.payload
     run = RunRow(
         ref=aside_ref(head.owner, at, f"trigger-{token[:_TOKEN]}"),
@@ -132,7 +119,7 @@ def trigger(
         payload=text,
         payload_ref=place,
     )
-    return submit(run, services, clock)
+    return submit(run, context)
 
 
 def _instant_of(head: Head, key: str, token: str, services: Services, now: int) -> int:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from minutehand.domain.run import RunState
-from minutehand.owner.backfill.advance import move_on
+from minutehand.owner.backfill.control import move_on
 from minutehand.undertaker.success_watch import report_success
 from minutehand.worker.admission.overlap import release_slot
 from minutehand.worker.context import WorkerContext
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def _advance_backfill(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
-    move_on(outcome, received.revision, worker.services, worker.clock)
+    move_on(outcome.message, outcome.state, received.revision, worker.services, worker.clock)
 
 
 def _report_success(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:

@@ -9,8 +9,8 @@ from minutehand.domain.run import EntryKind, RunState
 from minutehand.domain.times import SECOND
 from minutehand.errors import InvalidInput
 from minutehand.owner.backfill import advance, control, plan
-from minutehand.owner.backfill.advance import move_on
-from minutehand.owner.backfill.records import read_backfill, write_backfill
+from minutehand.owner.backfill.advance import read_backfill, write_backfill
+from minutehand.owner.backfill.control import move_on
 from minutehand.sdk.backfills import Backfill
 from minutehand.state.backfill import BackfillState, StoredBackfill
 from minutehand.testing import Crash
@@ -38,7 +38,7 @@ def stored(scene: Scene, backfill: Backfill) -> StoredBackfill:
 
 
 def moves(scene: Scene, outcome: Outcome, hook: Faults | None = None) -> None:
-    move_on(outcome, None, scene.process(hook), scene.clock)
+    move_on(outcome.message, outcome.state, None, scene.process(hook), scene.clock)
 
 
 def calls(concurrency: int = WINDOW) -> int:
