@@ -345,7 +345,12 @@ MUTANTS = (
         "",
     ),
     # Submissions.
-    Mutant("a run without an entry", "owner/runs/submit.py", "    _put(entry, services)\n    existing", "    existing"),
+    Mutant(
+        "a run without an entry",
+        "owner/runs/submit.py",
+        "    if entry.key not in services.agenda.put([entry]):",
+        "    if False:",
+    ),
     Mutant(
         "the entry goes although nothing was sent",
         "owner/runs/submit.py",

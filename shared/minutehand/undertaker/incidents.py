@@ -52,7 +52,9 @@ def record_dead_run(run: RunRow, context: FireContext) -> DeadRunResult:
         change = replace(change, dead=dead, expires=expires)
         if services.schedules.note(change):
             return _after_change(head, change, context)
-        if _is_listed(dead, services):
+        at = dead.ended_at
+        lines = services.dead_index.read(dead.run.tenant, after=at - 1, upto=at, only=None, before=None, page=None)
+        if any(line.key == dead.key for line in lines):  # listed already
             _finish_pause(head, revision, dead, context)
             return DeadRunResult(put=False)
     raise Unavailable(f"the head of {run.ref.owner!r} moved {RACES} times meanwhile; the letter is tried again later")
@@ -152,12 +154,6 @@ def _after_change(before: Head, change: IncidentChange, context: FireContext) ->
         log.error("schedule.paused_on_failure", extra=ids | {"failing": change.head.failing})
         withdraw(change.revision, context)
     return DeadRunResult(put=True, began=began, paused=change.closes)
-
-
-def _is_listed(dead: DeadRunRow, services: Services) -> bool:
-    index, at = services.dead_index, dead.ended_at
-    lines = index.read(dead.run.tenant, after=at - 1, upto=at, only=None, before=None, page=None)
-    return any(line.key == dead.key for line in lines)
 
 
 def _finish_pause(head: Head, revision: Revision, dead: DeadRunRow, context: FireContext) -> None:

@@ -47,11 +47,6 @@ class DeadRunFilter:
             parts.append(Absent("redriven_as"))
         return all_of(*parts) if parts else None
 
-    @property
-    def is_narrow(self) -> bool:
-        """Whether most lines may not match: then a query reads as many as fit."""
-        return any(value is not None for value in (self.job, self.schedule, self.error_type))
-
 
 def oldest(now: int, services: Services) -> int:
     """No run that died earlier than this (UTC ms) is in the index."""
@@ -60,8 +55,10 @@ def oldest(now: int, services: Services) -> int:
 
 def list_dead(tenant: str, wanted: DeadRunFilter, services: Services, *, limit: int, cursor: str | None) -> RowPage:
     """Dead runs, newest first. Reads as many days as it must to fill the page. Raises InvalidInput, Unavailable."""
-    before = key_before(cursor, tenant)
-    lines = dead_runs(tenant, wanted, services, before=before, page=None if wanted.is_narrow else limit + 1)
+    # Where most lines may not match, a query reads as many as fit.
+    is_narrow = any(value is not None for value in (wanted.job, wanted.schedule, wanted.error_type))
+    page = None if is_narrow else limit + 1
+    lines = dead_runs(tenant, wanted, services, before=key_before(cursor, tenant), page=page)
     taken = list(islice(lines, limit + 1))
     return RowPage(items=taken[:limit], cursor=cursor_after(taken[limit - 1]) if len(taken) > limit else None)
 
@@ -217,21 +214,16 @@ def redrive_all(
         if last is not None and (done.handled == limit or not pace.go_on(wait=not how.dry_run)):
             done.cursor = cursor_after(last)
             break
-        _redrive_listed(dead, how, done)
+        try:
+            run = run_must_exist(dead.run, how.context.services.ledger.read(dead.run))
+            done.runs.append(_redrive(dead, run, how))
+        except Unavailable as problem:
+            raise Unavailable(f"{len(done.runs)} runs are redriven; call again to go on: {problem}") from problem
+        except MinutehandError as problem:
+            done.failed[str(dead.run)] = str(problem)
         how.on_progress(done.handled)
         last = dead
     return done
-
-
-def _redrive_listed(dead: DeadRunRow, how: Redriving, done: RedriveResult) -> None:
-    """Redrive one of many; if it cannot be replayed, the reason goes to ``failed``."""
-    try:
-        run = run_must_exist(dead.run, how.context.services.ledger.read(dead.run))
-        done.runs.append(_redrive(dead, run, how))
-    except Unavailable as problem:
-        raise Unavailable(f"{len(done.runs)} runs are redriven; call again to go on: {problem}") from problem
-    except MinutehandError as problem:
-        done.failed[str(dead.run)] = str(problem)
 
 
 def _redrive(dead: DeadRunRow, run: RunRow, how: Redriving) -> DeadRunRow:

@@ -42,8 +42,7 @@ def submit(run: RunRow, context: FireContext, *, same_time: bool = True) -> RunR
     Raises AlreadyExists if that run has other content, or with ``same_time`` another due time; Unavailable.
     """
     services, clock = context.services, context.clock
-    entry = _entry(run, services, clock())
-    _put(entry, services)
+    entry = _put_entry(run, services, clock())
     existing = services.ledger.submit(run)
     if existing is not None:
         # The new entry is removed, unless it is the same entry with which that run still waits.
@@ -52,24 +51,22 @@ def submit(run: RunRow, context: FireContext, *, same_time: bool = True) -> RunR
         _same_or_raise(existing, run, same_time=same_time)
         return existing
     if clock() - entry.created_at > ORPHAN_PATIENCE // 2:  # this process stalled: the ticker may have dropped the entry
-        _put(_entry(run, services, clock()), services)
+        _put_entry(run, services, clock())
     if run.not_before <= clock() + LOOKAHEAD:
         _send_now(run, entry, context)
     return run
 
 
-def _entry(run: RunRow, services: Services, now: int) -> AgendaEntry:
+def _put_entry(run: RunRow, services: Services, now: int) -> AgendaEntry:
     shard = shard_of(run.ref.owner, services.agenda.shards())
-    return AgendaEntry(
+    entry = AgendaEntry(
         shard=shard, due=run.not_before, kind=EntryKind.RUN, id=str(run.ref), created_at=now, queue=run.queue
     )
-
-
-def _put(entry: AgendaEntry, services: Services) -> None:
     if entry.key not in services.agenda.put([entry]):
         raise Unavailable(
             "the agenda did not accept the run; nothing was submitted, try again with the same idempotency key"
         )
+    return entry
 
 
 def _same_or_raise(existing: RunRow, run: RunRow, *, same_time: bool) -> None:
