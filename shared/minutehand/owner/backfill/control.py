@@ -241,9 +241,8 @@ def move_on(
 # The ticker's part.
 
 
-def look_after(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
+def look_after(entry: AgendaEntry, context: FireContext, _counts: TickCounts) -> bool:
     """Look after a backfill. Returns whether the entry may be deleted."""
-    del counts
     services, clock = context.services, context.clock
     owner, _, identity = entry.id.partition("#")
     backfill = read_backfill(owner, identity, services)

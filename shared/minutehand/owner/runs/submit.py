@@ -48,7 +48,11 @@ def submit(run: RunRow, context: FireContext, *, same_time: bool = True) -> RunR
         # The new entry is removed, unless it is the same entry with which that run still waits.
         if existing.state not in WAITING or existing.not_before != run.not_before:
             services.agenda.remove([entry])
-        _same_or_raise(existing, run, same_time=same_time)
+        for name in ("payload", "payload_ref", *(("job", "overrides", "queue") if run.ref.is_one_off else ())):
+            if getattr(existing, name) != getattr(run, name):
+                raise AlreadyExists(f"idempotency_key: run {run.ref} exists with another {name}; use another key")
+        if same_time and existing.due != run.due:
+            raise AlreadyExists(f"idempotency_key: run {run.ref} exists for another time; use another key")
         return existing
     if clock() - entry.created_at > ORPHAN_PATIENCE // 2:  # this process stalled: the ticker may have dropped the entry
         _put_entry(run, services, clock())
@@ -67,16 +71,6 @@ def _put_entry(run: RunRow, services: Services, now: int) -> AgendaEntry:
             "the agenda did not accept the run; nothing was submitted, try again with the same idempotency key"
         )
     return entry
-
-
-def _same_or_raise(existing: RunRow, run: RunRow, *, same_time: bool) -> None:
-    """The same key must mean the same content."""
-    content = ("payload", "payload_ref", *(("job", "overrides", "queue") if run.ref.is_one_off else ()))
-    for field in content:
-        if getattr(existing, field) != getattr(run, field):
-            raise AlreadyExists(f"idempotency_key: run {run.ref} exists with another {field}; use another key")
-    if same_time and existing.due != run.due:
-        raise AlreadyExists(f"idempotency_key: run {run.ref} exists for another time; use another key")
 
 
 def _send_now(run: RunRow, entry: AgendaEntry, context: FireContext) -> None:

@@ -108,9 +108,8 @@ class _MootError(Exception):
     """The head has moved: another change was first."""
 
 
-def end_pause(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
+def end_pause(entry: AgendaEntry, context: FireContext, _counts: TickCounts) -> bool:
     """Resume a schedule whose pause ends. True when the entry may go. Raises Unavailable, Conflict."""
-    del counts
     services = context.services
     tenant, _, name = entry.id.partition("/")
     head = services.schedules.head(tenant, name)
