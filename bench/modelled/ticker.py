@@ -21,8 +21,8 @@ from minutehand.domain.times import DAY, MINUTE, SECOND
 from minutehand.dynamodb.table_client import READS, STATEMENTS, WRITES
 from minutehand.fires.chain import _FIRES_AT_ONCE
 from minutehand.fires.claim import _BATCH
-from minutehand.fires.context import PAGE
-from minutehand.fires.plan import LOOKAHEAD, ChainPlan, first_entry, plan_chain
+from minutehand.fires.context import LOOKAHEAD, PAGE
+from minutehand.fires.plan import ChainPlan, first_entry, plan_chain
 from minutehand.sqs.routing import BATCH
 from minutehand.state.start import delay_for
 from minutehand.ticker.fan_out import ALONE, FanOutConfig

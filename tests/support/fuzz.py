@@ -26,7 +26,7 @@ from minutehand.dynamodb.row_ledger import decode_cursor
 from minutehand.dynamodb.rows import entry_of, run_of, to_row
 from minutehand.dynamodb.schedule_rows import freeze_of, head_of, revision_of
 from minutehand.errors import MinutehandError
-from minutehand.owner.runs.dead import key_before
+from minutehand.owner.runs.redrive import key_before
 from minutehand.timing import Rule, fires, timetable
 
 NOON = 1_777_896_000_000

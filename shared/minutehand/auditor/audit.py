@@ -12,26 +12,28 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from minutehand.auditor.repairs import is_behind, resend, tidy
 from minutehand.domain.names import RunRef, fire_ref, shard_of
 from minutehand.domain.options import CatchUp
 from minutehand.domain.run import WAITING, EntryKind, RunRow, RunState
 from minutehand.domain.schedule import Head, Revision, ScheduleState
 from minutehand.domain.times import HOUR, MINUTE, SECOND
 from minutehand.errors import Unavailable
-from minutehand.fires.claim import FireClaim, materialise
-from minutehand.fires.context import FAR, FireContext, due_pages
-from minutehand.fires.current import find_revision
+from minutehand.fires.chain import revision_key
+from minutehand.fires.claim import FireClaim, materialise, message_of, send
+from minutehand.fires.context import FAR, FireContext, TickCounts, due_pages, find_revision
 from minutehand.fires.plan import chain_entry, end_of, gaps_before, record_missed, timetable_of
-from minutehand.owner.schedules.pauses import resume_entry
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.fires.withdraw import withdraw_beyond
+from minutehand.owner.schedules.stop import resume_entry
+from minutehand.ports.services import Clock, Services
 from minutehand.state.catch_up import covers
+from minutehand.state.overlap import waits_in_turn
 from minutehand.timing import fires
+from minutehand.worker.admission.admit import freeze_of
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,48 @@ GRACE = 5 * MINUTE  # how long past its time a run may wait before it is sent ag
 WINDOW = 2 * HOUR  # how far back fires are recomputed: twice the auditor's period
 SEGMENTS = 24 * 7  # parts of the ledger, one an hour: every run is read once a week, within the queue's 14 days
 _MOST = 2_000  # fires of one schedule that are recomputed
+
+
+def resend(run: RunRow, services: Services, clock: Clock) -> bool:
+    """Whether a lost message was replaced; a run that waits for its turn has no message, and is sent without being counted."""
+    if freeze_of(run.ref.tenant, services, clock) is not None:
+        return False  # workers keep its message in the queue until the freeze ends
+    message = message_of(run, services)
+    if message is None or not send([message], services.work, clock)[0] or waits_in_turn(run):
+        return False
+    log.warning("audit.resent", extra={"run_id": str(run.ref), "state": str(run.state)})
+    return True
+
+
+def is_behind(revision: Revision, upto: int, services: Services) -> bool:
+    """Whether the revision's chain has an entry that is due up to an instant (UTC ms), so that the ticker will claim the fires."""
+    for page in due_pages(revision.shard, services, upto=upto):
+        if any(entry.id == revision.id and entry.kind is EntryKind.CHAIN for entry in page.entries):
+            return True
+        if any(key.endswith(f"#{EntryKind.CHAIN}#{revision.id}") for key in page.newer):
+            return True
+    return False
+
+
+def tidy(shard: int, context: FireContext) -> int:
+    """Remove the entries of a shard that lie beyond the end of their revision; how many. Raises Unavailable."""
+    services, removed = context.services, 0
+    for page in due_pages(shard, services):
+        keyed = []
+        for entry in page.entries:
+            if entry.kind is EntryKind.CHAIN:
+                with suppress(ValueError):  # a malformed id, which the ticker counts and moves aside
+                    keyed.append((entry, revision_key(entry)))
+        found = services.schedules.revisions({key for _, key in keyed}).found if keyed else {}
+        moot = []
+        for entry, key in keyed:
+            revision = found.get(key)
+            if revision is not None and revision.active_until is not None and entry.due > revision.active_until:
+                withdraw_beyond(revision, context)
+                log.info("audit.tidied", extra={"entry": entry.key})
+                moot.append(entry)
+        removed += len(services.agenda.remove(moot)) if moot else 0
+    return removed
 
 
 @dataclass(kw_only=True)
@@ -66,14 +110,16 @@ def audit(
     one = _Audit(services, clock)
     report = one.report
     for part in range(slices):
-        heads = [head for head in services.schedules.all_heads() if _slice(head.owner, slices) == part]
+        heads = [
+            head for head in services.schedules.all_heads() if zlib.crc32(head.owner.encode()[::-1]) % slices == part
+        ]
         active = [head for head in heads if head.state is ScheduleState.ACTIVE]
         report.schedules += len(active)
         one.check_chains(active)
         report.rearmed += one.check_pauses(heads)
         for head in active:
             one.guarded({"schedule": head.owner}, partial(one.check_runs, head, window))
-    report.tidied = sum(tidy(shard, services, clock) for shard in range(one.shards))
+    report.tidied = sum(tidy(shard, one.context) for shard in range(one.shards))
     if segments:
         one.check_segment(clock() // HOUR % segments, segments)
     report.quarantined = sum(len(services.agenda.quarantined(shard)) for shard in range(one.shards))
@@ -81,15 +127,12 @@ def audit(
     return report
 
 
-def _slice(owner: str, slices: int) -> int:
-    return zlib.crc32(owner.encode()[::-1]) % slices
-
-
 class _Audit:
     """One audit and its report."""
 
     def __init__(self, services: Services, clock: Clock) -> None:
         self._services, self._clock = services, clock
+        self.context = FireContext(services=services, clock=clock)
         self.shards = services.agenda.shards(fresh=True)
         self.report = AuditReport()
 
@@ -114,16 +157,12 @@ class _Audit:
         for shard in range(self.shards):
             if not missing:
                 break
-            for entry_id in self._chain_ids(shard):
-                missing.pop(entry_id, None)
+            ids = {key.split("#", 2)[2] for key in self._services.agenda.quarantined(shard)}
+            for page in due_pages(shard, self._services):
+                ids |= {entry.id for entry in page.entries if entry.kind is EntryKind.CHAIN}
+                ids |= {key.split("#", 2)[-1] for key in page.newer}
+            missing = {entry_id: head for entry_id, head in missing.items() if entry_id not in ids}
         return list(missing.values())
-
-    def _chain_ids(self, shard: int) -> set[str]:
-        ids = {key.split("#", 2)[2] for key in self._services.agenda.quarantined(shard)}
-        for page in due_pages(shard, self._services):
-            ids |= {entry.id for entry in page.entries if entry.kind is EntryKind.CHAIN}
-            ids |= {key.split("#", 2)[-1] for key in page.newer}
-        return ids
 
     def _rearm(self, head: Head) -> None:
         """Put the chain's entry again, from the last fire that has a run on: no fire is skipped, none is claimed twice."""
@@ -186,7 +225,7 @@ class _Audit:
 
     def _claim_missing(self, revision: Revision, due: Sequence[int], after: int, runs: Mapping[RunRef, RunRow]) -> int:
         """Claim the fires that have neither a run nor a row of skipped fires, or skip them if their policy says so."""
-        services, clock = self._services, self._clock
+        services = self._services
         missing = [fire for fire in due if fire_ref(revision.owner, fire) not in runs]
         gaps = [run for run in runs.values() if run.skipped_until is not None]
         if missing:  # the last row that begins before the window may reach into it
@@ -195,12 +234,13 @@ class _Audit:
         missing = [fire for fire in missing if not any(covers(gap, fire) for gap in gaps)]
         if not missing or is_behind(revision, missing[0], services):
             return 0
-        options, now = revision.definition.options, clock()
+        options, now = revision.definition.options, self._clock()
         youngest = now - options.catch_up_window * SECOND if options.catch_up is CatchUp.ALL else now
         passed = [fire for fire in missing if fire < youngest]
-        recorded = record_missed(revision, passed, after, services, clock).skipped if passed else 0
-        late = [FireClaim(revision, fire) for fire in missing[len(passed) :]]
-        return recorded + (materialise(late, FireContext(services=services, clock=clock)).claimed if late else 0)
+        recorded = record_missed(revision, passed, after, self.context).skipped if passed else 0
+        counts = TickCounts()
+        materialise([FireClaim(revision, fire) for fire in missing[len(passed) :]], self.context, counts)
+        return recorded + counts.claimed
 
     def check_segment(self, segment: int, segments: int) -> None:
         """Runs of one part of the ledger whose message must be lost, such as one-offs and old runs: nothing else would find them."""

@@ -11,7 +11,7 @@ from minutehand.doctor.context import DoctorContext
 from minutehand.doctor.findings import Finding, Severity, warn
 from minutehand.doctor.probe import AwsProbe
 from minutehand.errors import MinutehandError
-from minutehand.ports.clock import Clock
+from minutehand.ports.services import Clock
 from minutehand.settings import Settings
 
 SAMPLE = 50  # schedules whose chains are checked

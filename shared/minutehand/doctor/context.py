@@ -9,8 +9,7 @@ from functools import cached_property
 
 from minutehand.doctor.probe import AwsProbe
 from minutehand.domain.schedule import Head
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.services import connect
 from minutehand.settings import Settings
 

@@ -13,7 +13,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
 from minutehand.domain.times import SECOND, from_ms, to_ms
-from minutehand.ports.clock import Clock
+from minutehand.ports.services import Clock
 from minutehand.settings import Settings
 
 _CONFIG = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 2})

@@ -18,7 +18,7 @@ from minutehand.domain.schedule import ScheduleState
 from minutehand.domain.times import MINUTE, SECOND, from_ms
 from minutehand.dynamodb.agenda import CONFIG, LOCK
 from minutehand.dynamodb.rows import shard_key
-from minutehand.fires.plan import LOOKAHEAD
+from minutehand.fires.context import LOOKAHEAD
 
 _LATE = 2 * MINUTE  # behind: what the alarm of the stack rings at
 _SILENT = 150 * SECOND  # since the last tick of a shard: they are 119 s apart at the most

@@ -24,7 +24,7 @@ from minutehand.dynamodb.rows import (
 )
 from minutehand.errors import InvalidInput, Unavailable, Unreadable
 from minutehand.ports.ledger import BatchReadResult, BesideKind, ClaimResult, TransitionResult
-from minutehand.ports.page import RowPage
+from minutehand.ports.records import RowPage
 from minutehand.state.transition import Condition, Transition, held, holds
 
 log = logging.getLogger(__name__)

@@ -27,8 +27,7 @@ from minutehand.dynamodb.schedule_rows import (
 )
 from minutehand.dynamodb.table_client import TableClient
 from minutehand.errors import Unreadable
-from minutehand.ports.page import RowPage
-from minutehand.ports.records import Record
+from minutehand.ports.records import Record, RowPage
 from minutehand.ports.schedules import IncidentChange, RevisionBatch, RevisionKey
 
 if TYPE_CHECKING:  # PynamoDB is loaded by the first call that needs it

@@ -17,11 +17,10 @@ from collections.abc import Collection, Iterable, Sequence
 
 from minutehand.domain.queue import DEFAULT_QUEUE
 from minutehand.domain.run import AgendaEntry, EntryKind, RunState
-from minutehand.domain.schedule import Revision, freeze_key
+from minutehand.domain.schedule import freeze_key
 from minutehand.domain.times import SECOND
-from minutehand.ports.clock import Clock
 from minutehand.ports.records import Record
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.state.backpressure import (
     HoldLog,
     QueueDepth,
@@ -54,7 +53,9 @@ class BackpressureCheck:
         named = {entry.queue for entry in entries if entry.kind in _SENT}
         if not named <= self._held.keys():
             with self._checking:
-                self._check(named - self._held.keys(), entries)
+                queues = named - self._held.keys()
+                held = self._full_queues(queues, entries) if queues and self._services.limits.depth else ()
+                self._held |= {queue: queue in held for queue in queues}
         if not any(self._held.values()):
             return entries
         return [entry for entry in entries if entry.kind not in _SENT or not self._held[entry.queue]]
@@ -64,11 +65,6 @@ class BackpressureCheck:
         """Names of the queues that are held back."""
         return sorted(queue or DEFAULT_QUEUE for queue, held in self._held.items() if held)
 
-    def _check(self, queues: Collection[str | None], entries: Sequence[AgendaEntry]) -> None:
-        """Decide about queues that were not checked yet."""
-        held = self._full_queues(queues, entries) if queues and self._services.limits.depth else ()
-        self._held |= {queue: queue in held for queue in queues}
-
     def _full_queues(self, queues: Collection[str | None], entries: Sequence[AgendaEntry]) -> Collection[str | None]:
         """The queues that are held back from now on."""
         try:
@@ -76,7 +72,8 @@ class BackpressureCheck:
             for _ in range(2):  # if another ticker writes first, its log holds the same knowledge
                 hold_log, version = _read(self._services)
                 after = self._decide(hold_log, loads, entries)
-                if after is hold_log or _write(after, version, self._services):
+                record = Record(owner=OWNER, key=KEY, version=version + 1, body=after.body())
+                if after is hold_log or self._services.records.write(record):
                     break
             else:
                 after = _read(self._services)[0]
@@ -130,8 +127,10 @@ def _age(queue: str | None, entries: Sequence[AgendaEntry], services: Services, 
     }
     tenants = {freeze_key(owner.partition("/")[0]) for owner, _ in keys}
     answer = services.schedules.revisions(keys | tenants)
-    asked = [
-        revision for revision in answer.found.values() if _is_sampled(revision) and revision.tenant not in answer.frozen
+    asked = [  # a QUEUED run of an exclusive schedule may wait for its turn, not for a worker
+        revision
+        for revision in answer.found.values()
+        if not revision.definition.options.is_exclusive and revision.tenant not in answer.frozen
     ]
     waiting = []
     for revision in asked:
@@ -139,11 +138,6 @@ def _age(queue: str | None, entries: Sequence[AgendaEntry], services: Services, 
         if last is not None and last.state is RunState.QUEUED:
             waiting.append(now - last.due)
     return min(waiting) if len(waiting) * 2 > len(asked) else None
-
-
-def _is_sampled(revision: Revision) -> bool:
-    """Whether a QUEUED run of the revision waits for a worker, and not for its turn."""
-    return not revision.definition.options.is_exclusive
 
 
 # The hold log.
@@ -159,10 +153,6 @@ def _read(services: Services) -> tuple[HoldLog, int]:
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
         log.error("queues.note_unreadable", extra={"error": f"{type(problem).__name__}: {problem}"})
         return HoldLog(), record.version
-
-
-def _write(hold_log: HoldLog, version: int, services: Services) -> bool:
-    return services.records.write(Record(owner=OWNER, key=KEY, version=version + 1, body=hold_log.body()))
 
 
 def read_hold_log(services: Services) -> HoldLog:

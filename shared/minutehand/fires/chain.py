@@ -4,96 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 
-from minutehand.domain.names import fire_ref
 from minutehand.domain.run import AgendaEntry
 from minutehand.domain.schedule import Revision
 from minutehand.domain.times import STAMP_DIGITS, from_ms
-from minutehand.errors import TooNew, Unavailable
+from minutehand.errors import Unavailable
 from minutehand.fires.backpressure import ExcusedPeriods
 from minutehand.fires.claim import FireClaim, MaterialiseResult, materialise
-from minutehand.fires.context import FireContext
+from minutehand.fires.context import FireContext, MissedFires, TickCounts
 from minutehand.fires.plan import ChainPlan, MissedResult, end_of, plan_chain, record_missed
 from minutehand.fires.withdraw import withdraw_beyond
-from minutehand.ports.services import Services
 from minutehand.state.catch_up import LATE
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MissedFires:
-    """The missed fires of one schedule."""
-
-    tenant: str
-    schedule: str
-    late: int  # fires that are run late
-    skipped: int  # fires that its policy skipped
-
-
-@dataclass(kw_only=True)
-class TickCounts:
-    """Counts of handled entries."""
-
-    entries: int = 0  # read
-    done: int = 0  # removed from the agenda
-    claimed: int = 0  # runs created
-    taken_over: int = 0  # runs taken over from an older revision
-    sent: int = 0  # messages accepted
-    resent: int = 0  # of these, for runs that existed already
-    lost: int = 0  # at-most-once runs declared LOST
-    completed: int = 0  # schedules without a further fire
-    missed: int = 0  # fires claimed more than a minute late
-    skipped: int = 0  # missed fires that their schedules' policies skipped
-    held: int = 0  # entries held back by backpressure
-    left: int = 0  # entries left for later because a call got no response
-    failed: int = 0  # entries that failed by themselves
-    quarantined: int = 0  # of these, moved aside
-    cut: int = 0  # chains with more due fires than one plan takes
-    lag: int = 0  # ms from a fire's time to the acceptance of its message: the largest
-    failures: list[tuple[AgendaEntry, Exception]] = field(
-        default_factory=list
-    )  # for the caller to count on the entries
-    told: int = 0  # notices delivered
-    incidents: int = 0  # that began because no run succeeded in time
-    recovered: int = 0  # incidents that are over
-    deaf: list[str] = field(default_factory=list)  # topics whose publication failed
-    misses: list[MissedFires] = field(default_factory=list)  # schedules with missed fires
-
-    def add(self, other: TickCounts) -> None:
-        for name, value in vars(other).items():
-            mine = getattr(self, name)
-            setattr(self, name, max(mine, value) if name == "lag" else mine + value)
-
-    def failed_at(self, entry: AgendaEntry, problem: Exception) -> None:
-        """An entry stays. Its own failure is counted on it; if a service failed or a later release wrote it, it is only left."""
-        if isinstance(problem, (TooNew, Unavailable)):
-            self.left += 1
-            log.warning("entry.left", extra={"entry": entry.key, "error": str(problem)})
-        else:
-            self.failures.append((entry, problem))
-
-    def made(self, made: MaterialiseResult) -> None:
-        """Add the result of claims."""
-        self.claimed += made.claimed
-        self.taken_over += made.taken_over
-        self.sent += made.sent
-        self.resent += made.resent
-        self.lag = max(self.lag, made.lag)
-
-    def missing(self, miss: MissedFires) -> None:
-        """Add the missed fires of a schedule."""
-        self.missed += miss.late
-        self.skipped += miss.skipped
-        self.misses.append(miss)
-
-    def remove(self, entries: Sequence[AgendaEntry], services: Services) -> None:
-        """Remove handled entries from the agenda."""
-        if entries:
-            self.done += len(services.agenda.remove(entries))
-
 
 _FIRES_AT_ONCE = 2_000  # fires claimed and sent together: bounds memory and fills batches
 _PASSED_PER_FIRE = 50  # skipped fires that take as much memory as one claimed fire
@@ -131,7 +56,12 @@ class _PlannedEntry:
 def _plan_entries(entries: Sequence[AgendaEntry], context: FireContext, counts: TickCounts) -> Iterable[_PlannedEntry]:
     """Read the revisions and plan each entry. An entry that cannot be planned stops no other."""
     periods = ExcusedPeriods(context.services, context.clock)
-    keys = _revision_keys(entries, counts)
+    keys = []
+    for entry in entries:
+        try:
+            keys.append((entry, revision_key(entry)))
+        except ValueError as problem:
+            counts.failed_at(entry, problem)
     answer = context.services.schedules.revisions({key for _, key in keys})
     orphans = []
     for entry, key in keys:
@@ -143,13 +73,12 @@ def _plan_entries(entries: Sequence[AgendaEntry], context: FireContext, counts: 
             log.warning("entry.orphan", extra={"entry": entry.key})
             orphans.append(entry)
         else:
-            revision = answer.found[key]
             try:
-                plan = _plan(revision, entry, context, periods)
+                plan = _plan(answer.found[key], entry, context, periods)
             except Exception as problem:  # noqa: BLE001 (an unreadable rule, or one of a later release: this entry's own failure)
                 counts.failed_at(entry, problem)
             else:
-                yield _PlannedEntry(entry, revision, plan)
+                yield _PlannedEntry(entry, answer.found[key], plan)
     counts.remove(orphans, context.services)
 
 
@@ -162,17 +91,6 @@ def _plan(revision: Revision, entry: AgendaEntry, context: FireContext, periods:
     if plan.passed and (excused := periods.of(revision.definition.options.queue)):
         return make(excused=excused)
     return plan
-
-
-def _revision_keys(entries: Sequence[AgendaEntry], counts: TickCounts) -> list[tuple[AgendaEntry, tuple[str, int]]]:
-    """The entries with the keys of their revisions. An entry with a malformed id is a failure of its own."""
-    keys = []
-    for entry in entries:
-        try:
-            keys.append((entry, revision_key(entry)))
-        except ValueError as problem:
-            counts.failed_at(entry, problem)
-    return keys
 
 
 def revision_key(entry: AgendaEntry) -> tuple[str, int]:
@@ -188,8 +106,7 @@ def revision_key(entry: AgendaEntry) -> tuple[str, int]:
 
 def _carry_out(planned: Sequence[_PlannedEntry], context: FireContext, counts: TickCounts) -> None:
     """Claim and send the planned fires, record the fires that are skipped, then replace the entries by the next ones."""
-    made = materialise([claim for each in planned for claim in each.claims], context)
-    counts.made(made)
+    made = materialise([claim for each in planned for claim in each.claims], context, counts)
     finished = [each for each in planned if all(claim.ref in made.done for claim in each.claims)]
     counts.left += len(planned) - len(finished)
     recorded = _record_missed(finished, made, context, counts)
@@ -200,15 +117,12 @@ def _send_waiting(
     recorded: Sequence[tuple[_PlannedEntry, MissedResult]], context: FireContext, counts: TickCounts
 ) -> list[_PlannedEntry]:
     """Send the fires that were to be skipped but have a run that waits; the entries of which all were sent."""
-    waiting = [FireClaim(each.revision, fire) for each, missed in recorded for fire in missed.waiting]
-    if not waiting:
-        return [each for each, _ in recorded]
-    made = materialise(waiting, context)
-    counts.made(made)
+    waiting = [[FireClaim(each.revision, fire) for fire in missed.waiting] for each, missed in recorded]
+    made = materialise([claim for claims in waiting for claim in claims], context, counts)
     sent = [
         each
-        for each, missed in recorded
-        if all(fire_ref(each.revision.owner, fire) in made.done for fire in missed.waiting)
+        for (each, _), claims in zip(recorded, waiting, strict=True)
+        if all(claim.ref in made.done for claim in claims)
     ]
     counts.left += len(recorded) - len(sent)
     return sent
@@ -224,12 +138,11 @@ def _record_missed(
         missed = MissedResult()
         try:
             if plan.passed or any(now - claim.fire > LATE for claim in fresh):
-                missed = record_missed(each.revision, plan.passed, each.entry.after, context.services, context.clock)
+                missed = record_missed(each.revision, plan.passed, each.entry.after, context)
         except Exception as problem:  # noqa: BLE001 (an unreadable row of this schedule: this entry's own failure)
             counts.failed_at(each.entry, problem)
             continue
-        late = [claim.fire for claim in fresh if claim.ref in made.missed]
-        if late or missed.skipped:
+        if (late := [claim.fire for claim in fresh if claim.ref in made.missed]) or missed.skipped:
             _log_missed(each, late, missed, counts)
         done.append((each, missed))
     return done
@@ -238,7 +151,9 @@ def _record_missed(
 def _log_missed(planned: _PlannedEntry, late: Sequence[int], missed: MissedResult, counts: TickCounts) -> None:
     revision, plan = planned.revision, planned.plan
     fires = MissedFires(tenant=revision.tenant, schedule=revision.name, late=len(late), skipped=max(missed.skipped, 0))
-    counts.missing(fires)
+    counts.missed += fires.late
+    counts.skipped += fires.skipped
+    counts.misses.append(fires)
     times = [*plan.passed[:1], *plan.passed[-1:], *late[:1], *late[-1:]]
     span = {"first": from_ms(min(times)).isoformat(), "last": from_ms(max(times)).isoformat()} if times else {}
     log.warning("schedule.missed", extra=vars(fires) | {"policy": str(revision.definition.options.catch_up)} | span)
@@ -246,9 +161,8 @@ def _log_missed(planned: _PlannedEntry, late: Sequence[int], missed: MissedResul
 
 def _replace_entries(planned: Sequence[_PlannedEntry], context: FireContext, counts: TickCounts) -> None:
     """Put the next entries. The handled entry is deleted after its next one was accepted, or if there is none."""
-    agenda = context.services.agenda
     nexts = [each.plan.following for each in planned if each.plan.following is not None]
-    accepted = agenda.put(nexts) if nexts else frozenset()
+    accepted = context.services.agenda.put(nexts) if nexts else frozenset()
     handled = []
     for each in planned:
         following = each.plan.following
@@ -264,20 +178,18 @@ def _replace_entries(planned: Sequence[_PlannedEntry], context: FireContext, cou
 
 def _end(planned: _PlannedEntry, context: FireContext, counts: TickCounts) -> bool:
     """The chain ends here: withdraw what lies beyond the revision's end, or complete the schedule. False if a call was not answered."""
+    revision = planned.revision
+    ids = {"tenant": revision.tenant, "schedule": revision.name}
     try:
-        if planned.revision.active_until is not None:
-            withdraw_beyond(planned.revision, context.services, context.clock)
+        if revision.active_until is not None:
+            withdraw_beyond(revision, context)
         elif planned.plan.exhausted:
-            _complete(planned.revision, context, counts)
+            to, now = end_of(revision.definition.options), context.clock()
+            complete = context.services.schedules.complete  # unless it was changed meanwhile
+            if complete(revision.tenant, revision.name, revision=revision.number, now=now, to=to):
+                counts.completed += 1
+                log.info("schedule.completed", extra=ids | {"state": str(to)})
     except Unavailable as problem:
         counts.failed_at(planned.entry, problem)
         return False
     return True
-
-
-def _complete(revision: Revision, context: FireContext, counts: TickCounts) -> None:
-    """Mark the schedule COMPLETED, or DELETED if its owner asked for that, unless it was changed meanwhile."""
-    to, now = end_of(revision.definition.options), context.clock()
-    if context.services.schedules.complete(revision.tenant, revision.name, revision=revision.number, now=now, to=to):
-        counts.completed += 1
-        log.info("schedule.completed", extra={"tenant": revision.tenant, "schedule": revision.name, "state": str(to)})

@@ -1,17 +1,26 @@
-"""The context in which agenda entries are handled; read the agenda page by page, and move an entry to a later time."""
+"""What ticker, owner and auditor need first: the context, the counts, the agenda's pages, and revisions and runs that must exist."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from minutehand.concurrency.rate_limits import WriteBudget
-from minutehand.domain.run import AgendaEntry
-from minutehand.domain.times import DAY
-from minutehand.fires.plan import REACH
+from minutehand.domain.names import RunRef
+from minutehand.domain.run import AgendaEntry, RunRow
+from minutehand.domain.schedule import Head, Revision
+from minutehand.domain.times import DAY, SECOND
+from minutehand.errors import NotFound, TooNew, Unavailable, Unreadable
 from minutehand.ports.agenda import DuePage
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
+
+log = logging.getLogger(__name__)
+
+FAR = 200 * 365 * DAY  # UTC ms beyond every entry and every fire
+LOOKAHEAD = 180 * SECOND  # ticks may be 119 s apart
+REACH = 840 * SECOND  # how far ahead a plan may go: SQS delays 900 s
+PAGE = 500  # entries of one query: bounds memory, and fills the batches of 100 revisions and 25 claims
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +34,60 @@ class FireContext:
     write_budget: WriteBudget = field(default_factory=WriteBudget)  # write units that the claims may take
 
 
-FAR = 200 * 365 * DAY  # UTC ms beyond every entry and every fire
-PAGE = 500  # entries of one query: bounds memory, and fills the batches of 100 revisions and 25 claims
+@dataclass(frozen=True, kw_only=True)
+class MissedFires:
+    """The missed fires of one schedule."""
+
+    tenant: str
+    schedule: str
+    late: int  # fires that are run late
+    skipped: int  # fires that its policy skipped
+
+
+@dataclass(kw_only=True)
+class TickCounts:
+    """Counts of handled entries."""
+
+    entries: int = 0  # read
+    done: int = 0  # removed from the agenda
+    claimed: int = 0  # runs created
+    taken_over: int = 0  # runs taken over from an older revision
+    sent: int = 0  # messages accepted
+    resent: int = 0  # of these, for runs that existed already
+    lost: int = 0  # at-most-once runs declared LOST
+    completed: int = 0  # schedules without a further fire
+    missed: int = 0  # fires claimed more than a minute late
+    skipped: int = 0  # missed fires that their schedules' policies skipped
+    held: int = 0  # entries held back by backpressure
+    left: int = 0  # entries left for later because a call got no response
+    failed: int = 0  # entries that failed by themselves
+    quarantined: int = 0  # of these, moved aside
+    cut: int = 0  # chains with more due fires than one plan takes
+    lag: int = 0  # ms from a fire's time to the acceptance of its message: the largest
+    failures: list[tuple[AgendaEntry, Exception]] = field(default_factory=list)  # for the caller to count on entries
+    told: int = 0  # notices delivered
+    incidents: int = 0  # that began because no run succeeded in time
+    recovered: int = 0  # incidents that are over
+    deaf: list[str] = field(default_factory=list)  # topics whose publication failed
+    misses: list[MissedFires] = field(default_factory=list)  # schedules with missed fires
+
+    def add(self, other: TickCounts) -> None:
+        for name, value in vars(other).items():
+            mine = getattr(self, name)
+            setattr(self, name, max(mine, value) if name == "lag" else mine + value)
+
+    def failed_at(self, entry: AgendaEntry, problem: Exception) -> None:
+        """An entry stays. Its own failure is counted on it; if a service failed or a later release wrote it, it is only left."""
+        if isinstance(problem, (TooNew, Unavailable)):
+            self.left += 1
+            log.warning("entry.left", extra={"entry": entry.key, "error": str(problem)})
+        else:
+            self.failures.append((entry, problem))
+
+    def remove(self, entries: Sequence[AgendaEntry], services: Services) -> None:
+        """Remove handled entries from the agenda."""
+        if entries:
+            self.done += len(services.agenda.remove(entries))
 
 
 def due_pages(shard: int, services: Services, *, upto: int = FAR) -> Iterator[DuePage]:
@@ -44,3 +105,36 @@ def postpone(entry: AgendaEntry, due: int, services: Services) -> bool:
     """Put the same entry at a later time (UTC ms); whether the agenda accepted it, so that the earlier one may go."""
     later = replace(entry, due=due, failures=0)
     return later.key in services.agenda.put([later])
+
+
+def run_must_exist(ref: RunRef, run: RunRow | None) -> RunRow:
+    """The run, if there is one. Raises NotFound."""
+    if run is None:
+        raise NotFound(f"run_id={str(ref)!r}: there is no such run, or its retention is over")
+    return run
+
+
+def find_revision(owner: str, number: int, services: Services) -> Revision | None:
+    """A revision, read strongly, if there is one. Raises Unavailable, Unreadable."""
+    key = (owner, number)
+    answer = services.schedules.revisions([key])
+    if problem := answer.broken.get(key):
+        if isinstance(problem, Unreadable):
+            raise problem
+        raise Unreadable(f"revision {number} of {owner!r} cannot be understood: {problem}") from problem
+    if key in answer.unanswered:
+        raise Unavailable(f"revision {number} of {owner!r} could not be read; try again")
+    return answer.found.get(key)
+
+
+def read_revision(owner: str, number: int, services: Services) -> Revision:
+    """A revision that must be there. Raises as ``find_revision`` does; NotFound if the tables contradict each other."""
+    revision = find_revision(owner, number, services)
+    if revision is None:
+        raise NotFound(f"revision {number} of {owner!r} is missing; run the auditor")
+    return revision
+
+
+def revision_of(head: Head, services: Services) -> Revision:
+    """The head's current revision. Raises as ``read_revision`` does."""
+    return read_revision(head.owner, head.revision, services)

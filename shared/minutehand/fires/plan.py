@@ -12,7 +12,7 @@ from minutehand.domain.run import AgendaEntry, EntryKind, RunRow, RunState
 from minutehand.domain.schedule import Revision, ScheduleState
 from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable
-from minutehand.ports.clock import Clock
+from minutehand.fires.context import LOOKAHEAD, REACH, FireContext
 from minutehand.ports.services import Services
 from minutehand.state.before_start import skip
 from minutehand.state.catch_up import (
@@ -28,13 +28,13 @@ from minutehand.state.catch_up import (
 )
 from minutehand.timing import Timetable, fires, timetable
 
-LOOKAHEAD = 180 * SECOND  # ticks may be 119 s apart
-REACH = 840 * SECOND  # how far ahead a plan may go: SQS delays 900 s
 SHARED = 10  # the most fires of a plan beyond the look-ahead: they share its two writes
 # Such a plan ends at the end of a window, so that two chains of one revision meet again. The offset of the windows depends on the owner, so
 # that chains of different owners are handled at different times.
 WINDOWS = (600 * SECOND, 300 * SECOND, 120 * SECOND, 60 * SECOND)
 LARGEST = 100  # the most fires of one plan: a backlog is handled in pieces
+LOOK_BACK = 200  # the last row of skipped fires is searched among so many: manual and late runs may lie between
+_ROUNDS = 10  # writes before the rows are left to the next tick, because other processes keep changing them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,10 +135,6 @@ def chain_entry(revision: Revision, fire: int, after: int) -> AgendaEntry:
     return AgendaEntry(shard=revision.shard, due=fire, kind=EntryKind.CHAIN, id=revision.id, after=after, queue=queue)
 
 
-LOOK_BACK = 200  # the last row of skipped fires is searched among so many: manual and late runs may lie between
-_ROUNDS = 10  # writes before the rows are left to the next tick, because other processes keep changing them
-
-
 @dataclass(frozen=True)
 class MissedResult:
     """The result of recording."""
@@ -147,19 +143,19 @@ class MissedResult:
     waiting: tuple[int, ...] = ()  # fires (UTC ms) to skip that were claimed already, and perhaps never sent
 
 
-def record_missed(
-    revision: Revision, passed: Sequence[int], after: int, services: Services, clock: Clock
-) -> MissedResult:
+def record_missed(revision: Revision, passed: Sequence[int], after: int, context: FireContext) -> MissedResult:
     """Correct a revision's rows of skipped fires later than ``after`` (UTC ms), given the fires ``passed``. Raises Unavailable."""
-    table = timetable_of(revision)
+    table, services = timetable_of(revision), context.services
     skipped = 0
     for _ in range(_ROUNDS):
-        now = clock()
+        now = context.clock()
         rows = list(services.ledger.window(revision.owner, after=max(after, revision.active_from), upto=now))
         write = on_gap(revision, passed, rows, lambda low, high: list(fires(table, low, high)), now)
         if write is None:
-            skipped += _skip_refused(revision, passed, rows, services, now)
-            return MissedResult(skipped, _waiting(passed, rows))
+            known = set(passed)
+            runs = [run for run in rows if run.ref.is_fire and run.due in known]
+            skipped += _skip_refused(revision, runs, services, now)
+            return MissedResult(skipped, tuple(run.due for run in runs if run.state is RunState.QUEUED))
         skipped += _write(write, services)
     raise Unavailable(f"the gap of {revision.owner!r} could not be recorded: others keep changing it")
 
@@ -182,16 +178,12 @@ def _write(write: PutMissed | CorrectMissed, services: Services) -> int:
     raise Unavailable(f"run {write.gap.ref}: the row of a gap was not accepted")
 
 
-def _skip_refused(
-    revision: Revision, passed: Sequence[int], rows: Sequence[RunRow], services: Services, now: int
-) -> int:
+def _skip_refused(revision: Revision, runs: Sequence[RunRow], services: Services, now: int) -> int:
     """Mark as SKIPPED the runs of missed fires that an older revision claimed and never started; how many."""
-    refused = [run for run in rows if run.ref.is_fire and run.unstarted and run.revision < revision.number]
-    known = set(passed) if refused else set()
     number, reason = revision.number, reason_of(revision)
     moves = []
-    for run in refused:
-        if run.due in known:
+    for run in runs:
+        if run.unstarted and run.revision < number:
             expires = max(now, run.due) + services.retention
             move = skip(queued=False, revision=number, now=now, expires=expires, reason=reason, act=WORD)
             moves.append((run.ref, move))
@@ -201,9 +193,3 @@ def _skip_refused(
             f"{len(moves) - len(answers)} missed fires of {revision.owner!r} could not be marked as skipped"
         )
     return sum(applied is True for applied in answers.values())
-
-
-def _waiting(passed: Sequence[int], rows: Sequence[RunRow]) -> tuple[int, ...]:
-    claimed = [run.due for run in rows if run.ref.is_fire and run.state is RunState.QUEUED]
-    known = set(passed) if claimed else set()
-    return tuple(due for due in claimed if due in known)

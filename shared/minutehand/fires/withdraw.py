@@ -9,12 +9,15 @@ from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import ClosedBy, Revision
 from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable
-from minutehand.ports.clock import Clock
+from minutehand.fires.context import FireContext
 from minutehand.ports.services import Services
 from minutehand.state.before_start import refuse
 from minutehand.state.refusal import refused_by
 from minutehand.state.start import HELD, UNCERTAIN, may_not_have_begun
 from minutehand.state.transition import Transition
+
+_BATCH = 100  # runs refused in one call
+_ROUNDS = 5  # times that writes without a response are repeated before Unavailable is raised
 
 
 def held_leases(runs: Iterable[RunRow], now: int) -> list[RunRow]:
@@ -28,44 +31,40 @@ def wait_for_held(held: Sequence[RunRow], services: Services) -> None:
         services.wait(HELD / SECOND)
 
 
-_BATCH = 100  # runs refused in one call
-_ROUNDS = 5  # times that writes without a response are repeated before Unavailable is raised
-
-
-def withdraw(closed: Revision, services: Services, clock: Clock) -> int:
+def withdraw(closed: Revision, context: FireContext) -> int:
     """Refuse the unstarted runs of revisions up to ``closed`` that it no longer allows; how many. Raises Unavailable.
 
     An update leaves manual triggers alone; a full stop refuses them like all other runs.
     """
     beyond_only = closed.closed_by in (ClosedBy.REPLACED, ClosedBy.DRAINED)
-    refused = _refuse_unstarted(closed, services, clock, after=closed.active_until if beyond_only else None)
-    now = clock()
-    near = services.ledger.window(closed.owner, after=now - UNCERTAIN, upto=now + UNCERTAIN)
-    wait_for_held(held_leases(near, now), services)
+    refused = _refuse_unstarted(closed, context, after=closed.active_until if beyond_only else None)
+    now = context.clock()
+    near = context.services.ledger.window(closed.owner, after=now - UNCERTAIN, upto=now + UNCERTAIN)
+    wait_for_held(held_leases(near, now), context.services)
     return refused
 
 
-def withdraw_beyond(closed: Revision, services: Services, clock: Clock) -> int:
+def withdraw_beyond(closed: Revision, context: FireContext) -> int:
     """Refuse only the runs later than the revision's end, which were claimed and perhaps never sent; how many.
 
     Called before a closed revision's last entry is removed, in case the owner's process died in ``withdraw``. Raises Unavailable.
     """
-    return _refuse_unstarted(closed, services, clock, after=closed.active_until)
+    return _refuse_unstarted(closed, context, after=closed.active_until)
 
 
-def _refuse_unstarted(closed: Revision, services: Services, clock: Clock, *, after: int | None) -> int:
-    runs = services.ledger.never_leased(closed.owner, after=after)
+def _refuse_unstarted(closed: Revision, context: FireContext, *, after: int | None) -> int:
+    runs = context.services.ledger.never_leased(closed.owner, after=after)
     refused = 0
     while batch := list(islice(runs, _BATCH)):
         stopped = [run for run in batch if run.revision <= closed.number and (after is None or run.ref.is_fire)]
-        refused += _refuse_batch(stopped, closed, services, clock)
+        refused += _refuse_batch(stopped, closed, context)
     return refused
 
 
-def _refuse_batch(runs: Sequence[RunRow], closed: Revision, services: Services, clock: Clock) -> int:
-    refused, left = 0, [(run.ref, _refusal(run, closed, services, clock())) for run in runs]
+def _refuse_batch(runs: Sequence[RunRow], closed: Revision, context: FireContext) -> int:
+    refused, left = 0, [(run.ref, _refusal(run, closed, context)) for run in runs]
     for _ in range(_ROUNDS):
-        answers = services.ledger.move_all(left)
+        answers = context.services.ledger.move_all(left)
         refused += sum(answers.values())
         left = [(ref, transition) for ref, transition in left if ref not in answers]
         if not left:
@@ -76,9 +75,8 @@ def _refuse_batch(runs: Sequence[RunRow], closed: Revision, services: Services, 
     )
 
 
-def _refusal(run: RunRow, closed: Revision, services: Services, now: int) -> Transition:
-    refusal = refused_by(closed, run.due)
+def _refusal(run: RunRow, closed: Revision, context: FireContext) -> Transition:
+    refusal, now = refused_by(closed, run.due), context.clock()
     assert refusal is not None
-    return refuse(
-        to=refusal.to, revision=closed.number, now=now, expires=now + services.retention, reason=refusal.reason
-    )
+    expires = now + context.services.retention
+    return refuse(to=refusal.to, revision=closed.number, now=now, expires=expires, reason=refusal.reason)

@@ -1,10 +1,18 @@
-"""Records."""
+"""Records, and a page of a listing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowPage:
+    """Rows of a listing in a stable order."""
+
+    items: Sequence[Any]
+    cursor: str | None = None  # pass it to read the next page; None at the end
 
 
 @dataclass(frozen=True, kw_only=True)

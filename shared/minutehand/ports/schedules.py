@@ -8,8 +8,7 @@ from typing import Protocol
 
 from minutehand.domain.run import AgendaEntry, DeadRunRow
 from minutehand.domain.schedule import Freeze, Head, Revision, ScheduleState
-from minutehand.ports.page import RowPage
-from minutehand.ports.records import Record
+from minutehand.ports.records import Record, RowPage
 
 RevisionKey = tuple[str, int]  # owner, number
 

@@ -15,9 +15,10 @@ from minutehand.domain.policies import word
 from minutehand.domain.times import stamp, to_ms
 from minutehand.errors import InvalidInput
 from minutehand.owner.backfill import control
+from minutehand.owner.backfill.advance import backfills_of
 from minutehand.owner.backfill.plan import BackfillSpec, count_existing, plan
-from minutehand.owner.backfill.records import backfills_of
-from minutehand.owner.runs import trigger as triggering
+from minutehand.owner.runs import submit as triggering
+from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, SchedulerBase
 from minutehand.sdk.requests import token_of
@@ -80,8 +81,8 @@ class BackfillMethods(SchedulerBase):
         expected = checked_revision(expected_revision)
         own = (None, None) if payload is UNSET else self._store_payload_for(name, payload)
         spec = triggering.TriggerSpec(token=uuid.uuid4().hex, key=key, payload=own)
-        run = triggering.trigger(self.tenant, name, spec, self._services, self._clock, expected=expected)
-        return views.run_view(run)
+        call = ScheduleCall(tenant=self.tenant, name=name, expected=expected)
+        return views.run_view(triggering.trigger(call, spec, self._context))
 
     def backfill(
         self,
@@ -120,15 +121,15 @@ class BackfillMethods(SchedulerBase):
         self._check_interval(spec, start, end)
         expected, identity = checked_revision(expected_revision), f"{stamp(self._clock())}-{uuid.uuid4().hex[:8]}"
         token = None if _flag("dry_run", dry_run) else token_of(client_token, self.tenant, "backfill", name, spec)
-        services, clock = self._services, self._clock
-        first = control.started_before(_owner(self.tenant, name), token, services, clock)
+        call = ScheduleCall(tenant=self.tenant, name=name, expected=expected)
+        first = control.started_before(_owner(self.tenant, name), token, self._context)
         if first is not None:
             return _view(first)
-        planned, definitions = plan(self.tenant, name, spec, identity, services, clock, expected=expected)
+        planned, definitions = plan(call, spec, identity, self._context)
         if dry_run:
             return _view(planned, there=count_existing(planned, definitions))
         text, ref = (None, None) if spec.payload is None else self._row_payload(spec.payload)
-        return _view(control.start(replace(planned, payload=text, payload_ref=ref), services, clock, token))
+        return _view(control.start(replace(planned, payload=text, payload_ref=ref), self._context, token))
 
     def _check_interval(self, spec: BackfillSpec, start: datetime, end: datetime) -> None:
         if spec.start >= spec.end:
@@ -157,18 +158,18 @@ class BackfillMethods(SchedulerBase):
 
         Raises NotFound, Conflict (it has ended), Unavailable (then call again to finish).
         """
-        return _view(control.pause(_owner(self.tenant, name), check_name(id, "id"), self._services, self._clock))
+        return _view(control.pause(_owner(self.tenant, name), check_name(id, "id"), self._context))
 
     def resume_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002
         """Resume a paused backfill. Raises NotFound, Conflict (it has ended), Unavailable."""
-        return _view(control.resume(_owner(self.tenant, name), check_name(id, "id"), self._services, self._clock))
+        return _view(control.resume(_owner(self.tenant, name), check_name(id, "id"), self._context))
 
     def cancel_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002
         """Cancel a backfill. After the return no run and no further attempt of it starts.
 
         Running attempts continue; ended runs stay as they are. Raises NotFound, Unavailable (then call again to finish).
         """
-        return _view(control.cancel(_owner(self.tenant, name), check_name(id, "id"), self._services, self._clock))
+        return _view(control.cancel(_owner(self.tenant, name), check_name(id, "id"), self._context))
 
     def backfill_runs(self, name: str, id: str, *, limit: int = 100, cursor: str | None = None) -> Page:  # noqa: A002
         """The runs of a backfill, sorted by time. It reads all runs of the interval, so a page may be short and not the last."""

@@ -20,9 +20,9 @@ from minutehand.domain.queue import DEFAULT_QUEUE, check_queue, declared_name
 from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import Definition, ScheduleState
 from minutehand.errors import InvalidInput, NotFound
+from minutehand.fires.context import FireContext
 from minutehand.jobs import Registry, default_registry, load
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.ports.work_queue import WorkQueue
 from minutehand.settings import Settings, from_environment
 from minutehand.timing import Rule
@@ -81,6 +81,10 @@ class SchedulerBase:
         self._clock = clock
         self._check_jobs = check_jobs
         self._jobs = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs
+
+    @property
+    def _context(self) -> FireContext:
+        return FireContext(services=self._services, clock=self._clock)
 
     def _store_payload(self, payload: Any) -> tuple[str | None, str | None]:
         """Store a payload. Returns its text, or its key in the bucket if it is too large for a message."""

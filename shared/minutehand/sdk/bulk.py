@@ -20,7 +20,7 @@ from minutehand.domain.names import check_name
 from minutehand.domain.schedule import Head, ScheduleState
 from minutehand.errors import InvalidInput, MinutehandError, Unavailable
 from minutehand.owner.schedules.client_tokens import with_head_cache
-from minutehand.owner.schedules.tags import Tags, retag, retagged
+from minutehand.owner.schedules.stop import Tags, retag, retagged
 from minutehand.sdk.backfills import BackfillMethods
 from minutehand.sdk.base import UNSET, Unset
 from minutehand.sdk.reading import CHUNK, Filter, TagFilter, checked_cursor, checked_filter, walk
@@ -185,7 +185,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         def act(owner: BulkMethods, head: Head) -> object:
             if len(retagged(head.tags, tags)) > MAX_TAGS:
                 raise InvalidInput("tags", dict(tags), "are too many beside those it has", f"a schedule has {MAX_TAGS}")
-            return retag(head, tags, owner._services, owner._clock)
+            return retag(head, tags, owner._context)
 
         return act
 

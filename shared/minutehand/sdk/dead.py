@@ -14,10 +14,10 @@ from minutehand.concurrency.rate_limits import StopSignal
 from minutehand.domain.names import check_name, one_off_ref
 from minutehand.domain.times import DAY, to_ms
 from minutehand.errors import InvalidInput
-from minutehand.owner.runs import dead as listing
+from minutehand.owner.runs import redrive as listing
 from minutehand.owner.runs import redrive as redriving
-from minutehand.owner.runs.dead import DeadRunFilter
-from minutehand.owner.runs.redrive import Redriving, Stored, replay
+from minutehand.owner.runs.redrive import DeadRunFilter, Redriving, replay
+from minutehand.owner.runs.submit import Stored
 from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, SchedulerBase
 from minutehand.sdk.views import Page, Redriven, Run
@@ -60,7 +60,7 @@ class DeadRunMethods(SchedulerBase):
         """
         key = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
         original, stored = self._read(run_id), self._replacement(payload, dry_run=False)
-        run = replay(original, one_off_ref(self.tenant, key), self._services, self._clock, payload=stored)
+        run = replay(original, one_off_ref(self.tenant, key), self._context, payload=stored)
         return views.run_view(run)
 
     def redrive(
@@ -93,8 +93,7 @@ class DeadRunMethods(SchedulerBase):
         filters = (job, schedule, since, until, error_type)
         callback: dict[str, Any] = {} if on_progress is None else {"on_progress": on_progress}
         how = Redriving(
-            services=self._services,
-            clock=self._clock,
+            context=self._context,
             dry_run=dry_run,
             allow_repeat=allow_repeat,
             rate=checked_rate(rate, "runs"),

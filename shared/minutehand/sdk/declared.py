@@ -19,6 +19,7 @@ from minutehand.domain.names import check_name
 from minutehand.domain.schedule import Declaration, Definition, Head, Revision, ScheduleState, settled
 from minutehand.errors import InvalidInput, JobError, MinutehandError, Unavailable
 from minutehand.owner.schedules import arm as creating
+from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.sdk.reading import Filter, walk
 from minutehand.sdk.requests import PendingPayload, ScheduleRequest, StoredPayload
 from minutehand.sdk.schedules import ScheduleMethods
@@ -208,12 +209,13 @@ class DeclarationMethods(ScheduleMethods):
         declared = change.declaration
         spec = self._request_of(change.name, change.job, declared, owner).spec(paused=declared.paused is True)
         if change.revision is None:
-            creating.create(self.tenant, change.name, spec, self._services, self._clock)
+            creating.create(ScheduleCall(tenant=self.tenant, name=change.name), spec, self._context)
             return
         paused = change.fields.get("paused")
         if paused == (None, True):  # before the update, so that no fire of the new revision starts
             self.pause_schedule(change.name, note=f"paused by {owner or 'apply'}", expected_revision=change.revision)
-        done = creating.upsert(self.tenant, change.name, spec, self._services, self._clock, expected=change.revision)
+        call = ScheduleCall(tenant=self.tenant, name=change.name, expected=change.revision)
+        done = creating.upsert(call, spec, self._context)
         if paused == (True, False):
             self.resume_schedule(change.name, expected_revision=done.head.revision)
 

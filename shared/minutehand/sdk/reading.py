@@ -13,7 +13,7 @@ from minutehand.domain.names import check_name, is_text
 from minutehand.domain.schedule import Definition, Head, Revision, ScheduleState
 from minutehand.domain.times import from_ms
 from minutehand.errors import InvalidInput
-from minutehand.fires.current import revision_of
+from minutehand.fires.context import revision_of
 from minutehand.owner.schedules import chain_health as chain
 from minutehand.owner.schedules.chain_health import ChainHealth
 from minutehand.ports.services import Services

@@ -67,7 +67,7 @@ class RunMethods(SchedulerBase):
             overrides=policies.encode(),
             queue=queue_name,
         )
-        return views.run_view(submitting.submit(run, self._services, self._clock, same_time=run_at is not None))
+        return views.run_view(submitting.submit(run, self._context, same_time=run_at is not None))
 
     def get_run(self, run_id: str) -> Run:
         """A run with its payload, result, steps and failed attempts. Raises InvalidInput, NotFound."""
@@ -103,7 +103,7 @@ class RunMethods(SchedulerBase):
 
         Returns the run: CANCELLED, RUNNING with ``cancel_requested``, or ended before. Raises InvalidInput, NotFound.
         """
-        return views.run_view(cancelling.cancel_run(self._read(run_id).ref, self._services, self._clock))
+        return views.run_view(cancelling.cancel_run(self._read(run_id).ref, self._context))
 
     def cancel_runs(
         self,
@@ -138,7 +138,7 @@ class RunMethods(SchedulerBase):
 
     def retry_run(self, run_id: str) -> Run:
         """Start the next attempt of a waiting run now. Raises Conflict if the run does not wait for a next attempt."""
-        return views.run_view(cancelling.hasten_run(self._read(run_id).ref, self._services, self._clock))
+        return views.run_view(cancelling.hasten_run(self._read(run_id).ref, self._context))
 
     def list_runs(
         self,

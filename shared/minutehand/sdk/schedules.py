@@ -15,7 +15,7 @@ from minutehand.errors import NotFound
 from minutehand.owner.schedules import arm as creating
 from minutehand.owner.schedules import skip as skipping
 from minutehand.owner.schedules import stop as closing
-from minutehand.owner.schedules.client_tokens import ClientToken
+from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, SchedulerBase
 from minutehand.sdk.requests import (
@@ -63,9 +63,8 @@ class ScheduleMethods(SchedulerBase):
         Raises InvalidInput (ExpressionError for expression and zone), AlreadyExists, Unavailable.
         """
         request = self._request(name, job, expression, timezone, payload, description, tags, words)
-        token = self._token(client_token, "create_schedule", name, request)
-        head = creating.create(self.tenant, name, request.spec(), self._services, self._clock, token=token)
-        return views.schedule_view(head)
+        call = self._call(name, client_token, "create_schedule", request)
+        return views.schedule_view(creating.create(call, request.spec(), self._context))
 
     def upsert_schedule(
         self,
@@ -89,11 +88,8 @@ class ScheduleMethods(SchedulerBase):
         Raises InvalidInput, NotFound, Conflict, AlreadyExists, Unavailable.
         """
         request = self._request(name, job, expression, timezone, payload, description, tags, words, managed_by)
-        expected = checked_revision(expected_revision)
-        token = self._token(client_token, "upsert_schedule", name, request, expected)
-        done = creating.upsert(
-            self.tenant, name, request.spec(), self._services, self._clock, expected=expected, token=token
-        )
+        call = self._call(name, client_token, "upsert_schedule", request, expected_revision, expected=expected_revision)
+        done = creating.upsert(call, request.spec(), self._context)
         return Upserted(schedule=views.schedule_view(done.head), change=str(done.change))
 
     def _request(
@@ -160,9 +156,8 @@ class ScheduleMethods(SchedulerBase):
         )
         description = None if description is None else checked_text("description", description, MAX_DESCRIPTION)
         tags = None if tags is None else checked_tags(tags)
-        expected = checked_revision(expected_revision)
-        arguments = (job, expression, timezone, patch.payload, description, tags, policies, options, expected)
-        token = self._token(client_token, "update_schedule", name, *arguments)
+        arguments = (job, expression, timezone, patch.payload, description, tags, policies, options, expected_revision)
+        call = self._call(name, client_token, "update_schedule", *arguments, expected=expected_revision)
 
         def define(present: Definition | None) -> Definition:
             if present is None:
@@ -172,8 +167,7 @@ class ScheduleMethods(SchedulerBase):
             return patch.define(present)
 
         spec = creating.ScheduleSpec(definition=define, description=description, tags=tags, seed=new_seed())
-        head = creating.update(self.tenant, name, spec, self._services, self._clock, expected=expected, token=token)
-        return views.schedule_view(head)
+        return views.schedule_view(creating.update(call, spec, self._context))
 
     def pause_schedule(
         self,
@@ -194,18 +188,9 @@ class ScheduleMethods(SchedulerBase):
         check_name(name)
         text = None if note is None else checked_text("note", note, MAX_DESCRIPTION)
         end = end_time(until, self._clock())
-        head = closing.pause(
-            self.tenant,
-            name,
-            self._services,
-            self._clock,
-            note=text,
-            until=end,
-            drain=drain,
-            expected=checked_revision(expected_revision),
-            token=self._token(client_token, "pause_schedule", name, text, end, drain, expected_revision),
-        )
-        return views.schedule_view(head)
+        arguments = (text, end, drain, expected_revision)
+        call = self._call(name, client_token, "pause_schedule", *arguments, expected=expected_revision)
+        return views.schedule_view(closing.pause(call, self._context, note=text, until=end, drain=drain))
 
     def resume_schedule(
         self, name: str, *, expected_revision: int | None = None, client_token: str | None = None
@@ -216,15 +201,8 @@ class ScheduleMethods(SchedulerBase):
         Raises InvalidInput, NotFound, ExpressionError (it has no further fire), Conflict, AlreadyExists, Unavailable.
         """
         check_name(name)
-        head = creating.resume(
-            self.tenant,
-            name,
-            self._services,
-            self._clock,
-            expected=checked_revision(expected_revision),
-            token=self._token(client_token, "resume_schedule", name, expected_revision),
-        )
-        return views.schedule_view(head)
+        call = self._call(name, client_token, "resume_schedule", expected_revision, expected=expected_revision)
+        return views.schedule_view(creating.resume(call, self._context))
 
     def delete_schedule(
         self,
@@ -239,15 +217,8 @@ class ScheduleMethods(SchedulerBase):
         Raises InvalidInput, NotFound (no schedule ever had this name), Conflict, AlreadyExists, Unavailable (then call again to finish).
         """
         check_name(name)
-        closing.delete(
-            self.tenant,
-            name,
-            self._services,
-            self._clock,
-            drain=drain,
-            expected=checked_revision(expected_revision),
-            token=self._token(client_token, "delete_schedule", name, drain, expected_revision),
-        )
+        call = self._call(name, client_token, "delete_schedule", drain, expected_revision, expected=expected_revision)
+        closing.delete(call, self._context, drain=drain)
 
     def skip_next(self, name: str, *, expected_revision: int | None = None, client_token: str | None = None) -> Run:
         """Skip the next fire that has not started. Returns its run, which is SKIPPED. A second call skips the fire after it.
@@ -257,17 +228,15 @@ class ScheduleMethods(SchedulerBase):
         further fire, or another revision than ``expected_revision``), AlreadyExists, Unavailable.
         """
         check_name(name)
-        expected = checked_revision(expected_revision)
-        token = self._token(client_token, "skip_next", name, expected)
-        act = (
-            uuid.uuid4().hex
-            if token is None
-            else hashlib.sha256(f"{token.place}{token.digest}".encode()).hexdigest()[:32]
-        )
-        run = skipping.skip_next(
-            self.tenant, name, self._services, self._clock, act=act, expected=expected, token=token
-        )
-        return views.run_view(run)
+        call = self._call(name, client_token, "skip_next", expected_revision, expected=expected_revision)
+        act = uuid.uuid4().hex
+        if call.token is not None:
+            act = hashlib.sha256(f"{call.token.place}{call.token.digest}".encode()).hexdigest()[:32]
+        return views.run_view(skipping.skip_next(call, self._context, act=act))
 
-    def _token(self, client_token: str | None, act: str, name: str, *arguments: object) -> ClientToken | None:
-        return token_of(client_token, self.tenant, act, name, *arguments)
+    def _call(
+        self, name: str, client_token: str | None, act: str, *arguments: object, expected: int | None = None
+    ) -> ScheduleCall:
+        checked = checked_revision(expected)
+        token = token_of(client_token, self.tenant, act, name, *arguments)
+        return ScheduleCall(tenant=self.tenant, name=name, expected=checked, token=token)

@@ -14,7 +14,7 @@ from minutehand.domain.message import decode
 from minutehand.domain.notice import Notice
 from minutehand.domain.times import MINUTE, SECOND, to_ms
 from minutehand.errors import InvalidInput, Unreadable
-from minutehand.fires.plan import LOOKAHEAD
+from minutehand.fires.context import LOOKAHEAD
 from minutehand.jobs import Registry, default_registry, load
 from minutehand.ports.work_queue import RawMessage
 from minutehand.sdk.scheduler import Scheduler

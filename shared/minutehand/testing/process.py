@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from minutehand.errors import MinutehandError
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.ports.work_queue import RawMessage
 from minutehand.undertaker.bury import bury_one
 from minutehand.worker.context import Done, KnownJobs, WorkerContext

@@ -108,7 +108,8 @@ class ShardQueue:
         with self._lock:
             self._entries += entries
             self._deep, self._soon = self._deep or more, self._soon or soon
-            groups = self._cut() if self._is_too_much() else []
+            able = self._config.hand_over is not None and self._config.most(soon=self._soon) > 1 and not self._cut_up
+            groups = self._cut() if able and self._left and self._entries > self._config.alone else []
         if not groups:
             return
         each = self._config.writes // (len(groups) + 1)
@@ -116,10 +117,6 @@ class ShardQueue:
         self.handed = sum(taken)
         self._write_budget.rate -= self.handed * each
         log.info("tick.handed_over", extra={"groups": self.handed, "failed": len(groups) - self.handed})
-
-    def _is_too_much(self) -> bool:
-        able = self._config.hand_over is not None and self._config.most(soon=self._soon) > 1 and not self._cut_up
-        return able and bool(self._left) and self._entries > self._config.alone
 
     def _cut(self) -> list[list[int]]:
         """The shards that are left in groups: enough if all shards have as many entries as those read; the most if that is unknown."""

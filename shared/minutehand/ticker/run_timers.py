@@ -11,12 +11,9 @@ from contextlib import suppress
 
 from minutehand.domain.message import Message
 from minutehand.domain.run import WAITING, AgendaEntry, RunRow
-from minutehand.fires.chain import TickCounts
 from minutehand.fires.claim import message_of, send
-from minutehand.fires.context import FireContext, postpone
-from minutehand.fires.plan import LOOKAHEAD
+from minutehand.fires.context import LOOKAHEAD, FireContext, TickCounts, postpone
 from minutehand.owner.runs.submit import ORPHAN_PATIENCE
-from minutehand.ports.services import Services
 
 
 def send_waiting_run(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
@@ -34,7 +31,12 @@ def send_waiting_runs(entries: Sequence[AgendaEntry], context: FireContext, coun
 
     The other entries have malformed ids, or their runs could not be read: the caller handles each of them alone.
     """
-    runs = _runs_of(entries, context.services)
+    refs = {}
+    for entry in entries:
+        with suppress(ValueError):  # a malformed id
+            refs[entry.key] = entry.run
+    looked = context.services.ledger.look(list(refs.values()))
+    runs = {key: looked.found.get(ref) for key, ref in refs.items() if ref not in looked.unanswered}
     going: list[tuple[AgendaEntry, Message]] = []
     gone: list[AgendaEntry] = []
     for entry in entries:
@@ -57,16 +59,6 @@ def send_waiting_runs(entries: Sequence[AgendaEntry], context: FireContext, coun
     counts.left += len(accepted) - sum(accepted)
     counts.remove(gone, context.services)
     return frozenset(runs)
-
-
-def _runs_of(entries: Sequence[AgendaEntry], services: Services) -> dict[str, RunRow | None]:
-    """The runs of entries, by the entries' keys."""
-    refs = {}
-    for entry in entries:
-        with suppress(ValueError):  # a malformed id
-            refs[entry.key] = entry.run
-    looked = services.ledger.look(list(refs.values()))
-    return {key: looked.found.get(ref) for key, ref in refs.items() if ref not in looked.unanswered}
 
 
 def _message_for(entry: AgendaEntry, run: RunRow | None, context: FireContext) -> Message | bool:

@@ -12,14 +12,12 @@ from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunState
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import InvalidInput, MinutehandError, Misconfigured
 from minutehand.fires.backpressure import BackpressureCheck
-from minutehand.fires.chain import TickCounts, advance_chains
-from minutehand.fires.context import PAGE, FireContext, postpone
-from minutehand.fires.plan import LOOKAHEAD
-from minutehand.owner.backfill.timer import look_after
+from minutehand.fires.chain import advance_chains
+from minutehand.fires.context import LOOKAHEAD, PAGE, FireContext, TickCounts, postpone
+from minutehand.owner.backfill.control import look_after
 from minutehand.owner.schedules.stop import end_pause
 from minutehand.ports.agenda import DuePage
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.state.ending import lose
 from minutehand.state.lease import SKEW
 from minutehand.state.refusal import vanished

@@ -16,12 +16,11 @@ from minutehand.domain.message import DeadLetter, Message, decode, decode_letter
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import Failure, RunRow, RunState
 from minutehand.errors import TooNew, Unavailable, Unreadable
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.fires.context import FireContext
+from minutehand.ports.services import Clock, Services
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
 from minutehand.state.ending import bury, inter
 from minutehand.state.lease import has_live_lease
-from minutehand.state.transition import Transition
 from minutehand.undertaker.incidents import record_dead_run
 
 log = logging.getLogger(__name__)
@@ -49,6 +48,7 @@ def bury_one(delivery: RawMessage, services: Services, clock: Clock) -> Burial:
 
     Raises Unavailable, and TooNew for a letter of a later release: then the letter stays in the queue.
     """
+    context = FireContext(services=services, clock=clock)
     letter = decode_letter(delivery.body)
     body = delivery.body if letter is None else letter.body
     try:
@@ -56,76 +56,69 @@ def bury_one(delivery: RawMessage, services: Services, clock: Clock) -> Burial:
     except TooNew:
         raise
     except Unreadable as problem:
-        return _bury_unreadable(body, problem, services, clock)
+        return _bury_unreadable(body, problem, context)
     run = services.ledger.read(message.run)
     if run is None:
-        return _dropped(message.run, message, "unknown run")
-    if letter is not None:
-        return _record(message.run, message, letter, services, clock)
-    return _moved_by_sqs(message, run, services, clock)
+        burial = _dropped(message.run, "unknown run")
+    elif letter is not None:
+        burial = _record(message.run, letter, context)
+    else:
+        burial = _moved_by_sqs(message, run, context)
+    return replace(burial, message=message)
 
 
-def _bury_unreadable(body: str, problem: Unreadable, services: Services, clock: Clock) -> Burial:
+def _bury_unreadable(body: str, problem: Unreadable, context: FireContext) -> Burial:
     """A message that cannot be decoded never starts its run. If its text still names the run, the run is dead for that reason."""
     log.error("letter.unreadable", extra={"error": str(problem), "body": body[:_SHOWN]})
     named = named_run(body)
-    if named is None or services.ledger.read(named.run) is None:
+    if named is None or context.services.ledger.read(named.run) is None:
         return Burial(action="unreadable", reason=str(problem))
     reason = f"its message cannot be read: {str(problem)[:_REASON]}"
-    letter = DeadLetter(body=body, reason=reason, fence=named.fence)
-    return _record(named.run, None, letter, services, clock)
+    return _record(named.run, DeadLetter(body=body, reason=reason, fence=named.fence), context)
 
 
-def _record(ref: RunRef, message: Message | None, letter: DeadLetter, services: Services, clock: Clock) -> Burial:
-    moved = services.ledger.move(ref, _burial(letter, services, clock()))
-    if moved.run is None or moved.run.fence != letter.fence or moved.run.buried_at is None:
-        return _dropped(ref, message, "verdict is moot")  # a later attempt was leased, or the owner cancelled the run
-    return _index(message, moved.run, services, clock, recorded=moved.applied)
-
-
-def _burial(letter: DeadLetter, services: Services, now: int) -> Transition:
+def _record(ref: RunRef, letter: DeadLetter, context: FireContext) -> Burial:
+    services, now = context.services, context.clock()
     if letter.state in (RunState.LOST, RunState.EXPIRED):
-        return inter(state=RunState(letter.state), fence=letter.fence, now=now)
-    failure = Failure(kind=letter.error_type, message=letter.error) if letter.error_type else None
-    return bury(fence=letter.fence, now=now, expires=now + services.retention, reason=letter.reason, failure=failure)
+        burial = inter(state=RunState(letter.state), fence=letter.fence, now=now)
+    else:
+        failure = Failure(kind=letter.error_type, message=letter.error) if letter.error_type else None
+        expires = now + services.retention
+        burial = bury(fence=letter.fence, now=now, expires=expires, reason=letter.reason, failure=failure)
+    moved = services.ledger.move(ref, burial)
+    if moved.run is None or moved.run.fence != letter.fence or moved.run.buried_at is None:
+        return _dropped(ref, "verdict is moot")  # a later attempt was leased, or the owner cancelled the run
+    return _index(moved.run, context, recorded=moved.applied)
 
 
-def _index(message: Message | None, run: RunRow, services: Services, clock: Clock, *, recorded: bool) -> Burial:
+def _index(run: RunRow, context: FireContext, *, recorded: bool) -> Burial:
     """Put the line of a buried run; ``recorded``: this call has buried it."""
-    recording = record_dead_run(run, services, clock)
+    recording = record_dead_run(run, context)
     if not (recording.put or recorded):
-        return _dropped(run.ref, message, "recorded already")
-    failure = run.failure or Failure(kind="", message="")
+        return _dropped(run.ref, "recorded already")
+    failure, reason = run.failure or Failure(kind="", message=""), run.reason or ""
     extra = {"run_id": str(run.ref), "job": run.job, "tenant": run.ref.tenant, "reason": run.reason}
     log.error("run.dead", extra=extra | {"error_type": failure.kind, "error": failure.message, "state": str(run.state)})
-    return Burial(
-        action="recorded",
-        message=message,
-        reason=run.reason or "",
-        state=run.state,
-        began=recording.began,
-        paused=recording.paused,
-    )
+    return Burial(action="recorded", reason=reason, state=run.state, began=recording.began, paused=recording.paused)
 
 
-def _moved_by_sqs(message: Message, run: RunRow, services: Services, clock: Clock) -> Burial:
+def _moved_by_sqs(message: Message, run: RunRow, context: FireContext) -> Burial:
     """SQS moved a message after too many receives: return it to work while the run has a live lease or attempts left."""
     if run.buried_at is not None:
-        return _index(message, run, services, clock, recorded=False)
+        return _index(run, context, recorded=False)
     if run.is_terminal:
-        return _dropped(run.ref, message, "ended")
+        return _dropped(run.ref, "ended")
     attempts_left = run.attempt < (run.max_attempts or 1)
-    if (has_live_lease(run, clock()) or attempts_left) and message.returned < RETURNS:
+    if (has_live_lease(run, context.clock()) or attempts_left) and message.returned < RETURNS:
         again = replace(message, returned=message.returned + 1)
-        if not services.work.send([OutgoingMessage(again, _RETURN_DELAY)])[0]:
+        if not context.services.work.send([OutgoingMessage(again, _RETURN_DELAY)])[0]:
             raise Unavailable("the work queue did not take a returned message; it stays in the dead-letter queue")
         log.warning("letter.returned", extra={"run_id": str(message.run), "returned": again.returned})
-        return Burial(action="returned", message=message)
+        return Burial(action="returned")
     reason = f"received too often by SQS and returned {message.returned} times"
-    letter = DeadLetter(body="", reason=reason, fence=run.fence)
-    return _record(message.run, message, letter, services, clock)
+    return _record(message.run, DeadLetter(body="", reason=reason, fence=run.fence), context)
 
 
-def _dropped(ref: RunRef, message: Message | None, why: str) -> Burial:
+def _dropped(ref: RunRef, why: str) -> Burial:
     log.info("letter.dropped", extra={"run_id": str(ref), "reason": why})
-    return Burial(action="dropped", message=message, reason=why)
+    return Burial(action="dropped", reason=why)

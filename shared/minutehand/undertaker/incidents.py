@@ -12,12 +12,9 @@ from minutehand.domain.run import AgendaEntry, DeadRunRow, EntryKind, RunRow, Ru
 from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from minutehand.domain.times import MINUTE, STAMP_DIGITS
 from minutehand.errors import NotFound, Unavailable, Unreadable
-from minutehand.fires.chain import TickCounts
-from minutehand.fires.context import FireContext
-from minutehand.fires.current import revision_of
+from minutehand.fires.context import FireContext, TickCounts, revision_of
 from minutehand.fires.withdraw import withdraw
 from minutehand.owner.runs.submit import submit
-from minutehand.ports.clock import Clock
 from minutehand.ports.records import Record
 from minutehand.ports.schedules import IncidentChange
 from minutehand.ports.services import Services
@@ -26,6 +23,7 @@ from minutehand.state.incidents import IncidentDecision, after_failure, notice_o
 log = logging.getLogger(__name__)
 
 RACES = 8  # times that the head may move before the letter is tried again later
+AT_ONCE = 50  # notices sent by one page of entries: they must not delay the runs that are due
 _SUCCESSES = 10  # the last success is searched among so many
 
 
@@ -38,9 +36,10 @@ class DeadRunResult:
     paused: bool = False  # its schedule is paused by it
 
 
-def record_dead_run(run: RunRow, services: Services, clock: Clock) -> DeadRunResult:
+def record_dead_run(run: RunRow, context: FireContext) -> DeadRunResult:
     """List a buried run, and count it on its schedule. Raises Unavailable: then nothing is written."""
     assert run.buried_at is not None
+    services = context.services
     dead, expires = dead_run_row(run), run.buried_at + services.retention
     if not is_counted(run):
         return DeadRunResult(put=services.dead_index.put(dead, expires=expires))
@@ -49,12 +48,14 @@ def record_dead_run(run: RunRow, services: Services, clock: Clock) -> DeadRunRes
         revision = None if head is None or head.state is ScheduleState.DELETED else _current(head, services)
         if head is None or revision is None:
             return DeadRunResult(put=services.dead_index.put(dead, expires=expires))
-        change = _failure_change(head, revision, dead, services, clock())
+        change = _failure_change(head, revision, dead, context)
         change = replace(change, dead=dead, expires=expires)
         if services.schedules.note(change):
-            return _after_change(head, change, services, clock)
-        if _is_listed(dead, services):
-            _finish_pause(head, revision, dead, services, clock)
+            return _after_change(head, change, context)
+        at = dead.ended_at
+        lines = services.dead_index.read(dead.run.tenant, after=at - 1, upto=at, only=None, before=None, page=None)
+        if any(line.key == dead.key for line in lines):  # listed already
+            _finish_pause(head, revision, dead, context)
             return DeadRunResult(put=False)
     raise Unavailable(f"the head of {run.ref.owner!r} moved {RACES} times meanwhile; the letter is tried again later")
 
@@ -73,11 +74,12 @@ def _current(head: Head, services: Services) -> Revision | None:
         return None
 
 
-def _failure_change(head: Head, revision: Revision, dead: DeadRunRow, services: Services, now: int) -> IncidentChange:
-    success = _last_success(head, dead, services, now)
+def _failure_change(head: Head, revision: Revision, dead: DeadRunRow, context: FireContext) -> IncidentChange:
+    now = context.clock()
+    success = _last_success(head, dead, context.services, now)
     ended_at = None if success is None else success.ended_at
     decision = after_failure(head, dead, success=ended_at, most=revision.definition.options.pause_on_failure)
-    return incident_change(head, decision, revision, now, services, dead=dead, success=success)
+    return incident_change(head, decision, revision, now, context.services, dead=dead, success=success)
 
 
 def _last_success(head: Head, dead: DeadRunRow, services: Services, now: int) -> RunRow | None:
@@ -142,7 +144,7 @@ def _entry(revision: Revision, due: int, kind: EntryKind, word: str) -> AgendaEn
     return AgendaEntry(shard=revision.shard, due=due, kind=kind, id=f"{revision.owner}#{word}", created_at=due)
 
 
-def _after_change(before: Head, change: IncidentChange, services: Services, clock: Clock) -> DeadRunResult:
+def _after_change(before: Head, change: IncidentChange, context: FireContext) -> DeadRunResult:
     """Log a written change, and withdraw the runs that its pause stops."""
     began = before.incident is None and any(entry.kind is EntryKind.EXPECT for entry in change.entries)
     ids = {"tenant": before.tenant, "schedule": before.name, "run_id": change.head.failed_run}
@@ -150,29 +152,20 @@ def _after_change(before: Head, change: IncidentChange, services: Services, cloc
         log.warning("schedule.failing", extra=ids | {"failing": change.head.failing, "incident": change.head.incident})
     if change.closes and change.revision is not None:
         log.error("schedule.paused_on_failure", extra=ids | {"failing": change.head.failing})
-        withdraw(change.revision, services, clock)
+        withdraw(change.revision, context)
     return DeadRunResult(put=True, began=began, paused=change.closes)
 
 
-def _is_listed(dead: DeadRunRow, services: Services) -> bool:
-    index, at = services.dead_index, dead.ended_at
-    lines = index.read(dead.run.tenant, after=at - 1, upto=at, only=None, before=None, page=None)
-    return any(line.key == dead.key for line in lines)
-
-
-def _finish_pause(head: Head, revision: Revision, dead: DeadRunRow, services: Services, clock: Clock) -> None:
+def _finish_pause(head: Head, revision: Revision, dead: DeadRunRow, context: FireContext) -> None:
     """Withdraw again: the undertaker that paused the schedule for this run may have died before it could."""
     by_this_run = head.state is ScheduleState.PAUSED and (head.note or "").endswith(str(dead.run))
     if by_this_run and revision.closed_by is ClosedBy.PAUSED:
-        withdraw(revision, services, clock)
-
-
-AT_ONCE = 50  # notices sent by one page of entries: they must not delay the runs that are due
+        withdraw(revision, context)
 
 
 def notify(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
     """Deliver one notice. True when the entry may go."""
-    services, clock = context.services, context.clock
+    services = context.services
     if counts.told >= AT_ONCE:
         return False
     owner, _, token = entry.id.partition("#")
@@ -183,9 +176,7 @@ def notify(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool
     if to in counts.deaf:
         return False
     if to.startswith(JOB):
-        submit(
-            _notice_run(to.removeprefix(JOB), notice, clock()), services, clock, same_time=False, trace=context.trace
-        )
+        submit(_notice_run(to.removeprefix(JOB), notice, context.clock()), context, same_time=False)
     else:
         try:
             services.notices.publish(to, notice)

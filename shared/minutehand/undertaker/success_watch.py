@@ -21,12 +21,9 @@ from minutehand.domain.run import AgendaEntry, EntryKind, RunRow, RunState
 from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from minutehand.domain.times import HOUR, MINUTE
 from minutehand.errors import MinutehandError
-from minutehand.fires.chain import TickCounts
-from minutehand.fires.context import FireContext, postpone
-from minutehand.fires.current import revision_of
-from minutehand.ports.clock import Clock
+from minutehand.fires.context import FireContext, TickCounts, postpone, revision_of
 from minutehand.ports.schedules import IncidentChange
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.state.incidents import after_success, allowed, began, failing_since, without_success
 from minutehand.undertaker.incidents import incident_change, is_counted, notify
 
@@ -115,7 +112,10 @@ def _in_time(entry: AgendaEntry, head: Head, context: FireContext, counts: TickC
         return True
     if head.incident is not None:
         return postpone(entry, now + within, context.services)
-    last = _last_success(head.owner, within, context.services, now) or _expected_since(head, revision, context.services)
+    runs = context.services.ledger.succeeded(head.owner, after=now - 2 * within, upto=now)
+    last = next((run.ended_at for run in runs if is_counted(run)), None) or _expected_since(
+        head, revision, context.services
+    )
     if last + within > now:
         return postpone(entry, last + within, context.services)
     decision = without_success(head, last + within)
@@ -128,12 +128,6 @@ def _in_time(entry: AgendaEntry, head: Head, context: FireContext, counts: TickC
     ids = {"tenant": head.tenant, "schedule": head.name, "incident": decision.head.incident}
     log.warning("schedule.no_success", extra=ids)
     return True
-
-
-def _last_success(owner: str, within: int, services: Services, now: int) -> int | None:
-    """When (UTC ms) the last run succeeded that was due within twice the allowed time."""
-    runs = services.ledger.succeeded(owner, after=now - 2 * within, upto=now)
-    return next((run.ended_at for run in runs if is_counted(run)), None)
 
 
 def _expected_since(head: Head, revision: Revision, services: Services) -> int:

@@ -26,8 +26,7 @@ from minutehand.domain.job import Job
 from minutehand.domain.message import DeadLetter, Message
 from minutehand.domain.run import Failure
 from minutehand.domain.times import SECOND
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.worker.ahead import Instants
 from minutehand.worker.delivery.visibility import DeleteBuffer, Heartbeat
 from minutehand.worker.stages import AttemptResult, EndedRun, LeasedRun, Outcome, ReceivedMessage

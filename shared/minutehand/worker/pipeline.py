@@ -17,7 +17,7 @@ from functools import partial
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import RunState
 from minutehand.logs import AtOnce
-from minutehand.owner.backfill.advance import move_on
+from minutehand.owner.backfill.control import move_on
 from minutehand.state.start import goes_ahead
 from minutehand.undertaker.success_watch import report_success
 from minutehand.worker.admission.admit import admit
@@ -186,7 +186,7 @@ def _release_slot(worker: WorkerContext, received: ReceivedMessage, outcome: Out
 
 def _advance_backfill(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
     if outcome.message is not None and outcome.message.backfill is not None:
-        move_on(outcome, received.revision, worker.services, worker.clock)
+        move_on(outcome.message, outcome.state, received.revision, worker.services, worker.clock)
 
 
 def _report_success(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:

@@ -11,7 +11,7 @@ from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import ScheduleState
 from minutehand.domain.times import SECOND, from_ms
 from minutehand.errors import MinutehandError
-from minutehand.owner.backfill.records import backfills_of
+from minutehand.owner.backfill.advance import backfills_of
 from minutehand.state.backfill import BackfillState, StoredBackfill
 from minutehand.testing import Detail
 from minutehand.timing import fires, timetable

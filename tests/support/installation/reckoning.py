@@ -23,7 +23,7 @@ from minutehand.domain.names import RunRef, fire_ref, schedule_owner
 from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.schedule import ClosedBy, Revision, ScheduleState
 from minutehand.domain.times import SECOND
-from minutehand.owner.backfill.records import backfills_of
+from minutehand.owner.backfill.advance import backfills_of
 from minutehand.ports.services import Services
 from minutehand.state.backfill import BackfillState, DefinitionSpan, StoredBackfill, is_free
 from minutehand.timing import fires, timetable

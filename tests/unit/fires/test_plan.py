@@ -11,16 +11,8 @@ from hypothesis import strategies as st
 from minutehand.domain.options import CatchUp, Options
 from minutehand.domain.schedule import ClosedBy, Revision
 from minutehand.domain.times import DAY, MINUTE, SECOND
-from minutehand.fires.plan import (
-    LARGEST,
-    LOOKAHEAD,
-    REACH,
-    SHARED,
-    WINDOWS,
-    first_entry,
-    plan_chain,
-    shift_of,
-)
+from minutehand.fires.context import LOOKAHEAD, REACH
+from minutehand.fires.plan import LARGEST, SHARED, WINDOWS, first_entry, plan_chain, shift_of
 from minutehand.state.catch_up import LARGEST_GAP
 
 from tests.support.builders import NOON, a_definition, a_revision

@@ -9,8 +9,8 @@ import pytest
 from minutehand import RunState, ScheduleState
 from minutehand.domain.run import EntryKind
 from minutehand.domain.times import HOUR, MINUTE, SECOND
-from minutehand.fires.context import FireContext
-from minutehand.fires.plan import LARGEST, LOOKAHEAD, REACH
+from minutehand.fires.context import LOOKAHEAD, REACH, FireContext
+from minutehand.fires.plan import LARGEST
 from minutehand.testing import Crash, Hook
 from minutehand.ticker.tick import LOCK, MAX_FAILURES, dispatch
 

@@ -11,19 +11,18 @@ chain, another backfill or an earlier try has claimed is not claimed again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
-from minutehand.domain.message import Message
-from minutehand.domain.run import TERMINAL, RunRow, RunState
+from minutehand.domain.message import reading
+from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.schedule import Revision
 from minutehand.domain.times import MINUTE
 from minutehand.errors import Unavailable
 from minutehand.fires.claim import fire_message, send
-from minutehand.fires.current import read_revision
-from minutehand.owner.backfill.records import read_backfill, read_runs, write_backfill
-from minutehand.ports.clock import Clock
+from minutehand.fires.context import FireContext, read_revision
+from minutehand.ports.records import Record
 from minutehand.ports.services import Services
 from minutehand.state.backfill import (
     BackfillOrder,
@@ -36,6 +35,7 @@ from minutehand.state.backfill import (
     fire_action,
     is_free,
     readiness,
+    ref_of,
 )
 from minutehand.state.before_start import revive
 from minutehand.state.definition_spans import span_of, walk
@@ -45,17 +45,9 @@ log = logging.getLogger(__name__)
 
 ROUNDS = 6  # writes of a worker or an owner, lost races included, before the rest is left to the ticker
 _ROWS = 1_000  # runs that are read at once where fires have theirs already: about one query
-_STARTED = (RunState.SUCCEEDED, RunState.DEAD)  # ends of a run that no stop can have refused
 _STEPS = 5_000  # fires that one write moves the cursor past, at the most
-
-
-class RunOutcome(Protocol):
-    """The part of a worker's outcome that says which run has ended."""
-
-    @property
-    def state(self) -> RunState | None: ...
-    @property
-    def message(self) -> Message | None: ...
+_PREFIX = "~backfill~"  # of a record's key
+_GARBAGE = (ValueError, KeyError, TypeError)  # a row that this release cannot read as a run
 
 
 @dataclass
@@ -64,9 +56,7 @@ class BackfillMover:
 
     owner: str
     current: int | None  # the schedule's current revision, under which runs are claimed; None: none may be claimed now
-    services: Services
-    clock: Clock
-    trace: str | None = None
+    context: FireContext
     revisions: dict[int, Revision] = field(default_factory=dict)  # by number, as far as they were read
     ended: dict[int, RunState] = field(
         default_factory=dict
@@ -75,49 +65,23 @@ class BackfillMover:
     def revision(self, number: int) -> Revision:
         """A revision of the schedule. Raises Unavailable, NotFound, and why it is unreadable."""
         if number not in self.revisions:
-            self.revisions[number] = read_revision(self.owner, number, self.services)
+            self.revisions[number] = read_revision(self.owner, number, self.context.services)
         return self.revisions[number]
 
     def table(self, span: DefinitionSpan) -> Timetable:
         """The fires of a span's definition. Raises as ``revision``."""
         return timetable(self.revision(span.revision).definition.rule, anchor=span.anchor, key=self.owner)
 
-    def floor(self, backfill: StoredBackfill) -> int | None:
-        """As ``StoredBackfill.floor``, now."""
-        return backfill.floor(self.clock(), self.services.retention)
+    def floor(self, backfill: StoredBackfill) -> int:
+        """As ``StoredBackfill.floor``, now; 0 without a bound."""
+        return backfill.floor(self.context.clock(), self.context.services.retention) or 0
 
 
-def mover_of(backfill: StoredBackfill, services: Services, clock: Clock, trace: str | None = None) -> BackfillMover:
+def mover_of(backfill: StoredBackfill, context: FireContext) -> BackfillMover:
     """A mover that claims if the backfill and its schedule let it."""
-    head = services.schedules.head(backfill.tenant, backfill.name)
+    head = context.services.schedules.head(backfill.tenant, backfill.name)
     ready = head is not None and readiness(backfill, head) is Readiness.READY
-    return BackfillMover(backfill.owner, head.revision if head and ready else None, services, clock, trace)
-
-
-def move_on(outcome: RunOutcome, revision: Revision | None, services: Services, clock: Clock) -> None:
-    """After a worker has ended a run of a backfill: count it and claim the next fire. If that fails, the ticker does it.
-
-    ``revision``: that of the message, as it was before the run. If it was open, it was the current one; if it has been closed since,
-    the workers refuse what is claimed under it.
-    """
-    message = outcome.message
-    if outcome.state not in TERMINAL or message is None or message.backfill is None:
-        return
-    try:
-        backfill = read_backfill(message.run.owner, message.backfill, services)
-        if backfill is None or message.due not in backfill.window:
-            return
-        if revision is not None and revision.active_until is None:
-            known = {revision.number: revision}
-            mover = BackfillMover(backfill.owner, revision.number, services, clock, message.trace, known)
-        else:
-            mover = mover_of(backfill, services, clock, message.trace)
-        if outcome.state in _STARTED:
-            mover.ended[message.due] = outcome.state
-        advance(mover, backfill, [message.due], rounds=ROUNDS)
-    except Exception as problem:  # noqa: BLE001 (the run is settled; nothing here may undo that)
-        extra = {"run_id": str(message.run), "error": f"{type(problem).__name__}: {problem}"}
-        log.warning("backfill.left_to_tick", extra=extra)
+    return BackfillMover(backfill.owner, head.revision if head and ready else None, context)
 
 
 def advance(
@@ -137,11 +101,11 @@ def advance(
     """
     mine = frozenset(fires)
     for _ in range(rounds):
-        if until is not None and mover.clock() >= until:
+        if until is not None and mover.context.clock() >= until:
             break
         after, left = _round(mover, backfill, fires, mine, looked)
         if after is None:
-            again = read_backfill(backfill.owner, backfill.id, mover.services)
+            again = read_backfill(backfill.owner, backfill.id, mover.context.services)
             if again is None or mine.isdisjoint(again.window):
                 return again or backfill  # another mover has counted them
             backfill, fires = again, again.window
@@ -157,9 +121,9 @@ def _round(
 ) -> tuple[StoredBackfill | None, list[int]]:
     """One look, one write and the claims that follow; None if another mover wrote first. With it the fires to look at again."""
     after, missing, met_runs = _counted(mover, before, fires, mine, looked)
-    after = _refilled(mover, after, met_runs=met_runs).done_if_over(mover.clock())
+    after = _refilled(mover, after, met_runs=met_runs).done_if_over(mover.context.clock())
     if after != before:
-        written = write_backfill(after, mover.services)
+        written = write_backfill(after, mover.context.services)
         if written is None:
             return None, []
         if written.state is not before.state:
@@ -176,7 +140,12 @@ def _counted(
     for fire, state in mover.ended.items():
         backfill = backfill.counted(fire, state) if fire in backfill.window else backfill
     missing, met_runs, may_claim = [], False, mover.current is not None and backfill.state is BackfillState.RUNNING
-    for fire, run, action in _actions(mover, backfill, [fire for fire in backfill.window if fire in fires]):
+    wanted = [fire for fire in backfill.window if fire in fires]
+    runs, floor = read_runs(backfill, wanted, mover.context.services), mover.floor(backfill)
+    for fire in wanted:
+        run, action = runs.get(fire), FireAction.SKIP  # not in ``runs``: it is there, and unreadable
+        if fire in runs:
+            action = fire_action(run, backfill=backfill.id, too_old=fire < floor)
         if action is FireAction.COUNT and run is not None:
             backfill = backfill.counted(fire, run.state)
         elif action is FireAction.SKIP:
@@ -188,19 +157,6 @@ def _counted(
         elif backfill.state is BackfillState.CANCELLED:
             backfill = backfill.without(fire)
     return backfill, missing, met_runs
-
-
-def _actions(
-    mover: BackfillMover, backfill: StoredBackfill, fires: Sequence[int]
-) -> Iterator[tuple[int, RunRow | None, FireAction]]:
-    """What to do with each fire, and its run."""
-    runs, floor = read_runs(backfill, fires, mover.services), mover.floor(backfill)
-    for fire in fires:
-        if fire not in runs:  # it is there, and unreadable
-            yield fire, None, FireAction.SKIP
-            continue
-        run, too_old = runs[fire], floor is not None and fire < floor
-        yield fire, run, fire_action(run, backfill=backfill.id, too_old=too_old)
 
 
 # The next fires.
@@ -215,7 +171,7 @@ def _refilled(mover: BackfillMover, backfill: StoredBackfill, *, met_runs: bool)
     skipped, cursor = 0, backfill.cursor
     for steps, fire in enumerate(walk(backfill, mover.table), 1):
         cursor = fire
-        if fire in taken or (floor is not None and fire < floor):
+        if fire in taken or fire < floor:
             skipped += 1
         else:
             new.append(fire)
@@ -227,7 +183,7 @@ def _refilled(mover: BackfillMover, backfill: StoredBackfill, *, met_runs: bool)
 def _taken(mover: BackfillMover, backfill: StoredBackfill) -> frozenset[int]:
     """The next fires beyond the cursor, in the backfill's order, that cannot be claimed."""
     newest, cursor = backfill.order is BackfillOrder.NEWEST, backfill.cursor
-    page = mover.services.ledger.page(
+    page = mover.context.services.ledger.page(
         backfill.owner,
         after=backfill.start - 1 if newest or cursor is None else cursor,
         upto=backfill.end - 1 if not newest or cursor is None else cursor - 1,
@@ -246,11 +202,10 @@ def _claimed(mover: BackfillMover, backfill: StoredBackfill, fires: Sequence[int
     if not fires:
         return []
     claims = {fire: _claim_of(mover, backfill, fire) for fire in fires}
-    ledger = mover.services.ledger
+    ledger = mover.context.services.ledger
     answer = ledger.claim(list(claims.values()))
-    revived = ledger.move_all(
-        [(run.ref, revive(claim=run)) for run in claims.values() if _is_free(answer.existing.get(run.ref))]
-    )
+    free = {ref for ref, there in answer.existing.items() if is_free(there)}
+    revived = ledger.move_all([(run.ref, revive(claim=run)) for run in claims.values() if run.ref in free])
     waiting, again, unanswered = [], [], []
     for fire, run in claims.items():
         there = answer.existing.get(run.ref)
@@ -268,20 +223,16 @@ def _claimed(mover: BackfillMover, backfill: StoredBackfill, fires: Sequence[int
     return again
 
 
-def _is_free(run: RunRow | None) -> bool:
-    return run is not None and is_free(run)
-
-
 def _claim_of(mover: BackfillMover, backfill: StoredBackfill, fire: int) -> RunRow:
     assert mover.current is not None
     defined_by = span_of(backfill, fire).revision
     job = mover.revision(defined_by).definition.job
-    return claim_of(backfill, fire, revision=mover.current, defined_by=defined_by, job=job, now=mover.clock())
+    return claim_of(backfill, fire, revision=mover.current, defined_by=defined_by, job=job, now=mover.context.clock())
 
 
 def _send(mover: BackfillMover, runs: Sequence[RunRow]) -> None:
-    messages = [fire_message(run, mover.revision(run.defined_by or run.revision), mover.trace) for run in runs]
-    accepted = send(messages, mover.services.work, mover.clock)
+    messages = [fire_message(run, mover.revision(run.defined_by or run.revision), mover.context.trace) for run in runs]
+    accepted = send(messages, mover.context.services.work, mover.context.clock)
     for run, sent in zip(runs, accepted, strict=True):
         if not sent:
             extra = {"run_id": str(run.ref), "error": "the queue did not accept its message"}
@@ -295,6 +246,51 @@ def _send_again(mover: BackfillMover, run: RunRow | None, looked: int | None) ->
     """
     if looked is None or run is None or run.state is not RunState.QUEUED:
         return
-    before, now = (max(at - run.created_at, 0) // MINUTE for at in (looked, mover.clock()))
+    before, now = (max(at - run.created_at, 0) // MINUTE for at in (looked, mover.context.clock()))
     if before.bit_length() < now.bit_length():
         _send(mover, [run])
+
+
+# The record, beside the runs of its schedule.
+
+
+def read_backfill(owner: str, identity: str, services: Services) -> StoredBackfill | None:
+    """One, read strongly."""
+    record = services.records.read(owner, f"{_PREFIX}{identity}")
+    return None if record is None else _backfill_of(record)
+
+
+def write_backfill(backfill: StoredBackfill, services: Services) -> StoredBackfill | None:
+    """Write it over the version that was read; None if the record has changed since."""
+    after = replace(backfill, version=backfill.version + 1)
+    record = Record(
+        owner=after.owner,
+        key=f"{_PREFIX}{after.id}",
+        version=after.version,
+        body=after.as_body(),
+        expires=None if after.ended_at is None else after.ended_at + services.retention,
+    )
+    return after if services.records.write(record) else None
+
+
+def backfills_of(owner: str, services: Services) -> Iterator[StoredBackfill]:
+    """A schedule's backfills, oldest first, in one query."""
+    return map(_backfill_of, services.records.listed(owner, _PREFIX))
+
+
+def read_runs(backfill: StoredBackfill, fires: Iterable[int], services: Services) -> dict[int, RunRow | None]:
+    """The runs of fires (None: there is none), in batches; a fire whose row cannot be read as a run is left out. Raises Unavailable."""
+    refs = {fire: ref_of(backfill, fire) for fire in fires}
+    if not refs:
+        return {}
+    answer = services.ledger.look(list(refs.values()))
+    runs: dict[int, RunRow | None] = {}
+    for fire, ref in refs.items():
+        with suppress(*_GARBAGE):
+            runs[fire] = services.ledger.read(ref) if ref in answer.unanswered else answer.found.get(ref)
+    return runs
+
+
+def _backfill_of(record: Record) -> StoredBackfill:
+    with reading(f"backfill {record.key!r} of {record.owner!r}", record.body):
+        return StoredBackfill.of_body(record.body, record.version)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import ClosedBy, Head, Revision
 from minutehand.domain.times import from_ms
 from minutehand.errors import Conflict, InvalidInput
-from minutehand.fires.current import check_seen, must_exist, revision_of
+from minutehand.fires.context import FireContext, revision_of
 from minutehand.owner.backfill.advance import BackfillMover
-from minutehand.ports.clock import Clock
+from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.ports.services import Services
 from minutehand.state.backfill import MARGIN, BackfillOrder, StoredBackfill, is_free
 from minutehand.state.definition_spans import one_definition, own_definitions, survey
 from minutehand.timing import fires
 
-_MAX_SPANS = (
-    2_000  # definitions in one interval: its record holds them all, and is written with each change of the window
-)
+_MAX_SPANS = 2_000  # definitions in one interval: its record holds them all, and each change of the window writes it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,21 +34,14 @@ class BackfillSpec:
 
 
 def plan(
-    tenant: str,
-    name: str,
-    spec: BackfillSpec,
-    identity: str,
-    services: Services,
-    clock: Clock,
-    *,
-    expected: int | None = None,
+    call: ScheduleCall, spec: BackfillSpec, identity: str, context: FireContext
 ) -> tuple[StoredBackfill, BackfillMover]:
     """The backfill as it would be started, without its payload, and its definitions.
 
     Raises NotFound, InvalidInput, Conflict, Unavailable.
     """
-    now, head = clock(), must_exist(tenant, name, services.schedules.head(tenant, name))
-    check_seen(head, expected)
+    services, now = context.services, context.clock()
+    head = call.read(services)
     oldest = now - services.retention + MARGIN
     if spec.start < oldest and not spec.allow_repeat:
         raise InvalidInput(
@@ -59,31 +50,8 @@ def plan(
             "is longer ago than the ledger remembers, so a fire that has run could run again",
             f"start at {from_ms(oldest).isoformat()} or later, or pass allow_repeat=True",
         )
-    empty = StoredBackfill(
-        id=identity,
-        tenant=tenant,
-        name=name,
-        born=head.created_at,
-        start=spec.start,
-        end=spec.end,
-        order=spec.order,
-        concurrency=spec.concurrency,
-        spans=(),
-        total=0,
-        first=None,
-        last=None,
-        created_at=now,
-        allow_repeat=spec.allow_repeat,
-    )
-    return _surveyed(empty, head, services, clock, current=spec.current)
-
-
-def _surveyed(
-    backfill: StoredBackfill, head: Head, services: Services, clock: Clock, *, current: bool
-) -> tuple[StoredBackfill, BackfillMover]:
-    """With the definition spans of its interval and their fires."""
-    after, upto = backfill.start - 1, backfill.end - 1
-    if current:
+    after, upto = spec.start - 1, spec.end - 1
+    if spec.current:
         revisions = [revision_of(head, services)]
         spans = one_definition(revisions[0], after, upto)
     else:
@@ -91,16 +59,32 @@ def _surveyed(
         if not revisions:
             raise Conflict(f"name={head.name!r}: it was deleted meanwhile; nothing is backfilled")
         spans = own_definitions(revisions, after, upto)
-    mover = BackfillMover(backfill.owner, None, services, clock, revisions={r.number: r for r in revisions})
+    mover = BackfillMover(head.owner, None, context, revisions={r.number: r for r in revisions})
     found, total, first, last = survey(spans, mover.table)
     if len(found) > _MAX_SPANS:
         raise InvalidInput(
             "start",
-            from_ms(backfill.start).isoformat(),
+            from_ms(spec.start).isoformat(),
             f"lies {len(found):,} changes of the schedule ago",
             f"backfill it in parts of at most {_MAX_SPANS:,} changes, or pass current=True",
         )
-    return replace(backfill, spans=tuple(found), total=total, first=first, last=last), mover
+    backfill = StoredBackfill(
+        id=identity,
+        tenant=head.tenant,
+        name=head.name,
+        born=head.created_at,
+        start=spec.start,
+        end=spec.end,
+        order=spec.order,
+        concurrency=spec.concurrency,
+        spans=tuple(found),
+        total=total,
+        first=first,
+        last=last,
+        created_at=now,
+        allow_repeat=spec.allow_repeat,
+    )
+    return backfill, mover
 
 
 def _history(head: Head, after: int, services: Services) -> Iterator[Revision]:
@@ -115,7 +99,7 @@ def _history(head: Head, after: int, services: Services) -> Iterator[Revision]:
 
 def count_existing(backfill: StoredBackfill, mover: BackfillMover) -> int:
     """How many fires of a planned backfill have a run and would be skipped. Reads the ledger's rows of the interval."""
-    rows = mover.services.ledger.window(backfill.owner, after=backfill.start - 1, upto=backfill.end - 1)
+    rows = mover.context.services.ledger.window(backfill.owner, after=backfill.start - 1, upto=backfill.end - 1)
     taken, count = _next_taken(rows), 0
     for fire in (f for span in backfill.spans for f in fires(mover.table(span), span.after, span.upto)):
         while taken is not None and taken < fire:

@@ -6,19 +6,18 @@ from minutehand.domain.names import RunRef
 from minutehand.domain.run import RunRow, RunState
 from minutehand.errors import Conflict, Unavailable
 from minutehand.fires.claim import message_of, send
-from minutehand.fires.current import run_must_exist
+from minutehand.fires.context import FireContext, run_must_exist
 from minutehand.fires.withdraw import held_leases, wait_for_held
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.state.ending import cancel, hasten, request_cancel
 
 _ROUNDS = 5  # times that a run may change between the read and the write
 
 
-def cancel_run(ref: RunRef, services: Services, clock: Clock) -> RunRow:
+def cancel_run(ref: RunRef, context: FireContext) -> RunRow:
     """A waiting run is CANCELLED; the worker of a running one is asked to end it; an ended one stays as it is."""
-    run = ask_to_end(ref, services, clock)
-    wait_for_held(held_leases([run], clock()), services)
+    run = ask_to_end(ref, context.services, context.clock)
+    wait_for_held(held_leases([run], context.clock()), context.services)
     return run
 
 
@@ -37,9 +36,10 @@ def ask_to_end(ref: RunRef, services: Services, clock: Clock) -> RunRow:
     raise Conflict(f"run_id={str(ref)!r}: it changed {_ROUNDS} times meanwhile; cancel it again")
 
 
-def hasten_run(ref: RunRef, services: Services, clock: Clock) -> RunRow:
+def hasten_run(ref: RunRef, context: FireContext) -> RunRow:
     """Start the next attempt of a run now, for which it waits."""
-    moved = services.ledger.move(ref, hasten(now=clock()))
+    services = context.services
+    moved = services.ledger.move(ref, hasten(now=context.clock()))
     run = run_must_exist(ref, moved.run)
     if not moved.applied:
         raise Conflict(
@@ -48,7 +48,7 @@ def hasten_run(ref: RunRef, services: Services, clock: Clock) -> RunRow:
         )
     whole = services.ledger.read(ref) or run  # with the payload that lies beside its row
     message = message_of(whole, services)
-    if message is None or not send([message], services.work, clock)[0]:
+    if message is None or not send([message], services.work, context.clock)[0]:
         raise Unavailable(
             f"run_id={str(ref)!r}: its message was not accepted; it runs at its next attempt, or call again"
         )

@@ -1,44 +1,128 @@
-"""Replay a run as a new one-off with its job, payload and policies; redrive dead runs, each once."""
+"""List dead runs, replay a run as a new one-off with its job, payload and policies, redrive dead runs, each once."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from minutehand.concurrency.rate_limits import StopSignal, TokenBucket
 from minutehand.domain.names import RunRef, one_off_ref
 from minutehand.domain.run import FAILED, DeadRunRow, RunRow, RunState, dead_run_row
-from minutehand.errors import AlreadyExists, Conflict, MinutehandError, NotFound, Unavailable
-from minutehand.fires.current import read_revision, run_must_exist
-from minutehand.owner.runs.dead import DeadRunFilter, cursor_after, dead_runs, key_before
-from minutehand.owner.runs.submit import submit
-from minutehand.ports.clock import Clock
+from minutehand.domain.times import DAY, MINUTE
+from minutehand.errors import AlreadyExists, Conflict, InvalidInput, MinutehandError, NotFound, Unavailable
+from minutehand.fires.context import FireContext, read_revision, run_must_exist
+from minutehand.owner.runs.submit import Stored, submit
+from minutehand.ports.records import RowPage
 from minutehand.ports.services import Services
+from minutehand.state.transition import Absent, Compare, Condition, all_of
 
-Stored = tuple[str | None, str | None]  # a stored payload: its JSON text, or its key in the bucket
+AHEAD = 10 * MINUTE  # a run that died by a worker's fast clock is listed too
+LETTERS = 14 * DAY  # the longest that a letter can have waited for the undertaker
+_REMOVED_AT_ONCE = 100  # lines
+_KEY = re.compile(r"#\d{15}#[^#]+#[^#]+")
 
 
-def replay(original: RunRow, ref: RunRef, services: Services, clock: Clock, *, payload: Stored | None = None) -> RunRow:
+@dataclass(frozen=True, kw_only=True)
+class DeadRunFilter:
+    """Which dead runs; None matches all."""
+
+    after: int  # UTC ms: those that died later
+    upto: int  # UTC ms: and not later than this
+    job: str | None = None
+    schedule: str | None = None
+    error_type: str | None = None
+    redriven: bool = False  # also runs that were redriven already
+
+    @property
+    def clause(self) -> Condition | None:
+        """The condition on a line of the index."""
+        given = {"job": self.job, "schedule": self.schedule, "error_type": self.error_type}
+        parts: list[Condition] = [Compare(name, "=", value) for name, value in given.items() if value is not None]
+        if not self.redriven:
+            parts.append(Absent("redriven_as"))
+        return all_of(*parts) if parts else None
+
+
+def oldest(now: int, services: Services) -> int:
+    """No run that died earlier than this (UTC ms) is in the index."""
+    return now - services.retention - LETTERS
+
+
+def list_dead(tenant: str, wanted: DeadRunFilter, services: Services, *, limit: int, cursor: str | None) -> RowPage:
+    """Dead runs, newest first. Reads as many days as it must to fill the page. Raises InvalidInput, Unavailable."""
+    # Where most lines may not match, a query reads as many as fit.
+    is_narrow = any(value is not None for value in (wanted.job, wanted.schedule, wanted.error_type))
+    page = None if is_narrow else limit + 1
+    lines = dead_runs(tenant, wanted, services, before=key_before(cursor, tenant), page=page)
+    taken = list(islice(lines, limit + 1))
+    return RowPage(items=taken[:limit], cursor=cursor_after(taken[limit - 1]) if len(taken) > limit else None)
+
+
+def dead_runs(
+    tenant: str, wanted: DeadRunFilter, services: Services, *, before: str | None = None, page: int | None = None
+) -> Iterator[DeadRunRow]:
+    """Dead runs, newest first, read lazily; ``before`` is a key to go on from."""
+    index = services.dead_index
+    return index.read(tenant, after=wanted.after, upto=wanted.upto, only=wanted.clause, before=before, page=page)
+
+
+def purge(tenant: str, wanted: DeadRunFilter, services: Services, *, dry_run: bool) -> int:
+    """Remove dead runs from the index; how many. Their rows stay in the ledger until the retention ends."""
+    lines, count = dead_runs(tenant, wanted, services), 0
+    while batch := list(islice(lines, _REMOVED_AT_ONCE)):
+        gone = len(batch) if dry_run else len(services.dead_index.remove(batch))
+        count += gone
+        if gone < len(batch):
+            raise Unavailable(f"{count} dead runs are purged, the next were not accepted; call again to go on")
+    return count
+
+
+def cursor_after(dead: DeadRunRow) -> str:
+    """The cursor after a run."""
+    return base64.urlsafe_b64encode(json.dumps([dead.run.tenant, dead.key]).encode()).decode()
+
+
+def key_before(cursor: str | None, tenant: str) -> str | None:
+    """The key in a cursor; None: from the start. Raises InvalidInput."""
+    if cursor is None:
+        return None
+    try:
+        of, key = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+        if of != tenant or not _KEY.fullmatch(key):
+            raise ValueError(key)
+    except (ValueError, TypeError, AttributeError, RecursionError) as problem:  # binascii.Error is a ValueError
+        raise InvalidInput(
+            "cursor", cursor, "is not of this listing", "pass the cursor of the page before"
+        ) from problem
+    return str(key)
+
+
+def replay(original: RunRow, ref: RunRef, context: FireContext, *, payload: Stored | None = None) -> RunRow:
     """Submit the replay of a run under ``ref``; if ``ref`` is that replay already, returns it.
 
     ``payload`` replaces the original's. Raises Conflict for a run that has not ended, NotFound if its payload has left
     the ledger, AlreadyExists if ``ref`` is another run, Unavailable.
     """
-    wanted = plan(original, ref, services, clock(), payload=payload)
-    run = submit(wanted, services, clock, same_time=False)
+    wanted = plan(original, ref, context, payload=payload)
+    run = submit(wanted, context, same_time=False)
     if run.replay_of != wanted.replay_of:
         raise AlreadyExists(f"idempotency_key: run {ref} exists and is no replay of {original.ref}; use another key")
     return run
 
 
-def plan(original: RunRow, ref: RunRef, services: Services, now: int, *, payload: Stored | None = None) -> RunRow:
+def plan(original: RunRow, ref: RunRef, context: FireContext, *, payload: Stored | None = None) -> RunRow:
     """The replay as it would be submitted. Raises as ``replay``; writes nothing."""
     if not original.is_terminal:
         raise Conflict(
             f"run_id={str(original.ref)!r}: it is {original.state}, so it may still happen by itself; "
             "replay it once it has ended, or cancel it first"
         )
+    now = context.clock()
     text, key = payload or (original.payload, original.payload_ref)
     again = RunRow(
         ref=ref,
@@ -58,9 +142,10 @@ def plan(original: RunRow, ref: RunRef, services: Services, now: int, *, payload
     )
     if original.ref.is_one_off:
         return _check_payload(again)
-    definition = read_revision(original.ref.owner, original.defined_by or original.revision, services).definition
-    own = original.payload_beside or text is not None or key is not None  # a trigger's or a backfill's
-    if own:
+    definition = read_revision(
+        original.ref.owner, original.defined_by or original.revision, context.services
+    ).definition
+    if original.payload_beside or text is not None or key is not None:  # a trigger's or a backfill's own
         _check_payload(again)
     else:
         text, key = definition.payload, definition.payload_ref
@@ -85,8 +170,7 @@ def _check_payload(again: RunRow) -> RunRow:
 class Redriving:
     """How dead runs are redriven."""
 
-    services: Services
-    clock: Clock
+    context: FireContext
     payload: Stored | None = None  # instead of each run's own
     dry_run: bool = False  # check only, submit nothing
     allow_repeat: bool = False  # LOST runs too, although their jobs may have done their work
@@ -110,7 +194,7 @@ class RedriveResult:
 
 def redrive_one(ref: RunRef, how: Redriving) -> DeadRunRow:
     """Redrive one run. Raises NotFound, Conflict unless it failed for good, AlreadyExists if it was redriven with another payload."""
-    run = run_must_exist(ref, how.services.ledger.read(ref))
+    run = run_must_exist(ref, how.context.services.ledger.read(ref))
     if run.state not in FAILED:
         raise Conflict(
             f"run_id={str(ref)!r}: it is {run.state}, not DEAD, LOST or EXPIRED; replay_run() repeats any run that has ended"
@@ -125,26 +209,21 @@ def redrive_all(
 
     A replay that dies meanwhile is newer than all runs that are still to be redriven, so the same call does not redrive it.
     """
-    done, last, pace = RedriveResult(), None, TokenBucket(how.rate, how.clock, how.stop)
-    for dead in dead_runs(tenant, wanted, how.services, before=key_before(cursor, tenant)):
+    done, last, pace = RedriveResult(), None, TokenBucket(how.rate, how.context.clock, how.stop)
+    for dead in dead_runs(tenant, wanted, how.context.services, before=key_before(cursor, tenant)):
         if last is not None and (done.handled == limit or not pace.go_on(wait=not how.dry_run)):
             done.cursor = cursor_after(last)
             break
-        _redrive_listed(dead, how, done)
+        try:
+            run = run_must_exist(dead.run, how.context.services.ledger.read(dead.run))
+            done.runs.append(_redrive(dead, run, how))
+        except Unavailable as problem:
+            raise Unavailable(f"{len(done.runs)} runs are redriven; call again to go on: {problem}") from problem
+        except MinutehandError as problem:
+            done.failed[str(dead.run)] = str(problem)
         how.on_progress(done.handled)
         last = dead
     return done
-
-
-def _redrive_listed(dead: DeadRunRow, how: Redriving, done: RedriveResult) -> None:
-    """Redrive one of many; if it cannot be replayed, the reason goes to ``failed``."""
-    try:
-        run = run_must_exist(dead.run, how.services.ledger.read(dead.run))
-        done.runs.append(_redrive(dead, run, how))
-    except Unavailable as problem:
-        raise Unavailable(f"{len(done.runs)} runs are redriven; call again to go on: {problem}") from problem
-    except MinutehandError as problem:
-        done.failed[str(dead.run)] = str(problem)
 
 
 def _redrive(dead: DeadRunRow, run: RunRow, how: Redriving) -> DeadRunRow:
@@ -154,18 +233,18 @@ def _redrive(dead: DeadRunRow, run: RunRow, how: Redriving) -> DeadRunRow:
             f"run_id={str(run.ref)!r}: it is LOST: it was to be run at most once, and nobody knows how far its job came; "
             "pass allow_repeat=True to run it again all the same"
         )
-    ref = replay_ref(run)
+    ref, index = replay_ref(run), how.context.services.dead_index
     if how.dry_run:
-        plan(run, ref, how.services, how.clock(), payload=how.payload)
+        plan(run, ref, how.context, payload=how.payload)
         return dead
     try:
-        again = replay(run, ref, how.services, how.clock, payload=how.payload)
+        again = replay(run, ref, how.context, payload=how.payload)
     except AlreadyExists as problem:
-        how.services.dead_index.mark(dead, redriven_as=str(ref))
+        index.mark(dead, redriven_as=str(ref))
         raise AlreadyExists(
             f"run_id={str(run.ref)!r}: it was redriven already, with another payload, as {ref}; replay_run() repeats it anew"
         ) from problem
-    how.services.dead_index.mark(dead, redriven_as=str(again.ref))
+    index.mark(dead, redriven_as=str(again.ref))
     return replace(dead, redriven_as=str(again.ref))
 
 

@@ -1,82 +1,129 @@
-"""Submit a run that belongs to no chain, now or later: a one-off, or a manual trigger of a schedule.
+"""Submit a run that belongs to no chain, now or later: a one-off, or a trigger of a schedule.
 
 The agenda entry is put first, then the run, then the message: after a crash between any two, the ticker finishes or drops the rest.
+
+    trigger     (record of the idempotency key ──►) entry ──► run ──► message
+
+A triggered run's key is its instant and a word, so it collides with no fire, and no chain claims it. It has the definition of the current
+revision. An update leaves it alone, like a one-off; a later pause or delete withdraws it unless it has started. A trigger after a pause
+runs, because the owner asked for it. The instant of an idempotency key is stored first, so that a repeated call, also after a crash of
+the first, has the same run.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
+from dataclasses import dataclass
 
-from minutehand.domain.names import shard_of
-from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunRow
+from minutehand.domain.message import reading
+from minutehand.domain.names import aside_ref, shard_of
+from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunRow, RunState
+from minutehand.domain.schedule import Head
 from minutehand.domain.times import MINUTE
-from minutehand.errors import AlreadyExists, MinutehandError, Unavailable
+from minutehand.errors import AlreadyExists, Conflict, MinutehandError, Unavailable
 from minutehand.fires.claim import message_of, send
-from minutehand.fires.plan import LOOKAHEAD
-from minutehand.ports.clock import Clock
+from minutehand.fires.context import LOOKAHEAD, FireContext
+from minutehand.owner.schedules.client_tokens import ScheduleCall
+from minutehand.ports.records import Record
 from minutehand.ports.services import Services
 
 log = logging.getLogger(__name__)
 
+Stored = tuple[str | None, str | None]  # a stored payload: its JSON text, or its key in the bucket
+_RACES = 3  # writes that another call with the same key may win
+_TOKEN = 32  # characters of the token in a triggered run's key
 ORPHAN_PATIENCE = 10 * MINUTE  # how long an entry is kept without the run that its submitter was about to put
 
 
-def submit(
-    run: RunRow, services: Services, clock: Clock, *, same_time: bool = True, trace: str | None = None
-) -> RunRow:
+def submit(run: RunRow, context: FireContext, *, same_time: bool = True) -> RunRow:
     """Accept a run; returns the run in the ledger: this one, or the run that its key already has.
 
     Raises AlreadyExists if that run has other content, or with ``same_time`` another due time; Unavailable.
     """
-    entry = _entry(run, services, clock())
-    _put(entry, services)
+    services, clock = context.services, context.clock
+    entry = _put_entry(run, services, clock())
     existing = services.ledger.submit(run)
     if existing is not None:
-        return _existing(existing, run, entry, services, same_time=same_time)
+        # The new entry is removed, unless it is the same entry with which that run still waits.
+        if existing.state not in WAITING or existing.not_before != run.not_before:
+            services.agenda.remove([entry])
+        for name in ("payload", "payload_ref", *(("job", "overrides", "queue") if run.ref.is_one_off else ())):
+            if getattr(existing, name) != getattr(run, name):
+                raise AlreadyExists(f"idempotency_key: run {run.ref} exists with another {name}; use another key")
+        if same_time and existing.due != run.due:
+            raise AlreadyExists(f"idempotency_key: run {run.ref} exists for another time; use another key")
+        return existing
     if clock() - entry.created_at > ORPHAN_PATIENCE // 2:  # this process stalled: the ticker may have dropped the entry
-        _put(_entry(run, services, clock()), services)
+        _put_entry(run, services, clock())
     if run.not_before <= clock() + LOOKAHEAD:
-        _send_now(run, entry, services, clock, trace)
+        _send_now(run, entry, context)
     return run
 
 
-def _existing(existing: RunRow, run: RunRow, entry: AgendaEntry, services: Services, *, same_time: bool) -> RunRow:
-    """The key has its run already. The new entry is removed, unless it is the same entry with which that run still waits."""
-    if existing.state not in WAITING or existing.not_before != run.not_before:
-        services.agenda.remove([entry])
-    _same_or_raise(existing, run, same_time=same_time)
-    return existing
-
-
-def _entry(run: RunRow, services: Services, now: int) -> AgendaEntry:
+def _put_entry(run: RunRow, services: Services, now: int) -> AgendaEntry:
     shard = shard_of(run.ref.owner, services.agenda.shards())
-    return AgendaEntry(
+    entry = AgendaEntry(
         shard=shard, due=run.not_before, kind=EntryKind.RUN, id=str(run.ref), created_at=now, queue=run.queue
     )
-
-
-def _put(entry: AgendaEntry, services: Services) -> None:
     if entry.key not in services.agenda.put([entry]):
         raise Unavailable(
             "the agenda did not accept the run; nothing was submitted, try again with the same idempotency key"
         )
+    return entry
 
 
-def _same_or_raise(existing: RunRow, run: RunRow, *, same_time: bool) -> None:
-    """The same key must mean the same content."""
-    content = ("payload", "payload_ref", *(("job", "overrides", "queue") if run.ref.is_one_off else ()))
-    for field in content:
-        if getattr(existing, field) != getattr(run, field):
-            raise AlreadyExists(f"idempotency_key: run {run.ref} exists with another {field}; use another key")
-    if same_time and existing.due != run.due:
-        raise AlreadyExists(f"idempotency_key: run {run.ref} exists for another time; use another key")
-
-
-def _send_now(run: RunRow, entry: AgendaEntry, services: Services, clock: Clock, trace: str | None) -> None:
+def _send_now(run: RunRow, entry: AgendaEntry, context: FireContext) -> None:
     """Send the message now if the run is due before the next tick; if that fails, the ticker sends it."""
+    services = context.services
     try:
-        message = message_of(run, services, trace)
-        if message is not None and send([message], services.work, clock)[0]:
+        message = message_of(run, services, context.trace)
+        if message is not None and send([message], services.work, context.clock)[0]:
             services.agenda.remove([entry])
     except MinutehandError as problem:
         log.warning("submit.left_to_tick", extra={"run_id": str(run.ref), "error": str(problem)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TriggerSpec:
+    """A request to trigger a schedule."""
+
+    token: str  # random text, for a trigger without a key
+    key: str | None = None  # its idempotency key
+    payload: Stored = (None, None)  # its own; (None, None): the schedule's
+
+
+def trigger(call: ScheduleCall, spec: TriggerSpec, context: FireContext) -> RunRow:
+    """Run a schedule now. Raises NotFound, AlreadyExists (its key has another payload), Conflict, Unavailable."""
+    head, now = call.read(context.services), context.clock()
+    token = spec.token if spec.key is None else hashlib.sha256(spec.key.encode()).hexdigest()
+    at = now if spec.key is None else _instant_of(head, spec.key, token, context.services, now)
+    text, place = spec.payload
+    run = RunRow(
+        ref=aside_ref(head.owner, at, f"trigger-{token[:_TOKEN]}"),
+        state=RunState.QUEUED,
+        revision=head.revision,
+        job=head.job,
+        due=at,
+        not_before=at,
+        created_at=now,
+        payload=text,
+        payload_ref=place,
+    )
+    return submit(run, context)
+
+
+def _instant_of(head: Head, key: str, token: str, services: Services, now: int) -> int:
+    """The instant (UTC ms) of an idempotency key's run; the key is kept as long as the ledger keeps ended runs."""
+    place = f"~trigger~{token[:_TOKEN]}"
+    for _ in range(_RACES):
+        there = services.records.read(head.owner, place)
+        if there is not None and (there.expires or 0) > now:
+            with reading(f"idempotency_key={key!r}", there.body):
+                return int(there.body["at"])
+        version = 0 if there is None else there.version
+        expires = now + services.retention
+        record = Record(owner=head.owner, key=place, version=version + 1, body={"at": now}, expires=expires)
+        if services.records.write(record):
+            return now
+    raise Conflict(f"idempotency_key={key!r}: others used it {_RACES} times meanwhile; try again")

@@ -5,30 +5,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from minutehand.domain.names import schedule_owner, shard_of
 from minutehand.domain.run import AgendaEntry
 from minutehand.domain.schedule import ChangeKind, ClosedBy, Definition, Head, Revision, ScheduleState, settled
-from minutehand.errors import AlreadyExists, Conflict, MinutehandError
+from minutehand.errors import AlreadyExists, MinutehandError
 from minutehand.fires.chain import advance_chains
-from minutehand.fires.context import FireContext
-from minutehand.fires.current import check_seen, must_exist, revision_of
-from minutehand.fires.plan import LOOKAHEAD, first_entry
+from minutehand.fires.context import LOOKAHEAD, FireContext, revision_of
+from minutehand.fires.plan import first_entry
 from minutehand.fires.withdraw import withdraw
-from minutehand.owner.schedules.client_tokens import ChangeResult, ClientToken, finish, recall
-from minutehand.owner.schedules.pauses import RevisionStart, resumed
-from minutehand.ports.clock import Clock
+from minutehand.owner.schedules.client_tokens import ChangeResult, ScheduleCall, change
 from minutehand.ports.records import Record
 from minutehand.ports.services import Services
-from minutehand.state.incidents import expectation
-from minutehand.state.incidents import resumed as counted_anew
+from minutehand.state.incidents import expectation, resumed
 from minutehand.timing import pin, timetable
 
 log = logging.getLogger(__name__)
-
-RACES = 5  # lost races before Conflict is raised
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,67 +36,33 @@ class ScheduleSpec:
     seed: str | None = None  # random text for a rule with jitter that has none yet
 
 
-def create(
-    tenant: str, name: str, spec: ScheduleSpec, services: Services, clock: Clock, *, token: ClientToken | None = None
-) -> Head:
+def create(call: ScheduleCall, spec: ScheduleSpec, context: FireContext) -> Head:
     """Create a schedule, or the successor of a deleted one. Raises AlreadyExists."""
 
     def allow(head: Head | None) -> None:
         if head is not None and head.state is not ScheduleState.DELETED:
             raise AlreadyExists(
-                f"name={name!r}: tenant {tenant!r} has a schedule of that name; update it or choose another name"
+                f"name={call.name!r}: tenant {call.tenant!r} has a schedule of that name; update it or choose another name"
             )
 
-    return _arm(tenant, name, spec, services, clock, allow, token=token).head
+    return _arm(call, spec, context, allow).head
 
 
-def update(
-    tenant: str,
-    name: str,
-    spec: ScheduleSpec,
-    services: Services,
-    clock: Clock,
-    *,
-    expected: int | None = None,
-    token: ClientToken | None = None,
-) -> Head:
-    """Make a new revision; a paused schedule stays paused. ``expected``: the revision that the caller saw.
+def update(call: ScheduleCall, spec: ScheduleSpec, context: FireContext) -> Head:
+    """Make a new revision; a paused schedule stays paused.
 
     Nothing is written if nothing changes; a change of the head alone (description, tags) makes no revision.
     """
-    allow = partial(_must_exist, tenant, name, expected)
-    return _arm(tenant, name, spec, services, clock, allow, token=token).head
+    return _arm(call, spec, context, call.check).head
 
 
-def upsert(
-    tenant: str,
-    name: str,
-    spec: ScheduleSpec,
-    services: Services,
-    clock: Clock,
-    *,
-    expected: int | None = None,
-    token: ClientToken | None = None,
-) -> ChangeResult:
+def upsert(call: ScheduleCall, spec: ScheduleSpec, context: FireContext) -> ChangeResult:
     """Create a schedule, or update it to the wanted fields."""
-
-    def allow(head: Head | None) -> None:
-        if expected is not None:
-            _must_exist(tenant, name, expected, head)
-
-    return _arm(tenant, name, spec, services, clock, allow, token=token)
+    return _arm(call, spec, context, (lambda head: None) if call.expected is None else call.check)
 
 
 def resume(
-    tenant: str,
-    name: str,
-    services: Services,
-    clock: Clock,
-    *,
-    expected: int | None = None,
-    token: ClientToken | None = None,
-    early: int = 0,
-    allow: Callable[[Head | None], None] | None = None,
+    call: ScheduleCall, context: FireContext, *, early: int = 0, allow: Callable[[Head | None], object] | None = None
 ) -> Head:
     """Open a new revision of a paused schedule with the same definition. An active one stays as it is.
 
@@ -114,13 +73,7 @@ def resume(
         assert definition is not None
         return definition
 
-    permit = allow or partial(_must_exist, tenant, name, expected)
-    spec = ScheduleSpec(definition=same)
-    return _arm(tenant, name, spec, services, clock, permit, resuming=early, token=token).head
-
-
-def _must_exist(tenant: str, name: str, expected: int | None, head: Head | None) -> None:
-    check_seen(must_exist(tenant, name, head), expected)
+    return _arm(call, ScheduleSpec(definition=same), context, allow or call.check, resuming=early).head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,33 +88,23 @@ class _Plan:
 
 
 def _arm(
-    tenant: str,
-    name: str,
+    call: ScheduleCall,
     spec: ScheduleSpec,
-    services: Services,
-    clock: Clock,
-    allow: Callable[[Head | None], None],
+    context: FireContext,
+    allow: Callable[[Head | None], object],
     *,
     resuming: int | None = None,  # ms by which a pause may end early; None: the change does not end a pause
-    token: ClientToken | None = None,
 ) -> ChangeResult:
-    head = None
-    for _ in range(RACES):
-        head = services.schedules.head(tenant, name)
-        repeated = recall(token, services, clock())
-        if repeated.first is not None:
-            finish(repeated.first, services, clock)
-            return repeated.first
+    def attempt(head: Head | None, remember: Callable[[ChangeResult], Record | None]) -> ChangeResult | None:
         allow(head)
-        plan = _plan(tenant, name, spec, head, services, clock(), resuming=resuming)
+        plan = _plan(call, spec, head, context, resuming=resuming)
         done = ChangeResult(head=plan.head, change=_change(head, plan))
-        if _write(plan, head, repeated.record(done), services):
-            _after(plan, services, clock)
-            return done
-    current = head.revision if head else 0
-    raise Conflict(
-        f"name={name!r}: others changed it {RACES} times meanwhile (last seen: revision {current}); try again"
-    )
+        if not _write(plan, head, remember(done), context.services):
+            return None
+        _after(plan, context)
+        return done
+
+    return change(call, context, attempt)
 
 
 def _change(head: Head | None, plan: _Plan) -> ChangeKind:
@@ -189,45 +132,46 @@ def _write(plan: _Plan, head: Head | None, token: Record | None, services: Servi
 
 
 def _plan(
-    tenant: str, name: str, spec: ScheduleSpec, head: Head | None, services: Services, now: int, *, resuming: int | None
+    call: ScheduleCall, spec: ScheduleSpec, head: Head | None, context: FireContext, *, resuming: int | None
 ) -> _Plan:
+    services, now = context.services, context.clock()
     previous = revision_of(head, services) if head is not None else None
     kept = head if head is not None and head.state is not ScheduleState.DELETED else None
-    present = previous.definition if previous is not None and kept is not None else None
+    same = previous if kept is not None else None  # not the revision of a deleted schedule
+    present = same.definition if same is not None else None
     definition = settled(spec.definition(present), present)
     if kept is not None and (definition == present if resuming is None else kept.state is ScheduleState.ACTIVE):
         labelled = _labelled(spec, kept)
         return _Plan(head=kept if labelled == kept else replace(labelled, version=kept.version + 1, updated_at=now))
     stays_paused = spec.paused if kept is None else kept.state is ScheduleState.PAUSED and resuming is None
-    owner = schedule_owner(tenant, name)
-    if kept is not None and previous is not None and resuming is not None:
-        begin = resumed(kept, previous, services, now, early=resuming)
+    owner = schedule_owner(call.tenant, call.name)
+    if kept is not None and same is not None and resuming is not None:
+        t0, anchor = _resumed(kept, same, services, now, resuming)
     else:
-        begin = _begin(definition, previous, present, now)
-    t0, anchor = begin.active_from, begin.anchor
+        t0, anchor = _begin(definition, previous, present, now)
     if anchor is None or timetable(definition.rule, anchor=anchor, key=owner).next(t0) is None:
-        rule = pin(
-            definition.rule, anchor=t0, key=owner, seed=spec.seed
-        )  # ExpressionError if it never fires from t0 on
-        definition = replace(definition, rule=rule)
+        # ExpressionError if it never fires from t0 on
+        definition = replace(definition, rule=pin(definition.rule, anchor=t0, key=owner, seed=spec.seed))
+    still_draining = same is not None and same.closed_by is ClosedBy.DRAINED
+    paused_by = ClosedBy.DRAINED if still_draining else ClosedBy.PAUSED
     revision = Revision(
-        tenant=tenant,
-        name=name,
+        tenant=call.tenant,
+        name=call.name,
         number=head.revision + 1 if head else 1,
         shard=shard_of(owner, services.agenda.shards()),
         definition=definition,
         active_from=t0,
         anchor=anchor,  # a rate keeps its phase while its rule stays, so that a daily rate still fires if it is updated twice a day
         active_until=t0 if stays_paused else None,
-        closed_by=_still_closed_by(previous if kept is not None else None) if stays_paused else None,
-        failing=previous.failing if previous is not None and kept is not None else 0,
+        closed_by=paused_by if stays_paused else None,
+        failing=same.failing if same is not None else 0,
     )
     closed = None
     if previous is not None and previous.active_until is None:
         closed = replace(previous, active_until=t0, closed_by=ClosedBy.REPLACED)
     new = _new_head(spec, kept, head, revision, now, stays_paused=stays_paused)
     return _Plan(
-        head=new if resuming is None else counted_anew(new),
+        head=new if resuming is None else resumed(new),
         closed=closed,
         revision=revision,
         entry=None if stays_paused else first_entry(revision),
@@ -235,19 +179,44 @@ def _plan(
     )
 
 
-def _begin(definition: Definition, previous: Revision | None, present: Definition | None, now: int) -> RevisionStart:
-    """Where a revision begins that is made now: at the end of the previous one. A rate keeps its phase while its rule stays."""
+def _begin(
+    definition: Definition, previous: Revision | None, present: Definition | None, now: int
+) -> tuple[int, int | None]:
+    """Where a revision begins that is made now (UTC ms, exclusive): at the end of the previous one.
+
+    And the instant (UTC ms) that its rates count from; None: from there. A rate keeps its phase while its rule stays.
+    """
     if previous is None:
-        return RevisionStart(now)
+        return now, None
     same_rule = present is not None and definition.rule == present.rule
     t0 = max(now, previous.active_from, previous.active_until or 0)
-    return RevisionStart(t0, previous.counts_from if same_rule else None)
+    return t0, previous.counts_from if same_rule else None
 
 
-def _still_closed_by(previous: Revision | None) -> ClosedBy:
-    """How the successor of a paused revision is closed: a drain goes on."""
-    draining = previous is not None and previous.closed_by is ClosedBy.DRAINED
-    return ClosedBy.DRAINED if draining else ClosedBy.PAUSED
+def _resumed(head: Head, previous: Revision, services: Services, now: int, early: int) -> tuple[int, int | None]:
+    """As ``_begin``, of a schedule that is resumed now: at the end of its pause, if that is at most ``early`` ms away.
+
+    A fire at the exact end of the pause is due. With ``automatic_backfill`` the fires of the pause are due too, as missed ones.
+    """
+    if previous.definition.options.automatic_backfill and head.state is ScheduleState.PAUSED:
+        return _paused_since(head, services), previous.counts_from
+    bound = max(previous.active_from, previous.active_until or 0)
+    ends = head.resume_at
+    if ends is not None and bound < ends <= now + early:
+        return ends - 1, ends
+    return max(now, bound), None
+
+
+def _paused_since(head: Head, services: Services) -> int:
+    """When (UTC ms) the pause began; revisions made during the pause are empty."""
+    since = head.created_at
+    for revision in services.schedules.history(head.owner):
+        if revision.active_until is None or revision.closed_by not in (ClosedBy.PAUSED, ClosedBy.DRAINED):
+            break
+        since = max(revision.active_until, head.created_at)
+        if revision.active_from < revision.active_until:
+            break
+    return since
 
 
 def _new_head(
@@ -276,16 +245,15 @@ def _labelled(spec: ScheduleSpec, head: Head) -> Head:
     return replace(head, **{name: value for name, value in labels.items() if value is not None})
 
 
-def _after(plan: _Plan, services: Services, clock: Clock) -> None:
+def _after(plan: _Plan, context: FireContext) -> None:
     """Withdraw the runs that the old revision claimed beyond its end; advance the chain now if it is due before the next tick."""
     if plan.closed is not None:
-        withdraw(plan.closed, services, clock)
-    if plan.entry is None or plan.entry.due > clock() + LOOKAHEAD:
+        withdraw(plan.closed, context)
+    if plan.entry is None or plan.entry.due > context.clock() + LOOKAHEAD:
         return
     try:
-        handled = advance_chains([plan.entry], FireContext(services=services, clock=clock, reach=0))
+        failures = advance_chains([plan.entry], replace(context, reach=0)).failures
     except MinutehandError as problem:  # the change is made; the next tick handles the entry
-        log.warning("create.left_to_tick", extra={"entry": plan.entry.key, "error": str(problem)})
-    else:
-        for entry, error in handled.failures:
-            log.warning("create.left_to_tick", extra={"entry": entry.key, "error": str(error)})
+        failures = [(plan.entry, problem)]
+    for entry, error in failures:
+        log.warning("create.left_to_tick", extra={"entry": entry.key, "error": str(error)})

@@ -13,10 +13,9 @@ from enum import StrEnum
 from minutehand.domain.run import AgendaEntry, EntryKind, parse_entry_key
 from minutehand.domain.schedule import Head, Revision, ScheduleState
 from minutehand.domain.times import stamp
-from minutehand.fires.context import FAR, due_pages
-from minutehand.fires.plan import LOOKAHEAD, REACH, timetable_of
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.fires.context import FAR, LOOKAHEAD, REACH, due_pages
+from minutehand.fires.plan import timetable_of
+from minutehand.ports.services import Clock, Services
 
 _AT_ONCE = 25  # entries read at a likely instant: other entries of the same instant may lie between
 _PAGES = 20  # queries until the search is given up
@@ -46,7 +45,9 @@ def check_chain(head: Head, revision: Revision, services: Services, clock: Clock
     if head.state is not ScheduleState.ACTIVE or revision.active_until is not None or not places:
         return ChainState(health=ChainHealth.NOT_NEEDED)
     for due in places:
-        if _lies_at(due, revision, services):
+        before = f"{stamp(due)}#{EntryKind.CHAIN}#{revision.id[:-1]}"
+        page = services.agenda.due(revision.shard, upto=due, after=before, limit=_AT_ONCE)
+        if any(_is_of(entry, revision) for entry in page.entries):
             return ChainState(health=ChainHealth.OK, due=due)
     return _search(revision, max(places), services)
 
@@ -68,12 +69,6 @@ def claimed_upto(revision: Revision, services: Services) -> int:
         if run.revision == revision.number and run.ref.is_fire and run.backfill is None:
             return run.due
     return revision.active_from
-
-
-def _lies_at(due: int, revision: Revision, services: Services) -> bool:
-    before = f"{stamp(due)}#{EntryKind.CHAIN}#{revision.id[:-1]}"
-    page = services.agenda.due(revision.shard, upto=due, after=before, limit=_AT_ONCE)
-    return any(_is_of(entry, revision) for entry in page.entries)
 
 
 def _search(revision: Revision, upto: int, services: Services) -> ChainState:

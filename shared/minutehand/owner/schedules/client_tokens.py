@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from minutehand.domain.message import reading
 from minutehand.domain.schedule import ChangeKind, Head, Revision, ScheduleState
 from minutehand.domain.times import DAY
-from minutehand.errors import AlreadyExists, Conflict, Unavailable
+from minutehand.errors import AlreadyExists, Conflict, NotFound, Unavailable
+from minutehand.fires.context import FireContext
 from minutehand.fires.withdraw import withdraw
-from minutehand.ports.clock import Clock
 from minutehand.ports.records import Record
 from minutehand.ports.schedules import RevisionBatch, RevisionKey, ScheduleStore
 from minutehand.ports.services import Services
 
-_RACES = 3  # writes that another call with the same token may win
+RACES = 5  # lost races before Conflict is raised
+_TOKEN_RACES = 3  # writes that another call with the same token may win
 TOKEN_LIFE = DAY  # ms for which a token stands for its call
 
 
@@ -34,6 +35,43 @@ class ClientToken:
         """Owner and key of its record."""
         return f"{self.tenant}/~token", f"~token~{self.text}"
 
+    def record(self, version: int, now: int, more: Mapping[str, Any]) -> Record:
+        """The record to write over the one of ``version`` (0: there is none)."""
+        owner, key = self.place
+        body = {"act": self.act, "digest": self.digest, **more}
+        return Record(owner=owner, key=key, version=version + 1, body=body, expires=now + TOKEN_LIFE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleCall:
+    """A call about one schedule."""
+
+    tenant: str
+    name: str  # of the schedule
+    expected: int | None = None  # the revision that the caller saw; None: any
+    token: ClientToken | None = None  # by which a repeated call is recognised
+
+    def check(self, head: Head | None, *, deleted: bool = False) -> Head:
+        """The head, if there is one. The head of a deleted schedule stays, for the numbering; it counts only with ``deleted``.
+
+        Raises NotFound, and Conflict with both revisions if the caller saw another one.
+        """
+        if head is None or (head.state is ScheduleState.DELETED and not deleted):
+            raise NotFound(
+                f"name={self.name!r}: tenant {self.tenant!r} has no schedule of that name; "
+                "list_schedules() shows those it has"
+            )
+        if self.expected is not None and head.revision != self.expected:
+            raise Conflict(
+                f"name={self.name!r}: you saw revision {self.expected}, but revision {head.revision} is current; "
+                "read it again"
+            )
+        return head
+
+    def read(self, services: Services) -> Head:
+        """The head, read strongly. Raises as ``check``, Unavailable."""
+        return self.check(services.schedules.head(self.tenant, self.name))
+
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeResult:
@@ -43,43 +81,57 @@ class ChangeResult:
     change: ChangeKind
 
 
-@dataclass(frozen=True, kw_only=True)
-class TokenState:
-    """A call's token, and the result of the first call with it."""
-
-    token: ClientToken | None = None  # None: the call has none
-    first: ChangeResult | None = None  # the result of the first call; None: this is the first
-    version: int = 0  # of an expired record that is still there
-    now: int = 0  # UTC ms
-
-    def record(self, done: ChangeResult) -> Record | None:
-        """The record to write with the act; None without a token."""
-        if self.token is None:
-            return None
-        owner, key = self.token.place
-        body = {
-            "act": self.token.act,
-            "digest": self.token.digest,
-            "change": str(done.change),
-            "head": _head_body(done.head),
-        }
-        return Record(owner=owner, key=key, version=self.version + 1, body=body, expires=self.now + TOKEN_LIFE)
+# Gets the head as it is now, and what makes the token's record (None without a token), to be written with the act.
+Attempt = Callable[[Head | None, Callable[[ChangeResult], Record | None]], ChangeResult | None]
 
 
-def recall(token: ClientToken | None, services: Services, now: int) -> TokenState:
-    """The state of a call's token. Raises AlreadyExists if another call used the token."""
+def change(call: ScheduleCall, context: FireContext, attempt: Attempt) -> ChangeResult:
+    """Call ``attempt`` until it wins; None: another change was first. A repeated call returns the result of the first.
+
+    Raises AlreadyExists if another call used the token, Conflict after RACES lost races.
+    """
+    services, head = context.services, None
+    for _ in range(RACES):
+        head = services.schedules.head(call.tenant, call.name)
+        first, remember = _recall(call.token, services, context.clock())
+        if first is not None:
+            _finish(first, context)
+            return first
+        done = attempt(head, remember)
+        if done is not None:
+            return done
+    current = head.revision if head else 0
+    raise Conflict(
+        f"name={call.name!r}: others changed it {RACES} times meanwhile (last seen: revision {current}); try again"
+    )
+
+
+def _forget(done: ChangeResult) -> None:
+    """The record of a call without a token."""
+    del done
+
+
+def _recall(
+    token: ClientToken | None, services: Services, now: int
+) -> tuple[ChangeResult | None, Callable[[ChangeResult], Record | None]]:
+    """The result of the first call with the token, if this is another one; and what makes the token's record."""
     if token is None:
-        return TokenState(now=now)
+        return None, _forget
     version, body = _read_record(token, services, now)
-    if body is None:
-        return TokenState(token=token, version=version, now=now)
-    with reading(f"client_token={token.text!r}", body):
-        first = ChangeResult(head=_head_of(body["head"]), change=ChangeKind(body["change"]))
-    return TokenState(token=token, first=first, now=now)
+    if body is not None:
+        with reading(f"client_token={token.text!r}", body):
+            first = ChangeResult(head=_head_of(body["head"]), change=ChangeKind(body["change"]))
+            return first, _forget
+
+    def remember(done: ChangeResult) -> Record:
+        head = {name: value for name, value in asdict(done.head).items() if value is not None}
+        return token.record(version, now, {"change": str(done.change), "head": head})
+
+    return None, remember
 
 
 def _read_record(token: ClientToken, services: Services, now: int) -> tuple[int, Mapping[str, Any] | None]:
-    """The version of a token's record, and its body unless it has expired."""
+    """The version of a token's record, and its body unless it has expired. Raises AlreadyExists if another call used the token."""
     record = services.records.read(*token.place)
     if record is None:
         return 0, None
@@ -93,6 +145,23 @@ def _read_record(token: ClientToken, services: Services, now: int) -> tuple[int,
             f"{' with other arguments' if record.body.get('act') == token.act else ''}; use a new token for each new call"
         )
     return record.version, record.body
+
+
+def _finish(first: ChangeResult, context: FireContext) -> None:
+    """Withdraw again after the first call's transaction: the first call may have died before it could. Raises Unavailable."""
+    owner, number = first.head.owner, first.head.revision
+    answer = context.services.schedules.revisions([(owner, number), (owner, number - 1)])
+    if answer.unanswered:
+        raise Unavailable(f"the revisions of {owner!r} could not be read; call again to finish")
+    for revision in answer.found.values():
+        if revision.active_until is not None:
+            withdraw(revision, context)
+
+
+def _head_of(body: Mapping[str, Any]) -> Head:
+    known = {f.name for f in fields(Head)}
+    given = {name: value for name, value in body.items() if name in known}
+    return Head(**(given | {"state": ScheduleState(given["state"])}))
 
 
 # Calls whose act is no transaction: the record comes first, with a word that identifies the one thing that they may do.
@@ -109,38 +178,13 @@ def remember_word(token: ClientToken, word: str, services: Services, now: int) -
 
     Raises AlreadyExists if another call used the token, Conflict.
     """
-    for _ in range(_RACES):
+    for _ in range(_TOKEN_RACES):
         version, body = _read_record(token, services, now)
         if body is not None:
             return str(body["word"])
-        record = {"act": token.act, "digest": token.digest, "word": word}
-        owner, key = token.place
-        if services.records.write(
-            Record(owner=owner, key=key, version=version + 1, body=record, expires=now + TOKEN_LIFE)
-        ):
+        if services.records.write(token.record(version, now, {"word": word})):
             return word
-    raise Conflict(f"client_token={token.text!r}: others used it {_RACES} times meanwhile; try again")
-
-
-def finish(first: ChangeResult, services: Services, clock: Clock) -> None:
-    """Withdraw again after the first call's transaction: the first call may have died before it could. Raises Unavailable."""
-    number = first.head.revision
-    answer = services.schedules.revisions([(first.head.owner, number), (first.head.owner, number - 1)])
-    if answer.unanswered:
-        raise Unavailable(f"the revisions of {first.head.owner!r} could not be read; call again to finish")
-    for revision in answer.found.values():
-        if revision.active_until is not None:
-            withdraw(revision, services, clock)
-
-
-def _head_body(head: Head) -> dict[str, Any]:
-    return {name: value for name, value in asdict(head).items() if value is not None}
-
-
-def _head_of(body: Mapping[str, Any]) -> Head:
-    known = {f.name for f in fields(Head)}
-    given = {name: value for name, value in body.items() if name in known}
-    return Head(**(given | {"state": ScheduleState(given["state"])}))
+    raise Conflict(f"client_token={token.text!r}: others used it {_TOKEN_RACES} times meanwhile; try again")
 
 
 class HeadCache:

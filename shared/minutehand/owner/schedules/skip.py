@@ -9,20 +9,16 @@ call finds that row, wherever the first call died.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
 from minutehand.domain.names import schedule_owner
 from minutehand.domain.run import RunRow, RunState
-from minutehand.domain.schedule import Head, Revision
 from minutehand.errors import Conflict, Unavailable
 from minutehand.fires.claim import FireClaim
-from minutehand.fires.context import FAR
-from minutehand.fires.current import check_seen, must_exist, revision_of
+from minutehand.fires.context import FAR, FireContext, revision_of
 from minutehand.fires.plan import timetable_of
-from minutehand.owner.schedules.client_tokens import ClientToken, remember_word, remembered_word
-from minutehand.ports.clock import Clock
+from minutehand.owner.schedules.client_tokens import ScheduleCall, remember_word, remembered_word
 from minutehand.ports.services import Services
 from minutehand.state.before_start import skip
 from minutehand.timing import fires
@@ -31,54 +27,33 @@ REASON = "skip_next"
 _MOST = 1_000  # fires ahead that may be skipped already
 
 
-def skip_next(
-    tenant: str,
-    name: str,
-    services: Services,
-    clock: Clock,
-    *,
-    act: str,
-    expected: int | None = None,
-    token: ClientToken | None = None,
-) -> RunRow:
+def skip_next(call: ScheduleCall, context: FireContext, *, act: str) -> RunRow:
     """The run of the next fire that has not started, SKIPPED. Called again it skips the one after.
 
-    ``act`` identifies the call, so that a write whose response was lost is recognised. ``expected``: the revision that the caller
-    saw. Raises NotFound, Conflict (it is not active, has no further fire, or another revision), AlreadyExists, Unavailable.
+    ``act`` identifies the call, so that a write whose response was lost is recognised.
+    Raises NotFound, Conflict (it is not active, has no further fire, or another revision), AlreadyExists, Unavailable.
     """
-    first = None if token is None else _first(token, schedule_owner(tenant, name), act, services, clock())
-    if first is not None:
-        return first
-    head = must_exist(tenant, name, services.schedules.head(tenant, name))
-    check_seen(head, expected)
-    revision = _current(head, services)
-    if token is not None:
-        remember_word(token, str(clock()), services, clock())
-    for fire in islice(_upcoming(revision, clock()), _MOST):
-        run = _skip_fire(_skipped(revision, fire, clock(), act), services)
-        if run is not None:
-            return run
-    raise Conflict(f"name={name!r}: there is no further fire to skip")
-
-
-def _first(token: ClientToken, owner: str, act: str, services: Services, now: int) -> RunRow | None:
-    """The run that an earlier call with the token skipped."""
-    since = remembered_word(token, services, now)
-    if since is None:
-        return None
-    rows = services.ledger.window(owner, after=int(since), upto=FAR)
-    return next((run for run in rows if run.state is RunState.SKIPPED and run.act == act), None)
-
-
-def _current(head: Head, services: Services) -> Revision:
+    services, clock = context.services, context.clock
+    since = None if call.token is None else remembered_word(call.token, services, clock())
+    if since is not None:  # the run that an earlier call with the token skipped
+        rows = services.ledger.window(schedule_owner(call.tenant, call.name), after=int(since), upto=FAR)
+        for run in rows:
+            if run.state is RunState.SKIPPED and run.act == act:
+                return run
+    head = call.read(services)
     revision = revision_of(head, services)
     if revision.active_until is not None:
         raise Conflict(f"name={head.name!r}: it is {head.state}, so nothing is about to start; resume it first")
-    return revision
-
-
-def _upcoming(revision: Revision, now: int) -> Iterator[int]:
-    return fires(timetable_of(revision), max(now, revision.active_from), FAR)
+    if call.token is not None:
+        remember_word(call.token, str(clock()), services, clock())
+    upcoming = fires(timetable_of(revision), max(clock(), revision.active_from), FAR)
+    for fire in islice(upcoming, _MOST):
+        now = clock()
+        wanted = FireClaim(revision, fire).run(now)
+        skipped = _skip_fire(replace(wanted, state=RunState.SKIPPED, ended_at=now, reason=REASON, act=act), services)
+        if skipped is not None:
+            return skipped
+    raise Conflict(f"name={call.name!r}: there is no further fire to skip")
 
 
 def _skip_fire(wanted: RunRow, services: Services) -> RunRow | None:
@@ -87,14 +62,10 @@ def _skip_fire(wanted: RunRow, services: Services) -> RunRow | None:
     if wanted.ref in claimed.created:
         return wanted
     there = claimed.existing.get(wanted.ref)
-    if there is not None:
-        return _move(there, wanted, services)
-    if wanted.ref not in claimed.unreadable:
-        raise Unavailable(f"run {wanted.ref}: the ledger did not answer; look at the run, then call again")
-    return None
-
-
-def _move(there: RunRow, wanted: RunRow, services: Services) -> RunRow | None:
+    if there is None:
+        if wanted.ref not in claimed.unreadable:
+            raise Unavailable(f"run {wanted.ref}: the ledger did not answer; look at the run, then call again")
+        return None
     if there.state is RunState.SKIPPED and there.act == wanted.act:  # by this call, whose response was lost
         return there
     queued = there.state is RunState.QUEUED
@@ -105,7 +76,3 @@ def _move(there: RunRow, wanted: RunRow, services: Services) -> RunRow | None:
     write = skip(queued=queued, revision=wanted.revision, now=now, expires=expires, reason=REASON, act=wanted.act or "")
     moved = services.ledger.move(wanted.ref, write)
     return moved.run if moved.applied else None
-
-
-def _skipped(revision: Revision, fire: int, now: int, act: str) -> RunRow:
-    return replace(FireClaim(revision, fire).run(now), state=RunState.SKIPPED, ended_at=now, reason=REASON, act=act)

@@ -1,61 +1,52 @@
-"""Pause and delete: close the current revision, then withdraw its runs. A timer ends a pause at its time."""
+"""Pause and delete: close the current revision, then withdraw its runs. A timer ends a pause at its time. Tags change the head alone.
+
+The transaction of a pause with an end puts an agenda entry at that end, which the head names in ``resume_at``. The entry ends the pause
+if the head is still PAUSED until that instant; a later pause, resume or deletion makes the entry moot. It is removed only after the
+resume is written. Where the resumed revision begins:
+
+    paused                                 resume_at                    now, if the ticker is late
+    ───┼───────────────────────────────────────┼───────────────────────────┼────────►
+       (  automatic_backfill: fires from here  (  otherwise from here      )
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from minutehand.domain.run import AgendaEntry
+from minutehand.domain.run import AgendaEntry, EntryKind
 from minutehand.domain.schedule import ChangeKind, ClosedBy, Head, Revision, ScheduleState
-from minutehand.errors import Conflict, ExpressionError
-from minutehand.fires.chain import TickCounts
-from minutehand.fires.context import FireContext
-from minutehand.fires.current import check_seen, must_exist, revision_of
+from minutehand.domain.times import MINUTE
+from minutehand.errors import Conflict, ExpressionError, NotFound
+from minutehand.fires.context import FireContext, TickCounts, revision_of
 from minutehand.fires.plan import end_of
 from minutehand.fires.withdraw import withdraw
-from minutehand.owner.schedules.arm import RACES, resume
-from minutehand.owner.schedules.client_tokens import ChangeResult, ClientToken, finish, recall
-from minutehand.owner.schedules.pauses import EARLY, resume_entry
-from minutehand.ports.clock import Clock
+from minutehand.owner.schedules.arm import resume
+from minutehand.owner.schedules.client_tokens import RACES, ChangeResult, ScheduleCall, change
 from minutehand.ports.records import Record
-from minutehand.ports.services import Services
+
+log = logging.getLogger(__name__)
+
+EARLY = MINUTE  # a ticker may end a pause so long before its end, so that fires right after it start in time
+Tags = Mapping[str, str | None]  # None removes one
 
 
 def pause(
-    tenant: str,
-    name: str,
-    services: Services,
-    clock: Clock,
-    *,
-    note: str | None = None,
-    until: int | None = None,
-    drain: bool = False,
-    expected: int | None = None,
-    token: ClientToken | None = None,
+    call: ScheduleCall, context: FireContext, *, note: str | None = None, until: int | None = None, drain: bool = False
 ) -> Head:
     """Stop a schedule until it is resumed, by its owner or at ``until`` (UTC ms).
 
     Pausing again finishes an interrupted pause, and sets its end anew.
     """
     by = ClosedBy.DRAINED if drain else ClosedBy.PAUSED
-    stop = _Stop(state=ScheduleState.PAUSED, by=by, note=note, resume_at=until)
-    return _close(tenant, name, stop, services, clock, expected, token)
+    return _close(call, _Stop(state=ScheduleState.PAUSED, by=by, note=note, resume_at=until), context)
 
 
-def delete(
-    tenant: str,
-    name: str,
-    services: Services,
-    clock: Clock,
-    *,
-    drain: bool = False,
-    expected: int | None = None,
-    token: ClientToken | None = None,
-) -> Head:
+def delete(call: ScheduleCall, context: FireContext, *, drain: bool = False) -> Head:
     """Remove a schedule; its runs stay in the ledger. Deleting again finishes an interrupted delete."""
     by = ClosedBy.DRAINED if drain else ClosedBy.DELETED
-    stop = _Stop(state=ScheduleState.DELETED, by=by)
-    return _close(tenant, name, stop, services, clock, expected, token)
+    return _close(call, _Stop(state=ScheduleState.DELETED, by=by), context)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,45 +66,26 @@ class _Stop:
         return ChangeResult(head=replace(over, version=head.version + 1, updated_at=now), change=ChangeKind.UPDATED)
 
 
-def _close(
-    tenant: str,
-    name: str,
-    stop: _Stop,
-    services: Services,
-    clock: Clock,
-    expected: int | None,
-    token: ClientToken | None,
-) -> Head:
-    for _ in range(RACES):
-        head = services.schedules.head(tenant, name)
-        repeated = recall(token, services, clock())
-        if repeated.first is not None:
-            finish(repeated.first, services, clock)
-            return repeated.first.head
-        head = must_exist(tenant, name, head, deleted=stop.state is ScheduleState.DELETED)
-        check_seen(head, expected)
-        revision = revision_of(head, services)
-        closed = _closed(revision, stop.by, clock())
-        done = stop.done(head, clock(), changed=closed != revision)
-        if _write(done, head.version, revision, closed, repeated.record(done), services):
-            withdraw(closed, services, clock)
-            return done.head
-    raise Conflict(f"name={name!r}: others changed it {RACES} times meanwhile; try again")
+def _close(call: ScheduleCall, stop: _Stop, context: FireContext) -> Head:
+    services = context.services
 
+    def attempt(head: Head | None, remember: Callable[[ChangeResult], Record | None]) -> ChangeResult | None:
+        seen = call.check(head, deleted=stop.state is ScheduleState.DELETED)
+        revision = revision_of(seen, services)
+        closed = _closed(revision, stop.by, context.clock())
+        done = stop.done(seen, context.clock(), changed=closed != revision)
+        token = remember(done)
+        if done.change is ChangeKind.UNCHANGED:
+            written = token is None or services.records.write(token)
+        else:
+            end, ended = resume_entry(done.head, revision.shard), None if closed == revision else closed
+            written = services.schedules.close(done.head, expected=seen.version, revision=ended, entry=end, token=token)
+        if not written:
+            return None
+        withdraw(closed, context)
+        return done
 
-def _write(
-    done: ChangeResult, expected: int, revision: Revision, closed: Revision, token: Record | None, services: Services
-) -> bool:
-    """Whether it was written; False if another change was first."""
-    if done.change is ChangeKind.UNCHANGED:
-        return token is None or services.records.write(token)
-    return services.schedules.close(
-        done.head,
-        expected=expected,
-        revision=None if closed == revision else closed,
-        entry=resume_entry(done.head, revision.shard),
-        token=token,
-    )
+    return change(call, context, attempt).head
 
 
 def _closed(revision: Revision, by: ClosedBy, now: int) -> Revision:
@@ -125,36 +97,43 @@ def _closed(revision: Revision, by: ClosedBy, now: int) -> Revision:
     return revision
 
 
-log = logging.getLogger(__name__)
+def resume_entry(head: Head, shard: int) -> AgendaEntry | None:
+    """The entry that ends a pause; None for one that has no end."""
+    if head.state is not ScheduleState.PAUSED or head.resume_at is None:
+        return None
+    return AgendaEntry(shard=shard, due=head.resume_at, kind=EntryKind.RESUME, id=head.owner)
 
 
 class _MootError(Exception):
     """The head has moved: another change was first."""
 
 
-def end_pause(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
+def end_pause(entry: AgendaEntry, context: FireContext, _counts: TickCounts) -> bool:
     """Resume a schedule whose pause ends. True when the entry may go. Raises Unavailable, Conflict."""
-    del counts
-    services, clock = context.services, context.clock
+    services = context.services
     tenant, _, name = entry.id.partition("/")
     head = services.schedules.head(tenant, name)
     if head is None or not _means(head, entry):
         return True
     options = revision_of(head, services).definition.options
     early = 0 if options.automatic_backfill else EARLY  # its fires lie in the pause, and must not start in it
-    if entry.due > clock() + early:
+    if entry.due > context.clock() + early:
         return False
 
     def allow(now: Head | None) -> None:
         if now is None or not _means(now, entry):
             raise _MootError
 
+    owners = FireContext(services=services, clock=context.clock)  # without the tick's limits
     try:
-        resume(tenant, name, services, clock, early=early, allow=allow)
+        resume(ScheduleCall(tenant=tenant, name=name), owners, early=early, allow=allow)
     except _MootError:
         return True
     except ExpressionError:  # the expression ended during the pause
-        return _complete(head, end_of(options), services, clock)
+        over = replace(
+            head, state=end_of(options), resume_at=None, version=head.version + 1, updated_at=context.clock()
+        )
+        return services.schedules.close(over, expected=head.version, revision=None)
     log.info("schedule.resumed", extra={"tenant": tenant, "schedule": name})
     return True
 
@@ -163,6 +142,22 @@ def _means(head: Head, entry: AgendaEntry) -> bool:
     return head.state is ScheduleState.PAUSED and head.resume_at == entry.due
 
 
-def _complete(head: Head, state: ScheduleState, services: Services, clock: Clock) -> bool:
-    over = replace(head, state=state, resume_at=None, version=head.version + 1, updated_at=clock())
-    return services.schedules.close(over, expected=head.version, revision=None)
+def retag(seen: Head, tags: Tags, context: FireContext) -> Head:
+    """Change some tags of a schedule that was just read; no revision is made. Raises NotFound, Conflict, Unavailable."""
+    head: Head | None = seen
+    for _ in range(RACES):
+        if head is None or head.state is ScheduleState.DELETED:
+            raise NotFound(f"name={seen.name!r}: it was deleted meanwhile")
+        after = retagged(head.tags, tags)
+        if after == head.tags:
+            return head
+        changed = replace(head, tags=after, version=head.version + 1, updated_at=context.clock())
+        if context.services.schedules.close(changed, expected=head.version, revision=None):
+            return changed
+        head = context.services.schedules.head(seen.tenant, seen.name)
+    raise Conflict(f"name={seen.name!r}: others changed it {RACES} times meanwhile; try again")
+
+
+def retagged(present: Mapping[str, str], tags: Tags) -> dict[str, str]:
+    """The present tags after a change."""
+    return {key: value for key, value in {**present, **tags}.items() if value is not None}

@@ -25,8 +25,7 @@ from minutehand.domain.schedule import Head, Revision
 from minutehand.domain.times import DAY, SECOND
 from minutehand.dynamodb.rows import run_of
 from minutehand.errors import NotFound
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.sqs.queue_definitions import DEAD, WORK
 from minutehand.sqs.routing import Stripe
 from minutehand.state.backpressure import Limits

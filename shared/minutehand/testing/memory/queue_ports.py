@@ -9,7 +9,7 @@ from functools import partial
 from minutehand.domain.message import DeadLetter, encode_letter
 from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable
-from minutehand.ports.clock import Clock
+from minutehand.ports.services import Clock
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
 from minutehand.sqs.queue_definitions import work_suffix
 from minutehand.sqs.routing import (

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from random import Random
 
 from minutehand.domain.times import SECOND
-from minutehand.ports.clock import Clock
+from minutehand.ports.services import Clock
 from minutehand.ports.work_queue import RawMessage
 from minutehand.sqs.queue_definitions import MAX_RECEIVES, RETENTION
 from minutehand.state.backpressure import QueueDepth

@@ -12,8 +12,7 @@ from minutehand.domain.schedule import ClosedBy, Freeze, Head, Revision, Schedul
 from minutehand.domain.times import SECOND
 from minutehand.dynamodb.records import dead_row
 from minutehand.dynamodb.table_client import READS
-from minutehand.ports.page import RowPage
-from minutehand.ports.records import Record
+from minutehand.ports.records import Record, RowPage
 from minutehand.ports.schedules import IncidentChange, RevisionBatch, RevisionKey
 from minutehand.testing.memory.agenda import AgendaState
 from minutehand.testing.memory.calls import Calls

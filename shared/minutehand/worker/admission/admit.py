@@ -15,9 +15,8 @@ from minutehand.domain.run import Failure, RunState
 from minutehand.domain.schedule import ClosedBy, Freeze, Revision, ScheduleState, freeze_key
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import TooNew, Unavailable
-from minutehand.owner.backfill.stop import refuse_stopped
-from minutehand.ports.clock import Clock
-from minutehand.ports.services import Services
+from minutehand.owner.backfill.control import refuse_stopped
+from minutehand.ports.services import Clock, Services
 from minutehand.state.backfill import unhurried
 from minutehand.state.before_start import give_up, refuse, shadow, take_back
 from minutehand.state.lease import SKEW

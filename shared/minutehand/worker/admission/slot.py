@@ -19,13 +19,10 @@ from minutehand.domain.names import shard_of
 from minutehand.domain.run import AgendaEntry, EntryKind, RunState
 from minutehand.domain.times import MINUTE
 from minutehand.errors import Unavailable
-from minutehand.fires.chain import TickCounts
 from minutehand.fires.claim import message_of, send
-from minutehand.fires.context import FireContext
-from minutehand.fires.plan import LOOKAHEAD
-from minutehand.ports.clock import Clock
+from minutehand.fires.context import LOOKAHEAD, FireContext, TickCounts
 from minutehand.ports.records import Record
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 from minutehand.state.lease import SKEW
 from minutehand.state.overlap import SLOT, RunHolder, Slot, ref_of
 

@@ -8,9 +8,9 @@ import pytest
 from minutehand.domain.run import EntryKind, RunState
 from minutehand.domain.times import SECOND
 from minutehand.errors import InvalidInput
-from minutehand.owner.backfill import advance, plan, timer
-from minutehand.owner.backfill.advance import move_on
-from minutehand.owner.backfill.records import read_backfill, write_backfill
+from minutehand.owner.backfill import advance, control, plan
+from minutehand.owner.backfill.advance import read_backfill, write_backfill
+from minutehand.owner.backfill.control import move_on
 from minutehand.sdk.backfills import Backfill
 from minutehand.state.backfill import BackfillState, StoredBackfill
 from minutehand.testing import Crash
@@ -38,7 +38,7 @@ def stored(scene: Scene, backfill: Backfill) -> StoredBackfill:
 
 
 def moves(scene: Scene, outcome: Outcome, hook: Faults | None = None) -> None:
-    move_on(outcome, None, scene.process(hook), scene.clock)
+    move_on(outcome.message, outcome.state, None, scene.process(hook), scene.clock)
 
 
 def calls(concurrency: int = WINDOW) -> int:
@@ -239,7 +239,7 @@ def test_a_tick_gives_a_backfill_no_more_than_its_budget() -> None:
         assert write_backfill(stored(scene, started), scene.services)
 
     scene.tick(scene.process(Faults().at("write_record", before=another_is_faster, times=None)))
-    assert tries == -(-timer.BUDGET // 600)
+    assert tries == -(-control.BUDGET // 600)
     assert [entry.failures for entry in scene.entries(EntryKind.BACKFILL)] == [0]
     assert scene.until_over(started).done == 19
 

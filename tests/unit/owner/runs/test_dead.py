@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from minutehand import Retry, Scheduler
 from minutehand.errors import InvalidInput, Unavailable
-from minutehand.owner.runs import dead as listing
+from minutehand.owner.runs import redrive as listing
 from minutehand.testing.process import bury_all
 
 from tests.support.scenes.dead_runs import a_world, listed, pages
