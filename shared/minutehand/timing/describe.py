@@ -10,21 +10,22 @@ from itertools import islice
 from typing import Any, Literal
 
 from minutehand.timing import expressions
-from minutehand.timing.bits import listed
 from minutehand.timing.cron import expression as cron
+from minutehand.timing.cron.fields import listed
 from minutehand.timing.cron.pattern import CronPattern
 from minutehand.timing.expressions import Expression
 from minutehand.timing.holidays import extra
-from minutehand.timing.instants import milliseconds, moment
 from minutehand.timing.moments import Moment, Rate
 from minutehand.timing.rule import Rule, check_whole
-from minutehand.timing.timetables import LATEST, Timetable, fires, previous
+from minutehand.timing.timetables import LATEST, Timetable, fires, milliseconds, moment, previous
 from minutehand.timing.zones import zone as zones
 from minutehand.timing.zones.zone import LAST_SECOND
 
 _MOST = 1000  # rows
 _AROUND = 400 * 86_400_000  # milliseconds before a change in which the last fires are searched
 _AHEAD = 2 * 366 * 86_400  # seconds in which the next changes are searched: a zone without one in two years has none
+_UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
+_HASHED = re.compile(r"\bH\b", re.IGNORECASE)
 _PASSES = {"once": "", "first": "first pass", "second": "second pass"}
 
 
@@ -100,10 +101,6 @@ def _changes(rule: Rule, after: int, until: int) -> list[PreviewRow]:
     return found
 
 
-_UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
-_HASHED = re.compile(r"\bH\b", re.IGNORECASE)
-
-
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """An expression in words, and its next fires."""
@@ -114,8 +111,9 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = [f"{self.words} ({self.timezone})"]
-        marks = {"fire": " ", "change": "~"}
-        lines += [f"{marks[row.kind]} {row.at.isoformat()}  {row.note}".rstrip() for row in self.rows]
+        lines += [
+            f"{'~' if row.kind == 'change' else ' '} {row.at.isoformat()}  {row.note}".rstrip() for row in self.rows
+        ]
         return "\n".join(lines)
 
 
@@ -144,10 +142,12 @@ def explain(
 
 
 def _in_words(expression: Expression, key: str | None) -> str:
-    """One expression in words."""
     parsed = expression.parsed
     if isinstance(parsed, Rate):
-        return _rate(parsed)
+        unit, seconds = next((unit, seconds) for unit, seconds in _UNITS if parsed.period % seconds == 0)
+        number = parsed.period // seconds
+        words = f"Every {unit}" if number == 1 else f"Every {number} {unit}s"
+        return f"{words} of elapsed time" + (f" from {_moment(parsed.origin)} on" if parsed.origin else "")
     if isinstance(parsed, Moment):
         return f"Once, at {_moment(parsed)}"
     if isinstance(parsed, CronPattern):
@@ -155,20 +155,12 @@ def _in_words(expression: Expression, key: str | None) -> str:
     return f"As the recurrence rule says: {' '.join(expression.text.split())}"
 
 
-def _rate(rate: Rate) -> str:
-    unit, seconds = next((unit, seconds) for unit, seconds in _UNITS if rate.period % seconds == 0)
-    number = rate.period // seconds
-    words = f"Every {unit}" if number == 1 else f"Every {number} {unit}s"
-    return f"{words} of elapsed time" + (f" from {_moment(rate.origin)} on" if rate.origin else "")
-
-
 def _moment(moment_: Moment) -> str:
     return moment(moment_.second * 1000).strftime("%Y-%m-%d %H:%M:%S") + (" UTC" if moment_.zone else "")
 
 
 def _cron(expression: Expression, key: str | None) -> str:
-    text = cron.plain(expression.text)
-    aws = cron.is_aws(expression.text)
+    text, aws = cron.plain(expression.text), cron.is_aws(expression.text)
     pattern = expressions.pattern(expression.text, key)
     if expression.hashed:
         text = _resolved(text, pattern)

@@ -13,8 +13,15 @@ from minutehand.fires.current import check_seen, must_exist, revision_of
 from minutehand.owner.backfill.advance import BackfillMover
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
-from minutehand.state.backfill import MARGIN, BackfillOrder, StoredBackfill, is_free
-from minutehand.state.definition_spans import one_definition, own_definitions, survey
+from minutehand.state.backfill import (
+    MARGIN,
+    BackfillOrder,
+    StoredBackfill,
+    is_free,
+    one_definition,
+    own_definitions,
+    survey,
+)
 from minutehand.timing import fires
 
 _MAX_SPANS = (

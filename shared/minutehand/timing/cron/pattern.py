@@ -6,7 +6,7 @@ from calendar import monthrange
 from dataclasses import dataclass, field
 from datetime import date
 
-from minutehand.timing.bits import bits, listed, lowest, union
+from minutehand.timing.cron.fields import bits, listed, lowest, union
 from minutehand.timing.zones.zone import FOREVER, LAST_YEAR
 
 NEVER = -1

@@ -11,8 +11,7 @@ from calendar import isleap, monthrange
 from dataclasses import dataclass, field, replace
 from datetime import date
 
-from minutehand.timing.bits import bits, listed, lowest, union
-from minutehand.timing.cron.fields import FieldToken
+from minutehand.timing.cron.fields import FieldToken, bits, listed, lowest, union
 from minutehand.timing.cron.pattern import EPOCH, NEVER, TimesOfDay
 from minutehand.timing.moments import CENTURY
 from minutehand.timing.rrule.parser import FREQUENCIES, Recur
