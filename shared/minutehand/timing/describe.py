@@ -174,7 +174,6 @@ def _cron(expression: Expression, key: str | None) -> str:
 
 
 def _resolved(text: str, pattern: CronPattern) -> str:
-    """The expression with the values that H has for this schedule."""
     sets = [pattern.clock.minutes, pattern.clock.hours, pattern.days.dates, pattern.months, pattern.days.weekdays]
     words = text.split()
     if len(words) == 6:

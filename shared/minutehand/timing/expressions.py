@@ -40,8 +40,6 @@ Parsed = CronPattern | Rate | Moment | Recurrences
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A parsed expression."""
-
     text: str
     parsed: Parsed
     hashed: bool  # H was used: the times depend on the schedule's identity

@@ -65,8 +65,6 @@ class EveryInterval:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A list of instants, ascending."""
-
     instants: tuple[int, ...]
 
     def next(self, after: int) -> int | None:

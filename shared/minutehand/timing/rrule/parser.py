@@ -66,7 +66,6 @@ class Recurrences:
 
 
 def is_rrule(expression: str) -> bool:
-    """Whether the text begins as a recurrence rule does."""
     return _START.match(expression) is not None
 
 

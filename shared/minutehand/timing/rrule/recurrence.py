@@ -17,6 +17,9 @@ from minutehand.timing.moments import CENTURY
 from minutehand.timing.rrule.parser import FREQUENCIES, Recur
 from minutehand.timing.zones.zone import FOREVER, LAST_SECOND, LAST_YEAR
 
+_STEPS = 1_000  # of one search: 7 ms at worst
+_COUNT_STEPS = 4_000  # of all the searches that count up to COUNT
+_MONDAY = 4  # days since 1970 of the first Monday
 NO_DAY = 10**9  # days; later than any
 _ALL_MONTHS = range(1, 13)
 _WEEKS = sum(1 << 7 * week for week in range(54))
@@ -51,12 +54,10 @@ class YearDays:
         """The first day (since 1970) that matches, from ``day`` on; ``NO_DAY`` if none does up to ``LAST_YEAR``."""
         today = date.fromordinal(day + EPOCH)
         first = day - today.timetuple().tm_yday + 1
-        coming = self.matching(today.year) >> day - first
-        if coming:
+        if coming := self.matching(today.year) >> day - first:
             return day + lowest(coming)
         for year in range(today.year + 1, LAST_YEAR + 1):
-            coming = self.matching(year)
-            if coming:
+            if coming := self.matching(year):
                 return date(year, 1, 1).toordinal() - EPOCH + lowest(coming)
         return NO_DAY
 
@@ -134,12 +135,6 @@ def _first_week(year: int, week_start: int) -> int:
     return fourth - (fourth - 1 - week_start) % 7
 
 
-_STEPS = 1_000  # of one search: 7 ms at worst
-_COUNT_STEPS = 4_000  # of all the searches that count up to COUNT
-_KEPT = 64  # periods of which a rule caches the times that BYSETPOS picks
-_MONDAY = 4  # days since 1970 of the first Monday
-
-
 @dataclass(slots=True)
 class _Budget:
     """Steps that a search may still take. A valid rule fails after its schedule was made only if they run out."""
@@ -165,7 +160,6 @@ class Recurrence:
     days: YearDays
     clock: TimesOfDay
     last: int = FOREVER  # the last occurrence that COUNT allows
-    _periods: dict[int, list[int]] = field(default_factory=dict, init=False, compare=False, repr=False)
     # The last range, start included and end excluded, in which a search found nothing.
     _barren: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)], compare=False, repr=False)
 
@@ -207,8 +201,7 @@ class Recurrence:
         while (found := self._any(found, limit, budget)) < FOREVER:
             budget.spend()
             period = self._period(found)
-            picked = [second for second in self._picked(period) if second >= local]
-            if picked:
+            if picked := [second for second in self._pick(period) if second >= local]:
                 return min(picked)
             found = self._begin(period + 1)
         return FOREVER
@@ -222,16 +215,8 @@ class Recurrence:
         day = self.days.next(day + 1)
         return day * 86400 + self.clock.first if day < NO_DAY else FOREVER
 
-    def _picked(self, period: int) -> list[int]:
-        """The times of one period that BYSETPOS picks: positions count from 1, or backwards from -1."""
-        picked = self._periods.get(period)
-        if picked is None:
-            if len(self._periods) >= _KEPT:
-                self._periods.clear()
-            picked = self._periods[period] = self._pick(period)
-        return picked
-
     def _pick(self, period: int) -> list[int]:
+        """The times of one period that BYSETPOS picks: positions count from 1, or backwards from -1."""
         begin, unit = self._begin(period), FREQUENCIES[self.recur.freq]
         days = self.days.between(begin // 86400, -(-self._begin(period + 1) // 86400))
         times = (self.clock if unit >= 86400 else self.clock.within(begin % 86400, unit)).times()
