@@ -1,10 +1,16 @@
-"""Backfill: its record, and the decisions about its fires. Pure.
+"""Backfill: its record, the definition spans of its fires, and the decisions about them. Pure.
 
     fires in order     ■ ■ ■ ■ □ ■ ■ □ □ · · · · · · · · ·
                        counted ┴───┴─┴─┴─ window  ▲ cursor: the last fire that entered the window
 
-The window holds the fires that were claimed, or are about to be, and whose runs have not ended: at most ``concurrency`` of them. Runs
-end in any order.
+The window holds the fires that are claimed, or about to be, and whose runs have not ended: at most ``concurrency``, and they end in
+any order. A span is a part of the interval with one definition:
+
+    revisions    1 ───────────────►  2 ─────► (paused)          3 ────────────────────►
+    spans        └──────── 1 ──────┘└────────── 2 ─────────────┘└──────── 3 ──────────
+
+A pause has no revision of its own: the paused revision defines the fires of the pause. At most a block of fires is held in memory,
+so that a year of minutely fires can be walked.
 """
 
 from __future__ import annotations
@@ -22,9 +28,9 @@ from minutehand.domain.schedule import Head, Revision, ScheduleState
 from minutehand.domain.times import MINUTE
 from minutehand.timing import Timetable, fires
 
-MAX_CONCURRENCY = (
-    100  # runs of one backfill at the same time: the window lies in the record, which each change writes as a whole
-)
+# Runs of one backfill at the same time: the window lies in the record, which each change writes as a whole.
+MAX_CONCURRENCY = 100
+_BLOCK = 1_000  # fires held at once, walking backwards
 ROW_PAYLOAD = 400  # bytes of its payload in every run's row; more lies in the bucket, as updates bill the whole row
 MARGIN = MINUTE  # ms by which a fire must be younger than the retention: clocks differ from that of the table's expiry
 
@@ -57,6 +63,9 @@ class DefinitionSpan:
     after: int  # UTC ms, exclusive
     upto: int  # UTC ms, inclusive
     anchor: int  # UTC ms from which rates and ``max_fires`` count
+
+
+TableOf = Callable[[DefinitionSpan], Timetable]  # the fires of a span's definition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,33 +115,27 @@ class StoredBackfill:
         return None if self.allow_repeat else now - retention + MARGIN
 
     def in_state(self, state: BackfillState, *, now: int, reason: str | None) -> Self:
-        """The backfill in another state."""
         return replace(self, state=state, reason=reason, ended_at=now if state in ENDED else None)
 
     def counted(self, fire: int, state: RunState | None) -> Self:
-        """After the run of a fire in the window has ended in a state; None: the fire was skipped."""
-        left = replace(self, window=tuple(other for other in self.window if other != fire))
+        """Count a fire of the window whose run ended in ``state``; None: the fire was skipped."""
+        left = self.without(fire)
         if state is None or state is RunState.SKIPPED:
             return replace(left, skipped=left.skipped + 1)
         failed = state not in (RunState.SUCCEEDED, RunState.SHADOWED)
         return replace(left, done=left.done + 1, failed=left.failed + failed)
 
     def without(self, fire: int) -> Self:
-        """After a cancellation has kept a fire in the window from running: another backfill may run it."""
+        """Without a fire in the window that a cancellation kept from running: another backfill may run it."""
         return replace(self, window=tuple(other for other in self.window if other != fire))
 
     def entered(self, new: Sequence[int], *, cursor: int | None, skipped: int, exhausted: bool) -> Self:
-        """With further fires in the window, and the cursor behind them and those that were skipped before them."""
-        return replace(
-            self,
-            window=(*self.window, *new),
-            cursor=cursor,
-            skipped=self.skipped + skipped,
-            exhausted=exhausted,
-        )
+        """Add fires to the window. ``cursor`` is the last of them, or of the fires that were ``skipped`` on the way."""
+        window, skipped = (*self.window, *new), self.skipped + skipped
+        return replace(self, window=window, cursor=cursor, skipped=skipped, exhausted=exhausted)
 
     def done_if_over(self, now: int) -> Self:
-        """DONE, if it is RUNNING and no fire is left."""
+        """DONE if it is RUNNING and no fire is left, else unchanged."""
         over = self.state is BackfillState.RUNNING and self.exhausted and not self.window
         return self.in_state(BackfillState.DONE, now=now, reason=None) if over else self
 
@@ -154,9 +157,6 @@ class StoredBackfill:
             "version": version,
         }
         return cls(**known | parsed)
-
-
-# Decisions.
 
 
 class Readiness(StrEnum):
@@ -187,7 +187,7 @@ class FireAction(StrEnum):
 
 
 def fire_action(run: RunRow | None, *, backfill: str, too_old: bool) -> FireAction:
-    """The fire's run, as the ledger has it, decides. ``too_old``: a run of this fire may have left the ledger."""
+    """Decide by the fire's row in the ledger. ``too_old``: a row of this fire may have expired there."""
     if run is None:
         return FireAction.SKIP if too_old else FireAction.CLAIM
     if is_free(run):
@@ -198,9 +198,9 @@ def fire_action(run: RunRow | None, *, backfill: str, too_old: bool) -> FireActi
 
 
 def is_free(run: RunRow) -> bool:
-    """Whether a fire can be claimed although it has a run: a stop refused the run before it ever started.
+    """Whether the fire of a run can be claimed again: a stop of its schedule or backfill refused the run before it started.
 
-    One that its owner cancelled or skipped as a run stays so; a waiting one comes by itself.
+    A run that its owner cancelled or skipped is not claimed again.
     """
     return run.is_terminal and run.unstarted
 
@@ -226,18 +226,12 @@ def claim_of(backfill: StoredBackfill, fire: int, *, revision: int, defined_by: 
 
 
 def unhurried(policies: Policies) -> Policies:
-    """A job's policies for a run of a backfill: it is long past its time, so no limit counts from there."""
+    """A job's policies for a run of a backfill: without the limits that count from the due time, which is long past."""
     return replace(policies, deadline=None, retry=replace(policies.retry, within=None))
 
 
 def ref_of(backfill: StoredBackfill, fire: int) -> RunRef:
-    """The run of a fire."""
     return fire_ref(backfill.owner, fire)
-
-
-TableOf = Callable[[DefinitionSpan], Timetable]  # the fires of a span's definition
-
-_BLOCK = 1_000  # fires held at once, walking backwards
 
 
 def own_definitions(history: Sequence[Revision], after: int, upto: int) -> list[DefinitionSpan]:
@@ -251,7 +245,7 @@ def own_definitions(history: Sequence[Revision], after: int, upto: int) -> list[
 
 
 def one_definition(revision: Revision, after: int, upto: int) -> list[DefinitionSpan]:
-    """One revision for all of ``(after, upto]``. Rates count from where they always did; before that, from ``after``."""
+    """One revision for all of ``(after, upto]``. Before the instant that its rates count from, they count from ``after``."""
     begun = revision.counts_from
     earlier = DefinitionSpan(revision.number, after, min(upto, begun), after)
     later = DefinitionSpan(revision.number, max(after, begun), upto, begun)
@@ -265,13 +259,11 @@ def survey(
     kept: list[DefinitionSpan] = []
     total, first, last = 0, None, None
     for span in spans:
-        count = 0
+        before = total
         for fire in fires(table_of(span), span.after, span.upto):
-            count += 1
-            first, last = fire if first is None else first, fire
-        if count:
+            first, last, total = fire if first is None else first, fire, total + 1
+        if total > before:
             kept.append(span)
-            total += count
     return kept, total, first, last
 
 
@@ -279,21 +271,14 @@ def walk(backfill: StoredBackfill, table_of: TableOf) -> Iterator[int]:
     """The fires of a backfill beyond its cursor, in its order."""
     newest = backfill.order is BackfillOrder.NEWEST
     for span in reversed(backfill.spans) if newest else backfill.spans:
-        left = span if backfill.cursor is None else _beyond(span, backfill.cursor, newest=newest)
-        if left.after < left.upto:
-            table = table_of(left)
-            yield from descending(table, left.after, left.upto) if newest else fires(table, left.after, left.upto)
-
-
-def _beyond(span: DefinitionSpan, cursor: int, *, newest: bool) -> DefinitionSpan:
-    """The part of a span that lies beyond the cursor; empty where its bounds meet or cross."""
-    if newest:
-        return replace(span, upto=min(span.upto, cursor - 1))
-    return replace(span, after=max(span.after, cursor))
+        after, upto = span.after, span.upto
+        if backfill.cursor is not None:
+            after, upto = (after, min(upto, backfill.cursor - 1)) if newest else (max(after, backfill.cursor), upto)
+        if after < upto:
+            yield from (descending if newest else fires)(table_of(span), after, upto)
 
 
 def span_of(backfill: StoredBackfill, fire: int) -> DefinitionSpan:
-    """The span that a fire of a backfill lies in."""
     return next(span for span in backfill.spans if span.after < fire <= span.upto)
 
 

@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from minutehand.domain.run import Failure, RunRow, RunState
 from minutehand.state.lease import abandoned
 from minutehand.state.transition import (
+    NEVER_LEASED,
+    NOT_CANCELLED,
+    READY,
+    REFUSED_UNSTARTED,
     Absent,
     Change,
     Compare,
@@ -18,10 +22,6 @@ from minutehand.state.transition import (
     ended_changes,
     ending,
     in_state,
-    never_leased,
-    not_cancelled,
-    ready,
-    refused_unstarted,
     same_revision,
     up_to_revision,
 )
@@ -36,7 +36,7 @@ def take_over(*, revision: int, job: str, not_before: int, now: int, seen: RunSt
     ``seen`` is the state that was read: QUEUED, or the state of a run that a change of its schedule refused. A run that its owner
     cancelled stays cancelled.
     """
-    waiting = never_leased() if seen is RunState.QUEUED else refused_unstarted()
+    waiting = NEVER_LEASED if seen is RunState.QUEUED else REFUSED_UNSTARTED
     return Transition(
         name="take_over",
         to=RunState.QUEUED,
@@ -50,7 +50,7 @@ def take_over(*, revision: int, job: str, not_before: int, now: int, seen: RunSt
             **_NOT_ENDED,
             **dict.fromkeys(OF_BACKFILL),
         },
-        already=all_of(same_revision(revision), never_leased()),
+        already=all_of(same_revision(revision), NEVER_LEASED),
     )
 
 
@@ -59,7 +59,7 @@ def revive(*, claim: RunRow) -> Transition:
     return Transition(
         name="revive",
         to=RunState.QUEUED,
-        guard=all_of(up_to_revision(claim.revision), refused_unstarted()),
+        guard=all_of(up_to_revision(claim.revision), REFUSED_UNSTARTED),
         changes={
             "state": RunState.QUEUED,
             "rev": claim.revision,
@@ -69,13 +69,13 @@ def revive(*, claim: RunRow) -> Transition:
             **{name: getattr(claim, name) for name in OF_BACKFILL},
             **_NOT_ENDED,
         },
-        already=all_of(same_revision(claim.revision), never_leased(), Compare("backfill", "=", claim.backfill or "")),
+        already=all_of(same_revision(claim.revision), NEVER_LEASED, Compare("backfill", "=", claim.backfill or "")),
     )
 
 
 def refuse(*, to: RunState, revision: int, now: int, expires: int, reason: str) -> Transition:
     """A change of the schedule makes a never leased run of a revision up to ``revision`` SUPERSEDED or CANCELLED."""
-    guard = all_of(never_leased(), up_to_revision(revision))
+    guard = all_of(NEVER_LEASED, up_to_revision(revision))
     return ending("refuse", to, guard, now=now, expires=expires, reason=reason, more={"unstarted": True})
 
 
@@ -96,21 +96,21 @@ def line_up(*, revision: int, reason: str) -> Transition:
     return Transition(
         name="line_up",
         to=None,
-        guard=all_of(never_leased(), same_revision(revision)),
+        guard=all_of(NEVER_LEASED, same_revision(revision)),
         changes={"reason": reason},
-        already=all_of(never_leased(), Compare("reason", "=", reason)),
+        already=all_of(NEVER_LEASED, Compare("reason", "=", reason)),
     )
 
 
 def pass_over(*, to: RunState, revision: int, now: int, expires: int, reason: str) -> Transition:
     """The schedule's overlap policy makes a run that never started SKIPPED, or CANCELLED in favour of a later run."""
-    guard = all_of(never_leased(), same_revision(revision))
+    guard = all_of(NEVER_LEASED, same_revision(revision))
     return ending("pass_over", to, guard, now=now, expires=expires, reason=reason)
 
 
 def give_up(*, revision: int, now: int, expires: int, reason: str, failure: Failure) -> Transition:
     """A waiting run is DEAD without a further attempt: no worker knows its job."""
-    guard = all_of(ready(), same_revision(revision))
+    guard = all_of(READY, same_revision(revision))
     return ending("give_up", RunState.DEAD, guard, now=now, expires=expires, reason=reason, failure=failure)
 
 
@@ -119,7 +119,7 @@ def skip(*, queued: bool, revision: int, now: int, expires: int, reason: str, ac
 
     ``queued``: the run is QUEUED; otherwise a change of its schedule refused it. ``act`` identifies the call.
     """
-    guard = all_of(up_to_revision(revision), never_leased() if queued else refused_unstarted())
+    guard = all_of(up_to_revision(revision), NEVER_LEASED if queued else REFUSED_UNSTARTED)
     already = all_of(in_state(RunState.SKIPPED), Compare("act", "=", act))
     more: dict[str, Change] = {"unstarted": None, "act": act}
     return ending("skip", RunState.SKIPPED, guard, now=now, expires=expires, reason=reason, more=more, already=already)
@@ -145,7 +145,7 @@ def shadow(*, revision: int, now: int, expires: int) -> Transition:
     return Transition(
         name="shadow",
         to=RunState.SHADOWED,
-        guard=all_of(same_revision(revision), due(now), not_cancelled(), never_leased()),
+        guard=all_of(same_revision(revision), due(now), NOT_CANCELLED, NEVER_LEASED),
         changes=ended_changes(RunState.SHADOWED, now, expires, "shadow") | {"started_at": now},
         already=all_of(in_state(RunState.SHADOWED), Compare("started_at", "=", now)),
     )

@@ -6,6 +6,7 @@ from minutehand.domain.run import Failure, RunState
 from minutehand.state.lease import abandoned
 from minutehand.state.transition import (
     OPEN,
+    READY,
     Absent,
     Change,
     Compare,
@@ -17,7 +18,6 @@ from minutehand.state.transition import (
     ending,
     in_state,
     in_state_under,
-    ready,
     same_fence,
     same_revision,
 )
@@ -31,7 +31,7 @@ def cancel(*, now: int, expires: int) -> Transition:
     more: dict[str, Change] = {"cancel_requested": True}
     already = all_of(in_state(RunState.CANCELLED), _ASKED)
     return ending(
-        "cancel", RunState.CANCELLED, ready(), now=now, expires=expires, reason="requested", more=more, already=already
+        "cancel", RunState.CANCELLED, READY, now=now, expires=expires, reason="requested", more=more, already=already
     )
 
 
@@ -66,7 +66,7 @@ def hasten(*, now: int) -> Transition:
 
 def expire(*, revision: int, now: int, expires: int) -> Transition:
     """The run's deadline passed before an attempt could start: the first, or one after its worker crashed."""
-    guard = all_of(same_revision(revision), any_of(ready(), abandoned(now)))
+    guard = all_of(same_revision(revision), any_of(READY, abandoned(now)))
     return ending("expire", RunState.EXPIRED, guard, now=now, expires=expires, reason="deadline passed")
 
 
@@ -78,7 +78,7 @@ def exhaust(
     return ending(
         "exhaust",
         RunState.DEAD,
-        all_of(any_of(abandoned(now), ready()), spent, same_fence(fence)),
+        all_of(any_of(abandoned(now), READY), spent, same_fence(fence)),
         now=now,
         expires=expires,
         reason=reason,
@@ -95,7 +95,7 @@ def lose(*, now: int, expires: int, token: str) -> Transition:
 
 def cancel_waiting(*, now: int, expires: int, reason: str) -> Transition:
     """The cancellation of a run was requested before an attempt could start; an abandoned run gets no further attempt."""
-    guard, already = all_of(any_of(ready(), abandoned(now)), _ASKED), in_state(RunState.CANCELLED)
+    guard, already = all_of(any_of(READY, abandoned(now)), _ASKED), in_state(RunState.CANCELLED)
     return ending("cancel_waiting", RunState.CANCELLED, guard, now=now, expires=expires, reason=reason, already=already)
 
 

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from minutehand.domain.run import Failure, RunRow, RunState
 from minutehand.domain.times import SECOND
 from minutehand.state.transition import (
+    NEVER_LEASED,
+    NOT_CANCELLED,
+    READY,
     Change,
     Compare,
     Condition,
@@ -24,9 +27,6 @@ from minutehand.state.transition import (
     held,
     in_state,
     in_state_under,
-    never_leased,
-    not_cancelled,
-    ready,
     same_fence,
     same_revision,
 )
@@ -37,7 +37,6 @@ SKEW = 10 * SECOND  # how far clocks may differ before a live lease is stolen
 
 _COUNTED: Mapping[str, Change] = {"fence": Plus(1), "attempt": Plus(1), "slices": Once(0)}
 _FIRST: Mapping[str, Change] = {"fence": 1, "attempt": 1, "slices": 0}
-_UNTOUCHED = same_fence(0)
 
 
 def lease_end(now: int) -> int:
@@ -57,7 +56,7 @@ def has_live_lease(run: RunRow, now: int) -> bool:
 
 def abandoned(now: int) -> Condition:
     """The guard's form of a lapsed lease: RUNNING and not ``has_live_lease``."""
-    return all_of(Compare("state", "=", RunState.RUNNING), Compare("lease_until", "<", now - SKEW))
+    return all_of(in_state(RunState.RUNNING), Compare("lease_until", "<", now - SKEW))
 
 
 def lease(
@@ -68,13 +67,13 @@ def lease(
     ``first``: only a run that was never leased. Then the guard has no alternatives and no change depends on the row, so many runs
     can be leased in one batch.
     """
-    startable = never_leased() if first else any_of(ready(), abandoned(now)) if steal else ready()
-    untouched = _UNTOUCHED if first else Compare("attempt", "<", max_attempts)
+    startable = NEVER_LEASED if first else any_of(READY, abandoned(now)) if steal else READY
+    untouched = same_fence(0) if first else Compare("attempt", "<", max_attempts)
     counted = _FIRST if first else _COUNTED
     return Transition(
         name="lease",
         to=RunState.RUNNING,
-        guard=all_of(same_revision(revision), due(now), not_cancelled(), untouched, startable),
+        guard=all_of(same_revision(revision), due(now), NOT_CANCELLED, untouched, startable),
         changes={
             "state": RunState.RUNNING,
             "max_attempts": max_attempts,
@@ -127,10 +126,8 @@ def succeed(
 ) -> Transition:
     """The job returned; ``result`` is its JSON text, or ``result_ref`` the key of the text."""
     changes = ended_changes(RunState.SUCCEEDED, now, expires, reason)
-    stored = {"result": result, "result_ref": result_ref}
-    return _settled(
-        "succeed", RunState.SUCCEEDED, fence, changes | {k: text for k, text in stored.items() if text is not None}
-    )
+    changes |= {k: text for k, text in (("result", result), ("result_ref", result_ref)) if text is not None}
+    return _settled("succeed", RunState.SUCCEEDED, fence, changes)
 
 
 def continue_(*, fence: int, now: int) -> Transition:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
 from typing import Any
 
 from minutehand.domain.run import Failure, RunState
@@ -126,7 +125,12 @@ class Transition:
     already: Condition  # the row meets this if the same write took effect and its response was lost
 
 
-@lru_cache(maxsize=256)
+NOT_CANCELLED = Absent("cancel_requested")
+READY = OneOf("state", UNBEGUN)
+NEVER_LEASED = Compare("state", "=", RunState.QUEUED)
+REFUSED_UNSTARTED = Compare("unstarted", "=", True)  # a change of the schedule refused it: another claim may revive it
+
+
 def same_revision(revision: int) -> Condition:
     return Compare("rev", "=", revision)
 
@@ -139,36 +143,16 @@ def due(now: int) -> Condition:
     return Compare("not_before", "<=", now)
 
 
-@cache
-def not_cancelled() -> Condition:
-    return Absent("cancel_requested")
-
-
-def ready() -> Condition:
-    return OneOf("state", UNBEGUN)
-
-
-@lru_cache(maxsize=32)
 def in_state(state: RunState) -> Condition:
     return Compare("state", "=", state)
-
-
-def never_leased() -> Condition:
-    return in_state(RunState.QUEUED)
-
-
-def refused_unstarted() -> Condition:
-    """A change of the schedule refused the run before it started, so another claim may revive it."""
-    return Compare("unstarted", "=", True)
 
 
 def same_fence(fence: int) -> Condition:
     return Compare("fence", "=", fence)
 
 
-@lru_cache(maxsize=256)
 def in_state_under(state: RunState, fence: int) -> Condition:
-    return all_of(Compare("state", "=", state), same_fence(fence))
+    return all_of(in_state(state), same_fence(fence))
 
 
 def held(fence: int) -> Condition:
