@@ -68,25 +68,17 @@ class Options:
         given = self.as_dict()
         return json.dumps(given, separators=(",", ":")) if given else None
 
-    @classmethod
-    def parse(cls, text: str | None) -> Options:
+    @staticmethod
+    @lru_cache(maxsize=1024)  # many schedules have the same options
+    def parse(text: str | None) -> Options:
         """The reverse of ``encode``; ignores keys of a later release."""
-        return _parsed(text) if text else _DEFAULTS
+        given = json.loads(text) if text else {}
+        return changed(Options(), {name: value for name, value in given.items() if name in _CHECKS})
 
     @property
     def is_exclusive(self) -> bool:
         """Whether a run may have to wait for others of its schedule."""
         return self.overlap is not Overlap.ALLOW or self.max_running is not None
-
-
-_DEFAULTS = Options()
-
-
-@lru_cache(maxsize=1024)
-def _parsed(text: str) -> Options:
-    """Cached: many schedules have the same options."""
-    known = {f.name for f in fields(Options)}
-    return changed(Options(), {k: v for k, v in json.loads(text).items() if k in known})
 
 
 class OptionWords(TypedDict, total=False):
@@ -114,17 +106,9 @@ def changed(present: Options, given: Mapping[str, Any]) -> Options:
         raise TypeError(f"unexpected keyword argument {unknown[0]!r}; options are {', '.join(_CHECKS)}")
     after = replace(present, **{name: _CHECKS[name](name, value) for name, value in given.items()})
     if after.max_running is not None and after.overlap not in (Overlap.ALLOW, Overlap.BUFFER_ALL):
-        raise InvalidInput(
-            "max_running",
-            after.max_running,
-            f"does not go with overlap={str(after.overlap)!r}, which lets one run at a time",
-            "leave one of the two out",
-        )
+        problem = f"does not go with overlap={str(after.overlap)!r}, which lets one run at a time"
+        raise InvalidInput("max_running", after.max_running, problem, "leave one of the two out")
     return after
-
-
-def _queue(field: str, value: object) -> str | None:
-    return None if value is None else check_queue(value, field)
 
 
 def _flag(field: str, value: object) -> bool:
@@ -142,27 +126,24 @@ def _seconds(least: float, *, optional: bool) -> Callable[[str, object], float |
         if value is None and optional:
             return None
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= LONGEST:
-            raise InvalidInput(
-                field, value, "is not a fitting number of seconds", f"use {least:g} to {LONGEST:,.0f} (400 days)"
-            )
+            remedy = f"use {least:g} to {LONGEST:,.0f} (400 days)"
+            raise InvalidInput(field, value, "is not a fitting number of seconds", remedy)
         return float(value)
 
     return check
 
 
 def _notice(field: str, value: object) -> str | None:
-    if value is None:
-        return None
+    if value is None or (isinstance(value, str) and _TOPIC.fullmatch(value)):
+        return value
     if isinstance(value, str) and value.startswith("job:"):
         check_name(value.removeprefix("job:"), field)
-        return value
-    if isinstance(value, str) and _TOPIC.fullmatch(value):
         return value
     raise InvalidInput(field, value, "is no place for a notice", 'use the ARN of an SNS topic, or "job:NAME" of a job')
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    "queue": _queue,
+    "queue": lambda field, value: None if value is None else check_queue(value, field),
     "catch_up": lambda field, value: word(CatchUp, field, value),
     "catch_up_window": _seconds(0.0, optional=False),
     "automatic_backfill": _flag,

@@ -19,7 +19,6 @@ from minutehand.state.transition import (
     all_of,
     any_of,
     due,
-    ended_changes,
     ending,
     in_state,
     same_revision,
@@ -142,10 +141,9 @@ def _counts(skipped: int, until: int) -> Condition:
 
 def shadow(*, revision: int, now: int, expires: int) -> Transition:
     """A worker could lease the run now, but its schedule is in shadow mode: no job starts, only the lateness is recorded."""
-    return Transition(
-        name="shadow",
-        to=RunState.SHADOWED,
-        guard=all_of(same_revision(revision), due(now), NOT_CANCELLED, NEVER_LEASED),
-        changes=ended_changes(RunState.SHADOWED, now, expires, "shadow") | {"started_at": now},
-        already=all_of(in_state(RunState.SHADOWED), Compare("started_at", "=", now)),
+    guard = all_of(same_revision(revision), due(now), NOT_CANCELLED, NEVER_LEASED)
+    already = all_of(in_state(RunState.SHADOWED), Compare("started_at", "=", now))
+    more: dict[str, Change] = {"started_at": now}
+    return ending(
+        "shadow", RunState.SHADOWED, guard, now=now, expires=expires, reason="shadow", more=more, already=already
     )
