@@ -161,8 +161,8 @@ MUTANTS = (
     Mutant(
         "supersede a run that was leased",
         "state/before_start.py",
-        "guard = all_of(NEVER_LEASED, up_to_revision(revision))",
-        "guard = all_of(any_of(READY, in_state(RunState.RUNNING)), up_to_revision(revision))",
+        "all_of(NEVER_LEASED, up_to_revision(revision)), more=",
+        "all_of(any_of(READY, in_state(RunState.RUNNING)), up_to_revision(revision)), more=",
     ),
     Mutant(
         "take over what runs",

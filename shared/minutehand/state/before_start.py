@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Unpack
 
-from minutehand.domain.run import Failure, RunRow, RunState
+from minutehand.domain.run import RunRow, RunState
 from minutehand.state.lease import abandoned
 from minutehand.state.transition import (
     NEVER_LEASED,
@@ -15,6 +16,7 @@ from minutehand.state.transition import (
     Change,
     Compare,
     Condition,
+    EndWords,
     Transition,
     all_of,
     any_of,
@@ -72,22 +74,20 @@ def revive(*, claim: RunRow) -> Transition:
     )
 
 
-def refuse(*, to: RunState, revision: int, now: int, expires: int, reason: str) -> Transition:
+def refuse(*, to: RunState, revision: int, **end: Unpack[EndWords]) -> Transition:
     """A change of the schedule makes a never leased run of a revision up to ``revision`` SUPERSEDED or CANCELLED."""
-    guard = all_of(NEVER_LEASED, up_to_revision(revision))
-    return ending("refuse", to, guard, now=now, expires=expires, reason=reason, more={"unstarted": True})
+    return ending("refuse", to, all_of(NEVER_LEASED, up_to_revision(revision)), more={"unstarted": True}, **end)
 
 
-def take_back(*, revision: int, instant: int, now: int, expires: int, reason: str) -> Transition:
+def take_back(*, revision: int, instant: int, **end: Unpack[EndWords]) -> Transition:
     """A stop before its ``instant`` makes a fire that was leased early CANCELLED: its job has not begun.
 
     Either its worker released it before the job began, or its worker crashed in the first attempt.
     """
     unbegun = all_of(in_state(RunState.RETRYING), Absent("started_at"))
-    crashed = all_of(abandoned(now), Compare("leased_at", "=", instant), Compare("attempt", "=", 1))
+    crashed = all_of(abandoned(end["now"]), Compare("leased_at", "=", instant), Compare("attempt", "=", 1))
     guard = all_of(up_to_revision(revision), any_of(unbegun, crashed))
-    more: dict[str, Change] = {"started_at": None}
-    return ending("take_back", RunState.CANCELLED, guard, now=now, expires=expires, reason=reason, more=more)
+    return ending("take_back", RunState.CANCELLED, guard, more={"started_at": None}, **end)
 
 
 def line_up(*, revision: int, reason: str) -> Transition:
@@ -101,27 +101,24 @@ def line_up(*, revision: int, reason: str) -> Transition:
     )
 
 
-def pass_over(*, to: RunState, revision: int, now: int, expires: int, reason: str) -> Transition:
+def pass_over(*, to: RunState, revision: int, **end: Unpack[EndWords]) -> Transition:
     """The schedule's overlap policy makes a run that never started SKIPPED, or CANCELLED in favour of a later run."""
-    guard = all_of(NEVER_LEASED, same_revision(revision))
-    return ending("pass_over", to, guard, now=now, expires=expires, reason=reason)
+    return ending("pass_over", to, all_of(NEVER_LEASED, same_revision(revision)), **end)
 
 
-def give_up(*, revision: int, now: int, expires: int, reason: str, failure: Failure) -> Transition:
+def give_up(*, revision: int, **end: Unpack[EndWords]) -> Transition:
     """A waiting run is DEAD without a further attempt: no worker knows its job."""
-    guard = all_of(READY, same_revision(revision))
-    return ending("give_up", RunState.DEAD, guard, now=now, expires=expires, reason=reason, failure=failure)
+    return ending("give_up", RunState.DEAD, all_of(READY, same_revision(revision)), **end)
 
 
-def skip(*, queued: bool, revision: int, now: int, expires: int, reason: str, act: str) -> Transition:
+def skip(*, queued: bool, revision: int, act: str, **end: Unpack[EndWords]) -> Transition:
     """The owner, or the catch-up policy, skips a fire of a revision up to ``revision`` that never started.
 
     ``queued``: the run is QUEUED; otherwise a change of its schedule refused it. ``act`` identifies the call.
     """
     guard = all_of(up_to_revision(revision), NEVER_LEASED if queued else REFUSED_UNSTARTED)
     already = all_of(in_state(RunState.SKIPPED), Compare("act", "=", act))
-    more: dict[str, Change] = {"unstarted": None, "act": act}
-    return ending("skip", RunState.SKIPPED, guard, now=now, expires=expires, reason=reason, more=more, already=already)
+    return ending("skip", RunState.SKIPPED, guard, more={"unstarted": None, "act": act}, already=already, **end)
 
 
 def recount(*, skipped: int, until: int, seen_skipped: int, seen_until: int) -> Transition:
@@ -141,9 +138,13 @@ def _counts(skipped: int, until: int) -> Condition:
 
 def shadow(*, revision: int, now: int, expires: int) -> Transition:
     """A worker could lease the run now, but its schedule is in shadow mode: no job starts, only the lateness is recorded."""
-    guard = all_of(same_revision(revision), due(now), NOT_CANCELLED, NEVER_LEASED)
-    already = all_of(in_state(RunState.SHADOWED), Compare("started_at", "=", now))
-    more: dict[str, Change] = {"started_at": now}
     return ending(
-        "shadow", RunState.SHADOWED, guard, now=now, expires=expires, reason="shadow", more=more, already=already
+        "shadow",
+        RunState.SHADOWED,
+        all_of(same_revision(revision), due(now), NOT_CANCELLED, NEVER_LEASED),
+        now=now,
+        expires=expires,
+        reason="shadow",
+        more={"started_at": now},
+        already=all_of(in_state(RunState.SHADOWED), Compare("started_at", "=", now)),
     )

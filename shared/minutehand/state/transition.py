@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NotRequired, TypedDict, Unpack
 
 from minutehand.domain.run import Failure, RunState
 from minutehand.domain.times import SECOND
@@ -159,18 +159,6 @@ def held(fence: int) -> Condition:
     return in_state_under(RunState.RUNNING, fence)
 
 
-def ended_changes(state: RunState, now: int, expires: int, reason: str | None) -> dict[str, Change]:
-    """The changes of every terminal transition; no other sets the row's expiry, so the row of a waiting run never expires."""
-    return {
-        "state": state,
-        "ended_at": now,
-        "ttl": expires // SECOND,
-        "reason": reason,
-        "lease_until": None,
-        "lease_token": None,
-    }
-
-
 def failure_changes(failure: Failure | None) -> dict[str, Change]:
     if failure is None:
         return {}
@@ -178,23 +166,40 @@ def failure_changes(failure: Failure | None) -> dict[str, Change]:
     return changes | ({"error_code": failure.code[:ERROR_TEXT]} if failure.code else {})
 
 
+class EndWords(TypedDict):
+    """Keywords of the transitions to a terminal state."""
+
+    now: int  # UTC ms
+    expires: int  # UTC ms at which the row expires
+    reason: str | None
+    failure: NotRequired[Failure | None]  # of the last attempt
+
+
 def ending(
     name: str,
     to: RunState,
     guard: Condition,
     *,
-    now: int,
-    expires: int,
-    reason: str,
-    failure: Failure | None = None,
     more: Mapping[str, Change] | None = None,
     already: Condition | None = None,
+    **end: Unpack[EndWords],
 ) -> Transition:
-    """A transition to a terminal state. ``already``: by default that state with that ``reason``."""
+    """A transition to a terminal state. ``already``: by default that state with that ``reason``.
+
+    No other transition sets the row's expiry, so the row of a waiting run never expires.
+    """
+    changes: dict[str, Change] = {
+        "state": to,
+        "ended_at": end["now"],
+        "ttl": end["expires"] // SECOND,
+        "reason": end["reason"],
+        "lease_until": None,
+        "lease_token": None,
+    }
     return Transition(
         name=name,
         to=to,
         guard=guard,
-        changes={**ended_changes(to, now, expires, reason), **failure_changes(failure), **(more or {})},
-        already=already or all_of(in_state(to), Compare("reason", "=", reason)),
+        changes={**changes, **failure_changes(end.get("failure")), **(more or {})},
+        already=already or all_of(in_state(to), Compare("reason", "=", end["reason"] or "")),
     )

@@ -53,7 +53,9 @@ CHOICES: dict[str, list[dict[str, Any]]] = {
 
 def made(name: str) -> Iterator[Transition]:
     make = generate.transition_makers()[name]
-    required = [n for n, p in inspect.signature(make).parameters.items() if p.default is p.empty]
+    parameters = inspect.signature(make).parameters
+    required = {n for n, p in parameters.items() if p.default is p.empty} - {"end"}
+    required |= {"now", "expires", "reason", "failure"} if "end" in parameters else set()
     for choice in CHOICES.get(name, [{}]):
         yield make(**{n: (GIVEN | choice)[n] for n in required})
 
