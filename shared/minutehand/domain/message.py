@@ -45,7 +45,6 @@ def reading(what: str, given: Mapping[str, Any]) -> Iterator[None]:
 
 
 def unreadable(what: str, problem: BaseException) -> Unreadable:
-    """The error for an item that is foreign or damaged."""
     return Unreadable(f"{what} cannot be read: {type(problem).__name__}: {shorten(str(problem))}")
 
 
@@ -110,8 +109,7 @@ class Message:
             "backfill": self.backfill,
         }
         body |= {name: value for name, value in optional.items() if value}
-        if self.later:
-            body |= self.later
+        body |= self.later
         text = _encode(body)
         return text if self.payload is None else f'{text[:-1]},"payload":{self.payload}}}'
 
@@ -171,8 +169,6 @@ _FENCE = re.compile(r'"fence"\s*:\s*(\d{1,15})\s*[,}]')
 
 @dataclass(frozen=True, kw_only=True)
 class NamedRun:
-    """The run of an unreadable message."""
-
     run: RunRef
     fence: int  # of the run when the message was sent; 0 if the text does not say
 
@@ -202,7 +198,6 @@ class DeadLetter:
 
 
 def encode_letter(letter: DeadLetter) -> str:
-    """A letter as JSON."""
     verdict = {name: value for name, value in vars(letter).items() if value and name != "body"}
     return json.dumps({"letter": 1, "body": letter.body, "verdict": verdict}, separators=(",", ":"))
 

@@ -171,7 +171,6 @@ class AgendaEntry:
 
 
 def parse_entry_key(key: str) -> tuple[int, EntryKind, str]:
-    """The due time, kind and id in an entry's key."""
     due, kind, identity = key.split("#", 2)
     return int(due), EntryKind(kind), identity
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any, Self
 
 from minutehand.domain.names import RunRef, fire_ref
@@ -36,8 +36,6 @@ MARGIN = MINUTE  # ms by which a fire must be younger than the retention: clocks
 
 
 class BackfillState(StrEnum):
-    """Where a backfill stands."""
-
     PLANNED = "PLANNED"  # a dry run: nothing was written
     RUNNING = "RUNNING"  # it advances; while its schedule is paused it waits
     PAUSED = "PAUSED"  # its owner holds it; runs that had started go on to their end
@@ -49,8 +47,6 @@ ENDED = frozenset({BackfillState.CANCELLED, BackfillState.DONE})
 
 
 class BackfillOrder(StrEnum):
-    """Which fires come first."""
-
     OLDEST = "oldest"
     NEWEST = "newest"
 
@@ -107,8 +103,9 @@ class StoredBackfill:
     @property
     def room(self) -> int:
         """How many fires may enter the window now, if its schedule lets it advance."""
-        advances = self.state is BackfillState.RUNNING and not self.exhausted
-        return self.concurrency - len(self.window) if advances else 0
+        if self.state is not BackfillState.RUNNING or self.exhausted:
+            return 0
+        return self.concurrency - len(self.window)
 
     def floor(self, now: int, retention: int) -> int | None:
         """Fires before this instant (UTC ms) are skipped: their rows may have left the ledger. None: no such bound."""
@@ -236,10 +233,10 @@ def ref_of(backfill: StoredBackfill, fire: int) -> RunRef:
 
 def own_definitions(history: Sequence[Revision], after: int, upto: int) -> list[DefinitionSpan]:
     """Each revision of ``history`` (oldest first) for its own part of ``(after, upto]``, pauses included."""
-    ends = [later.active_from for _, later in pairwise(history)]
+    ends = [*(later.active_from for later in history[1:]), upto]
     parts = (
         DefinitionSpan(r.number, max(after, r.active_from), min(upto, end), r.counts_from)
-        for r, end in zip(history, [*ends, upto], strict=True)
+        for r, end in zip(history, ends, strict=True)
     )
     return [part for part in parts if part.after < part.upto]
 

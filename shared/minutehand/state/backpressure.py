@@ -44,16 +44,12 @@ class QueueDepth:
 
 @dataclass(frozen=True, kw_only=True)
 class HoldPeriod:
-    """A period in which a queue was held back."""
-
     since: int  # UTC ms
     until: int | None = None  # UTC ms; None: it goes on
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueueHolds:
-    """The hold periods of one queue."""
-
     periods: tuple[HoldPeriod, ...] = ()  # in order of time
     why: str = ""  # of the last period: "depth" or "age"
     depth: int = 0  # of the fullest stripe when the last period began

@@ -103,7 +103,6 @@ def on_gap(
 
 
 def covers(gap: RunRow, fire: int) -> bool:
-    """Whether an instant lies between the first and last fire of a row."""
     return gap.skipped_until is not None and gap.due <= fire <= gap.skipped_until
 
 

@@ -20,8 +20,7 @@ def notice_of(
     event: IncidentEvent, head: Head, *, dead: DeadRunRow | None = None, success: RunRow | None = None
 ) -> Notice:
     """The notice of an event. ``dead`` is the run that failed, ``success`` the run that succeeded, if there is one."""
-    recovered = event.kind is NoticeKind.RECOVERY
-    failed, succeeded = (None, success) if recovered else (dead, None)
+    failed, succeeded = (None, success) if event.kind is NoticeKind.RECOVERY else (dead, None)
     return Notice(
         kind=event.kind,
         tenant=head.tenant,
@@ -92,7 +91,6 @@ def failing_since(head: Head) -> int:
 
 
 def after_success(head: Head, ended_at: int) -> IncidentDecision:
-    """A run succeeded."""
     if ended_at <= failing_since(head):
         return IncidentDecision(head)
     known = head.incident

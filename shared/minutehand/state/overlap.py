@@ -23,8 +23,6 @@ WAITS = "waits for "  # the reason of a run that waits for its turn begins so
 
 @dataclass(frozen=True, order=True)
 class RunHolder:
-    """A run with its revision."""
-
     key: str  # of the run within its schedule; sorts by its instant
     revision: int
 
@@ -65,11 +63,10 @@ class Slot:
 
     def lined_up(self, new: QueuedRun) -> Slot:
         """With one more run in the queue, sorted by time; it replaces the same run of an older revision."""
-        others = [waiter for waiter in self.waiting if waiter.holder.key != new.holder.key]
+        others = (waiter for waiter in self.waiting if waiter.holder.key != new.holder.key)
         return replace(self, waiting=tuple(sorted([*others, new])))
 
     def moved_up(self) -> Slot:
-        """The first runs of the queue become holders, as far as there is room."""
         up = [waiter.holder for waiter in self.waiting[: self.room]]
         return replace(self, holders=(*self.holders, *up), waiting=self.waiting[len(up) :])
 
@@ -84,7 +81,7 @@ class Slot:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Slot:
-        waiting = [QueuedRun(bool(behind), RunHolder(key, rev), until) for key, rev, behind, until in body["waiting"]]
+        waiting = (QueuedRun(bool(behind), RunHolder(key, rev), until) for key, rev, behind, until in body["waiting"])
         return cls(
             revision=body["revision"],
             limit=body["limit"],

@@ -30,30 +30,22 @@ class Compare:
 
 @dataclass(frozen=True)
 class OneOf:
-    """The attribute is one of ``values``."""
-
     attribute: str
     values: tuple[Value, ...]
 
 
 @dataclass(frozen=True)
 class Absent:
-    """The attribute is not set."""
-
     attribute: str
 
 
 @dataclass(frozen=True)
 class AllOf:
-    """All parts hold."""
-
     parts: tuple[Condition, ...]
 
 
 @dataclass(frozen=True)
 class AnyOf:
-    """At least one part holds."""
-
     parts: tuple[Condition, ...]
 
 
@@ -99,8 +91,6 @@ ERROR_TEXT = 240
 
 @dataclass(frozen=True)
 class Plus:
-    """A change that adds to a number."""
-
     amount: int
 
 

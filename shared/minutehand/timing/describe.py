@@ -19,7 +19,6 @@ from minutehand.timing.moments import Moment, Rate
 from minutehand.timing.rule import Rule, check_whole
 from minutehand.timing.timetables import LATEST, Timetable, fires, milliseconds, moment, previous
 from minutehand.timing.zones import zone as zones
-from minutehand.timing.zones.zone import LAST_SECOND
 
 _MOST = 1000  # rows
 _AROUND = 400 * 86_400_000  # milliseconds before a change in which the last fires are searched
@@ -31,8 +30,6 @@ _PASSES = {"once": "", "first": "first pass", "second": "second pass"}
 
 @dataclass(frozen=True, slots=True)
 class PreviewRow:
-    """One line of a preview."""
-
     at: datetime  # in the schedule's zone
     kind: Literal["fire", "change"]
     mark: str  # of a fire: "", "gap", "first pass", "second pass"; of a change: "forward", "back"
@@ -58,7 +55,7 @@ def around_changes(
     check_whole("each", each, 1, 100)
     now = milliseconds("after", after)
     table = rule.plan.timetable(now, key)
-    coming = _changes(rule, now // 1000, min(now // 1000 + _AHEAD, LAST_SECOND))[:changes]
+    coming = _changes(rule, now // 1000, min(now // 1000 + _AHEAD, zones.LAST_SECOND))[:changes]
     found: set[int] = set()
     for change in coming:
         instant = milliseconds("at", change.at)
@@ -75,10 +72,11 @@ def _backwards(table: Timetable, before: int, not_before: int) -> Iterable[int]:
 
 
 def _merged(rule: Rule, now: int, key: str | None, found: Iterable[int], changes: list[PreviewRow]) -> list[PreviewRow]:
+    # A spread fire is not marked: it is never at its own time.
     plain = rule if rule.window or rule.jitter else replace(rule, gap="skip", max_fires=None, last=None)
-    unmoved = plain.plan.timetable(now, key)  # a spread fire is not marked: it is never at its own time
-    merged = [*changes, *(_fire(rule.timezone, due, unmoved) for due in found)]
+    unmoved = plain.plan.timetable(now, key)
     # Not by the datetimes: those of one zone compare by the wall clock, which is wrong in a repeated hour.
+    merged = [*changes, *(_fire(rule.timezone, due, unmoved) for due in found)]
     return sorted(merged, key=lambda row: (row.at.timestamp(), row.kind))
 
 
@@ -103,8 +101,6 @@ def _changes(rule: Rule, after: int, until: int) -> list[PreviewRow]:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """An expression in words, and its next fires."""
-
     words: str
     timezone: str
     rows: tuple[PreviewRow, ...]  # the next fires, and the changes of the clocks among them

@@ -10,9 +10,8 @@ from functools import lru_cache
 from typing import Literal
 
 from minutehand.errors import ExpressionError
-from minutehand.timing.cron import expression as cron
-from minutehand.timing.cron import fields
-from minutehand.timing.cron.fields import FieldToken, about
+from minutehand.timing.cron.expression import parse_cron
+from minutehand.timing.cron.fields import HOUR, MINUTE, SECOND, FieldToken, about
 from minutehand.timing.cron.pattern import EPOCH, CronPattern
 from minutehand.timing.holidays import Holidays, calendar
 from minutehand.timing.moments import Moment
@@ -139,8 +138,6 @@ def _all_excluded() -> ExpressionError:
 
 @dataclass(frozen=True, slots=True)
 class Exclusions:
-    """Days and times without fires."""
-
     ranges: tuple[tuple[int, int], ...] = ()  # first and last day, ascending and apart from each other
     weekends: bool = False
     holidays: Holidays | None = None
@@ -186,11 +183,11 @@ class Exclusions:
 
 def _unit(pattern: CronPattern) -> int:
     """The seconds that one match excludes: a day, hour, minute or second. Five fields exclude whole minutes."""
-    if pattern.to_the_second and pattern.clock.seconds != fields.SECOND.every:
+    if pattern.to_the_second and pattern.clock.seconds != SECOND.every:
         return 1
-    if pattern.clock.minutes != fields.MINUTE.every:
+    if pattern.clock.minutes != MINUTE.every:
         return 60
-    return 3600 if pattern.clock.hours != fields.HOUR.every else 86400
+    return 3600 if pattern.clock.hours != HOUR.every else 86400
 
 
 @lru_cache(maxsize=1024)
@@ -225,7 +222,6 @@ def parse_exclusions(exclude: tuple[str, ...], calendar_name: str | None) -> Exc
 
 
 def _apart(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Join ranges that touch or overlap."""
     joined: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
         if joined and first <= joined[-1][1] + 1:
@@ -257,4 +253,4 @@ def _pattern(name: str, text: str) -> CronPattern:
         FieldToken(text, 0, text).fail("H has no meaning in an exclusion", "write the times that are excluded")
 
     with about(name):
-        return cron.parse_cron(text, refuse)
+        return parse_cron(text, refuse)

@@ -25,8 +25,7 @@ from minutehand.timing.timetables import (
     stable,
     union,
 )
-from minutehand.timing.zones import zone as zones
-from minutehand.timing.zones.zone import Gap, Repeated, WallClock
+from minutehand.timing.zones.zone import Gap, Repeated, WallClock, table
 
 LONGEST = 512  # characters of an expression
 LONGEST_RRULE = 2048
@@ -64,7 +63,7 @@ class Expression:
             assert first is not None, "under next_valid every wall time has an instant"
             return EveryInterval(first, parsed.period * 1000)
         if isinstance(parsed, Recurrences):
-            start = parsed.start or Moment(zones.table(zone).local(anchor // 1000))
+            start = parsed.start or Moment(table(zone).local(anchor // 1000))
             return _recurring(self.text, start, start.zone or zone, gap or "shift", repeated or "first")
         if isinstance(parsed, Moment):
             return parsed.table(zone, gap or "next_valid", repeated or "first")
@@ -91,8 +90,9 @@ def read(text: object) -> Expression:
 def _read(text: str) -> Expression:
     longest = LONGEST_RRULE if is_rrule(text) else LONGEST
     if len(text) > longest:
-        problem = f"longer than {longest} characters"
-        raise ExpressionError("expression", text, problem, "split it into several expressions")
+        raise ExpressionError(
+            "expression", text, f"longer than {longest} characters", "split it into several expressions"
+        )
     if not text.isascii():
         position = next(number for number, letter in enumerate(text) if not letter.isascii())
         FieldToken(text, position, text).fail(f"the character {text[position]!r}", "use plain ASCII characters")
@@ -116,7 +116,7 @@ def _read(text: str) -> Expression:
 def _cron(text: str, zone: str, gap: Gap | None, repeated: Repeated | None, key: str | None) -> WallClock:
     known = pattern(text, key)
     usual: Gap = "next_valid" if known.fixed and not cron.is_aws(text) else "skip"
-    return WallClock(known, zones.table(zone), gap or usual, repeated or ("first" if known.fixed else "both"))
+    return WallClock(known, table(zone), gap or usual, repeated or ("first" if known.fixed else "both"))
 
 
 def pattern(text: str, key: str | None) -> CronPattern:
@@ -140,7 +140,7 @@ def _recurring(text: str, start: Moment, zone: str, gap: Gap, repeated: Repeated
     parsed = parse_rrule(text)
     tables: list[Timetable] = []
     for token, recur in parsed.rules:
-        rule = WallClock(recurrence(token, recur, start.second), zones.table(zone), gap, repeated)
+        rule = WallClock(recurrence(token, recur, start.second), table(zone), gap, repeated)
         last = recur.until.instant(zone, "shift") if recur.until else LATEST
         assert last is not None, "under shift every wall time has an instant"
         tables.append(Bounded(rule, last=last))

@@ -78,7 +78,6 @@ class Rule:
         object.__setattr__(self, "plan", RulePlan(self))
 
     def _check(self) -> None:
-        """Refuse fields that are wrong by themselves."""
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 remedy = "give one of " + ", ".join(map(repr, choices))

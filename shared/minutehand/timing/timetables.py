@@ -110,7 +110,6 @@ class Bounded:
 
 
 def union(tables: list[Timetable]) -> Timetable:
-    """One timetable out of at least one."""
     return tables[0] if len(tables) == 1 else Union(tuple(tables))
 
 

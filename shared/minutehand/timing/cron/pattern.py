@@ -130,8 +130,6 @@ def lengths(number: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class CronPattern:
-    """The fields of a cron expression."""
-
     clock: TimesOfDay
     days: Days
     months: int  # bits 1-12

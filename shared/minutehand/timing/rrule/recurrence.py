@@ -8,6 +8,7 @@ and the next period that INTERVAL includes, until both agree, in a bounded numbe
 from __future__ import annotations
 
 from calendar import isleap, monthrange
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date
 
@@ -135,21 +136,6 @@ def _first_week(year: int, week_start: int) -> int:
     return fourth - (fourth - 1 - week_start) % 7
 
 
-@dataclass(slots=True)
-class _Budget:
-    """Steps that a search may still take. A valid rule fails after its schedule was made only if they run out."""
-
-    rule: FieldToken
-    left: int = _STEPS
-
-    def spend(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            self.rule.fail(
-                "its occurrences are too many steps apart", "choose BY parts and an INTERVAL that meet more often"
-            )
-
-
 @dataclass(frozen=True, slots=True)
 class Recurrence:
     """The occurrences of an RRULE from DTSTART on, as a ``WallClockPattern``."""
@@ -165,17 +151,19 @@ class Recurrence:
 
     def match(self, local: int) -> int:
         """The first occurrence at or after ``local``; ``FOREVER`` if there is none."""
-        return self._first(local, _Budget(self.token))
+        return self._first(local, iter(range(_STEPS)))
 
     def counted(self) -> Recurrence:
-        """The same with the end that COUNT sets."""
-        budget, found = _Budget(self.token, _COUNT_STEPS), self.start - 1
+        budget, found = iter(range(_COUNT_STEPS)), self.start - 1
         for _ in range(self.recur.count or 0):
             found = self._first(found + 1, budget)
         return replace(self, last=found) if self.recur.count else self
 
-    def _first(self, local: int, budget: _Budget) -> int:
-        """Search from ``local``; the range in which the last search found nothing is passed over."""
+    def _first(self, local: int, budget: Iterator[int]) -> int:
+        """Search from ``local``; the range in which the last search found nothing is passed over.
+
+        ``budget`` has an item for each step that the search may take. A valid rule fails later only if they run out.
+        """
         local = max(local, self.start)
         low, high = self._barren[0]
         begin = high if low <= local < high else local
@@ -184,10 +172,16 @@ class Recurrence:
         self._barren[0] = (low if begin == high else local, min(found, limit))
         return found if found <= self.last else FOREVER
 
-    def _any(self, local: int, limit: int, budget: _Budget) -> int:
+    def _spend(self, budget: Iterator[int]) -> None:
+        if next(budget, None) is None:
+            self.token.fail(
+                "its occurrences are too many steps apart", "choose BY parts and an INTERVAL that meet more often"
+            )
+
+    def _any(self, local: int, limit: int, budget: Iterator[int]) -> int:
         """The first second from ``local`` on that the BY parts name, in a period that INTERVAL includes."""
         while (local := self._named(local)) <= limit:
-            budget.spend()
+            self._spend(budget)
             period = self._period(local)
             left_out = (self._period(self.start) - period) % self.recur.interval
             if not left_out:
@@ -195,11 +189,11 @@ class Recurrence:
             local = self._begin(period + left_out)
         return FOREVER
 
-    def _chosen(self, local: int, limit: int, budget: _Budget) -> int:
+    def _chosen(self, local: int, limit: int, budget: Iterator[int]) -> int:
         """The first second from ``local`` on that BYSETPOS picks from its period."""
         found = local
         while (found := self._any(found, limit, budget)) < FOREVER:
-            budget.spend()
+            self._spend(budget)
             period = self._period(found)
             if picked := [second for second in self._pick(period) if second >= local]:
                 return min(picked)
@@ -239,7 +233,6 @@ class Recurrence:
         return local // FREQUENCIES[freq]
 
     def _begin(self, period: int) -> int:
-        """The first second of a period."""
         freq = self.recur.freq
         if freq == "WEEKLY":
             return (period * 7 + _MONDAY + self.recur.week_start) * 86400
