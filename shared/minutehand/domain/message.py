@@ -51,14 +51,6 @@ def unreadable(what: str, problem: BaseException) -> Unreadable:
 INLINE_PAYLOAD = 64 * 1024  # bytes: 64 KB are billed as one request; a larger payload is in the bucket
 _DEEPEST = 2 * MAX_DEPTH  # levels: those of a payload, with room for the fields of a later release
 _LARGEST = 10**15  # larger than every UTC ms, revision and fence
-_FIELDS = frozenset(
-    (
-        *("v", "run", "job", "due", "start", "rev", "not_before", "payload", "payload_ref", "tz", "policies", "fence"),
-        *("trace", "returned", "unknown_since", "queue", "missed", "backfill"),
-    )
-)
-
-
 _encode = json.JSONEncoder(separators=(",", ":")).encode  # created once: json.dumps creates an encoder for each call
 
 
@@ -124,25 +116,28 @@ def decode(text: str) -> Message:
             raise TooNew(
                 f"message of schema {shorten(body['v'])}: this release reads up to {SCHEMA}; deploy the workers first"
             )
+        del body["v"]
+        take = body.pop
+        due = _whole(take("due"))
         return Message(
-            run=parse_run_id(body["run"]),
-            revision=_whole(body.get("rev", 0)),
-            job=str(body["job"]),
-            due=_whole(body["due"]),
-            not_before=_whole(body.get("not_before", body["due"])),
-            payload=json_text(body["payload"]) if "payload" in body else None,
-            payload_ref=body.get("payload_ref"),
-            timezone=str(body.get("tz", "UTC")),
-            start=Start(body["start"]),
-            overrides=Overrides.from_dict(body.get("policies", {})),
-            fence=_whole(body.get("fence", 0)),
-            trace=body.get("trace"),
-            returned=int(body.get("returned", 0)),
-            unknown_since=body.get("unknown_since"),
-            queue=_optional_text(body.get("queue")),
-            missed=body.get("missed") is True,
-            backfill=_optional_text(body.get("backfill")),
-            later={name: body[name] for name in body.keys() - _FIELDS},
+            run=parse_run_id(take("run")),
+            revision=_whole(take("rev", 0)),
+            job=str(take("job")),
+            due=due,
+            not_before=_whole(take("not_before", due)),
+            payload=json_text(take("payload")) if "payload" in body else None,
+            payload_ref=take("payload_ref", None),
+            timezone=str(take("tz", "UTC")),
+            start=Start(take("start")),
+            overrides=Overrides.from_dict(take("policies", {})),
+            fence=_whole(take("fence", 0)),
+            trace=take("trace", None),
+            returned=int(take("returned", 0)),
+            unknown_since=take("unknown_since", None),
+            queue=_optional_text(take("queue", None)),
+            missed=take("missed", None) is True,
+            backfill=_optional_text(take("backfill", None)),
+            later=body,  # what is left
         )
     except TooNew:
         raise

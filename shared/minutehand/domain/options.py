@@ -104,7 +104,9 @@ def changed(present: Options, given: Mapping[str, Any]) -> Options:
     unknown = [name for name in given if name not in _CHECKS]
     if unknown:
         raise TypeError(f"unexpected keyword argument {unknown[0]!r}; options are {', '.join(_CHECKS)}")
-    checked = {name: None if _is_unset(name, value) else _CHECKS[name](name, value) for name, value in given.items()}
+    checked: dict[str, Any] = {
+        name: None if _is_unset(name, value) else _CHECKS[name](name, value) for name, value in given.items()
+    }
     after = replace(present, **checked)
     if after.max_running is not None and after.overlap not in (Overlap.ALLOW, Overlap.BUFFER_ALL):
         problem = f"does not go with overlap={str(after.overlap)!r}, which lets one run at a time"
