@@ -575,8 +575,8 @@ MUTANTS = (
     Mutant(
         "a window without a bound",
         "state/backfill.py",
-        "return self.concurrency - len(self.window) if advances else 0",
-        "return self.concurrency if advances else 0",
+        "return self.concurrency - len(self.window)",
+        "return self.concurrency",
         BACKFILL,
     ),
     Mutant(
@@ -589,8 +589,8 @@ MUTANTS = (
     Mutant(
         "fires enter the window of a stopped backfill",
         "state/backfill.py",
-        "advances = self.state is BackfillState.RUNNING and not self.exhausted",
-        "advances = not self.exhausted",
+        "if self.state is not BackfillState.RUNNING or self.exhausted:",
+        "if self.exhausted:",
         BACKFILL,
     ),
     Mutant(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from minutehand.domain.run import TERMINAL, RunState
 from minutehand.state.lease import LEASE, SKEW
-from minutehand.state.transition import Row, Transition, holds
+from minutehand.state.transition import EndWords, Row, Transition, holds
 
 from docs import generate
 from tests.support.builders import BOOM, NOON, a_run
@@ -55,7 +55,7 @@ def made(name: str) -> Iterator[Transition]:
     make = generate.transition_makers()[name]
     parameters = inspect.signature(make).parameters
     required = {n for n, p in parameters.items() if p.default is p.empty} - {"end"}
-    required |= {"now", "expires", "reason", "failure"} if "end" in parameters else set()
+    required |= set(EndWords.__annotations__) if "end" in parameters else set()
     for choice in CHOICES.get(name, [{}]):
         yield make(**{n: (GIVEN | choice)[n] for n in required})
 
