@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from minutehand.domain.job import Job, JobFunction
 from minutehand.domain.names import check_name
 from minutehand.domain.options import Options, changed
-from minutehand.domain.policies import Policies, Retry, check_seconds, overrides
-from minutehand.domain.policies import isolation as isolation_of
+from minutehand.domain.policies import Isolation, Policies, Retry, check_seconds, overrides, word
 from minutehand.domain.queue import BATCH, MOST_SECONDS, check_queue, declared_name
 from minutehand.domain.queue import Queue as DeclaredQueue
 from minutehand.errors import InvalidInput, JobError, shorten
@@ -70,7 +69,7 @@ class Registry:
         policies = replace(
             Policies().overridden(given),
             cancel_grace=30.0 if grace is None else grace,
-            isolation=isolation_of(isolation),
+            isolation=word(Isolation, "isolation", isolation),
         )
 
         named = None if queue is None else declared_name(check_queue(queue))

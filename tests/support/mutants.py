@@ -61,7 +61,7 @@ class Mutant:
     killers: Sequence[str] = PROOF
 
 
-_LEASE = "guard=all_of(same_revision(revision), due(now), not_cancelled(), untouched, startable)"
+_LEASE = "guard=all_of(same_revision(revision), due(now), NOT_CANCELLED, untouched, startable)"
 
 MUTANTS = (
     # The lease: drop any one clause.
@@ -71,7 +71,7 @@ MUTANTS = (
         "lease of a cancelled run",
         "state/lease.py",
         _LEASE,
-        _LEASE.replace("not_cancelled(), ", ""),
+        _LEASE.replace("NOT_CANCELLED, ", ""),
         WORKERS,
     ),
     Mutant(
@@ -85,32 +85,32 @@ MUTANTS = (
     Mutant(
         "lease under a live lease",
         "state/lease.py",
-        "any_of(ready(), abandoned(now)) if steal",
-        'any_of(ready(), Compare("state", "=", RunState.RUNNING)) if steal',
+        "any_of(READY, abandoned(now)) if steal",
+        'any_of(READY, Compare("state", "=", RunState.RUNNING)) if steal',
         WORKERS,  # likewise
     ),
     Mutant(
         "at most once is stolen",
         "state/lease.py",
-        "any_of(ready(), abandoned(now)) if steal else ready()",
-        "any_of(ready(), abandoned(now))",
+        "any_of(READY, abandoned(now)) if steal else READY",
+        "any_of(READY, abandoned(now))",
         WORKERS,
     ),
     Mutant(
         "a batch leases what others had",
         "state/lease.py",
-        """    startable = never_leased() if first else any_of(ready(), abandoned(now)) if steal else ready()
-    untouched = _UNTOUCHED if first else Compare("attempt", "<", max_attempts)
+        """    startable = NEVER_LEASED if first else any_of(READY, abandoned(now)) if steal else READY
+    untouched = same_fence(0) if first else Compare("attempt", "<", max_attempts)
 """,
-        """    startable = Compare("fence", ">=", 0) if first else any_of(ready(), abandoned(now)) if steal else ready()
+        """    startable = Compare("fence", ">=", 0) if first else any_of(READY, abandoned(now)) if steal else READY
     untouched = Compare("fence", ">=", 0) if first else Compare("attempt", "<", max_attempts)
 """,
     ),
     Mutant(
         "nothing is stolen",
         "state/lease.py",
-        "any_of(ready(), abandoned(now)) if steal",
-        "ready() if steal",
+        "any_of(READY, abandoned(now)) if steal",
+        "READY if steal",
     ),
     Mutant("a fence that does not grow", "state/lease.py", '"fence": Plus(1),', '"fence": Plus(0),'),
     # Settling.
@@ -161,8 +161,8 @@ MUTANTS = (
     Mutant(
         "supersede a run that was leased",
         "state/before_start.py",
-        "guard = all_of(never_leased(), up_to_revision(revision))",
-        "guard = all_of(any_of(ready(), in_state(RunState.RUNNING)), up_to_revision(revision))",
+        "all_of(NEVER_LEASED, up_to_revision(revision)), more=",
+        "all_of(any_of(READY, in_state(RunState.RUNNING)), up_to_revision(revision)), more=",
     ),
     Mutant(
         "take over what runs",
@@ -580,8 +580,8 @@ MUTANTS = (
     Mutant(
         "a window without a bound",
         "state/backfill.py",
-        "return self.concurrency - len(self.window) if advances else 0",
-        "return self.concurrency if advances else 0",
+        "return self.concurrency - len(self.window)",
+        "return self.concurrency",
         BACKFILL,
     ),
     Mutant(
@@ -594,8 +594,8 @@ MUTANTS = (
     Mutant(
         "fires enter the window of a stopped backfill",
         "state/backfill.py",
-        "advances = self.state is BackfillState.RUNNING and not self.exhausted",
-        "advances = not self.exhausted",
+        "if self.state is not BackfillState.RUNNING or self.exhausted:",
+        "if self.exhausted:",
         BACKFILL,
     ),
     Mutant(

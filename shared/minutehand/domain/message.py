@@ -45,21 +45,12 @@ def reading(what: str, given: Mapping[str, Any]) -> Iterator[None]:
 
 
 def unreadable(what: str, problem: BaseException) -> Unreadable:
-    """The error for an item that is foreign or damaged."""
     return Unreadable(f"{what} cannot be read: {type(problem).__name__}: {shorten(str(problem))}")
 
 
 INLINE_PAYLOAD = 64 * 1024  # bytes: 64 KB are billed as one request; a larger payload is in the bucket
 _DEEPEST = 2 * MAX_DEPTH  # levels: those of a payload, with room for the fields of a later release
 _LARGEST = 10**15  # larger than every UTC ms, revision and fence
-_FIELDS = frozenset(
-    (
-        *("v", "run", "job", "due", "start", "rev", "not_before", "payload", "payload_ref", "tz", "policies", "fence"),
-        *("trace", "returned", "unknown_since", "queue", "missed", "backfill"),
-    )
-)
-
-
 _encode = json.JSONEncoder(separators=(",", ":")).encode  # created once: json.dumps creates an encoder for each call
 
 
@@ -110,8 +101,7 @@ class Message:
             "backfill": self.backfill,
         }
         body |= {name: value for name, value in optional.items() if value}
-        if self.later:
-            body |= self.later
+        body |= self.later
         text = _encode(body)
         return text if self.payload is None else f'{text[:-1]},"payload":{self.payload}}}'
 
@@ -126,25 +116,28 @@ def decode(text: str) -> Message:
             raise TooNew(
                 f"message of schema {shorten(body['v'])}: this release reads up to {SCHEMA}; deploy the workers first"
             )
+        del body["v"]
+        take = body.pop
+        due = _whole(take("due"))
         return Message(
-            run=parse_run_id(body["run"]),
-            revision=_whole(body.get("rev", 0)),
-            job=str(body["job"]),
-            due=_whole(body["due"]),
-            not_before=_whole(body.get("not_before", body["due"])),
-            payload=json_text(body["payload"]) if "payload" in body else None,
-            payload_ref=body.get("payload_ref"),
-            timezone=str(body.get("tz", "UTC")),
-            start=Start(body["start"]),
-            overrides=Overrides.from_dict(body.get("policies", {})),
-            fence=_whole(body.get("fence", 0)),
-            trace=body.get("trace"),
-            returned=int(body.get("returned", 0)),
-            unknown_since=body.get("unknown_since"),
-            queue=_optional_text(body.get("queue")),
-            missed=body.get("missed") is True,
-            backfill=_optional_text(body.get("backfill")),
-            later={name: body[name] for name in body.keys() - _FIELDS},
+            run=parse_run_id(take("run")),
+            revision=_whole(take("rev", 0)),
+            job=str(take("job")),
+            due=due,
+            not_before=_whole(take("not_before", due)),
+            payload=json_text(take("payload")) if "payload" in body else None,
+            payload_ref=take("payload_ref", None),
+            timezone=str(take("tz", "UTC")),
+            start=Start(take("start")),
+            overrides=Overrides.from_dict(take("policies", {})),
+            fence=_whole(take("fence", 0)),
+            trace=take("trace", None),
+            returned=int(take("returned", 0)),
+            unknown_since=take("unknown_since", None),
+            queue=_optional_text(take("queue", None)),
+            missed=take("missed", None) is True,
+            backfill=_optional_text(take("backfill", None)),
+            later=body,  # what is left
         )
     except TooNew:
         raise
@@ -171,8 +164,6 @@ _FENCE = re.compile(r'"fence"\s*:\s*(\d{1,15})\s*[,}]')
 
 @dataclass(frozen=True, kw_only=True)
 class NamedRun:
-    """The run of an unreadable message."""
-
     run: RunRef
     fence: int  # of the run when the message was sent; 0 if the text does not say
 
@@ -202,7 +193,6 @@ class DeadLetter:
 
 
 def encode_letter(letter: DeadLetter) -> str:
-    """A letter as JSON."""
     verdict = {name: value for name, value in vars(letter).items() if value and name != "body"}
     return json.dumps({"letter": 1, "body": letter.body, "verdict": verdict}, separators=(",", ":"))
 

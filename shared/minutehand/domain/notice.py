@@ -17,8 +17,6 @@ LONGEST_SUBJECT = 100  # ASCII characters: the limit of SNS
 
 
 class NoticeKind(StrEnum):
-    """The event."""
-
     FAILURE = "failure"  # an incident began: a run failed for good
     NO_SUCCESS = "no_success"  # an incident began: no run succeeded within ``expect_success_within``
     PAUSED = "paused"  # ``pause_on_failure`` runs in a row failed for good, and the schedule was paused
@@ -45,7 +43,6 @@ class Notice:
     error: str | None = None  # its message, bounded
 
     def document(self) -> dict[str, Any]:
-        """The document as JSON values."""
         return {"schema": SCHEMA, **asdict(self), "kind": str(self.kind)}
 
     @classmethod
@@ -55,17 +52,14 @@ class Notice:
         return cls(**given | {"kind": NoticeKind(given["kind"])})
 
     def encode(self) -> str:
-        """The document as JSON text."""
         return json.dumps(self.document(), separators=(",", ":"))
 
     @property
     def owner(self) -> str:
-        """The schedule's ``tenant/name``."""
         return schedule_owner(self.tenant, self.schedule)
 
     @property
     def subject(self) -> str:
-        """The subject of a mail."""
         words = {
             NoticeKind.FAILURE: "fails",
             NoticeKind.NO_SUCCESS: "had no success in time",

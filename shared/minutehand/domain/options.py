@@ -68,25 +68,17 @@ class Options:
         given = self.as_dict()
         return json.dumps(given, separators=(",", ":")) if given else None
 
-    @classmethod
-    def parse(cls, text: str | None) -> Options:
+    @staticmethod
+    @lru_cache(maxsize=1024)  # many schedules have the same options
+    def parse(text: str | None) -> Options:
         """The reverse of ``encode``; ignores keys of a later release."""
-        return _parsed(text) if text else _DEFAULTS
+        given = json.loads(text) if text else {}
+        return changed(Options(), {name: value for name, value in given.items() if name in _CHECKS})
 
     @property
     def is_exclusive(self) -> bool:
         """Whether a run may have to wait for others of its schedule."""
         return self.overlap is not Overlap.ALLOW or self.max_running is not None
-
-
-_DEFAULTS = Options()
-
-
-@lru_cache(maxsize=1024)
-def _parsed(text: str) -> Options:
-    """Cached: many schedules have the same options."""
-    known = {f.name for f in fields(Options)}
-    return changed(Options(), {k: v for k, v in json.loads(text).items() if k in known})
 
 
 class OptionWords(TypedDict, total=False):
@@ -112,19 +104,14 @@ def changed(present: Options, given: Mapping[str, Any]) -> Options:
     unknown = [name for name in given if name not in _CHECKS]
     if unknown:
         raise TypeError(f"unexpected keyword argument {unknown[0]!r}; options are {', '.join(_CHECKS)}")
-    after = replace(present, **{name: _CHECKS[name](name, value) for name, value in given.items()})
+    checked: dict[str, Any] = {
+        name: None if _is_unset(name, value) else _CHECKS[name](name, value) for name, value in given.items()
+    }
+    after = replace(present, **checked)
     if after.max_running is not None and after.overlap not in (Overlap.ALLOW, Overlap.BUFFER_ALL):
-        raise InvalidInput(
-            "max_running",
-            after.max_running,
-            f"does not go with overlap={str(after.overlap)!r}, which lets one run at a time",
-            "leave one of the two out",
-        )
+        problem = f"does not go with overlap={str(after.overlap)!r}, which lets one run at a time"
+        raise InvalidInput("max_running", after.max_running, problem, "leave one of the two out")
     return after
-
-
-def _queue(field: str, value: object) -> str | None:
-    return None if value is None else check_queue(value, field)
 
 
 def _flag(field: str, value: object) -> bool:
@@ -133,46 +120,39 @@ def _flag(field: str, value: object) -> bool:
     return value
 
 
-def _count(most: int, *, optional: bool = True) -> Callable[[str, object], int | None]:
-    return lambda field, value: None if value is None and optional else check_whole(field, value, 1, most)
+def _is_unset(field: str, value: object) -> bool:
+    """Whether this is None, and the option may be None."""
+    return value is None and getattr(Options, field) is None
 
 
-def _seconds(least: float, *, optional: bool) -> Callable[[str, object], float | None]:
-    def check(field: str, value: object) -> float | None:
-        if value is None and optional:
-            return None
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= LONGEST:
-            raise InvalidInput(
-                field, value, "is not a fitting number of seconds", f"use {least:g} to {LONGEST:,.0f} (400 days)"
-            )
-        return float(value)
-
-    return check
+def _seconds(field: str, value: object, least: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= LONGEST:
+        remedy = f"use {least:g} to {LONGEST:,.0f} (400 days)"
+        raise InvalidInput(field, value, "is not a fitting number of seconds", remedy)
+    return float(value)
 
 
-def _notice(field: str, value: object) -> str | None:
-    if value is None:
-        return None
+def _notice(field: str, value: object) -> str:
+    if isinstance(value, str) and _TOPIC.fullmatch(value):
+        return value
     if isinstance(value, str) and value.startswith("job:"):
         check_name(value.removeprefix("job:"), field)
-        return value
-    if isinstance(value, str) and _TOPIC.fullmatch(value):
         return value
     raise InvalidInput(field, value, "is no place for a notice", 'use the ARN of an SNS topic, or "job:NAME" of a job')
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    "queue": _queue,
+    "queue": lambda field, value: check_queue(value, field),
     "catch_up": lambda field, value: word(CatchUp, field, value),
-    "catch_up_window": _seconds(0.0, optional=False),
+    "catch_up_window": lambda field, value: _seconds(field, value, 0.0),
     "automatic_backfill": _flag,
     "overlap": lambda field, value: word(Overlap, field, value),
-    "buffer": _count(LARGEST_BUFFER, optional=False),
-    "max_running": _count(1_000),
-    "pause_on_failure": _count(1_000),
+    "buffer": lambda field, value: check_whole(field, value, 1, LARGEST_BUFFER),
+    "max_running": lambda field, value: check_whole(field, value, 1, 1_000),
+    "pause_on_failure": lambda field, value: check_whole(field, value, 1, 1_000),
     "delete_after_completion": _flag,
     "shadow": _flag,
     "on_failure": _notice,
     "on_recovery": _notice,
-    "expect_success_within": _seconds(60.0, optional=True),
+    "expect_success_within": lambda field, value: _seconds(field, value, 60.0),
 }

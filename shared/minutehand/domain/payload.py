@@ -16,6 +16,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 # that every process can read an accepted payload. Parsers of other languages, which read logs and notifications, have similar
 # limits (.NET 64, Ruby 100).
 MAX_DEPTH = 64
+_LEVELS = {"[": 1, "{": 1, "]": -1, "}": -1}
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
 
 
@@ -45,13 +46,9 @@ def is_too_deep(text: str, most: int = MAX_DEPTH) -> bool:
         return False
     depth = 0
     for found in _BRACKETS.finditer(text):
-        first = text[found.start()]
-        if first in "[{":
-            depth += 1
-            if depth > most:
-                return True
-        elif first in "]}":
-            depth -= 1
+        depth += _LEVELS.get(text[found.start()], 0)
+        if depth > most:
+            return True
     return False
 
 
@@ -61,6 +58,5 @@ def object_key(prefix: str, tenant: str, text: str) -> str:
 
 
 def is_object_of(key: str, tenant: str, text: str) -> bool:
-    """Whether the object with this key has this text."""
     prefix, _, _ = key.partition("/")
     return key == object_key(prefix, tenant, text)

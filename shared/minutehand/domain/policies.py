@@ -41,9 +41,8 @@ class Isolation(StrEnum):
     """Where a job runs."""
 
     THREAD = "thread"  # cheap; a job that does not end cannot be stopped, its thread is left running
-    PROCESS = (
-        "process"  # in a separate process, on worker processes only; killed at timeout, cancellation or a lost lease
-    )
+    # In a separate process, on worker processes only; killed at timeout, cancellation or a lost lease.
+    PROCESS = "process"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,16 +122,15 @@ class Overrides:
         given = self.as_dict()
         return json.dumps(given, separators=(",", ":")) if given else None
 
-    @classmethod
-    def parse(cls, text: str | None) -> Overrides:
+    @staticmethod
+    @lru_cache(maxsize=1024)  # many schedules have the same overrides
+    def parse(text: str | None) -> Overrides:
         """The reverse of ``encode``."""
-        return _parsed(text) if text else _NOTHING
+        return Overrides.from_dict(json.loads(text) if text else {})
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Overrides:
         """The reverse of ``as_dict``; ignores keys of a later release."""
-        if given == {}:
-            return _NOTHING
         retry = given.get("retry")
         known = {f.name for f in fields(Retry)} if retry else set()
         return cls(
@@ -142,15 +140,6 @@ class Overrides:
             timeout=given.get("timeout"),
             deadline=given.get("deadline"),
         )
-
-
-_NOTHING = Overrides()
-
-
-@lru_cache(maxsize=1024)
-def _parsed(text: str) -> Overrides:
-    """Cached: many schedules have the same overrides."""
-    return Overrides.from_dict(json.loads(text))
 
 
 def overrides(
@@ -171,11 +160,6 @@ def overrides(
         timeout=check_seconds("timeout", timeout),
         deadline=check_seconds("deadline", deadline),
     )
-
-
-def isolation(given: str) -> Isolation:
-    """An isolation from a user's argument. Raises InvalidInput."""
-    return word(Isolation, "isolation", given)
 
 
 def word(kind: type[_Word], field_name: str, value: str) -> _Word:
@@ -201,7 +185,6 @@ def _class_names(field_name: str, given: object) -> tuple[str, ...]:
     if isinstance(given, (set, frozenset)):  # so that equal policies are equal texts
         names.sort(key=str)
     if not all(isinstance(name, str) and name for name in names):
-        raise InvalidInput(
-            field_name, given, "is not made of exceptions", "use classes, e.g. retry_on=(TimeoutError, OSError)"
-        )
+        remedy = "use classes, e.g. retry_on=(TimeoutError, OSError)"
+        raise InvalidInput(field_name, given, "is not made of exceptions", remedy)
     return tuple(str(name) for name in names)

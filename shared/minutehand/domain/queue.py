@@ -11,14 +11,18 @@ from minutehand.errors import InvalidInput, Misconfigured
 
 DEFAULT_QUEUE = "default"  # every installation has this queue without a declaration
 LONGEST_NAME = 32  # characters: the function `<prefix>-worker-<name>` may have at most 64
-MOST_RUNS = 1_000  # at the same time in a queue's functions: the range of an event source's maximum concurrency
-LEAST_RUNS = 2  # likewise
+LEAST_RUNS = 2  # at the same time in a queue's functions: an event source's maximum concurrency is 2 to 1,000
 BATCH = 10  # most messages of one invocation
-MOST_MEMORY = 10_240  # MB of a function
-LEAST_MEMORY = 128  # MB
 MOST_SECONDS = 900  # of a function
-MOST_SPREAD = 86_400  # seconds
 MOST_STRIPES = 100  # SQS queues of one queue: twelve million messages in flight
+_RANGES = {
+    "concurrency": (1, 1_000),
+    "memory": (128, 10_240),
+    "timeout": (1, MOST_SECONDS),
+    "batch": (1, BATCH),
+    "spread": (0, 86_400),
+    "stripes": (1, MOST_STRIPES),
+}
 LEAST_POLLERS, MOST_KEPT, MOST_POLLERS = 2, 200, 2_000  # Lambda's limits of provisioned pollers of one event source
 
 _NAME = re.compile(rf"[a-z0-9](?:[a-z0-9-]{{0,{LONGEST_NAME - 2}}}[a-z0-9])?")
@@ -45,13 +49,9 @@ class Queue:
         check_queue(self.name, "name")
         if self.name == DEFAULT_QUEUE:
             raise InvalidInput("name", self.name, "is there without a declaration", "choose another name")
-        if self.concurrency is not None:
-            check_whole("concurrency", self.concurrency, 1, MOST_RUNS)
-        check_whole("memory", self.memory, LEAST_MEMORY, MOST_MEMORY)
-        check_whole("timeout", self.timeout, 1, MOST_SECONDS)
-        check_whole("batch", self.batch, 1, BATCH)
-        check_whole("spread", self.spread, 0, MOST_SPREAD)
-        check_whole("stripes", self.stripes, 1, MOST_STRIPES)
+        for field, (least, most) in _RANGES.items():
+            if field != "concurrency" or self.concurrency is not None:
+                check_whole(field, getattr(self, field), least, most)
         check_pollers(self.pollers, self.most_pollers, concurrency=self.concurrency)
         if self.concurrency is not None and not self.container:
             self._check_concurrency(self.concurrency)
@@ -59,19 +59,13 @@ class Queue:
     def _check_concurrency(self, runs: int) -> None:
         """Refuse a number that Lambda's event sources, one for each stripe, cannot limit to."""
         if runs < LEAST_RUNS:
-            raise InvalidInput(
-                "concurrency",
-                runs,
-                f"is fewer than the {LEAST_RUNS} that Lambda's event source can hold to",
-                "use 2, or give its schedules max_running=1, or container=True and one worker process",
-            )
+            problem = f"is fewer than the {LEAST_RUNS} that Lambda's event source can hold to"
+            remedy = "use 2, or give its schedules max_running=1, or container=True and one worker process"
+            raise InvalidInput("concurrency", runs, problem, remedy)
         if runs % self.stripes or runs // self.stripes < LEAST_RUNS:
-            raise InvalidInput(
-                "concurrency",
-                runs,
-                f"cannot be shared by {self.stripes} stripes, each of which has an event source of its own",
-                f"use a multiple of {self.stripes}, {LEAST_RUNS * self.stripes} at the least, or fewer stripes",
-            )
+            problem = f"cannot be shared by {self.stripes} stripes, each of which has an event source of its own"
+            remedy = f"use a multiple of {self.stripes}, {LEAST_RUNS * self.stripes} at the least, or fewer stripes"
+            raise InvalidInput("concurrency", runs, problem, remedy)
 
     @property
     def functions(self) -> tuple[int, int | None]:
@@ -88,16 +82,13 @@ def check_pollers(kept: int | None, most: int | None, *, concurrency: int | None
     """Refuse provisioned pollers as Lambda does: out of range, or together with ``limit``, its maximum concurrency."""
     if kept is None and most is None:
         return
-    field = "most_pollers" if kept is None else "pollers"
+    field, value = ("most_pollers", most) if kept is None else ("pollers", kept)
     if concurrency is not None:
-        raise InvalidInput(
-            field,
-            most if kept is None else kept,
-            f"and {limit} exclude each other: Lambda holds to one of them",
-            f"leave out {limit}, or the pollers; most_pollers bounds the functions too, ten for each",
-        )
+        problem = f"and {limit} exclude each other: Lambda holds to one of them"
+        remedy = f"leave out {limit}, or the pollers; most_pollers bounds the functions too, ten for each"
+        raise InvalidInput(field, value, problem, remedy)
     if kept is None:
-        raise InvalidInput(field, most, "says nothing without pollers", "give pollers, those that are always kept")
+        raise InvalidInput(field, value, "says nothing without pollers", "give pollers, those that are always kept")
     check_whole("pollers", kept, LEAST_POLLERS, MOST_KEPT)
     if most is not None:
         check_whole("most_pollers", most, kept, MOST_POLLERS)
@@ -106,12 +97,8 @@ def check_pollers(kept: int | None, most: int | None, *, concurrency: int | None
 def check_queue(name: object, field: str = "queue") -> str:
     """The name of a queue, ``default`` included. Raises InvalidInput."""
     if not is_queue(name):
-        raise InvalidInput(
-            field,
-            name,
-            "is not the name of a queue",
-            f"use 1 to {LONGEST_NAME} characters of a-z 0-9 -, the first and the last not -",
-        )
+        remedy = f"use 1 to {LONGEST_NAME} characters of a-z 0-9 -, the first and the last not -"
+        raise InvalidInput(field, name, "is not the name of a queue", remedy)
     return str(name)
 
 
@@ -142,5 +129,4 @@ def striped_text(stripes: Mapping[str | None, int]) -> str | None:
 
 
 def is_queue(name: object) -> bool:
-    """Whether this is a valid name of a queue."""
     return isinstance(name, str) and _NAME.fullmatch(name) is not None

@@ -68,9 +68,7 @@ class RunRow:
     reason: str | None = None  # of the present state
     failure: Failure | None = None  # of the last failed attempt
     cancel_requested: bool = False  # no further attempt starts
-    unstarted: bool = (
-        False  # a change of its schedule ended it before its first start: a newer revision may take it over
-    )
+    unstarted: bool = False  # a change of its schedule ended it before its start: a newer revision may take it over
     worker: str | None = None  # process of the last lease
     result: str | None = None  # JSON text of a small result
     result_ref: str | None = None  # of a larger one: "beside" (an item beside the row), or its key in the bucket
@@ -171,7 +169,6 @@ class AgendaEntry:
 
 
 def parse_entry_key(key: str) -> tuple[int, EntryKind, str]:
-    """The due time, kind and id in an entry's key."""
     due, kind, identity = key.split("#", 2)
     return int(due), EntryKind(kind), identity
 

@@ -24,8 +24,6 @@ class ScheduleState(StrEnum):
 
 
 class ChangeKind(StrEnum):
-    """The effect of a call on a schedule."""
-
     CREATED = "created"  # it did not exist, or was deleted
     UPDATED = "updated"
     UNCHANGED = "unchanged"  # it was as requested, and nothing was written
@@ -163,5 +161,4 @@ def freeze_key(tenant: str) -> tuple[str, int]:
 
 
 def is_freeze(key: tuple[str, int]) -> bool:
-    """Whether a key among the revisions is a freeze's."""
     return key[1] == 0

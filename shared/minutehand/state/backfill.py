@@ -1,35 +1,41 @@
-"""Backfill: its record, and the decisions about its fires. Pure.
+"""Backfill: its record, the definition spans of its fires, and the decisions about them. Pure.
 
     fires in order     ■ ■ ■ ■ □ ■ ■ □ □ · · · · · · · · ·
                        counted ┴───┴─┴─┴─ window  ▲ cursor: the last fire that entered the window
 
-The window holds the fires that were claimed, or are about to be, and whose runs have not ended: at most ``concurrency`` of them. Runs
-end in any order.
+The window holds the fires that are claimed, or about to be, and whose runs have not ended: at most ``concurrency``, and they end in
+any order. A span is a part of the interval with one definition:
+
+    revisions    1 ───────────────►  2 ─────► (paused)          3 ────────────────────►
+    spans        └──────── 1 ──────┘└────────── 2 ─────────────┘└──────── 3 ──────────
+
+A pause has no revision of its own: the paused revision defines the fires of the pause. At most a block of fires is held in memory,
+so that a year of minutely fires can be walked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
+from itertools import islice
 from typing import Any, Self
 
 from minutehand.domain.names import RunRef, fire_ref
 from minutehand.domain.policies import Policies
 from minutehand.domain.run import RunRow, RunState
-from minutehand.domain.schedule import Head, ScheduleState
+from minutehand.domain.schedule import Head, Revision, ScheduleState
 from minutehand.domain.times import MINUTE
+from minutehand.timing import Timetable, fires
 
-MAX_CONCURRENCY = (
-    100  # runs of one backfill at the same time: the window lies in the record, which each change writes as a whole
-)
+# Runs of one backfill at the same time: the window lies in the record, which each change writes as a whole.
+MAX_CONCURRENCY = 100
+_BLOCK = 1_000  # fires held at once, walking backwards
 ROW_PAYLOAD = 400  # bytes of its payload in every run's row; more lies in the bucket, as updates bill the whole row
 MARGIN = MINUTE  # ms by which a fire must be younger than the retention: clocks differ from that of the table's expiry
 
 
 class BackfillState(StrEnum):
-    """Where a backfill stands."""
-
     PLANNED = "PLANNED"  # a dry run: nothing was written
     RUNNING = "RUNNING"  # it advances; while its schedule is paused it waits
     PAUSED = "PAUSED"  # its owner holds it; runs that had started go on to their end
@@ -41,8 +47,6 @@ ENDED = frozenset({BackfillState.CANCELLED, BackfillState.DONE})
 
 
 class BackfillOrder(StrEnum):
-    """Which fires come first."""
-
     OLDEST = "oldest"
     NEWEST = "newest"
 
@@ -55,6 +59,9 @@ class DefinitionSpan:
     after: int  # UTC ms, exclusive
     upto: int  # UTC ms, inclusive
     anchor: int  # UTC ms from which rates and ``max_fires`` count
+
+
+TableOf = Callable[[DefinitionSpan], Timetable]  # the fires of a span's definition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,41 +103,36 @@ class StoredBackfill:
     @property
     def room(self) -> int:
         """How many fires may enter the window now, if its schedule lets it advance."""
-        advances = self.state is BackfillState.RUNNING and not self.exhausted
-        return self.concurrency - len(self.window) if advances else 0
+        if self.state is not BackfillState.RUNNING or self.exhausted:
+            return 0
+        return self.concurrency - len(self.window)
 
     def floor(self, now: int, retention: int) -> int | None:
         """Fires before this instant (UTC ms) are skipped: their rows may have left the ledger. None: no such bound."""
         return None if self.allow_repeat else now - retention + MARGIN
 
     def in_state(self, state: BackfillState, *, now: int, reason: str | None) -> Self:
-        """The backfill in another state."""
         return replace(self, state=state, reason=reason, ended_at=now if state in ENDED else None)
 
     def counted(self, fire: int, state: RunState | None) -> Self:
-        """After the run of a fire in the window has ended in a state; None: the fire was skipped."""
-        left = replace(self, window=tuple(other for other in self.window if other != fire))
+        """Count a fire of the window whose run ended in ``state``; None: the fire was skipped."""
+        left = self.without(fire)
         if state is None or state is RunState.SKIPPED:
             return replace(left, skipped=left.skipped + 1)
         failed = state not in (RunState.SUCCEEDED, RunState.SHADOWED)
         return replace(left, done=left.done + 1, failed=left.failed + failed)
 
     def without(self, fire: int) -> Self:
-        """After a cancellation has kept a fire in the window from running: another backfill may run it."""
+        """Without a fire in the window that a cancellation kept from running: another backfill may run it."""
         return replace(self, window=tuple(other for other in self.window if other != fire))
 
     def entered(self, new: Sequence[int], *, cursor: int | None, skipped: int, exhausted: bool) -> Self:
-        """With further fires in the window, and the cursor behind them and those that were skipped before them."""
-        return replace(
-            self,
-            window=(*self.window, *new),
-            cursor=cursor,
-            skipped=self.skipped + skipped,
-            exhausted=exhausted,
-        )
+        """Add fires to the window. ``cursor`` is the last of them, or of the fires that were ``skipped`` on the way."""
+        window, skipped = (*self.window, *new), self.skipped + skipped
+        return replace(self, window=window, cursor=cursor, skipped=skipped, exhausted=exhausted)
 
     def done_if_over(self, now: int) -> Self:
-        """DONE, if it is RUNNING and no fire is left."""
+        """DONE if it is RUNNING and no fire is left, else unchanged."""
         over = self.state is BackfillState.RUNNING and self.exhausted and not self.window
         return self.in_state(BackfillState.DONE, now=now, reason=None) if over else self
 
@@ -152,9 +154,6 @@ class StoredBackfill:
             "version": version,
         }
         return cls(**known | parsed)
-
-
-# Decisions.
 
 
 class Readiness(StrEnum):
@@ -185,7 +184,7 @@ class FireAction(StrEnum):
 
 
 def fire_action(run: RunRow | None, *, backfill: str, too_old: bool) -> FireAction:
-    """The fire's run, as the ledger has it, decides. ``too_old``: a run of this fire may have left the ledger."""
+    """Decide by the fire's row in the ledger. ``too_old``: a row of this fire may have expired there."""
     if run is None:
         return FireAction.SKIP if too_old else FireAction.CLAIM
     if is_free(run):
@@ -196,9 +195,9 @@ def fire_action(run: RunRow | None, *, backfill: str, too_old: bool) -> FireActi
 
 
 def is_free(run: RunRow) -> bool:
-    """Whether a fire can be claimed although it has a run: a stop refused the run before it ever started.
+    """Whether the fire of a run can be claimed again: a stop of its schedule or backfill refused the run before it started.
 
-    One that its owner cancelled or skipped as a run stays so; a waiting one comes by itself.
+    A run that its owner cancelled or skipped is not claimed again.
     """
     return run.is_terminal and run.unstarted
 
@@ -224,10 +223,72 @@ def claim_of(backfill: StoredBackfill, fire: int, *, revision: int, defined_by: 
 
 
 def unhurried(policies: Policies) -> Policies:
-    """A job's policies for a run of a backfill: it is long past its time, so no limit counts from there."""
+    """A job's policies for a run of a backfill: without the limits that count from the due time, which is long past."""
     return replace(policies, deadline=None, retry=replace(policies.retry, within=None))
 
 
 def ref_of(backfill: StoredBackfill, fire: int) -> RunRef:
-    """The run of a fire."""
     return fire_ref(backfill.owner, fire)
+
+
+def own_definitions(history: Sequence[Revision], after: int, upto: int) -> list[DefinitionSpan]:
+    """Each revision of ``history`` (oldest first) for its own part of ``(after, upto]``, pauses included."""
+    ends = [*(later.active_from for later in history[1:]), upto]
+    parts = (
+        DefinitionSpan(r.number, max(after, r.active_from), min(upto, end), r.counts_from)
+        for r, end in zip(history, ends, strict=True)
+    )
+    return [part for part in parts if part.after < part.upto]
+
+
+def one_definition(revision: Revision, after: int, upto: int) -> list[DefinitionSpan]:
+    """One revision for all of ``(after, upto]``. Before the instant that its rates count from, they count from ``after``."""
+    begun = revision.counts_from
+    earlier = DefinitionSpan(revision.number, after, min(upto, begun), after)
+    later = DefinitionSpan(revision.number, max(after, begun), upto, begun)
+    return [part for part in (earlier, later) if part.after < part.upto]
+
+
+def survey(
+    spans: Sequence[DefinitionSpan], table_of: TableOf
+) -> tuple[list[DefinitionSpan], int, int | None, int | None]:
+    """The spans that have fires, the number of fires, and the first and last fire."""
+    kept: list[DefinitionSpan] = []
+    total, first, last = 0, None, None
+    for span in spans:
+        before = total
+        for fire in fires(table_of(span), span.after, span.upto):
+            first, last, total = fire if first is None else first, fire, total + 1
+        if total > before:
+            kept.append(span)
+    return kept, total, first, last
+
+
+def walk(backfill: StoredBackfill, table_of: TableOf) -> Iterator[int]:
+    """The fires of a backfill beyond its cursor, in its order."""
+    newest = backfill.order is BackfillOrder.NEWEST
+    for span in reversed(backfill.spans) if newest else backfill.spans:
+        after, upto = span.after, span.upto
+        if backfill.cursor is not None:
+            after, upto = (after, min(upto, backfill.cursor - 1)) if newest else (max(after, backfill.cursor), upto)
+        if after < upto:
+            yield from (descending if newest else fires)(table_of(span), after, upto)
+
+
+def span_of(backfill: StoredBackfill, fire: int) -> DefinitionSpan:
+    return next(span for span in backfill.spans if span.after < fire <= span.upto)
+
+
+def descending(table: Timetable, after: int, upto: int) -> Iterator[int]:
+    """The fires in ``(after, upto]``, last first, read in blocks that adapt to the density of the fires."""
+    span, high = MINUTE, upto
+    while high > after:
+        low = max(after, high - span)
+        block = list(islice(fires(table, low, high), _BLOCK + 1))
+        if len(block) > _BLOCK and span > 1:
+            span //= 2
+            continue
+        yield from reversed(block)
+        high = low
+        if len(block) < _BLOCK // 4:
+            span *= 4

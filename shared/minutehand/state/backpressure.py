@@ -23,9 +23,8 @@ _REMEMBERED = 16  # periods of a queue; of more, the two oldest are joined, whic
 class Limits:
     """When the ticker holds a queue back."""
 
-    depth: int = (
-        50_000  # visible and in-flight messages of one stripe: SQS has at most 120,000 in flight; 0: never hold back
-    )
+    # Visible and in-flight messages of one stripe: SQS has at most 120,000 in flight; 0: never hold back.
+    depth: int = 50_000
     age: int = 600 * SECOND  # ms for which due runs have waited for a worker
 
 
@@ -45,16 +44,12 @@ class QueueDepth:
 
 @dataclass(frozen=True, kw_only=True)
 class HoldPeriod:
-    """A period in which a queue was held back."""
-
     since: int  # UTC ms
     until: int | None = None  # UTC ms; None: it goes on
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueueHolds:
-    """The hold periods of one queue."""
-
     periods: tuple[HoldPeriod, ...] = ()  # in order of time
     why: str = ""  # of the last period: "depth" or "age"
     depth: int = 0  # of the fullest stripe when the last period began
@@ -78,7 +73,6 @@ class QueueHolds:
         return QueueHolds(periods=kept, why=why, depth=depth, age=age)
 
     def ended(self, now: int) -> QueueHolds:
-        """With its period ended."""
         return replace(self, periods=(*self.periods[:-1], replace(self.periods[-1], until=now)))
 
 
@@ -112,9 +106,6 @@ def excused(held: QueueHolds) -> list[tuple[int, int | None]]:
     return [(period.since, None if period.until is None else period.until + GRACE) for period in held.periods]
 
 
-# As JSON.
-
-
 @dataclass(frozen=True, kw_only=True)
 class HoldLog:
     """The hold periods of all queues; None is the default queue."""
@@ -128,18 +119,13 @@ class HoldLog:
         return HoldLog(queues={**self.queues, queue: held})
 
     def body(self) -> dict[str, Any]:
-        """JSON-able."""
-        return {"queues": {name or "": _body(held) for name, held in self.queues.items()}}
+        """The body of a record, as JSON values."""
+        periods = {name: [[p.since, p.until] for p in held.periods] for name, held in self.queues.items()}
+        return {"queues": {name or "": vars(held) | {"periods": periods[name]} for name, held in self.queues.items()}}
 
 
 def parse_hold_log(body: Mapping[str, Any]) -> HoldLog:
-    """The reverse of ``HoldLog.body``."""
     return HoldLog(queues={name or None: _held(stored) for name, stored in body.get("queues", {}).items()})
-
-
-def _body(held: QueueHolds) -> dict[str, Any]:
-    periods = [[period.since, period.until] for period in held.periods]
-    return {"periods": periods, "why": held.why, "depth": held.depth, "age": held.age}
 
 
 def _held(stored: Mapping[str, Any]) -> QueueHolds:

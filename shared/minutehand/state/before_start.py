@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Unpack
 
-from minutehand.domain.run import Failure, RunRow, RunState
+from minutehand.domain.run import RunRow, RunState
 from minutehand.state.lease import abandoned
 from minutehand.state.transition import (
+    NEVER_LEASED,
+    NOT_CANCELLED,
+    READY,
+    REFUSED_UNSTARTED,
     Absent,
     Change,
     Compare,
     Condition,
+    EndWords,
     Transition,
     all_of,
     any_of,
     due,
-    ended_changes,
     ending,
     in_state,
-    never_leased,
-    not_cancelled,
-    ready,
-    refused_unstarted,
     same_revision,
     up_to_revision,
 )
@@ -36,7 +37,7 @@ def take_over(*, revision: int, job: str, not_before: int, now: int, seen: RunSt
     ``seen`` is the state that was read: QUEUED, or the state of a run that a change of its schedule refused. A run that its owner
     cancelled stays cancelled.
     """
-    waiting = never_leased() if seen is RunState.QUEUED else refused_unstarted()
+    waiting = NEVER_LEASED if seen is RunState.QUEUED else REFUSED_UNSTARTED
     return Transition(
         name="take_over",
         to=RunState.QUEUED,
@@ -50,7 +51,7 @@ def take_over(*, revision: int, job: str, not_before: int, now: int, seen: RunSt
             **_NOT_ENDED,
             **dict.fromkeys(OF_BACKFILL),
         },
-        already=all_of(same_revision(revision), never_leased()),
+        already=all_of(same_revision(revision), NEVER_LEASED),
     )
 
 
@@ -59,7 +60,7 @@ def revive(*, claim: RunRow) -> Transition:
     return Transition(
         name="revive",
         to=RunState.QUEUED,
-        guard=all_of(up_to_revision(claim.revision), refused_unstarted()),
+        guard=all_of(up_to_revision(claim.revision), REFUSED_UNSTARTED),
         changes={
             "state": RunState.QUEUED,
             "rev": claim.revision,
@@ -69,26 +70,24 @@ def revive(*, claim: RunRow) -> Transition:
             **{name: getattr(claim, name) for name in OF_BACKFILL},
             **_NOT_ENDED,
         },
-        already=all_of(same_revision(claim.revision), never_leased(), Compare("backfill", "=", claim.backfill or "")),
+        already=all_of(same_revision(claim.revision), NEVER_LEASED, Compare("backfill", "=", claim.backfill or "")),
     )
 
 
-def refuse(*, to: RunState, revision: int, now: int, expires: int, reason: str) -> Transition:
+def refuse(*, to: RunState, revision: int, **end: Unpack[EndWords]) -> Transition:
     """A change of the schedule makes a never leased run of a revision up to ``revision`` SUPERSEDED or CANCELLED."""
-    guard = all_of(never_leased(), up_to_revision(revision))
-    return ending("refuse", to, guard, now=now, expires=expires, reason=reason, more={"unstarted": True})
+    return ending("refuse", to, all_of(NEVER_LEASED, up_to_revision(revision)), more={"unstarted": True}, **end)
 
 
-def take_back(*, revision: int, instant: int, now: int, expires: int, reason: str) -> Transition:
+def take_back(*, revision: int, instant: int, **end: Unpack[EndWords]) -> Transition:
     """A stop before its ``instant`` makes a fire that was leased early CANCELLED: its job has not begun.
 
     Either its worker released it before the job began, or its worker crashed in the first attempt.
     """
     unbegun = all_of(in_state(RunState.RETRYING), Absent("started_at"))
-    crashed = all_of(abandoned(now), Compare("leased_at", "=", instant), Compare("attempt", "=", 1))
+    crashed = all_of(abandoned(end["now"]), Compare("leased_at", "=", instant), Compare("attempt", "=", 1))
     guard = all_of(up_to_revision(revision), any_of(unbegun, crashed))
-    more: dict[str, Change] = {"started_at": None}
-    return ending("take_back", RunState.CANCELLED, guard, now=now, expires=expires, reason=reason, more=more)
+    return ending("take_back", RunState.CANCELLED, guard, more={"started_at": None}, **end)
 
 
 def line_up(*, revision: int, reason: str) -> Transition:
@@ -96,33 +95,30 @@ def line_up(*, revision: int, reason: str) -> Transition:
     return Transition(
         name="line_up",
         to=None,
-        guard=all_of(never_leased(), same_revision(revision)),
+        guard=all_of(NEVER_LEASED, same_revision(revision)),
         changes={"reason": reason},
-        already=all_of(never_leased(), Compare("reason", "=", reason)),
+        already=all_of(NEVER_LEASED, Compare("reason", "=", reason)),
     )
 
 
-def pass_over(*, to: RunState, revision: int, now: int, expires: int, reason: str) -> Transition:
+def pass_over(*, to: RunState, revision: int, **end: Unpack[EndWords]) -> Transition:
     """The schedule's overlap policy makes a run that never started SKIPPED, or CANCELLED in favour of a later run."""
-    guard = all_of(never_leased(), same_revision(revision))
-    return ending("pass_over", to, guard, now=now, expires=expires, reason=reason)
+    return ending("pass_over", to, all_of(NEVER_LEASED, same_revision(revision)), **end)
 
 
-def give_up(*, revision: int, now: int, expires: int, reason: str, failure: Failure) -> Transition:
+def give_up(*, revision: int, **end: Unpack[EndWords]) -> Transition:
     """A waiting run is DEAD without a further attempt: no worker knows its job."""
-    guard = all_of(ready(), same_revision(revision))
-    return ending("give_up", RunState.DEAD, guard, now=now, expires=expires, reason=reason, failure=failure)
+    return ending("give_up", RunState.DEAD, all_of(READY, same_revision(revision)), **end)
 
 
-def skip(*, queued: bool, revision: int, now: int, expires: int, reason: str, act: str) -> Transition:
+def skip(*, queued: bool, revision: int, act: str, **end: Unpack[EndWords]) -> Transition:
     """The owner, or the catch-up policy, skips a fire of a revision up to ``revision`` that never started.
 
     ``queued``: the run is QUEUED; otherwise a change of its schedule refused it. ``act`` identifies the call.
     """
-    guard = all_of(up_to_revision(revision), never_leased() if queued else refused_unstarted())
+    guard = all_of(up_to_revision(revision), NEVER_LEASED if queued else REFUSED_UNSTARTED)
     already = all_of(in_state(RunState.SKIPPED), Compare("act", "=", act))
-    more: dict[str, Change] = {"unstarted": None, "act": act}
-    return ending("skip", RunState.SKIPPED, guard, now=now, expires=expires, reason=reason, more=more, already=already)
+    return ending("skip", RunState.SKIPPED, guard, more={"unstarted": None, "act": act}, already=already, **end)
 
 
 def recount(*, skipped: int, until: int, seen_skipped: int, seen_until: int) -> Transition:
@@ -142,10 +138,13 @@ def _counts(skipped: int, until: int) -> Condition:
 
 def shadow(*, revision: int, now: int, expires: int) -> Transition:
     """A worker could lease the run now, but its schedule is in shadow mode: no job starts, only the lateness is recorded."""
-    return Transition(
-        name="shadow",
-        to=RunState.SHADOWED,
-        guard=all_of(same_revision(revision), due(now), not_cancelled(), never_leased()),
-        changes=ended_changes(RunState.SHADOWED, now, expires, "shadow") | {"started_at": now},
+    return ending(
+        "shadow",
+        RunState.SHADOWED,
+        all_of(same_revision(revision), due(now), NOT_CANCELLED, NEVER_LEASED),
+        now=now,
+        expires=expires,
+        reason="shadow",
+        more={"started_at": now},
         already=all_of(in_state(RunState.SHADOWED), Compare("started_at", "=", now)),
     )

@@ -65,14 +65,9 @@ def judged_at(fire: int | None, now: int, excused: Sequence[tuple[int, int | Non
     return now, None
 
 
-# The row of skipped fires.
-
-
 @dataclass(frozen=True)
 class PutMissed:
-    """No row stands for these fires yet: put this one."""
-
-    gap: RunRow
+    gap: RunRow  # to put, for fires that no row stands for yet
 
 
 @dataclass(frozen=True)
@@ -94,8 +89,12 @@ def on_gap(
     claimed = {run.due for run in rows if run.ref.is_fire}
     gaps = [run for run in rows if run.skipped_until is not None and run.revision == revision.number]
     bare = [fire for fire in passed if fire not in claimed and not any(covers(gap, fire) for gap in gaps)]
-    if bare:
-        return _take_in(revision, bare, gaps, claimed, between, now)
+    if bare:  # extend the row before the first of them, as far as the next row; or put a new row
+        place = bisect_right([gap.due for gap in gaps], bare[0])
+        until = bare[-1] if place == len(gaps) else bare[bisect_left(bare, gaps[place].due) - 1]
+        if place:
+            return _correct(gaps[place - 1], until, claimed, between)
+        return PutMissed(_gap(revision, bare[: bisect_right(bare, until)], now))
     for gap in gaps:
         correction = _correct(gap, gap.skipped_until or gap.due, claimed, between)
         if correction.more:
@@ -104,19 +103,7 @@ def on_gap(
 
 
 def covers(gap: RunRow, fire: int) -> bool:
-    """Whether an instant lies between the first and last fire of a row."""
     return gap.skipped_until is not None and gap.due <= fire <= gap.skipped_until
-
-
-def _take_in(
-    revision: Revision, bare: Sequence[int], gaps: Sequence[RunRow], claimed: set[int], between: Between, now: int
-) -> PutMissed | CorrectMissed:
-    """Extend the row before the first fires without a row, as far as the next row; or put a new row."""
-    place = bisect_right([gap.due for gap in gaps], bare[0])
-    until = bare[-1] if place == len(gaps) else bare[bisect_left(bare, gaps[place].due) - 1]
-    if place:
-        return _correct(gaps[place - 1], until, claimed, between)
-    return PutMissed(_gap(revision, bare[: bisect_right(bare, until)], now))
 
 
 def _correct(gap: RunRow, until: int, claimed: set[int], between: Between) -> CorrectMissed:

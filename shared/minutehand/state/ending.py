@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from minutehand.domain.run import Failure, RunState
+from typing import Unpack
+
+from minutehand.domain.run import RunState
 from minutehand.state.lease import abandoned
 from minutehand.state.transition import (
     OPEN,
+    READY,
     Absent,
     Change,
     Compare,
+    EndWords,
     Once,
     OneOf,
     Transition,
@@ -17,7 +21,6 @@ from minutehand.state.transition import (
     ending,
     in_state,
     in_state_under,
-    ready,
     same_fence,
     same_revision,
 )
@@ -28,10 +31,15 @@ _BETWEEN_ATTEMPTS = OneOf("state", ("RETRYING", "CONTINUED"))
 
 def cancel(*, now: int, expires: int) -> Transition:
     """A run that waits is CANCELLED: no attempt of it starts any more."""
-    more: dict[str, Change] = {"cancel_requested": True}
-    already = all_of(in_state(RunState.CANCELLED), _ASKED)
     return ending(
-        "cancel", RunState.CANCELLED, ready(), now=now, expires=expires, reason="requested", more=more, already=already
+        "cancel",
+        RunState.CANCELLED,
+        READY,
+        now=now,
+        expires=expires,
+        reason="requested",
+        more={"cancel_requested": True},
+        already=all_of(in_state(RunState.CANCELLED), _ASKED),
     )
 
 
@@ -47,10 +55,9 @@ def request_cancel() -> Transition:
     )
 
 
-def terminate(*, revision: int, now: int, expires: int, reason: str) -> Transition:
+def terminate(*, revision: int, **end: Unpack[EndWords]) -> Transition:
     """The overlap policy makes a run CANCELLED that has not ended; its worker's writes are refused from then on."""
-    guard = all_of(same_revision(revision), OPEN)
-    return ending("terminate", RunState.CANCELLED, guard, now=now, expires=expires, reason=reason)
+    return ending("terminate", RunState.CANCELLED, all_of(same_revision(revision), OPEN), **end)
 
 
 def hasten(*, now: int) -> Transition:
@@ -66,25 +73,15 @@ def hasten(*, now: int) -> Transition:
 
 def expire(*, revision: int, now: int, expires: int) -> Transition:
     """The run's deadline passed before an attempt could start: the first, or one after its worker crashed."""
-    guard = all_of(same_revision(revision), any_of(ready(), abandoned(now)))
+    guard = all_of(same_revision(revision), any_of(READY, abandoned(now)))
     return ending("expire", RunState.EXPIRED, guard, now=now, expires=expires, reason="deadline passed")
 
 
-def exhaust(
-    *, now: int, expires: int, max_attempts: int, fence: int, reason: str, failure: Failure | None
-) -> Transition:
+def exhaust(*, max_attempts: int, fence: int, **end: Unpack[EndWords]) -> Transition:
     """An abandoned run has no attempt left, as when its job kills its process: DEAD."""
     spent = Compare("attempt", ">=", max_attempts)
-    return ending(
-        "exhaust",
-        RunState.DEAD,
-        all_of(any_of(abandoned(now), ready()), spent, same_fence(fence)),
-        now=now,
-        expires=expires,
-        reason=reason,
-        failure=failure,
-        already=in_state_under(RunState.DEAD, fence),
-    )
+    guard = all_of(any_of(abandoned(end["now"]), READY), spent, same_fence(fence))
+    return ending("exhaust", RunState.DEAD, guard, already=in_state_under(RunState.DEAD, fence), **end)
 
 
 def lose(*, now: int, expires: int, token: str) -> Transition:
@@ -93,26 +90,18 @@ def lose(*, now: int, expires: int, token: str) -> Transition:
     return ending("lose", RunState.LOST, guard, now=now, expires=expires, reason="worker vanished")
 
 
-def cancel_waiting(*, now: int, expires: int, reason: str) -> Transition:
+def cancel_waiting(**end: Unpack[EndWords]) -> Transition:
     """The cancellation of a run was requested before an attempt could start; an abandoned run gets no further attempt."""
-    guard, already = all_of(any_of(ready(), abandoned(now)), _ASKED), in_state(RunState.CANCELLED)
-    return ending("cancel_waiting", RunState.CANCELLED, guard, now=now, expires=expires, reason=reason, already=already)
+    guard = all_of(any_of(READY, abandoned(end["now"])), _ASKED)
+    return ending("cancel_waiting", RunState.CANCELLED, guard, already=in_state(RunState.CANCELLED), **end)
 
 
-def bury(*, fence: int, now: int, expires: int, reason: str, failure: Failure | None) -> Transition:
+def bury(*, fence: int, **end: Unpack[EndWords]) -> Transition:
     """The undertaker records a dead run, once: its worker may have settled it already, or died before it could."""
-    mine = same_fence(fence)
-    return ending(
-        "bury",
-        RunState.DEAD,
-        all_of(mine, any_of(in_state(RunState.DEAD), OPEN), Absent("buried_at")),
-        now=now,
-        expires=expires,
-        reason=reason,
-        failure=failure,
-        more={"ended_at": Once(now), "buried_at": now},  # a run that was DEAD before keeps its end
-        already=all_of(mine, Compare("buried_at", "=", now)),
-    )
+    mine, now = same_fence(fence), end["now"]
+    guard = all_of(mine, any_of(in_state(RunState.DEAD), OPEN), Absent("buried_at"))
+    more: dict[str, Change] = {"ended_at": Once(now), "buried_at": now}  # a run that was DEAD before keeps its end
+    return ending("bury", RunState.DEAD, guard, more=more, already=all_of(mine, Compare("buried_at", "=", now)), **end)
 
 
 def inter(*, state: RunState, fence: int, now: int) -> Transition:

@@ -20,8 +20,7 @@ def notice_of(
     event: IncidentEvent, head: Head, *, dead: DeadRunRow | None = None, success: RunRow | None = None
 ) -> Notice:
     """The notice of an event. ``dead`` is the run that failed, ``success`` the run that succeeded, if there is one."""
-    recovered = event.kind is NoticeKind.RECOVERY
-    failed, succeeded = (None, success) if recovered else (dead, None)
+    failed, succeeded = (None, success) if event.kind is NoticeKind.RECOVERY else (dead, None)
     return Notice(
         kind=event.kind,
         tenant=head.tenant,
@@ -63,27 +62,22 @@ def _when(ms: int) -> str:
     return from_ms(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class IncidentEvent:
     """An event of which the owner may be notified."""
 
     kind: NoticeKind
-    incident: str  # its id
+    incident: str  # its id: the kind of its first event, and when it began (UTC ms)
     at: int  # UTC ms
     count: int  # consecutive runs that had failed for good by then
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class IncidentDecision:
     """The new head, and the events of the change, in order."""
 
     head: Head
     events: tuple[IncidentEvent, ...] = ()
-
-
-def incident_id(kind: NoticeKind, at: int) -> str:
-    """The id of an incident that began at ``at`` (UTC ms)."""
-    return f"{kind}-{at}"
 
 
 def began(incident: str) -> int:
@@ -97,11 +91,11 @@ def failing_since(head: Head) -> int:
 
 
 def after_success(head: Head, ended_at: int) -> IncidentDecision:
-    """A run succeeded."""
     if ended_at <= failing_since(head):
-        return IncidentDecision(head=head)
-    over = () if head.incident is None else (_event(NoticeKind.RECOVERY, head.incident, ended_at, head.failing),)
-    return IncidentDecision(head=replace(head, failing=0, incident=None), events=over)
+        return IncidentDecision(head)
+    known = head.incident
+    over = () if known is None else (IncidentEvent(NoticeKind.RECOVERY, known, ended_at, head.failing),)
+    return IncidentDecision(replace(head, failing=0, incident=None), over)
 
 
 def after_failure(head: Head, dead: DeadRunRow, *, success: int | None, most: int | None) -> IncidentDecision:
@@ -111,54 +105,45 @@ def after_failure(head: Head, dead: DeadRunRow, *, success: int | None, most: in
     if success <= dead.ended_at:
         before = after_success(head, success)
         failed = _failed(before.head, dead, most)
-        return IncidentDecision(head=failed.head, events=(*before.events, *failed.events))
+        return IncidentDecision(failed.head, (*before.events, *failed.events))
     if success <= failing_since(head):
-        return IncidentDecision(head=head)  # an incident of the past, which ended before the open one began
+        return IncidentDecision(head)  # an incident of the past, which ended before the open one began
     failed = _failed(head, dead, None)  # the incident is over already: failure and recovery are notified
     after = after_success(failed.head, success)
-    return IncidentDecision(head=after.head, events=(*failed.events, *after.events))
+    return IncidentDecision(after.head, (*failed.events, *after.events))
 
 
 def _failed(head: Head, dead: DeadRunRow, most: int | None) -> IncidentDecision:
     """Count one more failure. A failure that is older than the last, of an incident that is over, changes nothing."""
     known = head.failed_at or 0
     if dead.ended_at < known and head.failing == 0:
-        return IncidentDecision(head=head)
+        return IncidentDecision(head)
     after = replace(head, failing=head.failing + 1)
     if dead.ended_at >= known:
         after = replace(after, failed_at=dead.ended_at, failed_run=str(dead.run))
-    events = []
+    kinds = []
     if head.incident is None:
-        after = replace(after, incident=incident_id(NoticeKind.FAILURE, dead.ended_at))
-        events.append(NoticeKind.FAILURE)
+        after = replace(after, incident=f"{NoticeKind.FAILURE}-{dead.ended_at}")
+        kinds.append(NoticeKind.FAILURE)
     if most is not None and after.failing >= most and head.state is ScheduleState.ACTIVE:
         note = f"paused by itself: {after.failing} in a row failed for good, at last {dead.run}"
         after = replace(after, state=ScheduleState.PAUSED, note=note, resume_at=None)
-        events.append(NoticeKind.PAUSED)
-    incident = after.incident or ""
-    told = tuple(_event(kind, incident, dead.ended_at, after.failing) for kind in events)
-    return IncidentDecision(head=after, events=told)
+        kinds.append(NoticeKind.PAUSED)
+    events = (IncidentEvent(kind, after.incident or "", dead.ended_at, after.failing) for kind in kinds)
+    return IncidentDecision(after, tuple(events))
 
 
 def without_success(head: Head, at: int) -> IncidentDecision:
     """No run had succeeded in time by ``at`` (UTC ms); an open incident has been notified already."""
     if head.incident is not None:
-        return IncidentDecision(head=head)
-    incident = incident_id(NoticeKind.NO_SUCCESS, at)
-    event = _event(NoticeKind.NO_SUCCESS, incident, at, head.failing)
-    return IncidentDecision(head=replace(head, incident=incident), events=(event,))
+        return IncidentDecision(head)
+    event = IncidentEvent(NoticeKind.NO_SUCCESS, f"{NoticeKind.NO_SUCCESS}-{at}", at, head.failing)
+    return IncidentDecision(replace(head, incident=event.incident), (event,))
 
 
 def resumed(head: Head) -> Head:
     """The head of a resumed schedule: its failures are counted from 0 again. An incident goes on until a run succeeds."""
     return replace(head, failing=0)
-
-
-def _event(kind: NoticeKind, incident: str, at: int, count: int) -> IncidentEvent:
-    return IncidentEvent(kind=kind, incident=incident, at=at, count=count)
-
-
-# A success in time.
 
 
 def allowed(revision: Revision) -> int | None:

@@ -6,27 +6,29 @@ Each settling is conditional on RUNNING and the fence.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Unpack
 
 from minutehand.domain.run import Failure, RunRow, RunState
 from minutehand.domain.times import SECOND
 from minutehand.state.transition import (
+    NEVER_LEASED,
+    NOT_CANCELLED,
+    READY,
     Change,
     Compare,
     Condition,
+    EndWords,
     Once,
     Plus,
     Transition,
     all_of,
     any_of,
     due,
-    ended_changes,
+    ending,
     failure_changes,
     held,
     in_state,
     in_state_under,
-    never_leased,
-    not_cancelled,
-    ready,
     same_fence,
     same_revision,
 )
@@ -37,7 +39,6 @@ SKEW = 10 * SECOND  # how far clocks may differ before a live lease is stolen
 
 _COUNTED: Mapping[str, Change] = {"fence": Plus(1), "attempt": Plus(1), "slices": Once(0)}
 _FIRST: Mapping[str, Change] = {"fence": 1, "attempt": 1, "slices": 0}
-_UNTOUCHED = same_fence(0)
 
 
 def lease_end(now: int) -> int:
@@ -57,7 +58,7 @@ def has_live_lease(run: RunRow, now: int) -> bool:
 
 def abandoned(now: int) -> Condition:
     """The guard's form of a lapsed lease: RUNNING and not ``has_live_lease``."""
-    return all_of(Compare("state", "=", RunState.RUNNING), Compare("lease_until", "<", now - SKEW))
+    return all_of(in_state(RunState.RUNNING), Compare("lease_until", "<", now - SKEW))
 
 
 def lease(
@@ -68,13 +69,13 @@ def lease(
     ``first``: only a run that was never leased. Then the guard has no alternatives and no change depends on the row, so many runs
     can be leased in one batch.
     """
-    startable = never_leased() if first else any_of(ready(), abandoned(now)) if steal else ready()
-    untouched = _UNTOUCHED if first else Compare("attempt", "<", max_attempts)
+    startable = NEVER_LEASED if first else any_of(READY, abandoned(now)) if steal else READY
+    untouched = same_fence(0) if first else Compare("attempt", "<", max_attempts)
     counted = _FIRST if first else _COUNTED
     return Transition(
         name="lease",
         to=RunState.RUNNING,
-        guard=all_of(same_revision(revision), due(now), not_cancelled(), untouched, startable),
+        guard=all_of(same_revision(revision), due(now), NOT_CANCELLED, untouched, startable),
         changes={
             "state": RunState.RUNNING,
             "max_attempts": max_attempts,
@@ -100,20 +101,23 @@ def renew(*, fence: int, now: int, progress: float | None = None, stage: str | N
     return Transition(name="renew", to=None, guard=held(fence), changes=changes, already=held(fence))
 
 
-def _settled(name: str, to: RunState, fence: int, changes: Mapping[str, Change]) -> Transition:
-    return Transition(name=name, to=to, guard=held(fence), changes=changes, already=in_state_under(to, fence))
+def _ended(
+    name: str, to: RunState, fence: int, more: Mapping[str, Change] | None = None, **end: Unpack[EndWords]
+) -> Transition:
+    return ending(name, to, held(fence), more=more, already=in_state_under(to, fence), **end)
 
 
 def _waiting(name: str, to: RunState, fence: int, not_before: int, reason: str, **more: Change) -> Transition:
     """The attempt is over, and the run waits for its next one from ``not_before`` on (UTC ms)."""
-    waits: dict[str, Change] = {
+    changes: dict[str, Change] = {
         "state": to,
         "not_before": not_before,
         "lease_until": None,
         "lease_token": None,
         "reason": reason,
+        **more,
     }
-    return _settled(name, to, fence, {**waits, **more})
+    return Transition(name=name, to=to, guard=held(fence), changes=changes, already=in_state_under(to, fence))
 
 
 def succeed(
@@ -126,11 +130,8 @@ def succeed(
     reason: str | None = None,
 ) -> Transition:
     """The job returned; ``result`` is its JSON text, or ``result_ref`` the key of the text."""
-    changes = ended_changes(RunState.SUCCEEDED, now, expires, reason)
-    stored = {"result": result, "result_ref": result_ref}
-    return _settled(
-        "succeed", RunState.SUCCEEDED, fence, changes | {k: text for k, text in stored.items() if text is not None}
-    )
+    stored = {k: text for k, text in (("result", result), ("result_ref", result_ref)) if text is not None}
+    return _ended("succeed", RunState.SUCCEEDED, fence, stored, now=now, expires=expires, reason=reason)
 
 
 def continue_(*, fence: int, now: int) -> Transition:
@@ -138,10 +139,9 @@ def continue_(*, fence: int, now: int) -> Transition:
     return _waiting("continue", RunState.CONTINUED, fence, now, "slice ended", attempt=Plus(-1), slices=Plus(1))
 
 
-def cancelled(*, fence: int, now: int, expires: int, reason: str, failure: Failure | None) -> Transition:
+def cancelled(*, fence: int, **end: Unpack[EndWords]) -> Transition:
     """A running job ended, or its worker stopped waiting for it, after a request to cancel it."""
-    changes = ended_changes(RunState.CANCELLED, now, expires, reason) | failure_changes(failure)
-    return _settled("cancelled", RunState.CANCELLED, fence, changes)
+    return _ended("cancelled", RunState.CANCELLED, fence, **end)
 
 
 def retry(*, fence: int, not_before: int, failure: Failure) -> Transition:
@@ -155,7 +155,6 @@ def release(*, fence: int, now: int, begun: bool = True) -> Transition:
     return _waiting("release", RunState.RETRYING, fence, now, "released", attempt=Plus(-1), **unbegun)
 
 
-def die(*, fence: int, now: int, expires: int, reason: str, failure: Failure | None) -> Transition:
+def die(*, fence: int, **end: Unpack[EndWords]) -> Transition:
     """The run failed for good; its dead letter has been sent already."""
-    changes = ended_changes(RunState.DEAD, now, expires, reason) | failure_changes(failure)
-    return _settled("die", RunState.DEAD, fence, changes)
+    return _ended("die", RunState.DEAD, fence, **end)

@@ -14,7 +14,7 @@ from typing import Any
 
 from minutehand.domain.names import RunRef
 from minutehand.domain.options import Options, Overlap
-from minutehand.domain.run import TERMINAL, RunRow, RunState
+from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.times import STAMP_DIGITS, from_ms
 
 SLOT = "~slot"  # key of the record among the rows of its schedule
@@ -23,14 +23,12 @@ WAITS = "waits for "  # the reason of a run that waits for its turn begins so
 
 @dataclass(frozen=True, order=True)
 class RunHolder:
-    """A run with its revision."""
-
     key: str  # of the run within its schedule; sorts by its instant
     revision: int
 
     def is_over(self, run: RunRow | None) -> bool:
         """Whether the pair can never hold a lease again, by the run's row (None: there is no row)."""
-        return run is None or run.revision != self.revision or run.state in TERMINAL
+        return run is None or run.revision != self.revision or run.is_terminal
 
 
 @dataclass(frozen=True, order=True)
@@ -55,12 +53,6 @@ class Slot:
     def room(self) -> int:
         return max(self.limit - len(self.holders), 0)
 
-    def holds(self, pair: RunHolder) -> bool:
-        return pair in self.holders
-
-    def has_in_line(self, pair: RunHolder) -> bool:
-        return any(waiter.holder == pair for waiter in self.waiting)
-
     def without(self, gone: Collection[RunHolder]) -> Slot:
         """Without these pairs, as holders and in the queue."""
         return replace(
@@ -69,25 +61,17 @@ class Slot:
             waiting=tuple(waiter for waiter in self.waiting if waiter.holder not in gone),
         )
 
-    def knows_newer(self, pair: RunHolder) -> bool:
-        """Whether the slot has the same run with a newer revision: then the pair is from an old message."""
-        known = (*self.holders, *(waiter.holder for waiter in self.waiting))
-        return any(other.key == pair.key and other.revision > pair.revision for other in known)
-
     def lined_up(self, new: QueuedRun) -> Slot:
         """With one more run in the queue, sorted by time; it replaces the same run of an older revision."""
-        others = [waiter for waiter in self.waiting if waiter.holder.key != new.holder.key]
+        others = (waiter for waiter in self.waiting if waiter.holder.key != new.holder.key)
         return replace(self, waiting=tuple(sorted([*others, new])))
 
     def moved_up(self) -> Slot:
-        """The first runs of the queue become holders, as far as there is room."""
         up = [waiter.holder for waiter in self.waiting[: self.room]]
         return replace(self, holders=(*self.holders, *up), waiting=self.waiting[len(up) :])
 
-    # As the body of a record.
-
     def body(self) -> dict[str, Any]:
-        """JSON-able."""
+        """The body of a record, as JSON values."""
         return {
             "revision": self.revision,
             "limit": self.limit,
@@ -97,8 +81,7 @@ class Slot:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Slot:
-        """The reverse of ``body``."""
-        waiting = [QueuedRun(bool(behind), RunHolder(key, rev), until) for key, rev, behind, until in body["waiting"]]
+        waiting = (QueuedRun(bool(behind), RunHolder(key, rev), until) for key, rev, behind, until in body["waiting"])
         return cls(
             revision=body["revision"],
             limit=body["limit"],
@@ -109,15 +92,10 @@ class Slot:
 
 def governed(slot: Slot, revision: int, options: Options, present: Iterable[RunRow]) -> Slot:
     """The slot under a newer revision: with its limit, and with the started runs of earlier revisions as holders."""
-    under_way = {
-        RunHolder(run.ref.key, run.revision) for run in present if _has_started(run) and run.revision < revision
-    }
+    started = (run for run in present if not run.is_terminal and run.state is not RunState.QUEUED)
+    under_way = {RunHolder(run.ref.key, run.revision) for run in started if run.revision < revision}
     new = sorted(under_way - set(slot.holders))
     return replace(slot, revision=revision, limit=options.max_running or 1, holders=(*slot.holders, *new))
-
-
-def _has_started(run: RunRow) -> bool:
-    return run.state not in TERMINAL and run.state is not RunState.QUEUED
 
 
 class Turn(StrEnum):
@@ -143,14 +121,17 @@ class Decision:
 
 def decide(slot: Slot, me: QueuedRun, options: Options) -> Decision:
     """The turn of a run. The caller has removed ended holders if the slot is full, and ended runs that would move up."""
-    if slot.holds(me.holder) or slot.knows_newer(
-        me.holder
-    ):  # a message of an older revision: its lease will be refused
+    in_line = [waiter.holder for waiter in slot.waiting]
+    # If the slot has a newer revision of the run, this is an old message: its lease will be refused.
+    newer = any(
+        other.key == me.holder.key and other.revision > me.holder.revision for other in (*slot.holders, *in_line)
+    )
+    if newer or me.holder in slot.holders:
         return Decision(turn=Turn.GO, slot=slot)
     moved = slot.lined_up(me).moved_up()
-    if moved.holds(me.holder):
+    if me.holder in moved.holders:
         return Decision(turn=Turn.GO, slot=moved)
-    if slot.has_in_line(me.holder) or me.behind:
+    if me.holder in in_line or me.behind:
         return _waiting(moved)
     return _by_policy(moved, me, options)
 
@@ -213,5 +194,4 @@ def waits_in_turn(run: RunRow) -> bool:
 
 
 def ref_of(owner: str, pair: RunHolder) -> RunRef:
-    """The run of a pair."""
     return RunRef(owner, pair.key)

@@ -15,16 +15,12 @@ MAX_SLICES = 10_000  # of one run: a hundred days on Lambda
 
 @dataclass(frozen=True)
 class RetryAt:
-    """Another attempt follows at ``at`` (UTC ms)."""
-
-    at: int
+    at: int  # UTC ms of the next attempt
 
 
 @dataclass(frozen=True)
 class GiveUp:
-    """The run is dead, with a reason for its row."""
-
-    reason: str
+    reason: str  # for the run's row
 
 
 def after_failure(

@@ -8,8 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NotRequired, TypedDict, Unpack
 
 from minutehand.domain.run import Failure, RunState
 from minutehand.domain.times import SECOND
@@ -31,30 +30,22 @@ class Compare:
 
 @dataclass(frozen=True)
 class OneOf:
-    """The attribute is one of ``values``."""
-
     attribute: str
     values: tuple[Value, ...]
 
 
 @dataclass(frozen=True)
 class Absent:
-    """The attribute is not set."""
-
     attribute: str
 
 
 @dataclass(frozen=True)
 class AllOf:
-    """All parts hold."""
-
     parts: tuple[Condition, ...]
 
 
 @dataclass(frozen=True)
 class AnyOf:
-    """At least one part holds."""
-
     parts: tuple[Condition, ...]
 
 
@@ -100,8 +91,6 @@ ERROR_TEXT = 240
 
 @dataclass(frozen=True)
 class Plus:
-    """A change that adds to a number."""
-
     amount: int
 
 
@@ -126,7 +115,12 @@ class Transition:
     already: Condition  # the row meets this if the same write took effect and its response was lost
 
 
-@lru_cache(maxsize=256)
+NOT_CANCELLED = Absent("cancel_requested")
+READY = OneOf("state", UNBEGUN)
+NEVER_LEASED = Compare("state", "=", RunState.QUEUED)
+REFUSED_UNSTARTED = Compare("unstarted", "=", True)  # a change of the schedule refused it: another claim may revive it
+
+
 def same_revision(revision: int) -> Condition:
     return Compare("rev", "=", revision)
 
@@ -139,52 +133,20 @@ def due(now: int) -> Condition:
     return Compare("not_before", "<=", now)
 
 
-@cache
-def not_cancelled() -> Condition:
-    return Absent("cancel_requested")
-
-
-def ready() -> Condition:
-    return OneOf("state", UNBEGUN)
-
-
-@lru_cache(maxsize=32)
 def in_state(state: RunState) -> Condition:
     return Compare("state", "=", state)
-
-
-def never_leased() -> Condition:
-    return in_state(RunState.QUEUED)
-
-
-def refused_unstarted() -> Condition:
-    """A change of the schedule refused the run before it started, so another claim may revive it."""
-    return Compare("unstarted", "=", True)
 
 
 def same_fence(fence: int) -> Condition:
     return Compare("fence", "=", fence)
 
 
-@lru_cache(maxsize=256)
 def in_state_under(state: RunState, fence: int) -> Condition:
-    return all_of(Compare("state", "=", state), same_fence(fence))
+    return all_of(in_state(state), same_fence(fence))
 
 
 def held(fence: int) -> Condition:
     return in_state_under(RunState.RUNNING, fence)
-
-
-def ended_changes(state: RunState, now: int, expires: int, reason: str | None) -> dict[str, Change]:
-    """The changes of every terminal transition; no other sets the row's expiry, so the row of a waiting run never expires."""
-    return {
-        "state": state,
-        "ended_at": now,
-        "ttl": expires // SECOND,
-        "reason": reason,
-        "lease_until": None,
-        "lease_token": None,
-    }
 
 
 def failure_changes(failure: Failure | None) -> dict[str, Change]:
@@ -194,23 +156,40 @@ def failure_changes(failure: Failure | None) -> dict[str, Change]:
     return changes | ({"error_code": failure.code[:ERROR_TEXT]} if failure.code else {})
 
 
+class EndWords(TypedDict):
+    """Keywords of the transitions to a terminal state."""
+
+    now: int  # UTC ms
+    expires: int  # UTC ms at which the row expires
+    reason: str | None
+    failure: NotRequired[Failure | None]  # of the last attempt
+
+
 def ending(
     name: str,
     to: RunState,
     guard: Condition,
     *,
-    now: int,
-    expires: int,
-    reason: str,
-    failure: Failure | None = None,
     more: Mapping[str, Change] | None = None,
     already: Condition | None = None,
+    **end: Unpack[EndWords],
 ) -> Transition:
-    """A transition to a terminal state. ``already``: by default that state with that ``reason``."""
+    """A transition to a terminal state. ``already``: by default that state with that ``reason``.
+
+    No other transition sets the row's expiry, so the row of a waiting run never expires.
+    """
+    changes: dict[str, Change] = {
+        "state": to,
+        "ended_at": end["now"],
+        "ttl": end["expires"] // SECOND,
+        "reason": end["reason"],
+        "lease_until": None,
+        "lease_token": None,
+    }
     return Transition(
         name=name,
         to=to,
         guard=guard,
-        changes={**ended_changes(to, now, expires, reason), **failure_changes(failure), **(more or {})},
-        already=already or all_of(in_state(to), Compare("reason", "=", reason)),
+        changes={**changes, **failure_changes(end.get("failure")), **(more or {})},
+        already=already or all_of(in_state(to), Compare("reason", "=", end["reason"] or "")),
     )

@@ -3,9 +3,8 @@
 Inside, instants are UTC milliseconds; expressions work in whole seconds.
 """
 
-from minutehand.timing.api import next_fires, pin, timetable
 from minutehand.timing.describe import Explanation, PreviewRow, around_changes, explain, rows
-from minutehand.timing.rule import Rule, from_json
+from minutehand.timing.rule import Rule, from_json, next_fires, pin, timetable
 from minutehand.timing.timetables import Timetable, fires, previous
 from minutehand.timing.zones.zone import zone
 

@@ -10,28 +10,26 @@ from itertools import islice
 from typing import Any, Literal
 
 from minutehand.timing import expressions
-from minutehand.timing.bits import listed
 from minutehand.timing.cron import expression as cron
+from minutehand.timing.cron.fields import listed
 from minutehand.timing.cron.pattern import CronPattern
 from minutehand.timing.expressions import Expression
 from minutehand.timing.holidays import extra
-from minutehand.timing.instants import milliseconds, moment
 from minutehand.timing.moments import Moment, Rate
 from minutehand.timing.rule import Rule, check_whole
-from minutehand.timing.timetables import LATEST, Timetable, fires, previous
+from minutehand.timing.timetables import LATEST, Timetable, fires, milliseconds, moment, previous
 from minutehand.timing.zones import zone as zones
-from minutehand.timing.zones.zone import LAST_SECOND
 
 _MOST = 1000  # rows
 _AROUND = 400 * 86_400_000  # milliseconds before a change in which the last fires are searched
 _AHEAD = 2 * 366 * 86_400  # seconds in which the next changes are searched: a zone without one in two years has none
+_UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
+_HASHED = re.compile(r"\bH\b", re.IGNORECASE)
 _PASSES = {"once": "", "first": "first pass", "second": "second pass"}
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewRow:
-    """One line of a preview."""
-
     at: datetime  # in the schedule's zone
     kind: Literal["fire", "change"]
     mark: str  # of a fire: "", "gap", "first pass", "second pass"; of a change: "forward", "back"
@@ -57,7 +55,7 @@ def around_changes(
     check_whole("each", each, 1, 100)
     now = milliseconds("after", after)
     table = rule.plan.timetable(now, key)
-    coming = _changes(rule, now // 1000, min(now // 1000 + _AHEAD, LAST_SECOND))[:changes]
+    coming = _changes(rule, now // 1000, min(now // 1000 + _AHEAD, zones.LAST_SECOND))[:changes]
     found: set[int] = set()
     for change in coming:
         instant = milliseconds("at", change.at)
@@ -74,10 +72,11 @@ def _backwards(table: Timetable, before: int, not_before: int) -> Iterable[int]:
 
 
 def _merged(rule: Rule, now: int, key: str | None, found: Iterable[int], changes: list[PreviewRow]) -> list[PreviewRow]:
+    # A spread fire is not marked: it is never at its own time.
     plain = rule if rule.window or rule.jitter else replace(rule, gap="skip", max_fires=None, last=None)
-    unmoved = plain.plan.timetable(now, key)  # a spread fire is not marked: it is never at its own time
-    merged = [*changes, *(_fire(rule.timezone, due, unmoved) for due in found)]
+    unmoved = plain.plan.timetable(now, key)
     # Not by the datetimes: those of one zone compare by the wall clock, which is wrong in a repeated hour.
+    merged = [*changes, *(_fire(rule.timezone, due, unmoved) for due in found)]
     return sorted(merged, key=lambda row: (row.at.timestamp(), row.kind))
 
 
@@ -100,22 +99,17 @@ def _changes(rule: Rule, after: int, until: int) -> list[PreviewRow]:
     return found
 
 
-_UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
-_HASHED = re.compile(r"\bH\b", re.IGNORECASE)
-
-
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """An expression in words, and its next fires."""
-
     words: str
     timezone: str
     rows: tuple[PreviewRow, ...]  # the next fires, and the changes of the clocks among them
 
     def __str__(self) -> str:
         lines = [f"{self.words} ({self.timezone})"]
-        marks = {"fire": " ", "change": "~"}
-        lines += [f"{marks[row.kind]} {row.at.isoformat()}  {row.note}".rstrip() for row in self.rows]
+        lines += [
+            f"{'~' if row.kind == 'change' else ' '} {row.at.isoformat()}  {row.note}".rstrip() for row in self.rows
+        ]
         return "\n".join(lines)
 
 
@@ -144,10 +138,12 @@ def explain(
 
 
 def _in_words(expression: Expression, key: str | None) -> str:
-    """One expression in words."""
     parsed = expression.parsed
     if isinstance(parsed, Rate):
-        return _rate(parsed)
+        unit, seconds = next((unit, seconds) for unit, seconds in _UNITS if parsed.period % seconds == 0)
+        number = parsed.period // seconds
+        words = f"Every {unit}" if number == 1 else f"Every {number} {unit}s"
+        return f"{words} of elapsed time" + (f" from {_moment(parsed.origin)} on" if parsed.origin else "")
     if isinstance(parsed, Moment):
         return f"Once, at {_moment(parsed)}"
     if isinstance(parsed, CronPattern):
@@ -155,20 +151,12 @@ def _in_words(expression: Expression, key: str | None) -> str:
     return f"As the recurrence rule says: {' '.join(expression.text.split())}"
 
 
-def _rate(rate: Rate) -> str:
-    unit, seconds = next((unit, seconds) for unit, seconds in _UNITS if rate.period % seconds == 0)
-    number = rate.period // seconds
-    words = f"Every {unit}" if number == 1 else f"Every {number} {unit}s"
-    return f"{words} of elapsed time" + (f" from {_moment(rate.origin)} on" if rate.origin else "")
-
-
 def _moment(moment_: Moment) -> str:
     return moment(moment_.second * 1000).strftime("%Y-%m-%d %H:%M:%S") + (" UTC" if moment_.zone else "")
 
 
 def _cron(expression: Expression, key: str | None) -> str:
-    text = cron.plain(expression.text)
-    aws = cron.is_aws(expression.text)
+    text, aws = cron.plain(expression.text), cron.is_aws(expression.text)
     pattern = expressions.pattern(expression.text, key)
     if expression.hashed:
         text = _resolved(text, pattern)
@@ -182,7 +170,6 @@ def _cron(expression: Expression, key: str | None) -> str:
 
 
 def _resolved(text: str, pattern: CronPattern) -> str:
-    """The expression with the values that H has for this schedule."""
     sets = [pattern.clock.minutes, pattern.clock.hours, pattern.days.dates, pattern.months, pattern.days.weekdays]
     words = text.split()
     if len(words) == 6:

@@ -10,9 +10,8 @@ from functools import lru_cache
 from typing import Literal
 
 from minutehand.errors import ExpressionError
-from minutehand.timing.cron import expression as cron
-from minutehand.timing.cron import fields
-from minutehand.timing.cron.fields import FieldToken, about
+from minutehand.timing.cron.expression import parse_cron
+from minutehand.timing.cron.fields import HOUR, MINUTE, SECOND, FieldToken, about
 from minutehand.timing.cron.pattern import EPOCH, CronPattern
 from minutehand.timing.holidays import Holidays, calendar
 from minutehand.timing.moments import Moment
@@ -21,6 +20,11 @@ from minutehand.timing.zones.zone import LAST_SECOND, LAST_YEAR, Gap, ZoneRules
 
 OnExcluded = Literal["skip", "next_business_day", "previous_business_day"]
 
+MOST = 200  # exclusions of one schedule
+MOST_EXPRESSIONS = 20  # of these, cron expressions
+LONGEST = 512  # characters of one
+_DATES = re.compile(r"(\d{4}-\d\d-\d\d)(?:/(\d{4}-\d\d-\d\d))?", re.ASCII)
+_OTHER = re.compile(r"\s*(rate\(|at\(|DTSTART|RRULE|RDATE|EXDATE|FREQ=)", re.IGNORECASE)
 _DAYS_WITHOUT = 40 * 366  # days: if every fire for so long is excluded, the search ends
 _DAYS = 3660  # days in a row that may be off besides ranges
 _FARTHEST = 31  # days that a fire is moved at most; if no business day is so near, it is skipped
@@ -39,7 +43,7 @@ class Excluding:
     days: bool  # whether excluded days count, or only times
 
     def next(self, after: int) -> int | None:
-        """See ``Timetable``. Raises ``ExpressionError`` if every fire to come is excluded."""
+        """Raises ``ExpressionError`` if every fire to come is excluded."""
         due = self.table.next(after)
         for _ in range(_WORK // self.weight):
             if due is None or (resume := self._blocked(due)) is None:
@@ -54,7 +58,7 @@ class Excluding:
         second = due // 1000
         local = self.zone.local(second)
         today = local // 86400
-        if self.days and (free := free_day(self.exclusions, today, business=False)) != today:
+        if self.days and (free := self.exclusions.free_day(today, business=False)) != today:
             return max(self.zone.reaches(free * 86400) * 1000 - 1, due)
         covered = self.exclusions.covered(local)
         if not covered:
@@ -74,8 +78,8 @@ class MovedToBusinessDay:
     gap: Gap  # if the clocks skip that time of day there
 
     def next(self, after: int) -> int | None:
-        """See ``Timetable``. Raises ``ExpressionError`` if no business day comes."""
-        day: int | None = free_day(self.exclusions, self.zone.local(after // 1000) // 86400, business=True)
+        """Raises ``ExpressionError`` if no business day comes."""
+        day: int | None = self.exclusions.free_day(self.zone.local(after // 1000) // 86400, business=True)
         while day is not None:
             sources = self._sources(day)
             arrivals = [due for source in sources if (due := self._arrival(source, day, after)) is not None]
@@ -120,7 +124,7 @@ class MovedToBusinessDay:
             source = self.zone.local(due // 1000) // 86400
             if source - begin > _DAYS_WITHOUT:
                 raise _all_excluded()
-            free = free_day(self.exclusions, source, business=True)
+            free = self.exclusions.free_day(source, business=True)
             target = free if self.forward else self._business_day(source, source, -1)
             if abs(target - source) <= _FARTHEST:
                 return target
@@ -128,32 +132,12 @@ class MovedToBusinessDay:
         return None
 
 
-def free_day(exclusions: Exclusions, day: int, *, business: bool) -> int:
-    """The first day from ``day`` on that is not off; raises ``ExpressionError`` if none comes for ten years."""
-    for _ in range(_DAYS):
-        if not exclusions.off(day, business=business):
-            return day
-        day = max(day, exclusions.last_of_range(day)) + 1
-    raise _all_excluded()
-
-
 def _all_excluded() -> ExpressionError:
     return ExpressionError("exclude", None, "every fire for years to come is excluded", "exclude less")
 
 
-MOST = 200  # exclusions of one schedule
-MOST_EXPRESSIONS = 20  # of these, cron expressions
-LONGEST = 512  # characters of one
-_KEPT = 1024
-_WEEKENDS = "weekends"
-_DATES = re.compile(r"(\d{4}-\d\d-\d\d)(?:/(\d{4}-\d\d-\d\d))?", re.ASCII)
-_OTHER = re.compile(r"\s*(rate\(|at\(|DTSTART|RRULE|RDATE|EXDATE|FREQ=)", re.IGNORECASE)
-
-
 @dataclass(frozen=True, slots=True)
 class Exclusions:
-    """Days and times without fires."""
-
     ranges: tuple[tuple[int, int], ...] = ()  # first and last day, ascending and apart from each other
     weekends: bool = False
     holidays: Holidays | None = None
@@ -170,6 +154,14 @@ class Exclusions:
             or (self.holidays is not None and self.holidays.holiday(today))
         )
 
+    def free_day(self, day: int, *, business: bool) -> int:
+        """The first day from ``day`` on that is not off; raises ``ExpressionError`` if none comes for ten years."""
+        for _ in range(_DAYS):
+            if not self.off(day, business=business):
+                return day
+            day = max(day, self.last_of_range(day)) + 1
+        raise _all_excluded()
+
     def last_of_range(self, day: int) -> int:
         """The last day of the excluded range that ``day`` is in, or of the one before it."""
         at = bisect_right(self.ranges, day, key=lambda span: span[0])
@@ -177,25 +169,29 @@ class Exclusions:
 
     def covered(self, local: int) -> int:
         """How many seconds from ``local`` on an expression excludes; 0 if ``local`` is not excluded."""
-        return max((_covered(pattern, local) for pattern in self.times), default=0)
+        found = 0
+        for pattern in self.times:
+            unit = _unit(pattern)
+            begin = local - local % min(unit, 60)
+            if pattern.match(begin) == begin:
+                found = max(found, unit - local % unit)
+        return found
 
     def _weekend(self, today: date) -> bool:
         return self.holidays.weekend(today) if self.holidays else today.weekday() >= 5
 
 
-def _covered(pattern: CronPattern, local: int) -> int:
-    """The excluded seconds from ``local`` on: five fields exclude whole minutes, six exclude seconds. At most one hour at once."""
-    begin = local if pattern.to_the_second else local - local % 60
-    if pattern.match(begin) != begin:
-        return 0
-    whole_minute = not pattern.to_the_second or pattern.clock.seconds == fields.SECOND.every
-    whole_hour = whole_minute and pattern.clock.minutes == fields.MINUTE.every
-    unit = 3600 if whole_hour else 60 if whole_minute else 1
-    return unit - local % unit
+def _unit(pattern: CronPattern) -> int:
+    """The seconds that one match excludes: a day, hour, minute or second. Five fields exclude whole minutes."""
+    if pattern.to_the_second and pattern.clock.seconds != SECOND.every:
+        return 1
+    if pattern.clock.minutes != MINUTE.every:
+        return 60
+    return 3600 if pattern.clock.hours != HOUR.every else 86400
 
 
-@lru_cache(maxsize=_KEPT)
-def parse(exclude: tuple[str, ...], calendar_name: str | None) -> Exclusions:
+@lru_cache(maxsize=1024)
+def parse_exclusions(exclude: tuple[str, ...], calendar_name: str | None) -> Exclusions:
     """Read dates, ranges ``2026-12-24/2026-12-31``, ``weekends`` and cron expressions; and the calendar."""
     if len(exclude) > MOST:
         raise ExpressionError(
@@ -208,7 +204,7 @@ def parse(exclude: tuple[str, ...], calendar_name: str | None) -> Exclusions:
             raise ExpressionError(name, text, f"longer than {LONGEST} characters", "split it into several exclusions")
         if found := _DATES.fullmatch(text.strip()):
             ranges.append(_range(name, text, found))
-        elif text.strip().lower() == _WEEKENDS:
+        elif text.strip().lower() == "weekends":
             weekends = True
         else:
             patterns.append(_pattern(name, text))
@@ -216,18 +212,16 @@ def parse(exclude: tuple[str, ...], calendar_name: str | None) -> Exclusions:
         raise ExpressionError(
             "exclude", len(patterns), f"more than {MOST_EXPRESSIONS} expressions", "put their times into fewer lists"
         )
-    whole = tuple(pattern for pattern in patterns if _whole_days(pattern))
     return Exclusions(
         ranges=_apart(ranges),
         weekends=weekends,
         holidays=calendar(calendar_name) if calendar_name is not None else None,
-        days=whole,
-        times=tuple(pattern for pattern in patterns if pattern not in whole),
+        days=tuple(pattern for pattern in patterns if _unit(pattern) == 86400),
+        times=tuple(pattern for pattern in patterns if _unit(pattern) < 86400),
     )
 
 
 def _apart(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Join ranges that touch or overlap."""
     joined: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
         if joined and first <= joined[-1][1] + 1:
@@ -235,12 +229,6 @@ def _apart(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         else:
             joined.append((first, last))
     return tuple(joined)
-
-
-def _whole_days(pattern: CronPattern) -> bool:
-    clock = pattern.clock
-    seconds = not pattern.to_the_second or clock.seconds == fields.SECOND.every
-    return seconds and clock.hours == fields.HOUR.every and clock.minutes == fields.MINUTE.every
 
 
 def _range(name: str, text: str, found: re.Match[str]) -> tuple[int, int]:
@@ -265,4 +253,4 @@ def _pattern(name: str, text: str) -> CronPattern:
         FieldToken(text, 0, text).fail("H has no meaning in an exclusion", "write the times that are excluded")
 
     with about(name):
-        return cron.parse(text, refuse)
+        return parse_cron(text, refuse)

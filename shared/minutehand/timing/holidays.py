@@ -14,17 +14,13 @@ from typing import Any
 from minutehand.errors import ExpressionError
 
 _NAME = re.compile(r"([A-Z]{2})(?:-([A-Z0-9]{1,4}))?")
-_KEPT = 256  # calendars; a year of one takes about 0.1 ms to compute and 5 KB
 
 
 class Holidays:
-    """One named calendar."""
-
     def __init__(self, calendar: Any) -> None:
         self._calendar = calendar
 
     def holiday(self, day: date) -> bool:
-        """Whether ``day`` is a public holiday."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it warns of years that it only estimates
             return day in self._calendar
@@ -34,14 +30,18 @@ class Holidays:
         return bool(self._calendar.is_weekend(day))
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=256)  # a year of one calendar takes about 0.1 ms to compute and 5 KB
 def calendar(name: str) -> Holidays:
     """The calendar called ``DE`` or ``DE-BY``; ``ExpressionError`` (field ``calendar``) if there is none."""
     found = _NAME.fullmatch(name)
     package = extra("holidays", "calendars", "calendar", name)
     known = package.list_supported_countries(include_aliases=True)
     if found is None or found[1] not in known:
-        raise ExpressionError("calendar", name, "not a known calendar", _suggestion(name, known))
+        near = ", ".join(difflib.get_close_matches(name[:10].upper(), known, n=3, cutoff=0.4))
+        remedy = "give a country, perhaps with a subdivision, such as 'DE' or 'DE-BY'" + (
+            f"; near: {near}" if near else ""
+        )
+        raise ExpressionError("calendar", name, "not a known calendar", remedy)
     if found[2] and found[2] not in known[found[1]]:
         parts = ", ".join(f"{found[1]}-{part}" for part in known[found[1]])
         remedy = f"give one of {parts}" if parts else f"give {found[1]!r}"
@@ -56,8 +56,3 @@ def extra(package: str, name: str, field: str, value: str) -> ModuleType:
     except ImportError:
         problem = f"the package {package.replace('_', '-')} is not installed"
         raise ExpressionError(field, value, problem, f"pip install 'minutehand[{name}]'") from None
-
-
-def _suggestion(name: str, known: dict[str, list[str]]) -> str:
-    near = ", ".join(difflib.get_close_matches(name[:10].upper(), known, n=3, cutoff=0.4))
-    return "give a country, perhaps with a subdivision, such as 'DE' or 'DE-BY'" + (f"; near: {near}" if near else "")

@@ -27,7 +27,6 @@ class Moment:
     zone: str | None = None  # its own zone; None: the schedule's
 
     def match(self, local: int) -> int:
-        """See ``WallClockPattern``."""
         return self.second if local <= self.second else FOREVER
 
     def table(self, zone: str, gap: Gap, repeated: Repeated) -> WallClock:

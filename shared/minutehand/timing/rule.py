@@ -1,117 +1,42 @@
-"""A rule: when a schedule is due, as data, and its parts as layers of one timetable."""
+"""A rule: when a schedule is due, as data, its parts as layers of one timetable; and the rule as a revision stores it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import islice
 from typing import Any, get_args
 
 from minutehand.errors import ExpressionError
-from minutehand.timing import exclusions, expressions
+from minutehand.timing import exclusions
 from minutehand.timing.cron.fields import about
 from minutehand.timing.exclusions import MOVE, Excluding, Exclusions, MovedToBusinessDay, OnExcluded
-from minutehand.timing.expressions import Expression, Policy, read
-from minutehand.timing.instants import milliseconds, moment
+from minutehand.timing.expressions import read
+from minutehand.timing.moments import CENTURY
 from minutehand.timing.rrule.parser import Recurrences
-from minutehand.timing.timetables import EARLIEST, LATEST, Bounded, SpreadFires, Timetable, fires, union
-from minutehand.timing.timetables import LONGEST as LONGEST_WINDOW
+from minutehand.timing.timetables import (
+    EARLIEST,
+    LATEST,
+    LONGEST,
+    Bounded,
+    SpreadFires,
+    Timetable,
+    fires,
+    milliseconds,
+    moment,
+    union,
+)
 from minutehand.timing.zones import zone as zones
 from minutehand.timing.zones.zone import Gap, Repeated
 
-_SLOW = 4  # a step of a recurrence rule takes as long as four steps of a cron expression
-_KEPT = 4096  # last fires of schedules with max_fires that a process caches, where they are not stored
-
-
-@dataclass(frozen=True, slots=True)
-class RulePlan:
-    """The fields of a rule, parsed and checked. Times are UTC milliseconds."""
-
-    expressions: tuple[Expression, ...]
-    zone: str
-    policy: Policy
-    exclusions: Exclusions
-    on_excluded: OnExcluded
-    first: int = EARLIEST  # no fire before
-    end: int = LATEST  # no fire after
-    last: int | None = None  # the last of ``max_fires``, if it is stored
-    max_fires: int | None = None
-    window: int = 0  # milliseconds
-    jitter: int = 0  # milliseconds
-    seed: str | None = None  # of the jitter
-    # The timetable, if it depends on the rule alone: not on anchor, key or seed.
-    _steady: Timetable | None = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        relative = any(e.anchored or e.hashed for e in self.expressions) or self.max_fires or self.window or self.jitter
-        object.__setattr__(self, "_steady", None if relative else self._planned(0, None))
-
-    def timetable(self, anchor: int, key: str | None) -> Timetable:
-        """All layers. ``anchor`` is when the schedule became active, ``key`` its identity."""
-        if self._steady is not None:
-            return self._steady
-        table = self.uncounted(anchor, key)
-        return table if self.max_fires is None else Bounded(table, last=self.final(anchor, key))
-
-    def uncounted(self, anchor: int, key: str | None) -> Timetable:
-        """The fires without the limit of ``max_fires``."""
-        table = self._planned(anchor, key)
-        if self.window or self.jitter:
-            return SpreadFires(table, self.window or self.jitter, self._seed(key), self.end)
-        return table
-
-    def final(self, anchor: int, key: str | None) -> int:
-        """The last of ``max_fires``; ``LATEST`` if there are fewer."""
-        return self.last if self.last is not None else _count(self, anchor, key)
-
-    def _planned(self, anchor: int, key: str | None) -> Timetable:
-        """The fires before they are spread."""
-        table = union([expressions.table(e, self.zone, self.policy, anchor=anchor, key=key) for e in self.expressions])
-        table = self._clear_of_exclusions(table)
-        return Bounded(table, self.first, self.end) if (self.first, self.end) != (EARLIEST, LATEST) else table
-
-    def _clear_of_exclusions(self, table: Timetable) -> Timetable:
-        exclusions, zone = self.exclusions, zones.table(self.zone)
-        weights = [_SLOW if isinstance(e.parsed, Recurrences) else 1 for e in self.expressions]
-        weight = sum(weights) + len(exclusions.days) + len(exclusions.times)
-        if self.on_excluded == "skip":
-            return Excluding(table, zone, exclusions, weight, days=True) if exclusions != Exclusions() else table
-        forward = self.on_excluded == "next_business_day"
-        gap: Gap = "skip" if self.policy.gap == "skip" else "next_valid"
-        table = MovedToBusinessDay(table, zone, exclusions, forward, gap)
-        return Excluding(table, zone, exclusions, weight * MOVE, days=False) if exclusions.times else table
-
-    def _seed(self, key: str | None) -> str:
-        if self.window:
-            if key is None:
-                raise ExpressionError(
-                    "window", self.window // 1000, "a window spreads by identity, and there is none here", "give key="
-                )
-            return key
-        if self.seed is None:
-            raise ExpressionError(
-                "jitter", self.jitter // 1000, "jitter needs the seed that the revision stores", "give seed="
-            )
-        return self.seed
-
-
-@lru_cache(maxsize=_KEPT)
-def _count(plan: RulePlan, anchor: int, key: str | None) -> int:
-    assert plan.max_fires
-    table = plan.uncounted(anchor, key)
-    if isinstance(table, SpreadFires):
-        last = table.nth(anchor, plan.max_fires)
-    else:
-        last = next(islice(fires(table, anchor, LATEST), plan.max_fires - 1, None), None)
-    return LATEST if last is None else last
-
-
 MOST_EXPRESSIONS = 20  # in one schedule
 MOST_FIRES = 1000  # that max_fires may ask for: they are counted one by one
-_DATES = ("start", "end")  # fields that are UTC milliseconds in JSON
+_MOST = 1000  # fires of one answer
+_SLOW = 4  # a step of a recurrence rule takes as long as four steps of a cron expression
+_KEPT = 4096  # rules, and last fires of schedules with max_fires, that a process caches
 _CHOICES = {
     "gap": (None, *get_args(Gap)),
     "repeated": (None, *get_args(Repeated)),
@@ -149,12 +74,16 @@ class Rule:
         read(self.expression)
         for name in ("also", "exclude"):
             object.__setattr__(self, name, _texts(name, getattr(self, name)))
+        self._check()
+        object.__setattr__(self, "plan", RulePlan(self))
+
+    def _check(self) -> None:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 remedy = "give one of " + ", ".join(map(repr, choices))
                 raise ExpressionError(name, getattr(self, name), "not a known choice", remedy)
-        check_whole("window", self.window, 0, LONGEST_WINDOW)
-        check_whole("jitter", self.jitter, 0, LONGEST_WINDOW)
+        check_whole("window", self.window, 0, LONGEST)
+        check_whole("jitter", self.jitter, 0, LONGEST)
         if self.window and self.jitter:
             raise ExpressionError(
                 "jitter", self.jitter, "a window spreads already", "give window= or jitter=, not both"
@@ -166,38 +95,6 @@ class Rule:
                 raise ExpressionError(
                     name, getattr(self, name), f"not of type {kind.__name__}", f"give a {kind.__name__} or None"
                 )
-        object.__setattr__(self, "plan", self._plan())
-
-    def _plan(self) -> RulePlan:
-        start = EARLIEST if self.start is None else milliseconds("start", self.start)
-        end = LATEST if self.end is None else milliseconds("end", self.end)
-        if self.start is not None and self.end is not None and start > end:
-            raise ExpressionError("end", self.end, "before start", "give an end later than the start")
-        return RulePlan(
-            expressions=self._expressions(),
-            zone=self.timezone,
-            policy=Policy(self.gap, self.repeated),
-            exclusions=exclusions.parse(self.exclude, self.calendar),
-            on_excluded=self.on_excluded,
-            first=start,
-            end=end,
-            last=self.last,
-            max_fires=self.max_fires,
-            window=self.window * 1000,
-            jitter=self.jitter * 1000,
-            seed=self.seed,
-        )
-
-    def _expressions(self) -> tuple[Expression, ...]:
-        if len(self.also) >= MOST_EXPRESSIONS:
-            raise ExpressionError(
-                "also", len(self.also), f"more than {MOST_EXPRESSIONS} expressions", "make several schedules"
-            )
-        found = [read(self.expression)]
-        for number, text in enumerate(self.also):
-            with about(f"also[{number}]"):
-                found.append(read(text))
-        return tuple(found)
 
     def as_dict(self) -> dict[str, Any]:
         """The fields that differ from their defaults, as JSON values."""
@@ -212,7 +109,7 @@ class Rule:
         if unknown or "expression" not in values:
             problem = f"no rule has {unknown}" if unknown else "there is no expression"
             raise ExpressionError("rule", dict(values), problem, "give expression and any of " + ", ".join(known[1:]))
-        dates: dict[str, Any] = {name: _date(name, values[name]) for name in _DATES if name in values}
+        dates: dict[str, Any] = {name: _date(name, values[name]) for name in ("start", "end") if name in values}
         return cls(**{**values, **dates})
 
     @classmethod
@@ -227,7 +124,84 @@ class Rule:
         return Rule.from_dict, (self.as_dict(),)
 
 
-@lru_cache(maxsize=4096)
+class RulePlan:
+    """A rule, parsed, and its timetable layer by layer. ``anchor`` (UTC ms): when it became active; ``key``: its identity."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self._first = EARLIEST if rule.start is None else milliseconds("start", rule.start)
+        self._end = LATEST if rule.end is None else milliseconds("end", rule.end)
+        if rule.start is not None and rule.end is not None and self._first > self._end:
+            raise ExpressionError("end", rule.end, "before start", "give an end later than the start")
+        if len(rule.also) >= MOST_EXPRESSIONS:
+            raise ExpressionError(
+                "also", len(rule.also), f"more than {MOST_EXPRESSIONS} expressions", "make several schedules"
+            )
+        self.expressions = [read(rule.expression)]
+        for number, text in enumerate(rule.also):
+            with about(f"also[{number}]"):
+                self.expressions.append(read(text))
+        self._exclusions = exclusions.parse_exclusions(rule.exclude, rule.calendar)
+        relative = any(e.anchored or e.hashed for e in self.expressions) or rule.max_fires or rule.window or rule.jitter
+        # The timetable, if it depends on the rule alone: not on anchor, key or seed.
+        self._steady = None if relative else self._unspread(0, None)
+
+    def timetable(self, anchor: int, key: str | None) -> Timetable:
+        """The fires in all layers."""
+        if self._steady is not None:
+            return self._steady
+        table = self.uncounted(anchor, key)
+        return table if self.rule.max_fires is None else Bounded(table, last=self.final(anchor, key))
+
+    def final(self, anchor: int, key: str | None) -> int:
+        """The last of ``max_fires`` (UTC ms); ``LATEST`` if there are fewer."""
+        return self.rule.last if self.rule.last is not None else _count(self.rule, anchor, key)
+
+    def uncounted(self, anchor: int, key: str | None) -> Timetable:
+        """The fires without the limit of ``max_fires``."""
+        rule, table = self.rule, self._unspread(anchor, key)
+        if rule.window:
+            if key is None:
+                problem = "a window spreads by identity, and there is none here"
+                raise ExpressionError("window", rule.window, problem, "give key=")
+            return SpreadFires(table, rule.window * 1000, key, self._end)
+        if rule.jitter:
+            if rule.seed is None:
+                problem = "jitter needs the seed that the revision stores"
+                raise ExpressionError("jitter", rule.jitter, problem, "give seed=")
+            return SpreadFires(table, rule.jitter * 1000, rule.seed, self._end)
+        return table
+
+    def _unspread(self, anchor: int, key: str | None) -> Timetable:
+        zone, gap, repeated = self.rule.timezone, self.rule.gap, self.rule.repeated
+        table = union([e.timetable(zone, gap, repeated, anchor=anchor, key=key) for e in self.expressions])
+        table = self._clear_of_exclusions(table)
+        bounds = self._first, self._end
+        return Bounded(table, *bounds) if bounds != (EARLIEST, LATEST) else table
+
+    def _clear_of_exclusions(self, table: Timetable) -> Timetable:
+        excluded, zone = self._exclusions, zones.table(self.rule.timezone)
+        weights = [_SLOW if isinstance(e.parsed, Recurrences) else 1 for e in self.expressions]
+        weight = sum(weights) + len(excluded.days) + len(excluded.times)
+        if self.rule.on_excluded == "skip":
+            return Excluding(table, zone, excluded, weight, days=True) if excluded != Exclusions() else table
+        forward = self.rule.on_excluded == "next_business_day"
+        table = MovedToBusinessDay(table, zone, excluded, forward, "skip" if self.rule.gap == "skip" else "next_valid")
+        return Excluding(table, zone, excluded, weight * MOVE, days=False) if excluded.times else table
+
+
+@lru_cache(maxsize=_KEPT)
+def _count(rule: Rule, anchor: int, key: str | None) -> int:
+    assert rule.max_fires
+    table = rule.plan.uncounted(anchor, key)
+    if isinstance(table, SpreadFires):
+        last = table.nth(anchor, rule.max_fires)
+    else:
+        last = next(islice(fires(table, anchor, LATEST), rule.max_fires - 1, None), None)
+    return LATEST if last is None else last
+
+
+@lru_cache(maxsize=_KEPT)
 def from_json(text: str) -> Rule:
     """A rule stored as JSON; the same text is read once."""
     return Rule.from_dict(json.loads(text))
@@ -255,3 +229,64 @@ def check_whole(name: str, value: object, low: int, high: int) -> None:
     """``ExpressionError`` unless ``value`` is a whole number from ``low`` to ``high``."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise ExpressionError(name, value, f"not a whole number from {low} to {high}", f"give {low} to {high}")
+
+
+def timetable(rule: Rule, *, anchor: int, key: str | None = None) -> Timetable:
+    """The fires of a rule. ``anchor`` (UTC ms) is when it became active: rates and ``max_fires`` count from there.
+
+    ``key`` is the schedule's identity, which ``H`` and ``window`` spread by: without it they raise ``ExpressionError``.
+    """
+    return rule.plan.timetable(anchor, key)
+
+
+def next_fires(
+    expression: str | Sequence[str],
+    *,
+    timezone: str = "UTC",
+    after: datetime,
+    count: int,
+    key: str | None = None,
+    **policies: Any,
+) -> list[datetime]:
+    """The next ``count`` (1 to 1000) fires later than ``after``, in ``timezone``; fewer or none if the expression ends.
+
+    A rate without its own origin counts from ``after``, and so does ``max_fires``. ``policies`` are fields of ``Rule``.
+    Raises ``ExpressionError``, also if the next fire is more than 100 years away.
+
+    >>> from datetime import UTC
+    >>> next_fires("30 2 * * *", timezone="Europe/Berlin", after=datetime(2026, 3, 28, 12, tzinfo=UTC), count=1)
+    [datetime.datetime(2026, 3, 29, 3, 0, tzinfo=zoneinfo.ZoneInfo(key='Europe/Berlin'))]
+    """
+    rule = Rule.of(expression, timezone=timezone, **policies)
+    check_whole("count", count, 1, _MOST)
+    now = milliseconds("after", after)
+    table = timetable(rule, anchor=now, key=key)
+    _check_near(rule, table.next(now), now)
+    return [moment(due, timezone) for due in islice(fires(table, now, LATEST), count)]
+
+
+def pin(rule: Rule, *, anchor: int, key: str | None, seed: str | None = None) -> Rule:
+    """The rule as a revision that becomes active at ``anchor`` (UTC ms) stores it.
+
+    It gets the jitter's ``seed`` (a random text), unless it has one, and the instant of the last of ``max_fires``.
+    Raises ``ExpressionError`` if it never fires after the anchor, or first in more than 100 years.
+    """
+    for expression in rule.plan.expressions:
+        expression.check_portable()
+    pinned = replace(rule, seed=rule.seed or seed) if rule.jitter else rule
+    first = timetable(pinned, anchor=anchor, key=key).next(anchor)
+    if first is None:
+        problem = f"nothing is due after {moment(anchor).isoformat()}"
+        raise ExpressionError(
+            "expression", rule.expression, problem, "give a time to come, or check start, end and exclusions"
+        )
+    _check_near(rule, first, anchor)
+    if rule.max_fires is None or rule.last is not None:
+        return pinned
+    return replace(pinned, last=pinned.plan.final(anchor, key))
+
+
+def _check_near(rule: Rule, due: int | None, now: int) -> None:
+    if due is not None and due - now > CENTURY * 1000:
+        problem = f"the next fire, {moment(due).isoformat()}, is more than 100 years away"
+        raise ExpressionError("expression", rule.expression, problem, "give a nearer time")

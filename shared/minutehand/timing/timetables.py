@@ -6,11 +6,16 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from minutehand.timing.zones.zone import FIRST_SECOND, LAST_SECOND
+from minutehand.errors import ExpressionError
+from minutehand.timing.zones import zone as zones
 
-EARLIEST, LATEST = FIRST_SECOND * 1000, LAST_SECOND * 1000  # UTC milliseconds: nothing is due outside
+EARLIEST, LATEST = zones.FIRST_SECOND * 1000, zones.LAST_SECOND * 1000  # UTC milliseconds: nothing is due outside
+LONGEST = 86400  # seconds of a window
+_NEAR = 60_000  # milliseconds
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Timetable(Protocol):
@@ -52,7 +57,6 @@ class EveryInterval:
     period: int
 
     def next(self, after: int) -> int | None:
-        """See ``Timetable``."""
         if after < self.first:
             return self.first if self.first <= LATEST else None
         due = after + self.period - (after - self.first) % self.period
@@ -61,12 +65,9 @@ class EveryInterval:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A list of instants, ascending."""
-
     instants: tuple[int, ...]
 
     def next(self, after: int) -> int | None:
-        """See ``Timetable``."""
         at = bisect_right(self.instants, after)
         return self.instants[at] if at < len(self.instants) else None
 
@@ -78,7 +79,6 @@ class Union:
     tables: tuple[Timetable, ...]
 
     def next(self, after: int) -> int | None:
-        """See ``Timetable``."""
         return min((due for table in self.tables if (due := table.next(after)) is not None), default=None)
 
 
@@ -90,7 +90,6 @@ class Without:
     removed: frozenset[int]
 
     def next(self, after: int) -> int | None:
-        """See ``Timetable``."""
         due = self.table.next(after)
         while due is not None and due in self.removed:
             due = self.table.next(due)
@@ -106,18 +105,12 @@ class Bounded:
     last: int = LATEST
 
     def next(self, after: int) -> int | None:
-        """See ``Timetable``."""
         due = self.table.next(max(after, self.first - 1))
         return due if due is not None and due <= self.last else None
 
 
 def union(tables: list[Timetable]) -> Timetable:
-    """One timetable out of at least one."""
     return tables[0] if len(tables) == 1 else Union(tuple(tables))
-
-
-LONGEST = 86400  # seconds of a window
-_NEAR = 60_000  # milliseconds
 
 
 def stable(text: str) -> int:
@@ -135,21 +128,16 @@ class SpreadFires:
     last: int = LATEST  # UTC milliseconds
 
     def next(self, after: int) -> int | None:
-        """See ``Timetable``."""
-        due = self._unmoved(after)
-        return None if due is None else self._moved(due)
+        return self.nth(after, 1)
 
     def nth(self, after: int, number: int) -> int | None:
         """The ``number``-th fire later than ``after``: order and count are those of the timetable that is spread."""
-        due = self._unmoved(after)
+        due = self._before(after)
+        if due is not None and self._moved(due) <= after:
+            due = self.table.next(due)
         for _ in range(number - 1):
             due = None if due is None else self.table.next(due)
         return None if due is None else self._moved(due)
-
-    def _unmoved(self, after: int) -> int | None:
-        """The fire, before its delay, whose delayed time is the first one later than ``after``."""
-        due = self._before(after)
-        return due if due is None or self._moved(due) > after else self.table.next(due)
 
     def _before(self, after: int) -> int | None:
         """The last fire up to ``after``, the only one that the delay may move beyond it; if there is none, the first one later."""
@@ -167,3 +155,22 @@ class SpreadFires:
         following = self.table.next(due)
         room = min(self.window, (LATEST if following is None else following) - due, self.last - due + 1)
         return due + stable(f"{self.seed}\n{due}") % max(1, room // 1000) * 1000
+
+
+def milliseconds(field: str, moment: object) -> int:
+    """UTC milliseconds of an aware datetime; ``ExpressionError`` for anything else."""
+    if not isinstance(moment, datetime) or moment.utcoffset() is None:
+        raise ExpressionError(field, moment, "not a datetime with a time zone", "give datetime(..., tzinfo=UTC)")
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def moment(instant: int, zone: str = "UTC") -> datetime:
+    """UTC milliseconds as a datetime in an IANA zone, by the rules of the ``tzdata`` package.
+
+    Its ``tzinfo`` is ``ZoneInfo(zone)``, unless the machine's database has another offset at this instant.
+    """
+    utc = _EPOCH + timedelta(milliseconds=instant)
+    shown = utc.astimezone(zones.zone(zone))
+    if shown.utcoffset() == timedelta(seconds=zones.table(zone).offset(instant // 1000)):
+        return shown
+    return utc.astimezone(zones.packaged(zone))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from enum import Enum
 from types import ModuleType
@@ -17,7 +17,7 @@ import minutehand.testing
 import pytest
 from minutehand import errors
 from minutehand.dynamodb import models, rows
-from minutehand.state.transition import Transition
+from minutehand.state.transition import EndWords, Transition
 from pynamodb.models import Model
 
 from docs import generate
@@ -187,7 +187,13 @@ def made_transitions() -> Iterator[Transition]:
         "begun": False,
     }
     for make in generate.transition_makers().values():
-        yield make(**{n: given[n] for n in inspect.signature(make).parameters})
+        yield make(**{n: given[n] for n in arguments(make)})
+
+
+def arguments(make: Callable[..., Transition]) -> set[str]:
+    """The names of all arguments of a constructor of transitions."""
+    parameters = set(inspect.signature(make).parameters)
+    return parameters - {"end"} | set(EndWords.__annotations__) if "end" in parameters else parameters
 
 
 def section(heading: str) -> set[str]:

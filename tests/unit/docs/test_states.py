@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from minutehand.domain.run import TERMINAL, RunState
 from minutehand.state.lease import LEASE, SKEW
-from minutehand.state.transition import Row, Transition, holds
+from minutehand.state.transition import EndWords, Row, Transition, holds
 
 from docs import generate
 from tests.support.builders import BOOM, NOON, a_run
@@ -53,7 +53,9 @@ CHOICES: dict[str, list[dict[str, Any]]] = {
 
 def made(name: str) -> Iterator[Transition]:
     make = generate.transition_makers()[name]
-    required = [n for n, p in inspect.signature(make).parameters.items() if p.default is p.empty]
+    parameters = inspect.signature(make).parameters
+    required = {n for n, p in parameters.items() if p.default is p.empty} - {"end"}
+    required |= set(EndWords.__annotations__) if "end" in parameters else set()
     for choice in CHOICES.get(name, [{}]):
         yield make(**{n: (GIVEN | choice)[n] for n in required})
 

@@ -8,8 +8,17 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from minutehand.domain.times import DAY, MINUTE, SECOND
-from minutehand.state.backfill import BackfillOrder, DefinitionSpan, StoredBackfill
-from minutehand.state.definition_spans import descending, one_definition, own_definitions, span_of, survey, walk
+from minutehand.state.backfill import (
+    BackfillOrder,
+    DefinitionSpan,
+    StoredBackfill,
+    descending,
+    one_definition,
+    own_definitions,
+    span_of,
+    survey,
+    walk,
+)
 from minutehand.timing import Rule, Timetable, fires, timetable
 
 from tests.support.builders import NOON, a_definition, a_revision

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from minutehand.timing import Rule, fires, holidays, next_fires, timetable
-from minutehand.timing.instants import milliseconds
+from minutehand.timing.timetables import milliseconds
 
 from tests.support.timing.expressions import ask, at, refused
 

@@ -10,8 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from minutehand.errors import ExpressionError
 from minutehand.timing import Rule, Timetable, fires, next_fires, previous, timetable
-from minutehand.timing.instants import moment
-from minutehand.timing.timetables import LATEST
+from minutehand.timing.timetables import LATEST, moment
 from minutehand.timing.zones import zone as zones
 
 from tests.support.timing.expressions import ms

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from minutehand.errors import ExpressionError
 from minutehand.timing import next_fires, zone
-from minutehand.timing.instants import moment
+from minutehand.timing.timetables import moment
 from minutehand.timing.zones import zone as zones
 from minutehand.timing.zones.zone import FIRST_SECOND, LAST_SECOND
 

@@ -36,9 +36,10 @@ from minutehand.state.backfill import (
     is_free,
     readiness,
     ref_of,
+    span_of,
+    walk,
 )
 from minutehand.state.before_start import revive
-from minutehand.state.definition_spans import span_of, walk
 from minutehand.timing import Timetable, timetable
 
 log = logging.getLogger(__name__)

@@ -13,8 +13,15 @@ from minutehand.fires.context import FireContext, revision_of
 from minutehand.owner.backfill.advance import BackfillMover
 from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.ports.services import Services
-from minutehand.state.backfill import MARGIN, BackfillOrder, StoredBackfill, is_free
-from minutehand.state.definition_spans import one_definition, own_definitions, survey
+from minutehand.state.backfill import (
+    MARGIN,
+    BackfillOrder,
+    StoredBackfill,
+    is_free,
+    one_definition,
+    own_definitions,
+    survey,
+)
 from minutehand.timing import fires
 
 _MAX_SPANS = 2_000  # definitions in one interval: its record holds them all, and each change of the window writes it

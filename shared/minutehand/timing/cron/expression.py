@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from minutehand.timing.bits import listed, lowest
 from minutehand.timing.cron import fields
-from minutehand.timing.cron.fields import FieldSpec, FieldToken, HashValue
+from minutehand.timing.cron.fields import FieldSpec, FieldToken, HashValue, listed, lowest
 from minutehand.timing.cron.pattern import CronPattern, Days, TimesOfDay, lengths
 
 NAMES = {
@@ -27,7 +26,6 @@ _EVERY_DAY = Days(dates=fields.DAY.every, weekdays=fields.WEEKDAY.every)
 
 
 def is_aws(expression: str) -> bool:
-    """Whether this is written as ``cron(…)``."""
     return _AWS.fullmatch(expression) is not None
 
 
@@ -38,7 +36,7 @@ def plain(expression: str) -> str:
     return " ".join(text.split()).upper()
 
 
-def parse(expression: str, hash_value: HashValue) -> CronPattern:
+def parse_cron(expression: str, hash_value: HashValue) -> CronPattern:
     """Parse five or six fields, an ``@`` name or ``cron(…)``. Raises ``ExpressionError``, also if no day ever matches."""
     aws = _AWS.fullmatch(expression)
     if aws:
@@ -49,7 +47,7 @@ def parse(expression: str, hash_value: HashValue) -> CronPattern:
             FieldToken(named, expression.find("@"), expression).fail(
                 f"{named!r} is not a known name", "write one of " + ", ".join(NAMES)
             )
-        return parse(NAMES[named], hash_value)
+        return parse_cron(NAMES[named], hash_value)
     tokens = _tokens(expression, 0, expression)
     if len(tokens) == 5:
         tokens.insert(0, _ON_THE_MINUTE)

@@ -5,25 +5,29 @@ from __future__ import annotations
 from calendar import monthrange
 from dataclasses import dataclass, field
 from datetime import date
+from functools import cached_property
 
-from minutehand.timing.bits import bits, listed, lowest, union
+from minutehand.timing.cron.fields import bits, listed, lowest, union
 from minutehand.timing.zones.zone import FOREVER, LAST_YEAR
 
 NEVER = -1
+EPOCH = date(1970, 1, 1).toordinal()
+_WEEKS = sum(1 << 7 * week for week in range(6))  # repeats a week's seven bits over a month
+_KEPT = 120  # months that one expression caches: more than a chain looks ahead, and a bound on memory
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TimesOfDay:
     """Every combination of these hours, minutes and seconds."""
 
     hours: int
     minutes: int
     seconds: int
-    first: int = field(init=False)  # the earliest of the day, seconds since midnight
 
-    def __post_init__(self) -> None:
-        first = lowest(self.hours) * 3600 + lowest(self.minutes) * 60 + lowest(self.seconds)
-        object.__setattr__(self, "first", first)
+    @cached_property
+    def first(self) -> int:
+        """The earliest of the day, seconds since midnight."""
+        return lowest(self.hours) * 3600 + lowest(self.minutes) * 60 + lowest(self.seconds)
 
     def next(self, clock: int) -> int:
         """The first matching second of the day at or after ``clock``; ``NEVER`` if the day has no more."""
@@ -49,7 +53,6 @@ class TimesOfDay:
         return TimesOfDay(self.hours & 1 << hour, minutes, seconds)
 
     def times(self) -> TimeList:
-        """The matching times as a sequence."""
         return TimeList(listed(self.hours), listed(self.minutes), listed(self.seconds))
 
 
@@ -68,10 +71,6 @@ class TimeList:
         rest, second = divmod(index, len(self.seconds))
         hour, minute = divmod(rest, len(self.minutes))
         return self.hours[hour] * 3600 + self.minutes[minute] * 60 + self.seconds[second]
-
-
-EPOCH = date(1970, 1, 1).toordinal()
-_WEEKS = sum(1 << 7 * week for week in range(6))  # repeats a week's seven bits over a month
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,18 +103,15 @@ class Days:
     def _special_dates(self, first: int, length: int) -> int:
         days = [length - back for back in listed(self.from_end) if back < length]
         days += [_nearest(day, first, length) for day in listed(self.nearest) if day <= length]
-        if self.last_workday:
-            days.append(length - max(0, (first + length - 1 + 6) % 7 - 4))
+        days += [_nearest(length, first, length)] if self.last_workday else []
         return union(1 << day for day in days)
 
     def _nth_days(self, first: int, length: int) -> int:
-        found = 0
+        days = []
         for weekday, which in self.nth:
             day = 1 + (weekday - first) % 7
-            day += (length - day) // 7 * 7 if which == 0 else 7 * (which - 1)
-            if day <= length:
-                found |= 1 << day
-        return found
+            days.append(day + ((length - day) // 7 * 7 if which == 0 else 7 * (which - 1)))
+        return union(1 << day for day in days if day <= length)
 
 
 def _nearest(day: int, first: int, length: int) -> int:
@@ -127,24 +123,13 @@ def _nearest(day: int, first: int, length: int) -> int:
     return day
 
 
-def month(year: int, number: int) -> tuple[int, int]:
-    """Weekday (0 = Sunday) of the 1st and length of a month."""
-    monday_based, length = monthrange(year, number)
-    return (monday_based + 1) % 7, length
-
-
 def lengths(number: int) -> tuple[int, int]:
     """How many days a month has in a common year and in a leap year."""
     return monthrange(2023, number)[1], monthrange(2024, number)[1]
 
 
-_KEPT = 120  # months that one expression caches: more than a chain looks ahead, and a bound on memory
-
-
 @dataclass(frozen=True, slots=True)
 class CronPattern:
-    """The fields of a cron expression."""
-
     clock: TimesOfDay
     days: Days
     months: int  # bits 1-12
@@ -159,29 +144,24 @@ class CronPattern:
         day, clock = divmod(local, 86400)
         today = date.fromordinal(day + EPOCH)
         coming = self.matching(today.year, today.month) >> today.day
-        if coming & 1:
-            found = self.clock.next(clock)
-            if found != NEVER:
-                return day * 86400 + found
-        coming >>= 1
-        if coming:
+        if coming & 1 and (found := self.clock.next(clock)) != NEVER:
+            return day * 86400 + found
+        if coming := coming >> 1:
             return (day + 1 + lowest(coming)) * 86400 + self.clock.first
         return self._in_later_month(today.year, today.month)
 
     def matching(self, year: int, number: int) -> int:
         """The matching days of a month, bit 1 for the 1st."""
         key = year * 12 + number
-        found = self._months.get(key)
-        if found is None:
-            wanted = self.months >> number & 1 and (not self.years or year in self.years)
-            found = self.days.of(*month(year, number)) if wanted else 0
+        if key not in self._months:
             if len(self._months) >= _KEPT:
                 self._months.clear()
-            self._months[key] = found
-        return found
+            weekday, length = monthrange(year, number)
+            wanted = self.months >> number & 1 and (not self.years or year in self.years)
+            self._months[key] = self.days.of((weekday + 1) % 7, length) if wanted else 0
+        return self._months[key]
 
     def _in_later_month(self, year: int, number: int) -> int:
-        """The first matching second after a month."""
         months = listed(self.months)
         for later in self.years or range(year, LAST_YEAR + 1):
             for each in months:

@@ -66,11 +66,10 @@ class Recurrences:
 
 
 def is_rrule(expression: str) -> bool:
-    """Whether the text begins as a recurrence rule does."""
     return _START.match(expression) is not None
 
 
-def parse(expression: str) -> Recurrences:
+def parse_rrule(expression: str) -> Recurrences:
     """Parse lines separated by white space; a bare ``FREQ=…`` is an RRULE."""
     start: Moment | None = None
     dated = False  # DTSTART is a date without a time
@@ -139,6 +138,9 @@ def _recur(token: FieldToken) -> Recur:
         (freq or token).fail(
             "the frequency is missing or unknown", "begin with FREQ= and one of " + ", ".join(FREQUENCIES)
         )
+    start = parts.get("WKST")
+    if start and start.text not in WEEKDAYS:
+        start.fail(f"{start.text!r} is not a weekday", "give MO, TU … SU")
     by = {name: _numbers(parts[name], name) for name in _RANGES if name in parts}
     days = _days(parts["BYDAY"]) if "BYDAY" in parts else ()
     _check_combination(parts, freq.text, by, days)
@@ -149,7 +151,7 @@ def _recur(token: FieldToken) -> Recur:
         else 1,
         count=_integer(parts["COUNT"], 1, MOST) if "COUNT" in parts else None,
         until=_stamp(parts["UNTIL"], None) if "UNTIL" in parts else None,
-        week_start=_week_start(parts["WKST"]) if "WKST" in parts else 0,
+        week_start=WEEKDAYS[start.text] if start else 0,
         days=days,
         by=by,
     )
@@ -205,9 +207,3 @@ def _days(token: FieldToken) -> tuple[tuple[int, int], ...]:
             part.fail(f"{part.text!r} is not a weekday", "give MO, TU … SU, perhaps numbered: 1MO, -1FR")
         found.add((WEEKDAYS[day[2]], which))
     return tuple(sorted(found))
-
-
-def _week_start(token: FieldToken) -> int:
-    if token.text not in WEEKDAYS:
-        token.fail(f"{token.text!r} is not a weekday", "give MO, TU … SU")
-    return WEEKDAYS[token.text]

@@ -8,16 +8,19 @@ and the next period that INTERVAL includes, until both agree, in a bounded numbe
 from __future__ import annotations
 
 from calendar import isleap, monthrange
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date
 
-from minutehand.timing.bits import bits, listed, lowest, union
-from minutehand.timing.cron.fields import FieldToken
+from minutehand.timing.cron.fields import FieldToken, bits, listed, lowest, union
 from minutehand.timing.cron.pattern import EPOCH, NEVER, TimesOfDay
 from minutehand.timing.moments import CENTURY
 from minutehand.timing.rrule.parser import FREQUENCIES, Recur
 from minutehand.timing.zones.zone import FOREVER, LAST_SECOND, LAST_YEAR
 
+_STEPS = 1_000  # of one search: 7 ms at worst
+_COUNT_STEPS = 4_000  # of all the searches that count up to COUNT
+_MONDAY = 4  # days since 1970 of the first Monday
 NO_DAY = 10**9  # days; later than any
 _ALL_MONTHS = range(1, 13)
 _WEEKS = sum(1 << 7 * week for week in range(54))
@@ -52,12 +55,10 @@ class YearDays:
         """The first day (since 1970) that matches, from ``day`` on; ``NO_DAY`` if none does up to ``LAST_YEAR``."""
         today = date.fromordinal(day + EPOCH)
         first = day - today.timetuple().tm_yday + 1
-        coming = self.matching(today.year) >> day - first
-        if coming:
+        if coming := self.matching(today.year) >> day - first:
             return day + lowest(coming)
         for year in range(today.year + 1, LAST_YEAR + 1):
-            coming = self.matching(year)
-            if coming:
+            if coming := self.matching(year):
                 return date(year, 1, 1).toordinal() - EPOCH + lowest(coming)
         return NO_DAY
 
@@ -135,27 +136,6 @@ def _first_week(year: int, week_start: int) -> int:
     return fourth - (fourth - 1 - week_start) % 7
 
 
-_STEPS = 1_000  # of one search: 7 ms at worst
-_COUNT_STEPS = 4_000  # of all the searches that count up to COUNT
-_KEPT = 64  # periods of which a rule caches the times that BYSETPOS picks
-_MONDAY = 4  # days since 1970 of the first Monday
-
-
-@dataclass(slots=True)
-class _Budget:
-    """Steps that a search may still take. A valid rule fails after its schedule was made only if they run out."""
-
-    rule: FieldToken
-    left: int = _STEPS
-
-    def spend(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            self.rule.fail(
-                "its occurrences are too many steps apart", "choose BY parts and an INTERVAL that meet more often"
-            )
-
-
 @dataclass(frozen=True, slots=True)
 class Recurrence:
     """The occurrences of an RRULE from DTSTART on, as a ``WallClockPattern``."""
@@ -166,23 +146,24 @@ class Recurrence:
     days: YearDays
     clock: TimesOfDay
     last: int = FOREVER  # the last occurrence that COUNT allows
-    _periods: dict[int, list[int]] = field(default_factory=dict, init=False, compare=False, repr=False)
     # The last range, start included and end excluded, in which a search found nothing.
     _barren: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)], compare=False, repr=False)
 
     def match(self, local: int) -> int:
         """The first occurrence at or after ``local``; ``FOREVER`` if there is none."""
-        return self._first(local, _Budget(self.token))
+        return self._first(local, iter(range(_STEPS)))
 
     def counted(self) -> Recurrence:
-        """The same with the end that COUNT sets."""
-        budget, found = _Budget(self.token, _COUNT_STEPS), self.start - 1
+        budget, found = iter(range(_COUNT_STEPS)), self.start - 1
         for _ in range(self.recur.count or 0):
             found = self._first(found + 1, budget)
         return replace(self, last=found) if self.recur.count else self
 
-    def _first(self, local: int, budget: _Budget) -> int:
-        """Search from ``local``; the range in which the last search found nothing is passed over."""
+    def _first(self, local: int, budget: Iterator[int]) -> int:
+        """Search from ``local``; the range in which the last search found nothing is passed over.
+
+        ``budget`` has an item for each step that the search may take. A valid rule fails later only if they run out.
+        """
         local = max(local, self.start)
         low, high = self._barren[0]
         begin = high if low <= local < high else local
@@ -191,10 +172,16 @@ class Recurrence:
         self._barren[0] = (low if begin == high else local, min(found, limit))
         return found if found <= self.last else FOREVER
 
-    def _any(self, local: int, limit: int, budget: _Budget) -> int:
+    def _spend(self, budget: Iterator[int]) -> None:
+        if next(budget, None) is None:
+            self.token.fail(
+                "its occurrences are too many steps apart", "choose BY parts and an INTERVAL that meet more often"
+            )
+
+    def _any(self, local: int, limit: int, budget: Iterator[int]) -> int:
         """The first second from ``local`` on that the BY parts name, in a period that INTERVAL includes."""
         while (local := self._named(local)) <= limit:
-            budget.spend()
+            self._spend(budget)
             period = self._period(local)
             left_out = (self._period(self.start) - period) % self.recur.interval
             if not left_out:
@@ -202,14 +189,13 @@ class Recurrence:
             local = self._begin(period + left_out)
         return FOREVER
 
-    def _chosen(self, local: int, limit: int, budget: _Budget) -> int:
+    def _chosen(self, local: int, limit: int, budget: Iterator[int]) -> int:
         """The first second from ``local`` on that BYSETPOS picks from its period."""
         found = local
         while (found := self._any(found, limit, budget)) < FOREVER:
-            budget.spend()
+            self._spend(budget)
             period = self._period(found)
-            picked = [second for second in self._picked(period) if second >= local]
-            if picked:
+            if picked := [second for second in self._pick(period) if second >= local]:
                 return min(picked)
             found = self._begin(period + 1)
         return FOREVER
@@ -223,16 +209,8 @@ class Recurrence:
         day = self.days.next(day + 1)
         return day * 86400 + self.clock.first if day < NO_DAY else FOREVER
 
-    def _picked(self, period: int) -> list[int]:
-        """The times of one period that BYSETPOS picks: positions count from 1, or backwards from -1."""
-        picked = self._periods.get(period)
-        if picked is None:
-            if len(self._periods) >= _KEPT:
-                self._periods.clear()
-            picked = self._periods[period] = self._pick(period)
-        return picked
-
     def _pick(self, period: int) -> list[int]:
+        """The times of one period that BYSETPOS picks: positions count from 1, or backwards from -1."""
         begin, unit = self._begin(period), FREQUENCIES[self.recur.freq]
         days = self.days.between(begin // 86400, -(-self._begin(period + 1) // 86400))
         times = (self.clock if unit >= 86400 else self.clock.within(begin % 86400, unit)).times()
@@ -255,7 +233,6 @@ class Recurrence:
         return local // FREQUENCIES[freq]
 
     def _begin(self, period: int) -> int:
-        """The first second of a period."""
         freq = self.recur.freq
         if freq == "WEEKLY":
             return (period * 7 + _MONDAY + self.recur.week_start) * 86400

@@ -33,8 +33,6 @@ class ZoneChanges:
 
 @dataclass(frozen=True, slots=True)
 class Yearly:
-    """A change that happens every year."""
-
     rule: str  # as in POSIX TZ: ``M3.5.0/2``, ``J60``, ``59/2``
     before: int  # offset in force until then
     after: int  # offset from then on

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module
 from itertools import accumulate
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 from zoneinfo import ZoneInfo
 
 from minutehand.errors import ExpressionError
@@ -17,8 +17,9 @@ from minutehand.timing.zones import tzif
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
-from bisect import bisect_left
-from typing import Protocol
+
+Gap = Literal["next_valid", "skip", "shift"]
+Repeated = Literal["first", "second", "both"]
 
 FOREVER = 10**15  # seconds; beyond every date that Python can name
 LAST_YEAR = 2499  # no fire is later, which bounds the tables of changes
@@ -52,9 +53,8 @@ class Segments:
         closes = [end + offset for end, offset in zip([*instants, horizon], offsets, strict=True)]
         shown = list(accumulate(closes, max))
         seen = [-2 * FOREVER, *shown[:-1]]
-        again = [2 * FOREVER, *accumulate(reversed(opens), min)][
-            -2::-1
-        ]  # local: the earliest that a later segment shows
+        # Local: the earliest that a later segment shows.
+        again = [2 * FOREVER, *accumulate(reversed(opens), min)][-2::-1]
         windows = {
             "first": (list(map(max, opens, seen)), closes),
             "second": (opens, list(map(min, closes, again))),
@@ -149,7 +149,8 @@ def packaged(name: str) -> Packaged:
 def check_name(name: object) -> None:
     """Raise ``ExpressionError`` unless ``name`` is in the IANA database."""
     if not isinstance(name, str) or name not in names():
-        raise ExpressionError("timezone", name, "not a name of the IANA time zone database", _remedy(name))
+        remedy = _remedy(name) if isinstance(name, str) else "give a name such as 'Europe/Berlin'"
+        raise ExpressionError("timezone", name, "not a name of the IANA time zone database", remedy)
 
 
 @cache  # bounded by the number of zones
@@ -174,9 +175,7 @@ def names() -> frozenset[str]:
     return frozenset(_data().joinpath("zones").read_text("ascii").split())
 
 
-def _remedy(name: object) -> str:
-    if not isinstance(name, str):
-        return "give a name such as 'Europe/Berlin'"
+def _remedy(name: str) -> str:
     wanted = name[:_LONGEST_NAME].lower()
     spelled = {known.lower(): known for known in names()}
     cities = {known.rpartition("/")[2]: known for known in spelled}
@@ -185,10 +184,6 @@ def _remedy(name: object) -> str:
     if not near:
         return "give a name such as 'Europe/Berlin' or 'UTC'"
     return "did you mean " + " or ".join(repr(spelled[known]) for known in near) + "?"
-
-
-Gap = Literal["next_valid", "skip", "shift"]
-Repeated = Literal["first", "second", "both"]
 
 
 class WallClockPattern(Protocol):

@@ -128,7 +128,7 @@ def _ask(asking: _Asking) -> _Step:
 def _prepared(asking: _Asking, slot: Slot) -> Slot:
     """The slot under this run's policy, without what has ended, as far as the decision rests on it."""
     services, owner, me = asking.worker.services, asking.owner, asking.me
-    if slot.holds(me.holder):
+    if me.holder in slot.holders:
         return slot
     if slot.revision < asking.message.revision:
         earlier = services.ledger.latest(owner, upto=asking.worker.clock())

@@ -99,7 +99,7 @@ def move_up(
 
 def newcomers(before: Slot, after: Slot) -> list[RunHolder]:
     """The holders that were none before."""
-    return [pair for pair in after.holders if not before.holds(pair)]
+    return [pair for pair in after.holders if pair not in before.holders]
 
 
 def send_for(owner: str, pairs: Sequence[RunHolder], services: Services, clock: Clock) -> bool:
