@@ -1,12 +1,15 @@
-"""Checks whether messages wait, from the queues' own attributes."""
+"""Checks whether messages wait, from the queues' own attributes, and whether the ticker holds queues back (backpressure)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
-from minutehand.doctor.context import DoctorContext
-from minutehand.doctor.findings import Finding, ok, warn
+from minutehand.doctor.context import DoctorContext, Finding, ok, warn
+from minutehand.domain.queue import DEFAULT_QUEUE
+from minutehand.domain.times import SECOND, from_ms
+from minutehand.fires.backpressure import read_hold_log
+from minutehand.state.backpressure import QueueHolds
 
 _FULL = 100_000  # messages in flight: at about 120,000 SQS gives no more, without saying so
 _MANY = 1_000  # messages that wait for a worker
@@ -56,3 +59,31 @@ def _age(context: DoctorContext, name: str) -> str:
 
 def _count(attributes: Mapping[str, str], name: str) -> int:
     return int(attributes.get(name, "0"))
+
+
+def backpressure(context: DoctorContext) -> Iterator[Finding]:
+    """One finding for each queue that is held back, or one for all that are not."""
+    if "runs" not in context.tables:
+        return
+    held = {queue: each for queue, each in held_back(context).items() if each.now is not None}
+    for queue, each in held.items():
+        yield _finding(queue or DEFAULT_QUEUE, each)
+    if not held:
+        yield ok("backpressure", "no queue is held back")
+
+
+def held_back(context: DoctorContext) -> Mapping[str | None, QueueHolds]:
+    """The stored hold state of each queue. Raises MinutehandError."""
+    return read_hold_log(context.services).queues
+
+
+def _finding(queue: str, held: QueueHolds) -> Finding:
+    assert held.now is not None
+    why = f"{held.depth:,} messages in one of its SQS queues"
+    if held.why == "age" and held.age is not None:
+        why = f"its runs waited for {held.age // SECOND} s"
+    return warn(
+        "backpressure",
+        f"queue {queue} is held back since {from_ms(held.now.since):%Y-%m-%d %H:%M:%SZ}: {why}; its fires wait in the agenda",
+        "start more workers, raise their concurrency, or remove the delay that their jobs wait for",
+    )

@@ -6,10 +6,8 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 
 from minutehand.clock import system_clock
-from minutehand.doctor import backlog, chains, installation, known_jobs, permissions, pressure, ticker, timing
-from minutehand.doctor.context import DoctorContext
-from minutehand.doctor.findings import Finding, Severity, warn
-from minutehand.doctor.probe import AwsProbe
+from minutehand.doctor import backlog, installation, permissions, schedules, ticker
+from minutehand.doctor.context import AwsProbe, DoctorContext, Finding, Severity, warn
 from minutehand.errors import MinutehandError
 from minutehand.ports.clock import Clock
 from minutehand.settings import Settings
@@ -23,15 +21,15 @@ _THEN: tuple[Check, ...] = (
     installation.queues,
     installation.bucket,
     permissions.permissions,
-    timing.clock,
+    ticker.clock,
     ticker.ticker,
     ticker.quarantined,
-    pressure.backpressure,
-    chains.chains,
-    chains.incidents,
+    backlog.backpressure,
+    schedules.chains,
+    schedules.incidents,
     backlog.backlog,
-    known_jobs.jobs,
-    known_jobs.isolated,
+    schedules.jobs,
+    schedules.isolated,
 )
 
 

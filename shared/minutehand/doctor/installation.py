@@ -6,9 +6,17 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from minutehand.doctor.context import DoctorContext
-from minutehand.doctor.findings import Finding, fail, ok, warn
-from minutehand.doctor.probe import NO_CREDENTIALS, NO_REGION, UNREACHABLE, ProbeAnswer
+from minutehand.doctor.context import (
+    NO_CREDENTIALS,
+    NO_REGION,
+    UNREACHABLE,
+    DoctorContext,
+    Finding,
+    ProbeAnswer,
+    fail,
+    ok,
+    warn,
+)
 from minutehand.domain.queue import striped, striped_text
 from minutehand.dynamodb.tables import SCHEDULES, TABLES, TableDefinition
 from minutehand.sqs.queue_definitions import RETENTION, stripe_called

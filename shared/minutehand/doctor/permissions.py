@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from minutehand.doctor.context import DoctorContext
-from minutehand.doctor.findings import Finding, fail, ok
+from minutehand.doctor.context import DoctorContext, Finding, ProbeAnswer, fail, ok
 from minutehand.doctor.installation import grant, no_row
-from minutehand.doctor.probe import ProbeAnswer
 from minutehand.dynamodb.tables import TABLES, TableDefinition
 
 _WANTED = {  # what ``grant_scheduling`` gives, by table; a test compares the two

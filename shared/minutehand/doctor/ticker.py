@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from minutehand.doctor.context import DoctorContext
-from minutehand.doctor.findings import Finding, fail, ok, warn
-from minutehand.doctor.pressure import held_back
+from minutehand.doctor.backlog import held_back
+from minutehand.doctor.context import DoctorContext, Finding, fail, ok, warn
 from minutehand.domain.run import AgendaEntry, EntryKind, parse_entry_key
 from minutehand.domain.schedule import ScheduleState
 from minutehand.domain.times import MINUTE, SECOND, from_ms
 from minutehand.dynamodb.agenda import CONFIG, LOCK
 from minutehand.dynamodb.rows import shard_key
 from minutehand.fires.plan import LOOKAHEAD
+from minutehand.state.lease import SKEW
 
 _LATE = 2 * MINUTE  # behind: what the alarm of the stack rings at
 _SILENT = 150 * SECOND  # since the last tick of a shard: they are 119 s apart at the most
@@ -119,3 +119,25 @@ def _is_needed(context: DoctorContext, key: str) -> bool:
     tenant, _, name = owner.partition("/")
     head = context.services.schedules.head(tenant, name)
     return head is not None and head.state is ScheduleState.ACTIVE and head.revision == int(number)
+
+
+NOTICEABLE = 2 * SECOND  # what starts are early or late by is seen
+
+_REMEDY = "synchronise this machine's clock (NTP, chrony); beyond 10 s workers here may start runs early, late or twice"
+
+
+def clock(context: DoctorContext) -> Iterator[Finding]:
+    """The local clock's offset from AWS's. The answers together bound it on both sides."""
+    skews = context.probe.skews
+    if not skews:
+        yield warn("clock", "no answer had a Date header", "compare the clock with another one")
+        return
+    least, most = sorted((max(low for low, _ in skews), min(high for _, high in skews)))
+    surely = least if least > 0 else min(0, most)
+    what = f"this machine is {abs(surely) / SECOND:.1f} s {'ahead of' if surely > 0 else 'behind'} AWS"
+    if abs(surely) > SKEW:
+        yield fail("clock", what, _REMEDY)
+    elif abs(surely) > NOTICEABLE:
+        yield warn("clock", what, _REMEDY)
+    else:
+        yield ok("clock", f"within {max(abs(least), abs(most)) / SECOND:.1f} s of AWS's")

@@ -10,7 +10,7 @@ from minutehand.apply.nodes import YamlNode
 from minutehand.domain.payload import MAX_DEPTH, is_too_deep
 from minutehand.errors import InvalidInput
 from minutehand.importers.manifest import Manifest
-from minutehand.importers.names import slug
+from minutehand.importers.text import slug
 from minutehand.ready_jobs.targets import can_call
 
 _DEFAULT_RETRIES, _DEFAULT_AGE = 185, 86_400  # EventBridge's defaults, which get-schedule prints

@@ -23,8 +23,8 @@ from minutehand.importers.cronlines import (
     form_of,
     lines_of,
 )
-from minutehand.importers.names import program_of, stem_of
 from minutehand.importers.report import Collector, Conversion, ImportReport
+from minutehand.importers.text import program_of, stem_of
 from minutehand.timing.timetables import LONGEST as LONGEST_WINDOW
 
 _WORDS = {"@every_minute": "* * * * *", "@every_second": "rate(1 second)"}  # FreeBSD's

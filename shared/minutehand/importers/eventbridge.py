@@ -18,9 +18,8 @@ from minutehand.errors import InvalidInput
 from minutehand.importers import jobs_file
 from minutehand.importers.called import TargetJobs, call_of, retry_of
 from minutehand.importers.manifest import FieldRules, Manifest
-from minutehand.importers.names import stem_of
 from minutehand.importers.report import Collector, Conversion, ImportReport
-from minutehand.importers.text import as_documents
+from minutehand.importers.text import as_documents, stem_of
 from minutehand.timing import next_fires
 
 _WORDS = FieldRules(

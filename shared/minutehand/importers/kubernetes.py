@@ -15,8 +15,8 @@ from minutehand.arguments import MAX_DESCRIPTION
 from minutehand.errors import InvalidInput
 from minutehand.importers import jobs_file
 from minutehand.importers.manifest import FieldRules, Manifest
-from minutehand.importers.names import stem_of
 from minutehand.importers.report import Collector, Conversion, ImportReport
+from minutehand.importers.text import stem_of
 
 _OVERLAP = {"Allow": None, "Forbid": "skip", "Replace": "terminate_other"}
 _RETRIES = 6  # Kubernetes' default of backoffLimit

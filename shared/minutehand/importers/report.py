@@ -12,7 +12,7 @@ from minutehand.apply.document import DeclarationFile, write
 from minutehand.apply.fields import read_words, words_of
 from minutehand.domain.schedule import Definition
 from minutehand.errors import InvalidInput
-from minutehand.importers.names import UniqueNames, slug
+from minutehand.importers.text import UniqueNames, slug
 
 
 class Conversion(StrEnum):

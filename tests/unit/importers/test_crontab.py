@@ -20,9 +20,8 @@ from minutehand.apply.document import read
 from minutehand.errors import InvalidInput
 from minutehand.importers.cronlines import CrontabForm, form_of, percent
 from minutehand.importers.crontab import read_crontab
-from minutehand.importers.names import program_of
 from minutehand.importers.report import Conversion, ImportedLine, ImportReport
-from minutehand.importers.text import text_of
+from minutehand.importers.text import program_of, text_of
 from minutehand.ready_jobs.command import command_job
 from minutehand.testing import Harness
 from minutehand.timing import next_fires
