@@ -1,4 +1,4 @@
-"""Formats values as text or JSON, and parses arguments."""
+"""Formats values as text or JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from typing import Any, TextIO
 
 import minutehand
-from minutehand.errors import InvalidInput
 
 # A payload or a result must not move the cursor or rename the window of the operator's terminal.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -59,32 +58,6 @@ def _in_a_line(record: Any) -> str:
 
 def _is_record(value: object) -> bool:
     return is_dataclass(value) and not isinstance(value, type)
-
-
-def read_payload(text: str) -> Any:
-    """A ``--payload`` argument: JSON text, or ``-`` for standard input."""
-    try:
-        return json.loads(sys.stdin.read() if text == "-" else text)
-    except (ValueError, RecursionError) as problem:
-        raise InvalidInput(
-            "payload", text, f"is not JSON ({problem})", """write e.g. --payload '{"day": 1}'"""
-        ) from None
-
-
-def read_moment(text: str | None, field: str) -> datetime | None:
-    """A time argument that may be left out."""
-    return None if text is None else read_instant(text, field)
-
-
-def read_instant(text: str, field: str) -> datetime:
-    """A time argument: ISO 8601 with an offset or ``Z``."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidInput(field, text, "is not a date and time", "write e.g. 2026-12-24T18:00:00Z") from None
-    if moment.tzinfo is None:
-        raise InvalidInput(field, text, "has no time zone", f"write e.g. {text}Z or {text}+01:00")
-    return moment
 
 
 def _plain(value: Any) -> Any:

@@ -1,35 +1,107 @@
-"""State that commands share: settings, output as text or JSON, confirmation."""
+"""What commands share: settings, output as text or JSON on two consoles, confirmation, exit codes, signals.
+
+rich is imported with the first styled line: JSON, ``--version`` and errors need none of it.
+"""
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 import minutehand
-from minutehand.cli.exits import NotConfirmed
 from minutehand.cli.output import print_json, text_of, values
-from minutehand.cli.terminal import aside, console
+from minutehand.domain.run import RunState
+from minutehand.errors import (
+    AlreadyExists,
+    Conflict,
+    MinutehandError,
+    Misconfigured,
+    NotFinished,
+    NotFound,
+    Unavailable,
+)
 from minutehand.settings import Settings
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from minutehand import Page, Scheduler
 
 Advance = Callable[[int], None]  # takes the number done so far
 
 
+class ExitCode(IntEnum):
+    """How a command ended."""
+
+    DONE = 0  # success
+    FAILED = 1  # refused (the error names the field and the remedy), or `apply`, `audit`, `doctor`, `import` or `local` found something
+    USAGE = 2  # there is no such command or option, or an argument is missing
+    NOT_FOUND = 3  # there is no such schedule, run or backfill
+    CONFLICT = 4  # another call was first, or the name or key is taken: read again, then decide
+    UNAVAILABLE = 5  # AWS throttled, timed out or did not answer: the same command may succeed later
+    MISCONFIGURED = 6  # settings, credentials or permissions are wrong: `minutehand doctor` names them
+    NOT_FINISHED = 7  # `runs wait`: the run has not ended within the time
+    NOT_CONFIRMED = 8  # a destructive command was not confirmed: give --yes
+    RUN_DEAD = 10  # `runs wait` and `runs tail`: the run ended DEAD
+    RUN_LOST = 11  # the same: LOST
+    RUN_CANCELLED = 12  # the same: CANCELLED
+    RUN_EXPIRED = 13  # the same: EXPIRED
+    RUN_SUPERSEDED = 14  # the same: SUPERSEDED
+    RUN_SKIPPED = 15  # the same: SKIPPED
+    RUN_SHADOWED = 16  # the same: SHADOWED
+    INTERRUPTED = 130  # Ctrl-C, in a command that it does not end normally
+
+
+class NotConfirmed(MinutehandError):
+    """A destructive command was not confirmed; nothing was done."""
+
+
+_CODES: tuple[tuple[type[MinutehandError], ExitCode], ...] = (
+    (NotFound, ExitCode.NOT_FOUND),
+    (Conflict, ExitCode.CONFLICT),
+    (AlreadyExists, ExitCode.CONFLICT),
+    (Unavailable, ExitCode.UNAVAILABLE),
+    (Misconfigured, ExitCode.MISCONFIGURED),
+    (NotFinished, ExitCode.NOT_FINISHED),
+    (NotConfirmed, ExitCode.NOT_CONFIRMED),
+)
+
+
+def code_of(problem: MinutehandError) -> ExitCode:
+    """The exit code of an error."""
+    return next((code for kind, code in _CODES if isinstance(problem, kind)), ExitCode.FAILED)
+
+
+def code_of_run(state: RunState) -> ExitCode:
+    """The exit code for the state of an ended run."""
+    return ExitCode.DONE if state is RunState.SUCCEEDED else ExitCode[f"RUN_{state}"]
+
+
+@cache
+def console(*, stderr: bool = False) -> Console:
+    """The console of the answer, or that of questions, progress and warnings beside it."""
+    made: Console = import_module("rich.console").Console(stderr=stderr)
+    return made
+
+
 @dataclass(frozen=True)
 class Shell:
-    """The global options, as ``context.obj``."""
+    """The global options, as ``context.obj``; the first parameter of every command."""
 
     settings: Settings
     as_json: bool = False
 
+    @cached_property
     def scheduler(self) -> Scheduler:
         """The SDK. It does not check names of jobs: the command line does not load the workers' jobs."""
         return minutehand.Scheduler(settings=self.settings, check_jobs=False)
@@ -43,7 +115,7 @@ class Shell:
         shown = {name.replace("_", " "): text_of(value) for name, value in found.items() if not _is_nothing(value)}
         width = max(map(len, shown), default=0) + 2
         for name, text in shown.items():  # never cut or wrapped, so that values can be copied
-            console.print(f"[bold]{name.ljust(width)}[/bold]", end="", soft_wrap=True, highlight=False)
+            self.say(name.ljust(width), style="bold", end="")
             self.say(text.replace("\n", "\n" + " " * width))
 
     def list(self, items: Iterable[Any], columns: Sequence[str]) -> None:
@@ -59,26 +131,34 @@ class Shell:
             line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             self.say(line, style="bold" if row is heading else None)
 
-    def more(self, page: Page) -> None:
-        """Print that there are further items, and how to list them."""
+    def page(self, page: Page, columns: Sequence[str]) -> None:
+        """A page of objects as ``list`` shows them, and how to list further ones."""
+        self.list(page.items, columns)
         if page.cursor is not None:
             self.remark(f"there are more: --cursor '{page.cursor}', or raise --limit")
 
-    def say(self, text: str, *, style: str | None = None) -> None:
+    def answer(self, record: Any, text: str) -> None:
+        """A line of text, or the record as JSON."""
+        if self.as_json:
+            print_json(record)
+        else:
+            self.say(text)
+
+    def say(self, text: str, *, style: str | None = None, end: str = "\n", stderr: bool = False) -> None:
         """Print text without interpreting its markup."""
-        console.print(text, soft_wrap=True, markup=False, highlight=False, style=style)
+        console(stderr=stderr).print(text, soft_wrap=True, markup=False, highlight=False, style=style, end=end)
 
     def remark(self, text: str) -> None:
         """A remark on standard error; not with --json."""
         if not self.as_json:
-            aside.print(text, soft_wrap=True, markup=False, highlight=False, style="dim")
+            self.say(text, style="dim", stderr=True)
 
     def warn(self, text: str) -> None:
         """A warning on standard error, with --json as JSON."""
         if self.as_json:
             print_json({"warning": text}, to=sys.stderr)
         else:
-            aside.print(f"warning: {text}", soft_wrap=True, markup=False, highlight=False, style="yellow")
+            self.say(f"warning: {text}", style="yellow", stderr=True)
 
     def confirm(self, what: str, *, yes: bool) -> None:
         """Ask the user for confirmation. Raises NotConfirmed, or typer.Abort at Ctrl-C."""
@@ -93,23 +173,36 @@ class Shell:
     def progress(self, title: str, total: int | None = None) -> Iterator[Advance]:
         """A progress bar on a terminal. Yields a function that takes the number done so far."""
         rich = import_module("rich.progress")  # slow to import: only commands with a progress bar need it
-        shown = aside.console.is_terminal and not self.as_json
-        look = (
+        screen = console(stderr=True)
+        columns = (
             rich.TextColumn("{task.description}"),
             rich.BarColumn(),
             rich.MofNCompleteColumn(),
             rich.TimeRemainingColumn(),
         )
-        with rich.Progress(*look, console=aside.console, transient=True, disable=not shown) as bar:
+        disable = self.as_json or not screen.is_terminal
+        with rich.Progress(*columns, console=screen, transient=True, disable=disable) as bar:
             task = bar.add_task(title, total=total)
             yield lambda done: bar.update(task, completed=done)
 
 
-def of(context: typer.Context) -> Shell:
-    """The shell of a running command."""
-    shell = context.obj
-    assert isinstance(shell, Shell)
-    return shell
+@contextmanager
+def stop_on_signals() -> Iterator[threading.Event]:
+    """An event that the first SIGINT or SIGTERM sets; the second one has its default effect."""
+    stop = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def on_signal(number: int, _: object) -> None:
+        stop.set()
+        signal.signal(number, before[signal.Signals(number)])
+
+    for number in before:
+        signal.signal(number, on_signal)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _is_nothing(value: object) -> bool:

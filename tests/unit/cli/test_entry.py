@@ -15,8 +15,7 @@ import pytest
 from minutehand import errors
 from minutehand.cli.app import COMMANDS as LISTED
 from minutehand.cli.app import whole
-from minutehand.cli.exits import ExitCode, code_of, code_of_run
-from minutehand.cli.shell import Shell
+from minutehand.cli.shell import ExitCode, Shell, code_of, code_of_run
 from minutehand.domain.run import TERMINAL, RunState
 from minutehand.errors import AlreadyExists, Conflict, LeaseLost, Misconfigured, NotFinished, NotFound, Unavailable
 from minutehand.settings import Settings
@@ -195,6 +194,6 @@ def test_the_root_says_of_each_command_what_the_command_says_of_itself() -> None
 
 def test_half_a_character_in_an_argument_or_a_result_is_no_traceback() -> None:
     """Results of jobs may have one; standard output of the test's process stands for a terminal in UTF-8."""
-    program = "import sys; from minutehand.cli.entry import run; run(['--version']); print('\\ud83d')"
+    program = "import sys; from minutehand.cli.app import run; run(['--version']); print('\\ud83d')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "\\ud83d")

@@ -6,18 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from minutehand.cli.exits import ExitCode
-from minutehand.cli.installation.signals import stop_on_signals
-from minutehand.cli.output import read_payload
-from minutehand.cli.parameters import ClientToken, Cursor, Drain, DryRun, Yes
+from minutehand.cli.parameters import ClientToken, Cursor, Drain, DryRun, Yes, payload_of
 from minutehand.cli.schedules.options import read_tags, with_filters
-from minutehand.cli.shell import Shell, of
+from minutehand.cli.shell import ExitCode, Shell, stop_on_signals
 from minutehand.sdk.bulk import BulkResult
 
 
 @with_filters
-def run(
-    context: typer.Context,
+def bulk(
+    shell: Shell,
     action: Annotated[str, typer.Argument(help="pause, resume, delete, retag or trigger.")],
     note: Annotated[str | None, typer.Option(help="pause: the reason, as text.")] = None,
     payload: Annotated[str | None, typer.Option(help="trigger: JSON that replaces each schedule's payload.")] = None,
@@ -37,21 +34,19 @@ def run(
     It prints the number of schedules and asks for confirmation. Ctrl-C ends it between two schedules; --cursor continues. A failed
     schedule does not stop the others; the exit code is then 1.
     """
-    shell, scheduler = of(context), of(context).scheduler()
-    given = conditions | {"note": note, "drain": drain, "client_token": client_token, "rate": rate, "cursor": cursor}
+    conditions |= {"note": note, "drain": drain, "client_token": client_token, "rate": rate, "cursor": cursor}
+    conditions |= payload_of(payload)
     if tags or removed:
-        given["tags"] = {**read_tags(tags or []), **dict.fromkeys(removed or [])}
-    if payload is not None:
-        given["payload"] = read_payload(payload)
-    found = scheduler.bulk(action, **given, dry_run=True)
-    if dry_run or not found.count:
-        _print_result(shell, found)
-        return
-    shell.confirm(f"{action.capitalize()} {found.count} schedules", yes=yes)
-    with stop_on_signals() as stop, shell.progress(action, found.count) as advance:
-        done = scheduler.bulk(action, **given, on_progress=lambda now: advance(now.done + now.failed), stop=stop)
-    _print_result(shell, done)
-    if done.failed:
+        conditions["tags"] = {**read_tags(tags or []), **dict.fromkeys(removed or [])}
+    result = shell.scheduler.bulk(action, **conditions, dry_run=True)
+    if result.count and not dry_run:
+        shell.confirm(f"{action.capitalize()} {result.count} schedules", yes=yes)
+        with stop_on_signals() as stop, shell.progress(action, result.count) as advance:
+            result = shell.scheduler.bulk(
+                action, **conditions, on_progress=lambda now: advance(now.done + now.failed), stop=stop
+            )
+    _print_result(shell, result)
+    if result.failed:
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -59,8 +54,8 @@ def _print_result(shell: Shell, result: BulkResult) -> None:
     if shell.as_json:
         shell.show(result)
         return
-    if result.dry_run:
-        shell.say("\n".join(result.done)) if result.done else None
+    if result.dry_run and result.done:
+        shell.say("\n".join(result.done))
     for name, problem in result.failed.items():
         shell.say(f"failed: {name}: {problem}", style="red")
     verb = "would be done" if result.dry_run else "done"
