@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
@@ -23,26 +23,17 @@ from minutehand.ports.services import Services
 from minutehand.services import connect
 from minutehand.settings import Settings
 
-
-@dataclass(kw_only=True)
-class DoctorContext:
-    """The installation that is checked."""
-
-    settings: Settings
-    probe: AwsProbe
-    clock: Clock  # UTC ms
-    packages: tuple[str, ...] = ()  # whose jobs should be importable
-    sample: int = 50  # schedules to look at
-    chance: random.Random = field(default_factory=random.Random)
-    tables: set[str] = field(default_factory=set)  # suffixes of those that are there and readable
-    queues: dict[str, Mapping[str, str]] = field(default_factory=dict)  # attributes of those that are there, by suffix
-    shards: int = 0  # of the agenda; 0: not known
-    active: list[Head] = field(default_factory=list)  # the sampled schedules that are ACTIVE
-
-    @cached_property
-    def services(self) -> Services:
-        """The services, connected as everywhere else."""
-        return connect(self.settings)
+_CONFIG = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 2})
+_DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"})
+_BAD_CREDENTIALS = frozenset(
+    {"AuthFailure", "ExpiredToken", "ExpiredTokenException", "InvalidAccessKeyId", "InvalidClientTokenId"}
+    | {"InvalidSignatureException", "RequestTimeTooSkewed", "SignatureDoesNotMatch", "UnrecognizedClientException"}
+)
+_MISSING = frozenset(
+    {"404", "AWS.SimpleQueueService.NonExistentQueue", "NoSuchBucket", "QueueDoesNotExist", "ResourceNotFoundException"}
+)
+_ACTION = re.compile(r"perform: ([\w-]+:\w+)")
+UNREACHABLE, NO_CREDENTIALS, NO_REGION = "Unreachable", "NoCredentials", "NoRegion"
 
 
 class Severity(StrEnum):
@@ -57,35 +48,22 @@ class Severity(StrEnum):
 class Finding:
     """Result of one check of one thing."""
 
-    check: str  # which one: configuration, tables, ticker …
+    check: str = ""  # name of the check's function, which ``run_checks`` fills in
     verdict: Severity
     what: str  # the observation
     remedy: str | None = None  # None if it is ok
 
 
-def ok(check: str, what: str) -> Finding:
-    return Finding(check=check, verdict=Severity.OK, what=what)
+def ok(what: str) -> Finding:
+    return Finding(verdict=Severity.OK, what=what)
 
 
-def warn(check: str, what: str, remedy: str) -> Finding:
-    return Finding(check=check, verdict=Severity.WARN, what=what, remedy=remedy)
+def warn(what: str, remedy: str) -> Finding:
+    return Finding(verdict=Severity.WARN, what=what, remedy=remedy)
 
 
-def fail(check: str, what: str, remedy: str) -> Finding:
-    return Finding(check=check, verdict=Severity.FAIL, what=what, remedy=remedy)
-
-
-_CONFIG = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 2})
-_DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"})
-_BAD_CREDENTIALS = frozenset(
-    {"AuthFailure", "ExpiredToken", "ExpiredTokenException", "InvalidAccessKeyId", "InvalidClientTokenId"}
-    | {"InvalidSignatureException", "RequestTimeTooSkewed", "SignatureDoesNotMatch", "UnrecognizedClientException"}
-)
-_MISSING = frozenset(
-    {"404", "AWS.SimpleQueueService.NonExistentQueue", "NoSuchBucket", "QueueDoesNotExist", "ResourceNotFoundException"}
-)
-_ACTION = re.compile(r"perform: ([\w-]+:\w+)")
-UNREACHABLE, NO_CREDENTIALS, NO_REGION = "Unreachable", "NoCredentials", "NoRegion"
+def fail(what: str, remedy: str) -> Finding:
+    return Finding(verdict=Severity.FAIL, what=what, remedy=remedy)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,3 +160,24 @@ class AwsProbe:
             return
         theirs = to_ms(parsedate_to_datetime(date), "Date")
         self.skews.append((before - theirs - SECOND, self.clock() - theirs))
+
+
+@dataclass(kw_only=True)
+class DoctorContext:
+    """The installation that is checked."""
+
+    settings: Settings
+    probe: AwsProbe
+    clock: Clock  # UTC ms
+    packages: Sequence[str] = ()  # whose jobs should be importable
+    sample: int = 50  # schedules to look at
+    chance: random.Random = field(default_factory=random.Random)
+    tables: set[str] = field(default_factory=set)  # suffixes of those that are there and readable
+    queues: dict[str, Mapping[str, str]] = field(default_factory=dict)  # attributes of those that are there, by suffix
+    shards: int = 0  # of the agenda; 0: not known
+    active: list[Head] = field(default_factory=list)  # the sampled schedules that are ACTIVE
+
+    @cached_property
+    def services(self) -> Services:
+        """The services, connected as everywhere else."""
+        return connect(self.settings)

@@ -16,31 +16,39 @@ _NAMED = 10  # schedules
 
 
 def chains(context: DoctorContext) -> Iterator[Finding]:
-    """One finding for the sample."""
-    check, tenant = "chains", context.settings.tenant
+    """One finding for the sample: the schedules whose next fire is not in the agenda. A few reads each."""
     if not {"schedules", "revisions", "agenda", "runs"} <= context.tables:
         return
     context.active = [head for head in _sample(context) if head.state is ScheduleState.ACTIVE]
     missing = [head for head in context.active if _is_missing(context, head)]
     missing = [head for head in missing if _is_unchanged(context, head) and _is_missing(context, head)]
     if missing:
-        names = ", ".join(head.name for head in missing[:_NAMED])
-        what = f"{len(missing)} of {len(context.active)} active schedules have no entry in the agenda: {names}"
-        yield fail(check, what, "run `minutehand audit`: it arms them again and claims what was missed")
+        yield fail(
+            f"{_some(context, missing)} have no entry in the agenda: {_names(missing)}",
+            "run `minutehand audit`: it arms them again and claims what was missed",
+        )
     else:
-        yield ok(check, f"{len(context.active)} active schedules of {tenant} looked at: each has its entry")
+        yield ok(f"{len(context.active)} active schedules of {context.settings.tenant} looked at: each has its entry")
 
 
 def incidents(context: DoctorContext) -> Iterator[Finding]:
     """One finding for the same sample: the schedules that fail. Reads nothing more."""
     wrong = [head for head in context.active if head.incident is not None]
     if wrong:
-        names = ", ".join(head.name for head in wrong[:_NAMED])
-        what = f"{len(wrong)} of {len(context.active)} active schedules fail, or had no success in time: {names}"
-        remedy = "`minutehand schedules list --failing` shows all of them, `minutehand dead list` what failed"
-        yield warn("incidents", what, remedy)
+        yield warn(
+            f"{_some(context, wrong)} fail, or had no success in time: {_names(wrong)}",
+            "`minutehand schedules list --failing` shows all of them, `minutehand dead list` what failed",
+        )
     elif context.active:
-        yield ok("incidents", f"{len(context.active)} active schedules looked at: none fails")
+        yield ok(f"{len(context.active)} active schedules looked at: none fails")
+
+
+def _some(context: DoctorContext, heads: Sequence[Head]) -> str:
+    return f"{len(heads)} of {len(context.active)} active schedules"
+
+
+def _names(heads: Sequence[Head]) -> str:
+    return ", ".join(head.name for head in heads[:_NAMED])
 
 
 def _sample(context: DoctorContext) -> Sequence[Head]:
@@ -72,17 +80,14 @@ def _is_unchanged(context: DoctorContext, head: Head) -> bool:
 
 def jobs(context: DoctorContext) -> Iterator[Finding]:
     """One finding a package, and one for the jobs that the sampled schedules name."""
-    check, loaded = "jobs", 0
+    loaded = 0
     for package in context.packages:
         try:
             load(package, default_registry)
         except MinutehandError as problem:
-            yield fail(
-                check, str(problem), "run this where the package is installed, or in the directory that it lies in"
-            )
+            yield fail(str(problem), "run this where the package is installed, or in the directory that it lies in")
         except Exception as problem:  # noqa: BLE001 (it is the user's code)
-            what = f"{package}: {type(problem).__name__}: {problem}"
-            yield fail(check, what, "fix the package: no worker can load it")
+            yield fail(f"{package}: {type(problem).__name__}: {problem}", "fix the package: no worker can load it")
         else:
             loaded += 1
     if not loaded or loaded < len(context.packages):
@@ -90,34 +95,36 @@ def jobs(context: DoctorContext) -> Iterator[Finding]:
     unknown = sorted({head.job for head in context.active} - set(default_registry.names()))
     packages = ", ".join(context.packages)
     if unknown:
-        remedy = "declare them, deploy the worker that knows them, or change the schedules: their runs end DEAD"
         yield warn(
-            check, f"{packages}: active schedules name jobs that are not declared there: {', '.join(unknown)}", remedy
+            f"{packages}: active schedules name jobs that are not declared there: {', '.join(unknown)}",
+            "declare them, deploy the worker that knows them, or change the schedules: their runs end DEAD",
         )
     else:
-        yield ok(check, f"{packages}: {len(default_registry.names())} jobs")
+        yield ok(f"{packages}: {len(default_registry.names())} jobs")
 
 
-def isolated(context: DoctorContext) -> Iterator[Finding]:
+def isolation(context: DoctorContext) -> Iterator[Finding]:
     """What the import of isolated jobs leaves: one finding, or one for each module that a process of its own cannot import."""
-    check, modules = "isolation", modules_of(default_registry) if context.packages else []
+    modules = modules_of(default_registry) if context.packages else []
     if not modules:
         return
     try:
         report = report_of(modules)
     except OSError as problem:
-        what = f"the process that imports isolated jobs ({', '.join(modules)}) fails: {problem}"
-        yield fail(check, what, "find the module whose import ends or blocks its process, and fix it")
+        yield fail(
+            f"the process that imports isolated jobs ({', '.join(modules)}) fails: {problem}",
+            "find the module whose import ends or blocks its process, and fix it",
+        )
         return
     for module, text in report.failed.items():
         what = f"{module} cannot be imported by a process of its own: {text}"
-        yield fail(check, what, "fix the module: every attempt of its isolated jobs fails")
+        yield fail(what, "fix the module: every attempt of its isolated jobs fails")
     if report.module is not None:
-        what = f"the import of {report.module} leaves {', '.join(report.left)}; so each isolated attempt imports its module again"
-        remedy = (
+        left = ", ".join(report.left)
+        yield warn(
+            f"the import of {report.module} leaves {left}; so each isolated attempt imports its module again",
             "start threads and open connections when a job first needs them, not on import; "
-            "for threads of numerical libraries, set OPENBLAS_NUM_THREADS=1 and OMP_NUM_THREADS=1"
+            "for threads of numerical libraries, set OPENBLAS_NUM_THREADS=1 and OMP_NUM_THREADS=1",
         )
-        yield warn(check, what, remedy)
     elif not report.failed:
-        yield ok(check, f"isolated jobs start from a process that has imported {', '.join(modules)}")
+        yield ok(f"isolated jobs start from a process that has imported {', '.join(modules)}")

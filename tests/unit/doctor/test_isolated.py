@@ -38,7 +38,7 @@ def examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, 
         settings = Settings()
         probe = AwsProbe(settings=settings, clock=system_clock)
         context = DoctorContext(settings=settings, probe=probe, clock=system_clock, packages=(name,))
-        return list(schedules.isolated(context))
+        return list(schedules.isolation(context))
 
     return examine
 
@@ -82,4 +82,4 @@ def test_without_isolated_jobs_there_is_nothing_to_say(monkeypatch: pytest.Monke
         clock=system_clock,
         packages=("anything",),
     )
-    assert list(schedules.isolated(context)) == []
+    assert list(schedules.isolation(context)) == []
