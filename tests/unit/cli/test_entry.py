@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from minutehand.domain.run import TERMINAL, RunState
 from minutehand.errors import AlreadyExists, Conflict, LeaseLost, Misconfigured, NotFinished, NotFound, Unavailable
 from minutehand.settings import Settings
 
-from tests.support.command_line import Say, environment
+from tests.support.command_line import Said, Say, environment
 
 CREATE = ("schedules", "create", "s", "j", "rate(1 hour)")
 
@@ -102,6 +103,50 @@ def said_of_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     from tests.support.command_line import speaker
 
     return speaker(Settings(endpoint="http://127.0.0.1:1", region="us-east-1"), monkeypatch, capsys)
+
+
+class TestWhatWasTyped:
+    """Errors name the option, not the argument that the SDK has for it; and nothing is asked of a cloud before."""
+
+    DAILY = ("schedules", "create", "s", "j", "0 9 * * *")
+    NEVER, LATER, SOONER = ((datetime.now(UTC) + timedelta(days=days)).isoformat() for days in (40_000, 20, 10))
+
+    @pytest.mark.parametrize(
+        ("words", "option"),
+        [
+            (("submit", "j", "--at", NEVER), "--at"),
+            (("submit", "j", "--at", "tomorrow"), "--at"),
+            (("submit", "j", "--at", LATER, "--delay", "1"), "--delay"),
+            (("submit", "j", "--key", "a b"), "--key"),
+            (("schedules", "trigger", "s", "--key", "a b"), "--key"),
+            ((*DAILY, "--retry-base", "-1"), "--retry-base"),
+            ((*DAILY, "--retry-cap", "-1"), "--retry-cap"),
+            ((*DAILY, "--retry-within", "-1"), "--retry-within"),
+            ((*DAILY, "--from", LATER, "--until", SOONER), "--until"),
+            (("preview", "0 9 * * *", "--around-dst", "--count", "0"), "--count"),
+            (("--prefix", "../x", "schedules", "list"), "--prefix"),
+            (("local", "--data", "/dev/null", "--for", "1"), "--data"),
+        ],
+    )
+    def test_is_named(self, said_of_nothing: Say, words: tuple[str, ...], option: str) -> None:
+        refused = said_of_nothing("--json", *words)
+        assert (refused.code, refused.problem["field"]) == (1, option)
+        assert refused.problem["remedy"]
+        assert not {"run_at", "idempotency_key"} & set(re.findall(r"\w+", refused.problem["message"]))
+
+    def test_a_prefix_of_the_environment_is_named_by_its_variable(
+        self, said_of_nothing: Say, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("MINUTEHAND_PREFIX", "a/b")
+        assert said_of_nothing("--json", "queues").problem["field"] == "MINUTEHAND_PREFIX"
+
+
+def test_local_without_any_job_says_so(said_of_nothing: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("minutehand.local.session.session.run", lambda *_: 0)
+    assert "there is no job to run" in said_of_nothing("local", "--no-examples").err
+    data = ("--data", str(tmp_path / "new" / "data"))
+    assert said_of_nothing("local", "--no-examples", "--jobs", "mine", *data) == Said(0, "", "")
+    assert said_of_nothing("local").err == ""
 
 
 @pytest.mark.cloud

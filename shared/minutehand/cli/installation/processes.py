@@ -20,6 +20,7 @@ from minutehand.cli.installation.packages import find_here, load_jobs
 from minutehand.cli.output import print_json
 from minutehand.cli.shell import ExitCode, Shell, console, stop_on_signals
 from minutehand.daemon.roles import run_auditor, run_ticker, run_undertaker, run_worker
+from minutehand.errors import InvalidInput
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -96,6 +97,14 @@ def local(
 
     Ends at Ctrl-C, or after --for seconds, with a summary. The exit code is 1 if a fire was missing or double.
     """
+    if data is not None:
+        try:
+            (data / "cloud").mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            what = f"cannot hold data ({problem.strerror})"
+            raise InvalidInput("--data", str(data), what, "give a directory that you may write, or a new one") from None
+    if not (examples or jobs):
+        shell.warn("--no-examples without --jobs: there is no job to run; give --jobs my.package to run yours")
     from minutehand.local.session import session  # noqa: PLC0415 (it loads boto3, which the other roles do not need)
 
     options = session.LocalOptions(
