@@ -167,9 +167,9 @@ def run(words: Sequence[str]) -> int:
     except typer.Abort:
         return _failed(NotConfirmed("not confirmed: nothing was done"), as_json=as_json)
     except Exception as problem:
-        usage: Any = problem
-        if not isinstance(usage, _USAGE):
+        if not isinstance(problem, _USAGE):
             raise
+        usage: Any = problem
         if as_json:
             described = {"error": "Usage", "message": usage.format_message(), "exit_code": ExitCode.USAGE}
             print_json(described, to=sys.stderr)

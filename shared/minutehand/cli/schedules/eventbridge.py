@@ -30,31 +30,26 @@ def listing(settings: Settings, *, region: str | None, group: str | None, on_fou
 def _schedules(settings: Settings, group: str | None) -> Iterator[dict[str, Any]]:
     client = Client("scheduler", settings)
     asked: dict[str, Any] = {"MaxResults": _PAGE} | ({"GroupName": group} if group else {})
-    for page in _pages(client, "list_schedules", asked):
-        for one in page.get("Schedules", []):
-            yield _body(client.call("get_schedule", Name=one["Name"], GroupName=one["GroupName"]))
+    for one in _items(client, "list_schedules", "Schedules", **asked):
+        answer = client.call("get_schedule", Name=one["Name"], GroupName=one["GroupName"])
+        yield {name: value for name, value in answer.items() if name != "ResponseMetadata"}
 
 
 def _rules(settings: Settings) -> Iterator[dict[str, Any]]:
     client = Client("events", settings)
-    for page in _pages(client, "list_rules", {"Limit": _PAGE}):
-        for rule in page.get("Rules", []):
-            if rule.get("ScheduleExpression"):
-                pages = _pages(client, "list_targets_by_rule", {"Rule": rule["Name"]})
-                yield {**rule, "Targets": [target for answer in pages for target in answer.get("Targets", [])]}
+    for rule in _items(client, "list_rules", "Rules", Limit=_PAGE):
+        if rule.get("ScheduleExpression"):
+            yield {**rule, "Targets": [*_items(client, "list_targets_by_rule", "Targets", Rule=rule["Name"])]}
 
 
-def _pages(client: Client, operation: str, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _items(client: Client, operation: str, key: str, **asked: Any) -> Iterator[dict[str, Any]]:
+    """The items of all pages."""
     while True:
         answer = client.call(operation, **asked)
-        yield answer
+        yield from answer.get(key, [])
         if not answer.get("NextToken"):
             return
-        asked = {**asked, "NextToken": answer["NextToken"]}
-
-
-def _body(answer: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in answer.items() if name != "ResponseMetadata"}
+        asked["NextToken"] = answer["NextToken"]
 
 
 def _plain(value: object) -> str:
