@@ -143,7 +143,12 @@ def _scheduled(item: _Item, now: datetime, found: Collector, jobs: _Jobs) -> Non
         if not _is_still_due(words, now):
             found.setting(item.node.line, item.name, Conversion.LEFT, "it is over: it would never be due again")
             return
-        words |= {**_state(item.manifest), **_retry(item, notes), **_call(item, jobs, notes)}
+        words |= {
+            "paused": item.manifest.text("State") == "DISABLED" or None,
+            "delete_after_completion": item.manifest.text("ActionAfterCompletion") == "DELETE" or None,
+            **_retry(item, notes),
+            **_call(item, jobs, notes),
+        }
     except InvalidInput as problem:
         found.left(item.node.line, item.name, str(problem))
         return
@@ -157,8 +162,10 @@ def _times(item: _Item, notes: list[str]) -> dict[str, Any]:
     manifest = item.manifest
     zone = manifest.text("ScheduleExpressionTimezone") or "UTC"
     start, end = _moment(manifest, "StartDate"), _moment(manifest, "EndDate")
+    is_flexible = manifest.text("FlexibleTimeWindow", "Mode") == "FLEXIBLE"
+    minutes = manifest.number("FlexibleTimeWindow", "MaximumWindowInMinutes") or 0
     expression, rate = item.expression, _RATE.fullmatch(item.expression.strip())
-    rule: dict[str, Any] = {"start": start, "end": end, "window": _window(manifest)}
+    rule: dict[str, Any] = {"start": start, "end": end, "window": minutes * 60 if is_flexible else 0}
     if rate and start:
         expression, rule["start"] = f"rate({rate[1].strip()}, from={start})", None
     if zone not in ("UTC", "Etc/UTC") and re.match(r"\s*cron\(\S*[*/]|\s*cron\(\S+\s+\S*[*/]", expression):
@@ -183,25 +190,11 @@ def _moment(manifest: Manifest, name: str) -> str | None:
     return aware.replace(microsecond=0).isoformat().replace("+00:00", "Z")
 
 
-def _window(manifest: Manifest) -> int:
-    mode = manifest.text("FlexibleTimeWindow", "Mode")
-    minutes = manifest.number("FlexibleTimeWindow", "MaximumWindowInMinutes")
-    return (minutes or 0) * 60 if mode == "FLEXIBLE" else 0
-
-
 def _is_still_due(words: Mapping[str, Any], now: datetime) -> bool:
     """Whether the schedule has a future fire: ``create_schedule`` refuses one that has none. Raises InvalidInput."""
     rule = {key: value for key, value in words["rule"].items() if key != "window"}
     bounds: dict[str, Any] = {key: datetime.fromisoformat(value) for key, value in rule.items()}
     return bool(next_fires(words["expression"], timezone=words["timezone"], after=now, count=1, **bounds))
-
-
-def _state(manifest: Manifest) -> dict[str, Any]:
-    state, action = manifest.text("State"), manifest.text("ActionAfterCompletion")
-    return {
-        "paused": True if state == "DISABLED" else None,
-        "delete_after_completion": True if action == "DELETE" else None,
-    }
 
 
 # What it calls.

@@ -29,7 +29,7 @@ from minutehand.importers.cronlines import CrontabForm
 from minutehand.importers.crontab import read_crontab
 from minutehand.importers.eventbridge import read_eventbridge
 from minutehand.importers.kubernetes import read_kubernetes
-from minutehand.importers.report import Conversion, ImportedLine, ImportReport
+from minutehand.importers.report import Conversion, ImportReport
 from minutehand.importers.text import STANDARD_INPUT, text_of
 
 app = typer.Typer(
@@ -184,18 +184,14 @@ def _show(shell: Shell, found: ImportReport) -> None:
     shell.say(f"{found.source}: {found.read_as}", style="bold")
     width = max((len(line.name or "") for line in found.lines), default=0)
     for line in found.lines:
-        _show_line(shell, line, width)
+        text = _printable(" ".join(line.text.split()))
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+        name = (line.name or "-").ljust(width)
+        shell.say(f"{line.line or '':>5}  {line.fit:<10}  {name}  {shown}", style=_STYLES[line.fit])
+        for note in line.notes:
+            shell.say(f"{' ' * 7}{_printable(note)}")
     for remark in found.remarks:
         shell.say(f"  for all of them: {remark}")
-
-
-def _show_line(shell: Shell, line: ImportedLine, width: int) -> None:
-    text = _printable(" ".join(line.text.split()))
-    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-    number = f"{line.line:>5}" if line.line else " " * 5
-    shell.say(f"{number}  {line.fit:<10}  {(line.name or '-').ljust(width)}  {shown}", style=_STYLES[line.fit])
-    for note in line.notes:
-        shell.say(f"{' ' * 7}{_printable(note)}")
 
 
 def _printable(text: str) -> str:
