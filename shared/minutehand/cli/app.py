@@ -18,9 +18,8 @@ import typer
 import typer.core
 import typer.main
 
-from minutehand.cli.output import print_json
 from minutehand.cli.parameters import everywhere
-from minutehand.cli.shell import ExitCode, NotConfirmed, Shell, code_of
+from minutehand.cli.shell import ExitCode, NotConfirmed, Shell, code_of, print_json
 from minutehand.domain.names import check_tenant
 from minutehand.errors import ExpressionError, InvalidInput, MinutehandError, shorten
 from minutehand.settings import from_environment

@@ -17,8 +17,7 @@ import typer
 
 from minutehand import logs
 from minutehand.cli.installation.packages import find_here, load_jobs
-from minutehand.cli.output import print_json
-from minutehand.cli.shell import ExitCode, Shell, console, stop_on_signals
+from minutehand.cli.shell import ExitCode, Shell, console, print_json, stop_on_signals
 from minutehand.daemon.roles import run_auditor, run_ticker, run_undertaker, run_worker
 from minutehand.errors import InvalidInput
 

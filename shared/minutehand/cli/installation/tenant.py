@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli.output import text_of
 from minutehand.cli.parameters import Yes, read_instant
-from minutehand.cli.shell import Shell
+from minutehand.cli.shell import Shell, text_of
 
 
 def freeze(

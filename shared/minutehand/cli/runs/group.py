@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli.output import text_of
 from minutehand.cli.parameters import (
     Cursor,
     DryRun,
@@ -23,7 +22,7 @@ from minutehand.cli.parameters import (
 )
 from minutehand.cli.runs.logs import logs
 from minutehand.cli.runs.tail import tail
-from minutehand.cli.shell import Shell, code_of_run, stop_on_signals
+from minutehand.cli.shell import Shell, code_of_run, stop_on_signals, text_of
 from minutehand.domain.policies import Retry
 from minutehand.errors import InvalidInput
 

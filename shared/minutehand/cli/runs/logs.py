@@ -15,9 +15,8 @@ from typing import Annotated, Any
 import typer
 
 from minutehand.aws import Client
-from minutehand.cli.output import print_json
 from minutehand.cli.parameters import RunId
-from minutehand.cli.shell import Shell
+from minutehand.cli.shell import Shell, print_json
 from minutehand.domain.run import TERMINAL
 from minutehand.domain.times import from_ms, to_ms
 from minutehand.errors import Misconfigured

@@ -10,9 +10,8 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli.output import values
 from minutehand.cli.parameters import ForSeconds
-from minutehand.cli.shell import Shell, code_of_run, stop_on_signals
+from minutehand.cli.shell import Shell, code_of_run, stop_on_signals, values
 from minutehand.domain.run import TERMINAL, RunState
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.views import Run

@@ -15,9 +15,8 @@ from minutehand.apply import schema as schemas
 from minutehand.apply.document import DeclarationFile, read, write
 from minutehand.apply.plan import ApplyAction, ApplyPlan, PlannedChange
 from minutehand.cli.installation.packages import load_jobs
-from minutehand.cli.output import print_json, values
 from minutehand.cli.parameters import DryRun, Yes
-from minutehand.cli.shell import ExitCode, Shell
+from minutehand.cli.shell import ExitCode, Shell, print_json, values
 from minutehand.domain.schedule import Declaration
 from minutehand.errors import InvalidInput
 from minutehand.sdk.scheduler import Scheduler

@@ -1,28 +1,28 @@
 """``minutehand import``: converts schedules of other systems to a file for ``minutehand apply`` and a file with their jobs.
 
 Everything is read and reported before a file is written. Each file is written under a temporary name and then renamed, so that a crash
-leaves no partial file.
+leaves no partial file. EventBridge can be asked itself; its answers are read as the AWS command line prints them.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import sys
 import tempfile
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from minutehand.aws import Client
 from minutehand.cli.installation.packages import find_here
-from minutehand.cli.output import print_json
 from minutehand.cli.parameters import Command, option, with_parameters
-from minutehand.cli.schedules.eventbridge import listing
-from minutehand.cli.shell import ExitCode, Shell
+from minutehand.cli.shell import ExitCode, Shell, print_json
 from minutehand.errors import InvalidInput
 from minutehand.importers.celery import beat_of, read_beat
 from minutehand.importers.cronlines import CrontabForm
@@ -31,6 +31,7 @@ from minutehand.importers.eventbridge import read_eventbridge
 from minutehand.importers.kubernetes import read_kubernetes
 from minutehand.importers.report import Conversion, ImportReport
 from minutehand.importers.text import STANDARD_INPUT, text_of
+from minutehand.settings import Settings
 
 app = typer.Typer(
     help="Convert schedules of other systems: a crontab, EventBridge, Kubernetes, Celery.", no_args_is_help=True
@@ -38,6 +39,7 @@ app = typer.Typer(
 
 _SHOWN = 100  # characters of a line
 _STYLES = {Conversion.EXACT: "green", Conversion.DIFFERS: "yellow", Conversion.LEFT: "red"}
+_PAGE = 100  # schedules of one answer, the most
 _MODE = 0o644  # of the files
 Zone = Annotated[
     str | None, typer.Option(help="IANA time zone of times that name none, e.g. Europe/Berlin. Default: UTC.")
@@ -239,3 +241,45 @@ def _write(source: str, files: dict[Path, str], *, force: bool) -> None:
     finally:
         for name in prepared.values():
             Path(name).unlink(missing_ok=True)
+
+
+def listing(settings: Settings, *, region: str | None, group: str | None, on_found: Callable[[int], None]) -> str:
+    """The schedules (of a group) and, without a group, the rules that have an expression, with their targets. Reads only.
+
+    ``on_found`` is told how many there are by now. Raises Misconfigured without credentials, region or permission, Unavailable.
+    """
+    there = replace(settings, region=region or settings.region)
+    lines = list[str]()
+    for found in [*_schedules(there, group), *([] if group else _rules(there))]:
+        lines.append(json.dumps(found, default=_iso, ensure_ascii=False))
+        on_found(len(lines))
+    return "\n".join(lines)
+
+
+def _schedules(settings: Settings, group: str | None) -> Iterator[dict[str, Any]]:
+    client = Client("scheduler", settings)
+    asked: dict[str, Any] = {"MaxResults": _PAGE} | ({"GroupName": group} if group else {})
+    for one in _items(client, "list_schedules", "Schedules", **asked):
+        answer = client.call("get_schedule", Name=one["Name"], GroupName=one["GroupName"])
+        yield {name: value for name, value in answer.items() if name != "ResponseMetadata"}
+
+
+def _rules(settings: Settings) -> Iterator[dict[str, Any]]:
+    client = Client("events", settings)
+    for rule in _items(client, "list_rules", "Rules", Limit=_PAGE):
+        if rule.get("ScheduleExpression"):
+            yield {**rule, "Targets": [*_items(client, "list_targets_by_rule", "Targets", Rule=rule["Name"])]}
+
+
+def _items(client: Client, operation: str, key: str, **asked: Any) -> Iterator[dict[str, Any]]:
+    """The items of all pages."""
+    while True:
+        answer = client.call(operation, **asked)
+        yield from answer.get(key, [])
+        if not answer.get("NextToken"):
+            return
+        asked["NextToken"] = answer["NextToken"]
+
+
+def _iso(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)

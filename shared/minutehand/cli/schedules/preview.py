@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli.output import print_json
 from minutehand.cli.parameters import read_moment
-from minutehand.cli.shell import Shell, console
+from minutehand.cli.shell import Shell, console, print_json
 from minutehand.timing import Rule, around_changes, explain, next_fires
 
 _COLUMNS = ("at", "kind", "mark", "note")
