@@ -126,6 +126,7 @@ class TestWhatWasTyped:
             (("preview", "0 9 * * *", "--around-dst", "--count", "0"), "--count"),
             (("--prefix", "../x", "schedules", "list"), "--prefix"),
             (("local", "--data", "/dev/null", "--for", "1"), "--data"),
+            (("local", "--no-examples", "--for", "1"), "--jobs"),
         ],
     )
     def test_is_named(self, said_of_nothing: Say, words: tuple[str, ...], option: str) -> None:
@@ -141,12 +142,13 @@ class TestWhatWasTyped:
         assert said_of_nothing("--json", "queues").problem["field"] == "MINUTEHAND_PREFIX"
 
 
-def test_local_without_any_job_says_so(said_of_nothing: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_local_takes_jobs_from_the_environment_and_makes_its_folder(
+    said_of_nothing: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr("minutehand.local.session.session.run", lambda *_: 0)
-    assert "there is no job to run" in said_of_nothing("local", "--no-examples").err
-    data = ("--data", str(tmp_path / "new" / "data"))
-    assert said_of_nothing("local", "--no-examples", "--jobs", "mine", *data) == Said(0, "", "")
-    assert said_of_nothing("local").err == ""
+    monkeypatch.setenv("MINUTEHAND_JOBS", "mine")
+    assert said_of_nothing("local", "--no-examples", "--data", str(tmp_path / "new" / "data")) == Said(0, "", "")
+    assert (tmp_path / "new" / "data").is_dir()
 
 
 @pytest.mark.cloud

@@ -102,8 +102,9 @@ def local(
         except OSError as problem:
             what = f"cannot hold data ({problem.strerror})"
             raise InvalidInput("--data", str(data), what, "give a directory that you may write, or a new one") from None
-    if not (examples or jobs):
-        shell.warn("--no-examples without --jobs: there is no job to run; give --jobs my.package to run yours")
+    if not (examples or jobs or shell.settings.jobs):  # no worker would start
+        what = "names no package, and without the examples there is no job to run"
+        raise InvalidInput("--jobs", None, what, "give --jobs my.package, or leave out --no-examples")
     from minutehand.local.session import session  # noqa: PLC0415 (it loads boto3, which the other roles do not need)
 
     options = session.LocalOptions(
