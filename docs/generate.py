@@ -25,7 +25,7 @@ import minutehand
 from minutehand import errors, settings, testing
 from minutehand.apply import schema
 from minutehand.cli.app import whole
-from minutehand.cli.exits import ExitCode
+from minutehand.cli.shell import ExitCode
 from minutehand.domain.run import TERMINAL, RunState
 from minutehand.ready_jobs import http
 from minutehand.state import before_start, ending, lease

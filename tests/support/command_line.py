@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from minutehand.cli.entry import run
+from minutehand.cli.app import run
 from minutehand.local.process_group import variables
 from minutehand.settings import Settings
 

@@ -1,11 +1,14 @@
-"""The command line's root: its options, and the table of commands. A command's module is imported when the command is called.
+"""The command line's root: its options, the table of commands, errors. A command's module is imported when the command is called.
 
 ``COMMANDS`` names every command with its help, so that ``minutehand --help`` imports none of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import io
+import re
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -16,11 +19,15 @@ import typer.core
 import typer.main
 
 from minutehand.cli.parameters import everywhere
-from minutehand.cli.shell import Shell
+from minutehand.cli.shell import ExitCode, NotConfirmed, Shell, code_of, print_json
 from minutehand.domain.names import check_tenant
+from minutehand.errors import ExpressionError, InvalidInput, MinutehandError, shorten
 from minutehand.settings import from_environment
 
 _MARKUP: Any = "rich"
+_PREFIX = re.compile("[A-Za-z0-9_-]{1,60}")
+# click's base class of usage errors. Some releases of typer contain a copy of click.
+_USAGE: type[BaseException] = typer.BadParameter.__mro__[2]
 
 
 @dataclass(frozen=True)
@@ -28,66 +35,54 @@ class CommandEntry:
     """Where a command is implemented, and what the root's help says of it."""
 
     help: str  # one line; of a command, the first line of its docstring
-    home: str  # module, below minutehand.cli
-    attribute: str  # a function is a command, a typer.Typer a group of commands
+    home: (
+        str  # module, below minutehand.cli, with a function of the command's name, or with ``app``, a group of commands
+    )
 
 
 COMMANDS: Mapping[str, CommandEntry] = {
     "local": CommandEntry(
         "Run everything on this machine: an embedded cloud, a ticker, workers, and examples to watch.",
-        "installation.local",
-        "run",
+        "installation.processes",
     ),
-    "schedules": CommandEntry("Create, change and show schedules.", "schedules.group", "app"),
-    "backfills": CommandEntry("Show, pause, resume and cancel backfills.", "schedules.backfills", "app"),
-    "runs": CommandEntry("Show, cancel, retry, replay and follow runs.", "runs.group", "app"),
-    "dead": CommandEntry("Runs that failed for good.", "runs.dead", "app"),
-    "submit": CommandEntry("Run a job once: now, at a time, or after a delay.", "runs.submit", "run"),
-    "preview": CommandEntry("Show the next fires of an expression.", "schedules.preview", "run"),
+    "schedules": CommandEntry("Create, change and show schedules.", "schedules.group"),
+    "backfills": CommandEntry("Show, pause, resume and cancel backfills.", "schedules.backfills"),
+    "runs": CommandEntry("Show, cancel, retry, replay and follow runs.", "runs.group"),
+    "dead": CommandEntry("Runs that failed for good.", "runs.dead"),
+    "submit": CommandEntry("Run a job once: now, at a time, or after a delay.", "runs.group"),
+    "preview": CommandEntry("Show the next fires of an expression.", "schedules.preview"),
     "apply": CommandEntry(
         "Create and update schedules as a package or a file declares them; show the differences first.",
         "schedules.apply",
-        "apply",
     ),
     "export": CommandEntry(
-        "Write all schedules as YAML that apply accepts unchanged, one document for each owner.",
-        "schedules.apply",
-        "export",
+        "Write all schedules as YAML that apply accepts unchanged, one document for each owner.", "schedules.apply"
     ),
     "schema": CommandEntry(
-        "Print the JSON Schema of the files that apply reads, for completion and checks in editors.",
-        "schedules.apply",
-        "schema",
+        "Print the JSON Schema of the files that apply reads, for completion and checks in editors.", "schedules.apply"
     ),
     "import": CommandEntry(
-        "Convert schedules of other systems: a crontab, EventBridge, Kubernetes, Celery.", "schedules.imports", "app"
+        "Convert schedules of other systems: a crontab, EventBridge, Kubernetes, Celery.", "schedules.imports"
     ),
-    "queues": CommandEntry("List the queues that exist.", "installation.tenant", "queues"),
+    "queues": CommandEntry("List the queues that exist.", "installation.tenant"),
     "freeze": CommandEntry(
         "Start no run of the tenant until this time. Running attempts continue; due runs start afterwards.",
         "installation.tenant",
-        "freeze",
     ),
-    "thaw": CommandEntry(
-        "End the freeze now: runs that it delayed start within five minutes.", "installation.tenant", "thaw"
-    ),
-    "frozen": CommandEntry("Print whether the tenant is frozen, and until when.", "installation.tenant", "frozen"),
+    "thaw": CommandEntry("End the freeze now: runs that it delayed start within five minutes.", "installation.tenant"),
+    "frozen": CommandEntry("Print whether the tenant is frozen, and until when.", "installation.tenant"),
     "doctor": CommandEntry(
         "Check the installation from this machine: print each problem with its remedy. Writes nothing.",
-        "installation.doctor",
-        "run",
+        "installation.processes",
     ),
-    "worker": CommandEntry(
-        "Run jobs: receive messages of a work queue by long polling.", "installation.processes", "worker"
-    ),
+    "worker": CommandEntry("Run jobs: receive messages of a work queue by long polling.", "installation.processes"),
     "ticker": CommandEntry(
         "Run the ticker: send the runs that are due within the look-ahead to the work queue. Several may run at once.",
         "installation.processes",
-        "ticker",
     ),
-    "undertaker": CommandEntry("Record dead runs: read the dead-letter queue.", "installation.processes", "undertaker"),
+    "undertaker": CommandEntry("Record dead runs: read the dead-letter queue.", "installation.processes"),
     "audit": CommandEntry(
-        "Check the invariants on the live data once, and repair violations.", "installation.processes", "audit"
+        "Check the invariants on the live data once, and repair violations.", "installation.processes"
     ),
 }
 
@@ -96,12 +91,12 @@ COMMANDS: Mapping[str, CommandEntry] = {
 def command(name: str) -> Any:
     """The command of that name, imported. Cached: ``everywhere`` changes a group, and must do so once."""
     entry = COMMANDS[name]
-    found = getattr(import_module(f"minutehand.cli.{entry.home}"), entry.attribute)
+    module = import_module(f"minutehand.cli.{entry.home}")
     alone = typer.Typer(rich_markup_mode=_MARKUP, callback=lambda: None)  # with a callback it is a group, also of one
-    if isinstance(found, typer.Typer):
-        alone.add_typer(found, name=name, help=entry.help)
+    if hasattr(module, name):
+        alone.command(name)(getattr(module, name))
     else:
-        alone.command(name)(found)
+        alone.add_typer(module.app, name=name, help=entry.help)
     return typer.main.get_group(everywhere(alone)).commands[name]
 
 
@@ -128,7 +123,7 @@ app = typer.Typer(
 )
 
 
-def _version(*, asked: bool) -> None:
+def _version(asked: bool) -> None:  # noqa: FBT001 (typer calls it)
     if asked:
         typer.echo(f"minutehand {import_module('importlib.metadata').version('minutehand')}")
         raise typer.Exit
@@ -146,18 +141,67 @@ def options(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line instead of tables.")] = False,
     version: Annotated[  # noqa: ARG001 (its callback has answered)
         bool,
-        typer.Option(
-            "--version", is_eager=True, callback=lambda asked: _version(asked=asked), help="Print the version."
-        ),
+        typer.Option("--version", is_eager=True, callback=_version, help="Print the version."),
     ] = False,
 ) -> None:
     found = from_environment()
-    settings = replace(
-        found.at(endpoint),
-        tenant=check_tenant(tenant or found.tenant),
-        prefix=prefix or found.prefix,
-    )
+    field, prefix = ("--prefix", prefix) if prefix else ("MINUTEHAND_PREFIX", found.prefix)
+    if not _PREFIX.fullmatch(prefix):
+        raise InvalidInput(field, prefix, "is no beginning of names", "use 1 to 60 characters of A-Z a-z 0-9 _ -")
+    settings = replace(found.at(endpoint), tenant=check_tenant(tenant or found.tenant), prefix=prefix)
     context.obj = Shell(settings, as_json)
+
+
+def run(words: Sequence[str]) -> int:
+    """Execute a command line. Returns its exit code. An error is one line on standard error, as JSON if ``--json`` is given."""
+    as_json = "--json" in words
+    for stream in (sys.stdout, sys.stderr):  # a job's result may have half of a character
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        _check_text(words)
+        code = app(list(words), prog_name="minutehand", standalone_mode=False)
+    except MinutehandError as problem:
+        return _failed(problem, as_json=as_json)
+    except typer.Abort:
+        return _failed(NotConfirmed("not confirmed: nothing was done"), as_json=as_json)
+    except Exception as problem:
+        if not isinstance(problem, _USAGE):
+            raise
+        usage: Any = problem
+        if as_json:
+            described = {"error": "Usage", "message": usage.format_message(), "exit_code": ExitCode.USAGE}
+            print_json(described, to=sys.stderr)
+        else:
+            import_module("typer.rich_utils").rich_format_error(
+                usage
+            )  # slow to import, and needed for nothing else here
+        return ExitCode.USAGE
+    return code if isinstance(code, int) else ExitCode.DONE
+
+
+def _check_text(words: Sequence[str]) -> None:
+    """Bytes that are no UTF-8 could be neither stored nor printed. Raises InvalidInput."""
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise InvalidInput("argument", word, "is no text in UTF-8", "check the encoding of your terminal") from None
+
+
+def _failed(problem: MinutehandError, *, as_json: bool) -> ExitCode:
+    """Print an error: as JSON with fields for programs."""
+    code = code_of(problem)
+    if not as_json:
+        sys.stderr.write(f"error: {problem}\n")
+        return code
+    described: dict[str, Any] = {"error": type(problem).__name__, "message": str(problem), "exit_code": code}
+    if isinstance(problem, InvalidInput):
+        described |= {"field": problem.field, "value": shorten(problem.value), "remedy": problem.remedy}
+    if isinstance(problem, ExpressionError):
+        described |= {"position": problem.position}
+    print_json(described, to=sys.stderr)
+    return code
 
 
 def whole() -> Any:

@@ -1,14 +1,19 @@
-"""Parameters that commands share, and the decorators that add them to the signature that typer reads."""
+"""Parameters that commands share, how their values are read, and the decorators that add them to the signature that typer reads."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import json
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
+
+from minutehand.errors import InvalidInput
 
 Command = Callable[..., Any]
 
@@ -25,15 +30,47 @@ Limit = Annotated[int, typer.Option(help="Maximum number of lines.")]
 Cursor = Annotated[str | None, typer.Option(help="Continue after an earlier call, which printed the cursor.")]
 ForSeconds = Annotated[float | None, typer.Option("--for", min=0, help="End after this many seconds.")]
 
+# Arguments of the SDK, by the parameter that a command has for them.
+_ARGUMENTS = {
+    "key": "idempotency_key",
+    "at": "run_at",
+    "retry_base": "base",
+    "retry_cap": "cap",
+    "retry_within": "within",
+    "rule_end": "end",
+    "count": "each",
+}
 
-def with_parameters(function: Command, added: Iterable[inspect.Parameter], call: Command) -> Command:
-    """``call``, with the name, help and parameters of ``function`` and the ``added`` ones behind them."""
-    signature = inspect.signature(function, eval_str=True)
-    own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-    result: Any = functools.wraps(function)(call)
-    result.__signature__ = signature.replace(parameters=[*own, *added])
-    result.__annotations__ = {one.name: one.annotation for one in result.__signature__.parameters.values()}
-    return result  # type: ignore[no-any-return]
+
+def read_payload(text: str) -> Any:
+    """A ``--payload`` argument: JSON text, or ``-`` for standard input."""
+    try:
+        return json.loads(sys.stdin.read() if text == "-" else text)
+    except (ValueError, RecursionError) as problem:
+        raise InvalidInput(
+            "payload", text, f"is not JSON ({problem})", """write e.g. --payload '{"day": 1}'"""
+        ) from None
+
+
+def payload_of(text: str | None) -> dict[str, Any]:
+    """The payload as a keyword of the SDK; none if it was not given."""
+    return {} if text is None else {"payload": read_payload(text)}
+
+
+def read_moment(text: str | None, option: str) -> datetime | None:
+    """A time option that may be left out; ``option`` is its name without the hyphens."""
+    return None if text is None else read_instant(text, f"--{option}")
+
+
+def read_instant(text: str, field: str) -> datetime:
+    """A time argument: ISO 8601 with an offset or ``Z``."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(field, text, "is not a date and time", "write e.g. 2026-12-24T18:00:00Z") from None
+    if moment.tzinfo is None:
+        raise InvalidInput(field, text, "has no time zone", f"write e.g. {text}Z or {text}+01:00")
+    return moment
 
 
 def option(name: str, kind: Any, default: Any, what: Any) -> inspect.Parameter:
@@ -42,23 +79,53 @@ def option(name: str, kind: Any, default: Any, what: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotated)
 
 
-def with_json(function: Command) -> Command:
-    """A command that takes ``--json`` behind its own name as well as before it."""
+def with_parameters(
+    function: Command, added: Iterable[inspect.Parameter], call: Command, *, supplied: str | None = None
+) -> Command:
+    """``call``, with the name, help and parameters of ``function`` and the ``added`` ones behind them.
 
-    def call(*, as_json_here: bool, context: typer.Context, **given: Any) -> Any:
-        if as_json_here:
-            context.obj = replace(context.obj, as_json=True)
-        return function(context=context, **given)
+    ``supplied`` is a parameter of ``function`` that ``call`` supplies.
+    """
+    signature = inspect.signature(function, eval_str=True)
+    own = [
+        one
+        for one in signature.parameters.values()
+        if one.kind is not inspect.Parameter.VAR_KEYWORD and one.name != supplied
+    ]
+    result: Any = functools.wraps(function)(call)
+    result.__signature__ = signature.replace(parameters=[*own, *added])
+    result.__annotations__ = {one.name: one.annotation for one in result.__signature__.parameters.values()}
+    return result  # type: ignore[no-any-return]
 
-    what = typer.Option("--json", help="One JSON object a line.")
-    return with_parameters(function, [option("as_json_here", bool, default=False, what=what)], call)
+
+def with_shell(function: Command) -> Command:
+    """The command as typer calls it: the shell comes from the context, and ``--json`` may stand behind the command, too.
+
+    An error that names an argument of the SDK names the option instead that the user typed for it.
+    """
+
+    def call(*, context: typer.Context, as_json_here: bool, **given: Any) -> Any:
+        shell = context.obj
+        try:
+            return function(shell=replace(shell, as_json=shell.as_json or as_json_here), **given)
+        except InvalidInput as problem:
+            typed = {_ARGUMENTS[str(one.name)]: one.opts[0] for one in context.command.params if one.name in _ARGUMENTS}
+            if problem.field not in typed:
+                raise
+            raise problem.about(typed[problem.field]) from problem
+
+    added = [
+        inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
+        option("as_json_here", bool, default=False, what=typer.Option("--json", help="One JSON object a line.")),
+    ]
+    return with_parameters(function, added, call, supplied="shell")
 
 
 def everywhere(app: typer.Typer) -> typer.Typer:
-    """Give ``--json`` to every command of an app and its groups."""
+    """Give every command of an app and its groups its shell."""
     for command in app.registered_commands:
         if command.callback is not None:
-            command.callback = with_json(command.callback)
+            command.callback = with_shell(command.callback)
     for group in app.registered_groups:
         if group.typer_instance is not None:
             everywhere(group.typer_instance)

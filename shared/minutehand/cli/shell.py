@@ -1,35 +1,168 @@
-"""State that commands share: settings, output as text or JSON, confirmation."""
+"""What commands share: settings, output as text or JSON on two consoles, confirmation, exit codes, signals.
+
+rich is imported with the first styled line: JSON, ``--version`` and errors need none of it.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime, timedelta
+from enum import IntEnum
+from functools import cache, cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
 import minutehand
-from minutehand.cli.exits import NotConfirmed
-from minutehand.cli.output import print_json, text_of, values
-from minutehand.cli.terminal import aside, console
+from minutehand.domain.run import RunState
+from minutehand.errors import (
+    AlreadyExists,
+    Conflict,
+    MinutehandError,
+    Misconfigured,
+    NotFinished,
+    NotFound,
+    Unavailable,
+)
 from minutehand.settings import Settings
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from minutehand import Page, Scheduler
 
+
 Advance = Callable[[int], None]  # takes the number done so far
+
+# A payload or a result must not move the cursor or rename the window of the operator's terminal.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def values(item: Any) -> dict[str, Any]:
+    """The fields of what the SDK returned, and a run's lateness."""
+    found = _fields(item)
+    return found | ({"lateness": item.lateness} if isinstance(item, minutehand.Run) else {})
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    """The fields that a dataclass's constructor takes, without derived ones."""
+    return {field.name: getattr(record, field.name) for field in fields(record) if field.init}
+
+
+def print_json(value: object, *, to: TextIO | None = None) -> None:
+    """One line of JSON: ISO 8601 for times, seconds for durations."""
+    out = sys.stdout if to is None else to
+    out.write(json.dumps(value, ensure_ascii=False, default=_plain) + "\n")
+    out.flush()  # a reader of the pipe gets each line at once
+
+
+def text_of(value: Any) -> str:
+    """A value for people; a list has a line for each."""
+    match value:
+        case None:
+            return ""
+        case datetime():
+            return value.isoformat(sep=" ", timespec="seconds").replace("+00:00", "Z")
+        case timedelta():
+            return f"{value.total_seconds():.3f} s"
+        case list() | tuple():
+            return "\n".join(map(text_of, value))
+        case dict():
+            return json.dumps(value, ensure_ascii=False, default=_plain)
+        case _:
+            plain = _in_a_line(value) if _is_record(value) and "__str__" not in vars(type(value)) else str(value)
+            return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", plain)
+
+
+def _in_a_line(record: Any) -> str:
+    """The fields of a dataclass in one line."""
+    return "  ".join(text for field in fields(record) if (text := text_of(getattr(record, field.name))))
+
+
+def _is_record(value: object) -> bool:
+    return is_dataclass(value) and not isinstance(value, type)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case datetime():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case _:
+            return _fields(value) if _is_record(value) else str(value)
+
+
+class ExitCode(IntEnum):
+    """How a command ended."""
+
+    DONE = 0  # success
+    FAILED = 1  # refused (the error names the field and the remedy), or `apply`, `audit`, `doctor`, `import` or `local` found something
+    USAGE = 2  # there is no such command or option, or an argument is missing
+    NOT_FOUND = 3  # there is no such schedule, run or backfill
+    CONFLICT = 4  # another call was first, or the name or key is taken: read again, then decide
+    UNAVAILABLE = 5  # AWS throttled, timed out or did not answer: the same command may succeed later
+    MISCONFIGURED = 6  # settings, credentials or permissions are wrong: `minutehand doctor` names them
+    NOT_FINISHED = 7  # `runs wait`: the run has not ended within the time
+    NOT_CONFIRMED = 8  # a destructive command was not confirmed: give --yes
+    RUN_DEAD = 10  # `runs wait` and `runs tail`: the run ended DEAD
+    RUN_LOST = 11  # the same: LOST
+    RUN_CANCELLED = 12  # the same: CANCELLED
+    RUN_EXPIRED = 13  # the same: EXPIRED
+    RUN_SUPERSEDED = 14  # the same: SUPERSEDED
+    RUN_SKIPPED = 15  # the same: SKIPPED
+    RUN_SHADOWED = 16  # the same: SHADOWED
+    INTERRUPTED = 130  # Ctrl-C, in a command that it does not end normally
+
+
+class NotConfirmed(MinutehandError):
+    """A destructive command was not confirmed; nothing was done."""
+
+
+_CODES: tuple[tuple[type[MinutehandError], ExitCode], ...] = (
+    (NotFound, ExitCode.NOT_FOUND),
+    (Conflict, ExitCode.CONFLICT),
+    (AlreadyExists, ExitCode.CONFLICT),
+    (Unavailable, ExitCode.UNAVAILABLE),
+    (Misconfigured, ExitCode.MISCONFIGURED),
+    (NotFinished, ExitCode.NOT_FINISHED),
+    (NotConfirmed, ExitCode.NOT_CONFIRMED),
+)
+
+
+def code_of(problem: MinutehandError) -> ExitCode:
+    """The exit code of an error."""
+    return next((code for kind, code in _CODES if isinstance(problem, kind)), ExitCode.FAILED)
+
+
+def code_of_run(state: RunState) -> ExitCode:
+    """The exit code for the state of an ended run."""
+    return ExitCode.DONE if state is RunState.SUCCEEDED else ExitCode[f"RUN_{state}"]
+
+
+@cache
+def console(*, stderr: bool = False) -> Console:
+    """The console of the answer, or that of questions, progress and warnings beside it."""
+    made: Console = import_module("rich.console").Console(stderr=stderr)
+    return made
 
 
 @dataclass(frozen=True)
 class Shell:
-    """The global options, as ``context.obj``."""
+    """The global options, as ``context.obj``; the first parameter of every command."""
 
     settings: Settings
     as_json: bool = False
 
+    @cached_property
     def scheduler(self) -> Scheduler:
         """The SDK. It does not check names of jobs: the command line does not load the workers' jobs."""
         return minutehand.Scheduler(settings=self.settings, check_jobs=False)
@@ -43,7 +176,7 @@ class Shell:
         shown = {name.replace("_", " "): text_of(value) for name, value in found.items() if not _is_nothing(value)}
         width = max(map(len, shown), default=0) + 2
         for name, text in shown.items():  # never cut or wrapped, so that values can be copied
-            console.print(f"[bold]{name.ljust(width)}[/bold]", end="", soft_wrap=True, highlight=False)
+            self.say(name.ljust(width), style="bold", end="")
             self.say(text.replace("\n", "\n" + " " * width))
 
     def list(self, items: Iterable[Any], columns: Sequence[str]) -> None:
@@ -59,26 +192,34 @@ class Shell:
             line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             self.say(line, style="bold" if row is heading else None)
 
-    def more(self, page: Page) -> None:
-        """Print that there are further items, and how to list them."""
+    def page(self, page: Page, columns: Sequence[str]) -> None:
+        """A page of objects as ``list`` shows them, and how to list further ones."""
+        self.list(page.items, columns)
         if page.cursor is not None:
             self.remark(f"there are more: --cursor '{page.cursor}', or raise --limit")
 
-    def say(self, text: str, *, style: str | None = None) -> None:
+    def answer(self, record: Any, text: str) -> None:
+        """A line of text, or the record as JSON."""
+        if self.as_json:
+            print_json(record)
+        else:
+            self.say(text)
+
+    def say(self, text: str, *, style: str | None = None, end: str = "\n", stderr: bool = False) -> None:
         """Print text without interpreting its markup."""
-        console.print(text, soft_wrap=True, markup=False, highlight=False, style=style)
+        console(stderr=stderr).print(text, soft_wrap=True, markup=False, highlight=False, style=style, end=end)
 
     def remark(self, text: str) -> None:
         """A remark on standard error; not with --json."""
         if not self.as_json:
-            aside.print(text, soft_wrap=True, markup=False, highlight=False, style="dim")
+            self.say(text, style="dim", stderr=True)
 
     def warn(self, text: str) -> None:
         """A warning on standard error, with --json as JSON."""
         if self.as_json:
             print_json({"warning": text}, to=sys.stderr)
         else:
-            aside.print(f"warning: {text}", soft_wrap=True, markup=False, highlight=False, style="yellow")
+            self.say(f"warning: {text}", style="yellow", stderr=True)
 
     def confirm(self, what: str, *, yes: bool) -> None:
         """Ask the user for confirmation. Raises NotConfirmed, or typer.Abort at Ctrl-C."""
@@ -93,23 +234,36 @@ class Shell:
     def progress(self, title: str, total: int | None = None) -> Iterator[Advance]:
         """A progress bar on a terminal. Yields a function that takes the number done so far."""
         rich = import_module("rich.progress")  # slow to import: only commands with a progress bar need it
-        shown = aside.console.is_terminal and not self.as_json
-        look = (
+        screen = console(stderr=True)
+        columns = (
             rich.TextColumn("{task.description}"),
             rich.BarColumn(),
             rich.MofNCompleteColumn(),
             rich.TimeRemainingColumn(),
         )
-        with rich.Progress(*look, console=aside.console, transient=True, disable=not shown) as bar:
+        disable = self.as_json or not screen.is_terminal
+        with rich.Progress(*columns, console=screen, transient=True, disable=disable) as bar:
             task = bar.add_task(title, total=total)
             yield lambda done: bar.update(task, completed=done)
 
 
-def of(context: typer.Context) -> Shell:
-    """The shell of a running command."""
-    shell = context.obj
-    assert isinstance(shell, Shell)
-    return shell
+@contextmanager
+def stop_on_signals() -> Iterator[threading.Event]:
+    """An event that the first SIGINT or SIGTERM sets; the second one has its default effect."""
+    stop = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def on_signal(number: int, _: object) -> None:
+        stop.set()
+        signal.signal(number, before[signal.Signals(number)])
+
+    for number in before:
+        signal.signal(number, on_signal)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _is_nothing(value: object) -> bool:

@@ -6,6 +6,6 @@ Each check is a function that yields findings. A read that AWS refuses is a find
 from __future__ import annotations
 
 from minutehand.doctor.checks import run_checks
-from minutehand.doctor.findings import Finding, Severity
+from minutehand.doctor.context import Finding, Severity
 
 __all__ = ["Finding", "Severity", "run_checks"]

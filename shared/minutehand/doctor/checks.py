@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from minutehand.clock import system_clock
-from minutehand.doctor import backlog, chains, installation, known_jobs, permissions, pressure, ticker, timing
-from minutehand.doctor.context import DoctorContext
-from minutehand.doctor.findings import Finding, Severity, warn
-from minutehand.doctor.probe import AwsProbe
+from minutehand.doctor import backlog, installation, schedules, ticker
+from minutehand.doctor.context import AwsProbe, DoctorContext, Finding, Severity, warn
 from minutehand.errors import MinutehandError
 from minutehand.ports.services import Clock
 from minutehand.settings import Settings
-
-SAMPLE = 50  # schedules whose chains are checked
 
 Check = Callable[[DoctorContext], Iterator[Finding]]
 _FIRST: tuple[Check, ...] = (installation.configuration, installation.access)
@@ -22,16 +19,16 @@ _THEN: tuple[Check, ...] = (
     installation.tables,
     installation.queues,
     installation.bucket,
-    permissions.permissions,
-    timing.clock,
+    installation.permissions,
+    ticker.clock,
     ticker.ticker,
     ticker.quarantined,
-    pressure.backpressure,
-    chains.chains,
-    chains.incidents,
+    backlog.backpressure,
+    schedules.chains,
+    schedules.incidents,
     backlog.backlog,
-    known_jobs.jobs,
-    known_jobs.isolated,
+    schedules.jobs,
+    schedules.isolation,
 )
 
 
@@ -39,7 +36,7 @@ def run_checks(
     settings: Settings,
     *,
     jobs: Sequence[str] = (),
-    sample: int = SAMPLE,
+    sample: int = 50,
     clock: Clock = system_clock,
     chance: random.Random | None = None,
 ) -> Iterator[Finding]:
@@ -52,17 +49,17 @@ def run_checks(
         settings=settings,
         probe=AwsProbe(settings=settings, clock=clock),
         clock=clock,
-        packages=tuple(jobs),
+        packages=jobs,
         sample=sample,
-        chance=random.Random() if chance is None else chance,
+        chance=chance or random.Random(),
     )
-    for check in _FIRST:
-        found = list(check(context))
-        yield from found
-        if any(finding.verdict is Severity.FAIL for finding in found):
-            return  # every further check would fail for the same reason
-    for check in _THEN:
+    for check in (*_FIRST, *_THEN):
+        verdicts = set()
         try:
-            yield from check(context)
+            for finding in check(context):
+                verdicts.add(finding.verdict)
+                yield replace(finding, check=check.__name__)
         except MinutehandError as problem:  # AWS refused a read: the other checks may still find something
-            yield warn(check.__name__, f"not checked: {problem}", "see tables and permissions")
+            yield replace(warn(f"not checked: {problem}", "see tables and permissions"), check=check.__name__)
+        if check in _FIRST and Severity.FAIL in verdicts:
+            return  # every further check would fail for the same reason

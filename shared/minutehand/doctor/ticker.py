@@ -1,4 +1,4 @@
-"""Check whether ticks run. Evidence is the agenda: after a tick nothing in it is due within the next minute.
+"""Checks whether ticks run, and of the local clock. Evidence is the agenda: after a tick nothing is due within the next minute.
 
 A tick handles every chain that is due within the look-ahead of 180 s, and ticks are 119 s apart at the most. So a chain's entry that is
 still there at its time has seen no tick for 180 s, however often ticks write nothing; no tick has to leave a trace of its own.
@@ -10,19 +10,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from minutehand.doctor.context import DoctorContext
-from minutehand.doctor.findings import Finding, fail, ok, warn
-from minutehand.doctor.pressure import held_back
+from minutehand.doctor.context import DoctorContext, Finding, fail, ok, warn
 from minutehand.domain.run import AgendaEntry, EntryKind, parse_entry_key
 from minutehand.domain.schedule import ScheduleState
 from minutehand.domain.times import MINUTE, SECOND, from_ms
 from minutehand.dynamodb.agenda import CONFIG, LOCK
 from minutehand.dynamodb.rows import shard_key
+from minutehand.fires.backpressure import read_hold_log
 from minutehand.fires.context import LOOKAHEAD
+from minutehand.state.lease import SKEW
 
 _LATE = 2 * MINUTE  # behind: what the alarm of the stack rings at
 _SILENT = 150 * SECOND  # since the last tick of a shard: they are 119 s apart at the most
 _READ = 50  # entries of each shard
+_NOTICEABLE = 2 * SECOND  # offset of the clock by which starts are visibly early or late
 _METRIC = timedelta(minutes=10)  # of the metric that the function writes
 
 
@@ -39,59 +40,56 @@ def ticker(context: DoctorContext) -> Iterator[Finding]:
     """Whether ticks run, and whether they keep up."""
     if "agenda" not in context.tables:
         return
+    function = f"{context.settings.prefix}-ticker"
+    remedy = f"look at the log and the schedule of the function {function}, or run `minutehand ticker`"
     table = context.settings.table("agenda")
     config = context.probe.call("dynamodb", "get_item", TableName=table, Key=CONFIG).data.get("Item")
     if config is None:
-        yield warn("ticker", "the agenda was never used: there was no schedule and no tick yet", _remedy(context))
+        yield warn("the agenda was never used: there was no schedule and no tick yet", remedy)
         return
     context.shards = int(config["shards"]["N"])
     seen = _read_agenda(context)
-    yield _verdict(context, seen)
+    yield _verdict(context, seen, remedy)
     if seen.failing:
         names = ", ".join(sorted({entry.id for entry in seen.failing})[:5])
         what = f"{len(seen.failing)} entries of the agenda fail and are tried again: {names}"
-        yield warn("ticker", what, "see `entry.failed` in the ticker's log; after ten failures they are quarantined")
-
-
-def _remedy(context: DoctorContext) -> str:
-    function = f"{context.settings.prefix}-ticker"
-    return f"look at the log and the schedule of the function {function}, or run `minutehand ticker`"
+        yield warn(what, "see `entry.failed` in the ticker's log; after ten failures they are quarantined")
 
 
 def _read_agenda(context: DoctorContext) -> _Agenda:
-    held = {queue for queue, hold in held_back(context).items() if hold.now is not None}
+    held = {queue for queue, hold in read_hold_log(context.services).queues.items() if hold.now is not None}
     seen, table, now = _Agenda(), context.settings.table("agenda"), context.clock()
     for shard in range(context.shards):
         page = context.services.agenda.due(shard, upto=now + LOOKAHEAD, after=None, limit=_READ)
         seen.failing += [entry for entry in page.entries if entry.failures]
-        chains = [e for e in page.entries if e.kind is EntryKind.CHAIN and not e.failures]
-        seen.waiting += [e for e in chains if e.queue not in held]
+        well = [entry for entry in page.entries if not entry.failures]
+        seen.waiting += [entry for entry in well if entry.kind is EntryKind.CHAIN and entry.queue not in held]
         key = {"shard": {"S": shard_key(shard)}, "entry": {"S": LOCK}}
         lock = context.probe.call("dynamodb", "get_item", TableName=table, Key=key).data.get("Item")
         seen.locked += lock is not None and int(lock["until"]["N"]) > now
     return seen
 
 
-def _verdict(context: DoctorContext, seen: _Agenda) -> Finding:
+def _verdict(context: DoctorContext, seen: _Agenda, remedy: str) -> Finding:
     now = context.clock()
     oldest = min(seen.waiting, key=lambda entry: entry.due, default=None)
     if oldest is None:
-        return ok("ticker", f"nothing is late, nothing waits{_signs(context, seen)}")
+        return ok(f"nothing is late, nothing waits{_signs(context, seen)}")
     behind, silent = now - oldest.due, now + LOOKAHEAD - oldest.due
     what = f"{oldest.id} was due at {from_ms(oldest.due):%Y-%m-%d %H:%M:%SZ} and no tick has handled it"
     if behind > _LATE:
-        return fail("ticker", f"it is {behind // SECOND} s behind: {what}", _remedy(context))
+        return fail(f"it is {behind // SECOND} s behind: {what}", remedy)
     if silent > _SILENT:
-        return warn("ticker", f"no tick for {silent // SECOND} s at least: {what}", _remedy(context))
-    return ok("ticker", f"nothing is late{_signs(context, seen)}")
+        return warn(f"no tick for {silent // SECOND} s at least: {what}", remedy)
+    return ok(f"nothing is late{_signs(context, seen)}")
 
 
 def _signs(context: DoctorContext, seen: _Agenda) -> str:
     """Other signs of a running ticker: a held lock, the function's metric."""
     if seen.locked:
         return f"; a ticker is at work on {seen.locked} of {context.shards} shards"
-    ticker = ("service", f"{context.settings.prefix}-ticker")
-    points = context.probe.metric("Minutehand", "Ticks", ticker, "Sum", _METRIC)
+    function = ("service", f"{context.settings.prefix}-ticker")
+    points = context.probe.metric("Minutehand", "Ticks", function, "Sum", _METRIC)
     return f"; the function's last tick was in the minute of {points[-1]['Timestamp']:%H:%M}Z" if points else ""
 
 
@@ -103,11 +101,11 @@ def quarantined(context: DoctorContext) -> Iterator[Finding]:
     live = [key for key in keys if _is_needed(context, key)]
     if not live:
         moot = f", {len(keys)} of former revisions aside" if keys else ""
-        yield ok("quarantined", f"no entry of a present revision was put aside{moot}")
+        yield ok(f"no entry of a present revision was put aside{moot}")
         return
     names = ", ".join(sorted({key.split("#", 2)[2] for key in live})[:10])
     remedy = "see `entry.quarantined` in the ticker's log, fix the cause, then pause and resume each schedule"
-    yield fail("quarantined", f"{len(live)} entries failed ten times and were put aside: {names}", remedy)
+    yield fail(f"{len(live)} entries failed ten times and were put aside: {names}", remedy)
 
 
 def _is_needed(context: DoctorContext, key: str) -> bool:
@@ -119,3 +117,19 @@ def _is_needed(context: DoctorContext, key: str) -> bool:
     tenant, _, name = owner.partition("/")
     head = context.services.schedules.head(tenant, name)
     return head is not None and head.state is ScheduleState.ACTIVE and head.revision == int(number)
+
+
+def clock(context: DoctorContext) -> Iterator[Finding]:
+    """The local clock's offset from AWS's. The answers together bound it on both sides."""
+    skews = context.probe.skews
+    if not skews:
+        yield warn("no answer had a Date header", "compare the clock with another one")
+        return
+    least, most = sorted((max(low for low, _ in skews), min(high for _, high in skews)))
+    surely = least if least > 0 else min(0, most)
+    what = f"this machine is {abs(surely) / SECOND:.1f} s {'ahead of' if surely > 0 else 'behind'} AWS"
+    if abs(surely) > _NOTICEABLE:
+        remedy = "synchronise this machine's clock (NTP, chrony); beyond 10 s workers here may start runs early, late or twice"
+        yield (fail if abs(surely) > SKEW else warn)(what, remedy)
+    else:
+        yield ok(f"within {max(abs(least), abs(most)) / SECOND:.1f} s of AWS's")

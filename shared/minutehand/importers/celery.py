@@ -9,14 +9,15 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import groupby
 from types import ModuleType
 from typing import Any
 
-from minutehand.errors import InvalidInput
+from minutehand.errors import ExpressionError, InvalidInput
 from minutehand.importers import jobs_file
-from minutehand.importers.beat import NotMapped, times_of
-from minutehand.importers.names import slug
-from minutehand.importers.report import Collector, ImportReport
+from minutehand.importers.report import Collector, ImportReport, NotMapped
+from minutehand.importers.text import slug
+from minutehand.timing.cron.fields import DAY, HOUR, MINUTE, MONTH, WEEKDAY, FieldSpec, FieldToken, values
 
 _SCHEDULES = ("beat_schedule", "BEAT_SCHEDULE", "CELERY_BEAT_SCHEDULE", "CELERYBEAT_SCHEDULE")
 _ZONES = ("timezone", "CELERY_TIMEZONE")
@@ -26,6 +27,16 @@ _REMARKS = (
     "what beat missed while it was down runs once, late, if that is within 30 minutes",
     "a rate counts from when its schedule is applied, and beat's from its last run",
 )
+_UNROUNDED = "it is not rounded to the unit; say from when: rate(…, from=2026-01-01T00:00:00Z)"
+_FIELDS: Mapping[str, FieldSpec] = {  # in the order of an expression
+    "minute": MINUTE,
+    "hour": HOUR,
+    "day_of_month": DAY,
+    "month_of_year": MONTH,
+    "day_of_week": WEEKDAY,
+}
+_UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
+_RUN = 3  # values in a row that are shorter as a range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +44,7 @@ class BeatConfig:
     """The beat configuration of a module."""
 
     entries: Mapping[str, Any]
-    zone: str | None = None  # of its crontabs; None: UTC
+    zone: Any = None  # of its crontabs, a text or a tzinfo; None: UTC
     app: str | None = None  # what the module calls Celery's app; None: it has none
 
 
@@ -50,12 +61,12 @@ def beat_of(module: ModuleType) -> BeatConfig:
     for name, value in vars(module).items():
         conf = _conf(value)
         if conf is not None:
-            return BeatConfig(entries=conf.beat_schedule, zone=_zone(getattr(conf, "timezone", None)), app=name)
+            return BeatConfig(entries=conf.beat_schedule, zone=getattr(conf, "timezone", None), app=name)
     for name in _SCHEDULES:
         found = getattr(module, name, None)
         if isinstance(found, Mapping):
             zone = next((getattr(module, word) for word in _ZONES if hasattr(module, word)), None)
-            return BeatConfig(entries=found, zone=_zone(zone))
+            return BeatConfig(entries=found, zone=zone)
     remedy = f"name the module of your Celery app, or one with {' or '.join(_SCHEDULES[:3])}"
     raise InvalidInput("module", module.__name__, "has no beat schedule", remedy)
 
@@ -72,17 +83,13 @@ def _conf(value: object) -> Any:
     return conf if isinstance(getattr(conf, "beat_schedule", None), Mapping) else None
 
 
-def _zone(value: object) -> str | None:
-    return None if value is None else str(value)
-
-
 def read_beat(beat: BeatConfig, module: str, text: str, *, timezone: str | None = None) -> ImportReport:
     """Convert a beat schedule. Raises InvalidInput if it is empty.
 
     ``text`` is the module's source, for the line numbers; ``timezone`` replaces the app's.
     """
     found, jobs, lines = Collector(module), _Jobs(), _lines(text)
-    zone = timezone or beat.zone or "UTC"
+    zone = timezone or str(beat.zone or "UTC")
     for name, entry in beat.entries.items():
         _entry(str(name), entry, lines.get(str(name), 0), zone, found, jobs)
     if not found.lines:
@@ -102,7 +109,7 @@ def _lines(text: str) -> dict[str, int]:
     except (SyntaxError, ValueError):
         return {}
     texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    return {str(node.value): node.lineno for node in sorted(texts, key=lambda node: -node.lineno)}
+    return {str(node.value): node.lineno for node in sorted(texts, key=lambda node: -node.lineno)}  # the first counts
 
 
 def _entry(name: str, entry: Any, line: int, zone: str, found: Collector, jobs: _Jobs) -> None:
@@ -110,15 +117,14 @@ def _entry(name: str, entry: Any, line: int, zone: str, found: Collector, jobs: 
     if not isinstance(task, str) or "schedule" not in entry:
         found.left(line, name, "it has no task and schedule")
         return
-    notes: list[str] = []
-    job = slug(task)
+    notes, job = list[str](), slug(task)
+    args, kwargs = list(entry.get("args") or ()), dict(entry.get("kwargs") or {})
     try:
-        times = times_of(entry["schedule"], notes)
         words = {
             "job": job,
-            **times,
+            **times_of(entry["schedule"], notes),
             "timezone": zone,
-            "payload": _payload(entry),
+            "payload": {**({"args": args} if args else {}), **({"kwargs": kwargs} if kwargs else {})} or None,
             **_options(entry.get("options") or {}, notes),
             "catch_up": "latest",
         }
@@ -126,16 +132,11 @@ def _entry(name: str, entry: Any, line: int, zone: str, found: Collector, jobs: 
         found.left(line, f"{name}: {task}", str(problem))
         return
     if entry.get("relative"):
-        notes.append("relative: it is not rounded to the unit; say from when: rate(…, from=2026-01-01T00:00:00Z)")
+        notes.append(f"relative: {_UNROUNDED}")
     notes += [f"{key} is left out: nothing here corresponds to it" for key in entry if key not in _KEYS]
     if found.entry(line, f"{name}: {task}", name, words, notes) is not None:
         jobs.tasks[job] = task
         jobs.queues |= {words["queue"]} if "queue" in words else set()
-
-
-def _payload(entry: Mapping[str, Any]) -> dict[str, Any] | None:
-    args, kwargs = list(entry.get("args") or ()), dict(entry.get("kwargs") or {})
-    return {**({"args": args} if args else {}), **({"kwargs": kwargs} if kwargs else {})} or None
 
 
 def _options(options: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
@@ -151,3 +152,68 @@ def _options(options: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
         elif value is not None:
             notes.append(f"options.{name} is left out: nothing here corresponds to it")
     return words
+
+
+def times_of(schedule: Any, notes: list[str]) -> dict[str, Any]:
+    """Expression and rule of a schedule of Celery: a crontab, a timedelta, seconds. Raises NotMapped."""
+    if hasattr(schedule, "_orig_minute"):
+        return _crontab(schedule, notes)
+    if hasattr(schedule, "lat") and hasattr(schedule, "lon"):
+        raise NotMapped(
+            f"the sun's {getattr(schedule, 'event', 'event')}: no schedule follows it; let a daily job submit() it"
+        )
+    if getattr(schedule, "relative", False):
+        notes.append(f"relative=True: {_UNROUNDED}")
+    return {"expression": _rate(getattr(schedule, "run_every", schedule))}
+
+
+def _rate(every: Any) -> str:
+    if isinstance(every, (int, float)) and not isinstance(every, bool):
+        every = timedelta(seconds=every)
+    if not isinstance(every, timedelta):
+        raise NotMapped(
+            f"a schedule of the class {type(every).__name__}: write it as cron, a rate or a recurrence rule"
+        )
+    seconds, rest = divmod(every, timedelta(seconds=1))
+    if rest or seconds < 1:
+        raise NotMapped(f"every {every.total_seconds():g} s: a rate is a whole number of seconds")
+    unit, size = next((unit, size) for unit, size in _UNITS if seconds % size == 0)
+    count = seconds // size
+    return f"rate({count} {unit}{'s' if count > 1 else ''})"
+
+
+def _crontab(schedule: Any, notes: list[str]) -> dict[str, Any]:
+    texts = {name: _field(schedule, name, spec) for name, spec in _FIELDS.items()}
+    if getattr(schedule, "nowfun", None) is not None:
+        notes.append("its own clock (nowfun) is left out")
+    words: dict[str, Any] = {"expression": " ".join(texts.values())}
+    day, weekday = texts["day_of_month"], texts["day_of_week"]
+    if day[0] != "*" and weekday[0] != "*":
+        others = set(range(7)) - set(schedule.day_of_week)
+        words["expression"] = " ".join([*list(texts.values())[:4], "*"])
+        words["rule"] = {"exclude": [f"* * * * {_listed(others)}"]}
+    return words
+
+
+def _field(schedule: Any, name: str, spec: FieldSpec) -> str:
+    """A field: the original text if it has the same meaning here, else the list of values."""
+    wanted, text = set(getattr(schedule, name)), str(getattr(schedule, f"_orig_{name}"))
+    if text.split() != [text] or wanted == set(range(spec.low, spec.high + 1)):
+        return _listed(wanted, spec)
+    try:
+        found = values(FieldToken(text.upper(), 0, text), spec, lambda salt, width: 0)
+    except ExpressionError:
+        return _listed(wanted, spec)
+    same = {value % 7 if spec is WEEKDAY else value for value in range(64) if found >> value & 1} == wanted
+    return text if same else _listed(wanted, spec)
+
+
+def _listed(wanted: set[int], spec: FieldSpec = WEEKDAY) -> str:
+    """Values as a field: ``0-4,9``."""
+    if wanted == set(range(spec.low, spec.high + 1)):
+        return "*"
+    parts: list[str] = []
+    for _, pairs in groupby(enumerate(sorted(wanted)), lambda pair: pair[1] - pair[0]):
+        run = [value for _, value in pairs]
+        parts += [f"{run[0]}-{run[-1]}"] if len(run) >= _RUN else map(str, run)
+    return ",".join(parts)

@@ -17,6 +17,7 @@ _BLANKS = re.compile(r"[ \t]+")
 _SETTING = re.compile(
     r"""[ \t]*(?:"(?P<double>[^"]+)"|'(?P<single>[^']+)'|(?P<plain>[A-Za-z_]\w*))[ \t]*=(?P<value>.*)"""
 )
+_UNTIL_PERCENT = re.compile(r"((?:\\.|[^%])*)(?:%(.*))?", re.DOTALL)  # a backslash keeps the next character
 _QUOTED = re.compile(r"""(["'])(.*)\1""")
 _FIELD = re.compile(r"-?[0-9*~?H][0-9A-Za-z*,/~?()#-]*|[A-Za-z]{3}([,-][A-Za-z]{3})*")
 _NAMED = re.compile(r"@[A-Za-z0-9_]+")
@@ -36,20 +37,19 @@ class CrontabForm(Enum):
     SYSTEM = "a system's crontab, with users"
     ANACRON = "an anacrontab"
 
-    @property
-    def words(self) -> str:
-        """The words after the time fields."""
-        return {
-            CrontabForm.USER: "command",
-            CrontabForm.SYSTEM: "user and command",
-            CrontabForm.ANACRON: "delay, name and command",
-        }[self]
-
     def count(self, line: str) -> int:
         """Number of words before the command."""
         if self is CrontabForm.ANACRON:
             return 3
         return (1 if line.startswith("@") else 5) + (self is CrontabForm.SYSTEM)
+
+
+# The words after the time fields.
+_REST = {
+    CrontabForm.USER: "command",
+    CrontabForm.SYSTEM: "user and command",
+    CrontabForm.ANACRON: "delay, name and command",
+}
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,7 @@ class UnreadableLine:
     why: str
 
 
-@dataclass(frozen=True)
-class CommentLine:
-    """A comment."""
-
-    number: int
-
-
-Read = CrontabSetting | CrontabEntry | UnreadableLine | CommentLine
+Read = CrontabSetting | CrontabEntry | UnreadableLine
 
 
 def form_of(text: str, source: str) -> CrontabForm:
@@ -107,36 +100,33 @@ def form_of(text: str, source: str) -> CrontabForm:
             if _USERS_HEADING.search(line):
                 return CrontabForm.SYSTEM
         elif line and not _SETTING.fullmatch(line):
-            words, count = _words(line, CrontabForm.SYSTEM.count(line)), CrontabForm.SYSTEM.count(line)
+            count = CrontabForm.SYSTEM.count(line)
+            words = _words(line, count)
             sixth.append(words[-2] if len(words) > count else "")
     accounts = any(name in _ACCOUNTS for name in sixth) and all(_USER.fullmatch(name) for name in sixth)
     return CrontabForm.SYSTEM if accounts else CrontabForm.USER
 
 
 def lines_of(text: str, source: str, *, form: CrontabForm) -> Iterator[Read]:
-    """The lines, without empty ones. Raises InvalidInput for one that no crontab has."""
-    comment_lines: list[str] = []
+    """The lines, without comments and empty ones. Raises InvalidInput for one that no crontab has."""
+    comment: list[str] = []  # lines of the comment that may belong to the next entry
     for number, raw in enumerate(text.split("\n"), start=1):
         line = raw.removesuffix("\r")
         if len(line) > LONGEST:
             remedy = "put the command into a script and call that"
             raise InvalidInput(f"{source}:{number}", line, f"has {len(line):,} characters", remedy)
         stripped = line.strip(" \t")
-        if not stripped or stripped.startswith("#"):
-            comment_lines = _remembered(comment_lines, stripped)
-            if stripped:
-                yield CommentLine(number)
+        if stripped and not stripped.startswith("#"):
+            yield _read(number, line, " ".join(comment), form)
+            comment = []
             continue
-        yield _read(number, line, " ".join(comment_lines), form)
-        comment_lines = []
-
-
-def _remembered(comment_lines: list[str], comment: str) -> list[str]:
-    """The lines of the comment that may belong to the next entry: an empty one, or an entry commented out, ends it."""
-    words = comment.lstrip("#").strip()
-    if not words or _HEADING.search(words) or _looks_like_an_entry(words):
-        return []
-    return [*comment_lines, words] if re.search(r"[^\W\d_]{2}", words) else comment_lines
+        words = stripped.lstrip("#").strip()
+        if (
+            not words or _HEADING.search(words) or _looks_like_an_entry(words)
+        ):  # ends it, as an entry commented out does
+            comment = []
+        elif re.search(r"[^\W\d_]{2}", words):
+            comment.append(words)
 
 
 def _looks_like_an_entry(text: str) -> bool:
@@ -158,7 +148,7 @@ def _read(number: int, text: str, description: str, form: CrontabForm) -> Read:
     words = _words(line, count)
     if len(words) <= count or not words[-1]:
         when = "an @ word" if line.startswith("@") else "a period" if form is CrontabForm.ANACRON else "five fields"
-        return UnreadableLine(number, text, f"is neither NAME=value nor {when} and {form.words}")
+        return UnreadableLine(number, text, f"is neither NAME=value nor {when} and {_REST[form]}")
     *before, rest = words
     command, stdin = percent(rest) if form is not CrontabForm.ANACRON else (rest, "")
     if form is CrontabForm.USER:
@@ -177,31 +167,13 @@ def percent(text: str) -> tuple[str, str]:
     >>> percent("date +\\%F%one%two")
     ('date +%F', 'one\ntwo\n')
     """
-    command, rest = _until_percent(text)
-    if rest is None:
+    found = _UNTIL_PERCENT.match(text)
+    assert found is not None, text
+    command = re.sub(r"\\(.)", lambda pair: "%" if pair[1] == "%" else pair[0], found[1])
+    if found[2] is None:
         return command, ""
-    found, escaped = "", False
-    for letter in rest:
-        if escaped:
-            found += letter if letter == "%" else "\\" + ("" if letter == "\\" else letter)
-        elif letter != "\\":
-            found += "\n" if letter == "%" else letter
-        escaped = letter == "\\"
-    found += "\\" if escaped else ""
-    return command, found if found.endswith("\n") else found + "\n"
-
-
-def _until_percent(text: str) -> tuple[str, str | None]:
-    """The command, and what follows its first ``%`` that is not escaped."""
-    found, escaped = "", False
-    for position, letter in enumerate(text):
-        if escaped and letter == "%":
-            found = found[:-1]
-        elif letter == "%":
-            return found, text[position + 1 :]
-        found += letter
-        escaped = letter == "\\" and not escaped
-    return found, None
+    stdin = re.sub(r"\\?%", lambda sign: sign[0][1:] or "\n", found[2])
+    return command, stdin if stdin.endswith("\n") else f"{stdin}\n"
 
 
 def _words(line: str, count: int) -> list[str]:

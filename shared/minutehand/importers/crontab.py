@@ -15,7 +15,6 @@ from minutehand.arguments import MAX_DESCRIPTION
 from minutehand.errors import InvalidInput
 from minutehand.importers import jobs_file
 from minutehand.importers.cronlines import (
-    CommentLine,
     CrontabEntry,
     CrontabForm,
     CrontabSetting,
@@ -23,8 +22,8 @@ from minutehand.importers.cronlines import (
     form_of,
     lines_of,
 )
-from minutehand.importers.names import program_of, stem_of
-from minutehand.importers.report import Collector, Conversion, ImportReport
+from minutehand.importers.report import Collector, Conversion, ImportReport, NotMapped
+from minutehand.importers.text import program_of, stem_of
 from minutehand.timing.timetables import LONGEST as LONGEST_WINDOW
 
 _WORDS = {"@every_minute": "* * * * *", "@every_second": "rate(1 second)"}  # FreeBSD's
@@ -33,8 +32,15 @@ _NEVER = {"@reboot": "runs when cron starts, which is at no time; start it with 
 _RANDOM = re.compile(r"([0-9]*)~([0-9]*)")  # cronie: one value of a range, drawn when cron starts
 _OPEN_STEP = re.compile(r"(^|,)[0-9]+/[0-9]+")
 _SECRET = re.compile(r"PASS|SECRET|TOKEN|CREDENTIAL|API_?KEY", re.IGNORECASE)
+_NOT_MAPPED = {
+    **dict.fromkeys(("MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"), "it is about mail, and none is sent"),
+    **dict.fromkeys(
+        ("LOGNAME", "USER"), "cron does not let a crontab set it either: it is the user that the command runs as"
+    ),
+}
 _UTC = ("UTC", "Etc/UTC")
 _DAY = 86_400  # seconds
+_RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))  # of the five fields
 
 
 @dataclass
@@ -65,11 +71,9 @@ def read_crontab(
     """
     form = form or form_of(text, source)
     stem = stem_of(source, "crontab")
-    state, found, comments = _State(timezone or "UTC"), Collector(source), 0
+    state, found = _State(timezone or "UTC"), Collector(source)
     for line in lines_of(text, source, form=form):
-        if isinstance(line, CommentLine):
-            comments += 1
-        elif isinstance(line, CrontabSetting):
+        if isinstance(line, CrontabSetting):
             _setting(line, state, found)
         elif isinstance(line, UnreadableLine):
             found.left(line.number, line.text, line.why)
@@ -77,74 +81,51 @@ def read_crontab(
             _entry(line, f"{stem}/{program_of(line.command)}", job, form, state, found)
     if not found.lines:
         raise InvalidInput(source, text[:40], "has no line that asks for anything", "give a crontab: crontab -l > FILE")
-    remarks = _remarks(state, timezone, form)
-    return found.report(
-        form.value, f"crontab/{stem}", remarks, lambda: jobs_file.for_commands(source, job), comments=comments
-    )
+    owner, remarks = f"crontab/{stem}", _remarks(state, timezone, form)
+    return found.report(form.value, owner, remarks, lambda: jobs_file.for_commands(source, job))
 
 
 # Settings.
 
 
 def _setting(line: CrontabSetting, state: _State, found: Collector) -> None:
-    if line.name in _NOT_MAPPED:
-        found.setting(line.number, line.text, Conversion.LEFT, _NOT_MAPPED[line.name])
-        return
-    special = _SPECIAL.get(line.name)
-    fit, *notes = special(line.value, state) if special else _variable(line.name, line.value, state)
-    found.setting(line.number, line.text, Conversion(fit), *notes)
+    try:
+        if line.name in _NOT_MAPPED:
+            raise NotMapped(_NOT_MAPPED[line.name])
+        note = _set(line.name, line.value, state)
+    except NotMapped as problem:
+        found.setting(line.number, line.text, Conversion.LEFT, str(problem))
+    else:
+        fit = Conversion.DIFFERS if note else Conversion.EXACT
+        found.setting(line.number, line.text, fit, *([note] if note else []))
 
 
-def _variable(name: str, value: str, state: _State) -> tuple[str, ...]:
-    state.environment[name] = value
-    if _SECRET.search(name):
-        return Conversion.DIFFERS, "it is kept in each payload as it is: let the job fetch secrets by name instead"
-    return (Conversion.EXACT,)
-
-
-def _zone(value: str, state: _State) -> tuple[str, ...]:
-    state.zone, state.zoned = value, True
-    return (Conversion.EXACT,)
-
-
-def _tz(value: str, state: _State) -> tuple[str, ...]:
-    state.environment["TZ"] = value
-    note = f"it is the commands' zone, as in Linux' cron; if it is to be that of the times too: --timezone {value}"
-    return Conversion.DIFFERS, note
-
-
-def _shell(value: str, state: _State) -> tuple[str, ...]:
-    state.shell = None if value == "/bin/sh" else value
-    return (Conversion.EXACT,)
-
-
-def _mail(value: str, state: _State) -> tuple[str, ...]:
-    if not value:
-        return (Conversion.EXACT,)
-    state.mails = True
-    return (
-        Conversion.DIFFERS,
-        f"nothing is mailed to {value}: to be told of failures give the schedules on_failure: (an SNS topic)",
-    )
-
-
-def _delay(value: str, state: _State) -> tuple[str, ...]:
-    if not value.isdigit() or int(value) * 60 > LONGEST_WINDOW:
-        return Conversion.LEFT, f"it is no number of minutes up to {LONGEST_WINDOW // 60}"
-    state.delay = int(value)
-    return (
-        Conversion.DIFFERS,
-        "each fire has a delay of its own below it, the same at each computation; cron draws one for all",
-    )
-
-
-_SPECIAL = {"CRON_TZ": _zone, "TZ": _tz, "SHELL": _shell, "MAILTO": _mail, "RANDOM_DELAY": _delay}
-_NOT_MAPPED = {
-    **dict.fromkeys(("MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"), "it is about mail, and none is sent"),
-    **dict.fromkeys(
-        ("LOGNAME", "USER"), "cron does not let a crontab set it either: it is the user that the command runs as"
-    ),
-}
+def _set(name: str, value: str, state: _State) -> str | None:
+    """Carry out a setting. Returns what differs from cron. Raises NotMapped."""
+    match name:
+        case "CRON_TZ":
+            state.zone, state.zoned = value, True
+        case "TZ":
+            state.environment[name] = value
+            return (
+                f"it is the commands' zone, as in Linux' cron; if it is to be that of the times too: --timezone {value}"
+            )
+        case "SHELL":
+            state.shell = None if value == "/bin/sh" else value
+        case "MAILTO":
+            state.mails = state.mails or bool(value)
+            if value:
+                return f"nothing is mailed to {value}: to be told of failures give the schedules on_failure: (an SNS topic)"
+        case "RANDOM_DELAY":
+            if not value.isdigit() or int(value) * 60 > LONGEST_WINDOW:
+                raise NotMapped(f"it is no number of minutes up to {LONGEST_WINDOW // 60}")
+            state.delay = int(value)
+            return "each fire has a delay of its own below it, the same at each computation; cron draws one for all"
+        case _:
+            state.environment[name] = value
+            if _SECRET.search(name):
+                return "it is kept in each payload as it is: let the job fetch secrets by name instead"
+    return None
 
 
 # Entries.
@@ -152,16 +133,14 @@ _NOT_MAPPED = {
 
 def _entry(line: CrontabEntry, name: str, job: str, form: CrontabForm, state: _State, found: Collector) -> None:
     notes: list[str] = []
-    never = _NEVER.get(line.when.lower())
-    if never:
-        found.left(line.number, line.text, never)
+    if line.when.lower() in _NEVER:
+        found.left(line.number, line.text, _NEVER[line.when.lower()])
         return
     if line.user:
         state.users.add(line.user)
     anacron = form is CrontabForm.ANACRON
     expression = _period(line.when, notes) if anacron else _expression(line.when, notes)
-    rule = {**_clocks(expression, state.zone), **({"window": state.delay * 60} if state.delay else {})}
-    payload: dict[str, Any] = {
+    payload = {
         "command": line.command,
         "shell": state.shell,
         "environment": dict(state.environment),
@@ -174,7 +153,7 @@ def _entry(line: CrontabEntry, name: str, job: str, form: CrontabForm, state: _S
         "job": job,
         "expression": expression,
         "timezone": state.zone,
-        "rule": rule,
+        "rule": {**_clocks(expression, state.zone), **({"window": state.delay * 60} if state.delay else {})},
         "payload": {key: value for key, value in payload.items() if value},
         "description": line.description[:MAX_DESCRIPTION],
         **({"catch_up": "latest", "catch_up_window": _DAY} if anacron else {}),
@@ -205,10 +184,8 @@ def _period(period: str, notes: list[str]) -> str:
 
 def _hashed(text: str, position: int) -> str:
     low, high = text.split("~")
-    if not low and not high:
-        return "H"
-    least, most = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))[position]
-    return f"H({low or least}-{high or most})"
+    least, most = _RANGES[position]
+    return f"H({low or least}-{high or most})" if low or high else "H"
 
 
 def _clocks(expression: str, zone: str) -> dict[str, str]:

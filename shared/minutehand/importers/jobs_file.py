@@ -7,7 +7,7 @@ import keyword
 import re
 from collections.abc import Iterable, Mapping
 
-_COMMANDS = '''
+_COMMANDS = '''\
 """The job that the schedules from {source} name: it runs their commands.
 
     minutehand apply schedules.yaml --jobs jobs     # by this file's name, without .py
@@ -32,7 +32,7 @@ command = command_job("{job}")  # e.g. timeout=3600: seconds of one attempt; ret
 '''
 
 
-_TARGETS = '''
+_TARGETS = '''\
 """The jobs that the schedules from {source} name: they call what EventBridge called.
 
     minutehand apply schedules.yaml --jobs jobs     # by this file's name, without .py
@@ -52,7 +52,7 @@ def {function}(ctx: Context, payload: object) -> None:
     raise Permanent("the job {name} is not written yet")
 '''
 
-_TASKS = '''
+_TASKS = '''\
 """The jobs that the schedules from {source} name: each calls its task of Celery, directly, in Minutehand's worker.
 
     minutehand apply schedules.yaml --jobs jobs     # by this file's name, without .py
@@ -83,7 +83,7 @@ def {function}(ctx: Context, payload: dict[str, Any] | None) -> Any:
 
 def for_commands(source: str, job: str) -> str:
     """The job that runs commands."""
-    return _COMMANDS.lstrip("\n").format(source=_plain(source), job=job)
+    return _COMMANDS.format(source=_plain(source), job=job)
 
 
 def for_targets(source: str, ready: Mapping[str, tuple[str, Mapping[str, str]]], unwritten: Mapping[str, str]) -> str:
@@ -92,7 +92,8 @@ def for_targets(source: str, ready: Mapping[str, tuple[str, Mapping[str, str]]],
     imports += ["from minutehand.ready_jobs.targets import target_job"] if ready else []
     taken: set[str] = set()
     calls = [
-        f"{_function(name, taken)} = target_job({_quoted(name)}, {_quoted(arn)}{_parameters(parameters)})"
+        f"{_function(name, taken)} = target_job({_quoted(name)}, {_quoted(arn)}"
+        + (f", parameters={_quoted(parameters)})" if parameters else ")")
         for name, (arn, parameters) in ready.items()
     ]
     written = [
@@ -100,7 +101,7 @@ def for_targets(source: str, ready: Mapping[str, tuple[str, Mapping[str, str]]],
         for name, what in unwritten.items()
     ]
     body = "\n".join([*calls, *(f"\n{text.strip()}\n" for text in written)])
-    return _TARGETS.lstrip("\n").format(source=_plain(source), imports="\n".join(imports), body=body).rstrip() + "\n"
+    return _TARGETS.format(source=_plain(source), imports="\n".join(imports), body=body).rstrip() + "\n"
 
 
 def for_tasks(module: str, app: str | None, tasks: Mapping[str, str], queues: Iterable[str]) -> str:
@@ -117,13 +118,7 @@ def for_tasks(module: str, app: str | None, tasks: Mapping[str, str], queues: It
         for job, task in tasks.items()
     ]
     body = "\n".join([*([f"{declared}\n"] if declared else []), *jobs])
-    return _TASKS.lstrip("\n").format(source=_plain(module), imports="\n".join(imports), body=body).rstrip() + "\n"
-
-
-def _parameters(given: Mapping[str, str]) -> str:
-    if not given:
-        return ""
-    return f", parameters={{{', '.join(f'{_quoted(name)}: {_quoted(value)}' for name, value in given.items())}}}"
+    return _TASKS.format(source=_plain(module), imports="\n".join(imports), body=body).rstrip() + "\n"
 
 
 def _function(name: str, taken: set[str]) -> str:
@@ -137,8 +132,8 @@ def _function(name: str, taken: set[str]) -> str:
     return found
 
 
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+def _quoted(given: object) -> str:
+    return json.dumps(given, ensure_ascii=False)
 
 
 def _plain(text: str) -> str:

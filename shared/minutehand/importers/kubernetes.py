@@ -15,8 +15,8 @@ from minutehand.arguments import MAX_DESCRIPTION
 from minutehand.errors import InvalidInput
 from minutehand.importers import jobs_file
 from minutehand.importers.manifest import FieldRules, Manifest
-from minutehand.importers.names import stem_of
-from minutehand.importers.report import Collector, Conversion, ImportReport
+from minutehand.importers.report import Collector, Conversion, ImportReport, NotMapped
+from minutehand.importers.text import stem_of
 
 _OVERLAP = {"Allow": None, "Forbid": "skip", "Replace": "terminate_other"}
 _RETRIES = 6  # Kubernetes' default of backoffLimit
@@ -25,6 +25,7 @@ _PREFIX = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.*)")
 _EVERY = re.compile(r"@every\s+(\S+)")
 _DURATION = re.compile(r"(\d+)(h|m|s)")
 _REFERENCE = re.compile(r"\$(\$?)\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")
+_DESCRIPTION = "kubernetes.io/description"
 _JOB = ("spec", "jobTemplate", "spec")
 _POD = (*_JOB, "template", "spec")
 
@@ -57,11 +58,15 @@ _GROUP = re.compile(  # each word below one of these is a note of its own
     rf"(?:(?:{_POD_PATH}\.(?:initContainers|containers)\[\d+\]|{_POD_PATH}|spec\.jobTemplate\.spec\.template"
     r"|spec\.jobTemplate\.spec|spec\.jobTemplate|spec|metadata)\.)?(?P<word>[^.\[]+)"
 )
-_WORDS = FieldRules(idle=_IDLE, reasons=_REASONS, group=_GROUP, idle_if={"completions": 1, "parallelism": 1})
-
-
-class _Left(Exception):
-    """This manifest cannot be converted; the text says why."""
+_RULES = FieldRules(idle=_IDLE, reasons=_REASONS, group=_GROUP, idle_if={"completions": 1, "parallelism": 1})
+_UNZONED = (
+    "no time zone is known: times without timeZone are read in UTC, which is what most clusters do: --timezone ZONE"
+)
+_REMARKS = (
+    "a command runs in a worker process, not in a container: one machine, its user, its disk",
+    "every run stays in the ledger for its retention, by default 90 days, whatever the history limits say",
+    "commands run where a worker process runs; for Lambda see what the job's file says",
+)
 
 
 def read_kubernetes(text: str, source: str, *, timezone: str | None = None, job: str = "command") -> ImportReport:
@@ -76,12 +81,11 @@ def read_kubernetes(text: str, source: str, *, timezone: str | None = None, job:
                 _cron_job(node, timezone, job, found)
                 zoned = zoned and node.get("spec", "timeZone") is not None
             else:
-                found.setting(
-                    node.line, _title(node), Conversion.LEFT, "it is no CronJob: nothing of it is due at a time"
-                )
+                title = f"{_word(node, 'kind') or 'a document without kind'} {_name(node)}".strip()
+                found.setting(node.line, title, Conversion.LEFT, "it is no CronJob: nothing of it is due at a time")
     if not found.lines:
         raise InvalidInput(source, "", "has no manifest", "give the output of: kubectl get cronjobs -o yaml")
-    remarks = _remarks(zoned=zoned or timezone is not None)
+    remarks = _REMARKS if zoned or timezone is not None else (_UNZONED, *_REMARKS)
     owner = f"kubernetes/{stem_of(source, 'cronjobs')}"
     return found.report("manifests of Kubernetes", owner, remarks, lambda: jobs_file.for_commands(source, job))
 
@@ -99,46 +103,49 @@ def _word(node: YamlNode, *names: str) -> Any:
     return None if below is None or isinstance(below.value, (dict, list)) else below.value
 
 
-def _title(node: YamlNode) -> str:
-    name = "/".join(
-        str(word) for word in (_word(node, "metadata", "namespace"), _word(node, "metadata", "name")) if word
-    )
-    return f"{_word(node, 'kind') or 'a document without kind'} {name}".strip()
+def _name(node: YamlNode) -> str:
+    return "/".join(str(word) for key in ("namespace", "name") if (word := _word(node, "metadata", key)))
 
 
 # One CronJob.
 
 
 def _cron_job(node: YamlNode, timezone: str | None, job: str, found: Collector) -> None:
-    manifest = Manifest(node, _WORDS)
-    title = _title(node).partition(" ")[2] or f"cronjob-{node.line}"
+    manifest, notes = Manifest(node, _RULES), list[str]()
+    name = _name(node) or f"cronjob-{node.line}"
     try:
-        notes: list[str] = []
-        words = {"job": job, **_times(manifest, timezone), **_policies(manifest, notes)}
-        words |= {"payload": _payload(manifest, notes), **_about(manifest)}
-        found.entry(node.line, f"CronJob {title}", title, words, [*notes, *manifest.rest()])
-    except (_Left, InvalidInput) as problem:
-        found.left(node.line, f"CronJob {title}", str(problem))
+        words: dict[str, Any] = {
+            "job": job,
+            **_times(manifest, timezone),
+            **_policies(manifest, notes),
+            "payload": _payload(manifest, notes),
+            "tags": manifest.mapping("metadata", "labels"),
+        }
+        annotations = manifest.mapping("metadata", "annotations", only=_DESCRIPTION)
+        words["description"] = annotations.get(_DESCRIPTION, "")[:MAX_DESCRIPTION]
+        found.entry(node.line, f"CronJob {name}", name, words, [*notes, *manifest.rest()])
+    except (NotMapped, InvalidInput) as problem:
+        found.left(node.line, f"CronJob {name}", str(problem))
 
 
 def _times(manifest: Manifest, timezone: str | None) -> dict[str, Any]:
     text = manifest.text("spec", "schedule")
     if not text:
-        raise _Left("it has no spec.schedule")
+        raise NotMapped("it has no spec.schedule")
     inline = _PREFIX.fullmatch(text.strip())
-    zone, schedule = (inline[1], inline[2]) if inline else (None, text.strip())
+    zone, schedule = inline.groups() if inline else (None, text.strip())
     zone = manifest.text("spec", "timeZone") or zone or timezone or "UTC"
-    clocks = {} if zone in ("UTC", "Etc/UTC") else {"gap": "skip", "repeated": "both"}
     every = _EVERY.fullmatch(schedule)
     if every:
         return {"expression": _rate(every[1]), "timezone": zone}
+    clocks = {} if zone in ("UTC", "Etc/UTC") else {"gap": "skip", "repeated": "both"}
     return {"expression": _as_cron(schedule), "timezone": zone, "rule": clocks}
 
 
 def _rate(duration: str) -> str:
     parts = _DURATION.findall(duration)
     if "".join("".join(part) for part in parts) != duration:
-        raise _Left(f"@every {duration} is no length of time in whole seconds")
+        raise NotMapped(f"@every {duration} is no length of time in whole seconds")
     return f"rate({sum(int(count) * {'h': 3600, 'm': 60, 's': 1}[unit] for count, unit in parts)} seconds)"
 
 
@@ -156,7 +163,7 @@ def _as_cron(schedule: str) -> str:
 def _policies(manifest: Manifest, notes: list[str]) -> dict[str, Any]:
     policy = manifest.text("spec", "concurrencyPolicy") or "Allow"
     if policy not in _OVERLAP:
-        raise _Left(f"concurrencyPolicy {policy!r} is not Allow, Forbid or Replace")
+        raise NotMapped(f"concurrencyPolicy {policy!r} is not Allow, Forbid or Replace")
     if policy == "Forbid":
         notes.append("Forbid: a fire during a run is skipped for good; Kubernetes starts it after, within its deadline")
     deadline = manifest.number("spec", "startingDeadlineSeconds")
@@ -165,7 +172,8 @@ def _policies(manifest: Manifest, notes: list[str]) -> dict[str, Any]:
             "without startingDeadlineSeconds Kubernetes starts a missed run however late; here within 30 minutes"
         )
     limit = manifest.number(*_JOB, "activeDeadlineSeconds")
-    attempts = (manifest.number(*_JOB, "backoffLimit") if manifest.has(*_JOB, "backoffLimit") else _RETRIES) or 0
+    attempts = manifest.number(*_JOB, "backoffLimit")
+    attempts = _RETRIES if attempts is None else attempts
     if limit is not None and attempts:
         notes.append(
             "activeDeadlineSeconds: each attempt has it, and none starts later; there all attempts have it together"
@@ -187,10 +195,10 @@ def _policies(manifest: Manifest, notes: list[str]) -> dict[str, Any]:
 def _payload(manifest: Manifest, notes: list[str]) -> dict[str, Any]:
     containers = manifest.all(*_POD, "containers")
     if len(containers) != 1 or manifest.all(*_POD, "initContainers"):
-        raise _Left("its pod has several containers: make one command of them, or a pipeline of jobs, by hand")
+        raise NotMapped("its pod has several containers: make one command of them, or a pipeline of jobs, by hand")
     (container,) = containers
     if not manifest.texts(container, "command"):
-        raise _Left("its container has no command, so what it runs is in its image: write that as command: [...]")
+        raise NotMapped("its container has no command, so what it runs is in its image: write that as command: [...]")
     environment = _environment(manifest, container, notes)
     image = manifest.text("image", of=container)
     if image:
@@ -225,21 +233,3 @@ def _expanded(text: str, environment: Mapping[str, str]) -> str:
         return found[0][1:] if found[1] else environment.get(found[2], found[0])
 
     return _REFERENCE.sub(value, text)
-
-
-def _about(manifest: Manifest) -> dict[str, Any]:
-    labels = manifest.mapping("metadata", "labels")
-    annotations = manifest.mapping("metadata", "annotations", only="kubernetes.io/description")
-    return {"tags": labels, "description": annotations.get("kubernetes.io/description", "")[:MAX_DESCRIPTION]}
-
-
-def _remarks(*, zoned: bool) -> list[str]:
-    zone = (
-        "no time zone is known: times without timeZone are read in UTC, which is what most clusters do: --timezone ZONE"
-    )
-    return [
-        *([] if zoned else [zone]),
-        "a command runs in a worker process, not in a container: one machine, its user, its disk",
-        "every run stays in the ledger for its retention, by default 90 days, whatever the history limits say",
-        "commands run where a worker process runs; for Lambda see what the job's file says",
-    ]

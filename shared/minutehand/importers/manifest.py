@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from minutehand.apply.nodes import YamlNode
 from minutehand.errors import InvalidInput
+
+Scalar = TypeVar("Scalar", int, bool)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +26,8 @@ class FieldRules:
 class Manifest:
     """A document, and the fields that were read."""
 
-    def __init__(self, node: YamlNode, words: FieldRules) -> None:
-        self._node, self._words, self._taken = node, words, set[str]()
+    def __init__(self, node: YamlNode, rules: FieldRules) -> None:
+        self._node, self._rules, self._taken = node, rules, set[str]()
 
     def take(self, node: YamlNode) -> YamlNode:
         """Mark a node, and everything below it, as read."""
@@ -42,25 +45,19 @@ class Manifest:
 
     def number(self, *names: str) -> int | None:
         """Read a whole number. Raises InvalidInput."""
+        return self._read(int, *names, problem="is no number", remedy="write 0, 1, 2 …")
+
+    def flag(self, *names: str) -> bool | None:
+        """Read a boolean. Raises InvalidInput."""
+        return self._read(bool, *names, problem="is no truth", remedy="write true or false")
+
+    def _read(self, kind: type[Scalar], *names: str, problem: str, remedy: str) -> Scalar | None:
         found = self._node.get(*names)
         if found is None:
             return None
-        if type(found.value) is not int or found.value < 0:
-            raise InvalidInput(f"line {found.line}: {'.'.join(names)}", found.value, "is no number", "write 0, 1, 2 …")
-        self.take(found)
-        return found.value
-
-    def flag(self, *names: str) -> bool:
-        """Read a boolean. Raises InvalidInput."""
-        found = self._node.get(*names)
-        if found is None:
-            return False
-        if not isinstance(found.value, bool):
-            raise InvalidInput(
-                f"line {found.line}: {'.'.join(names)}", found.value, "is no truth", "write true or false"
-            )
-        self.take(found)
-        return found.value
+        if type(found.value) is not kind or found.value < 0:
+            raise InvalidInput(f"line {found.line}: {'.'.join(names)}", found.value, problem, remedy)
+        return self.take(found).value  # type: ignore[no-any-return]
 
     def all(self, *names: str, of: YamlNode | None = None) -> list[YamlNode]:
         """The items of a list of the document, or of a node in it; does not mark them as read."""
@@ -79,24 +76,19 @@ class Manifest:
 
     def rest(self) -> list[str]:
         """A note for each relevant field that was not read."""
-        notes: dict[str, str] = {}
+        rules, notes = self._rules, dict[str, str]()
         for leaf in self._node.leaves():
             path = leaf.path.removeprefix(self._node.path).lstrip(".")
-            if self._is_taken(leaf.path) or leaf.value in ({}, [], None) or self._is_idle(path, leaf):
+            name = path.rpartition(".")[2]
+            taken = any(f"{leaf.path}.".startswith((f"{one}.", f"{one}[")) for one in self._taken)
+            idle = rules.idle.fullmatch(path) or (name in rules.idle_if and leaf.value == rules.idle_if[name])
+            if taken or idle or leaf.value in ({}, [], None):
                 continue
-            group = self._words.group.match(path)
+            group = rules.group.match(path)
             assert group is not None, path
-            reason = self._words.reasons.get(group["word"], "nothing here corresponds to it")
+            reason = rules.reasons.get(group["word"], "nothing here corresponds to it")
             notes.setdefault(group[0], f"line {leaf.line}: {group[0]} is left out: {reason}")
         return list(notes.values())
-
-    def _is_taken(self, path: str) -> bool:
-        return any(path == taken or path.startswith((f"{taken}.", f"{taken}[")) for taken in self._taken)
-
-    def _is_idle(self, path: str, leaf: YamlNode) -> bool:
-        name = path.rpartition(".")[2]
-        idle_if = self._words.idle_if
-        return self._words.idle.fullmatch(path) is not None or (name in idle_if and leaf.value == idle_if[name])
 
     def _text(self, node: YamlNode) -> str:
         if isinstance(node.value, (dict, list)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -12,7 +12,7 @@ from minutehand.apply.document import DeclarationFile, write
 from minutehand.apply.fields import read_words, words_of
 from minutehand.domain.schedule import Definition
 from minutehand.errors import InvalidInput
-from minutehand.importers.names import UniqueNames, slug
+from minutehand.importers.text import slug
 
 
 class Conversion(StrEnum):
@@ -46,16 +46,15 @@ class ImportReport:
     schedules: Mapping[str, Mapping[str, Any]]  # words by name
     remarks: Sequence[str] = ()  # about the whole source
     jobs: str | None = None  # Python source of the jobs that the schedules name; None: no file is needed
-    comments: int = 0  # comment lines
-    not_taken: int = field(init=False)  # entries that were not converted
 
-    def __post_init__(self) -> None:
-        left = sum(1 for line in self.lines if line.is_entry and line.fit is Conversion.LEFT)
-        object.__setattr__(self, "not_taken", left)
+    @property
+    def not_taken(self) -> int:
+        """Number of entries that were not converted."""
+        return sum(line.is_entry and line.fit is Conversion.LEFT for line in self.lines)
 
     def count(self, fit: Conversion) -> int:
         """Number of lines with this result."""
-        return sum(1 for line in self.lines if line.fit is fit)
+        return sum(line.fit is fit for line in self.lines)
 
     def in_shadow(self) -> ImportReport:
         """The same report, with schedules that start no run."""
@@ -64,12 +63,13 @@ class ImportReport:
 
     def yaml(self) -> str:
         """The file for ``minutehand apply``."""
-        comment = (
-            f"Imported from {self.source} ({self.read_as}).\nminutehand apply FILE shows what it would change first."
-        )
-        return write(
-            [DeclarationFile(declarations=(), managed_by=self.managed_by, words=self.schedules)], comment=comment
-        )
+        origin = f"Imported from {self.source} ({self.read_as})."
+        document = DeclarationFile(declarations=(), managed_by=self.managed_by, words=self.schedules)
+        return write([document], comment=f"{origin}\nminutehand apply FILE shows what it would change first.")
+
+
+class NotMapped(Exception):
+    """An entry cannot be expressed here; the text says why."""
 
 
 class Collector:
@@ -78,7 +78,8 @@ class Collector:
     def __init__(self, source: str) -> None:
         self.lines: list[ImportedLine] = []
         self.schedules: dict[str, Mapping[str, Any]] = {}
-        self._source, self._names = source, UniqueNames()
+        self._source = source
+        self._counts: dict[str, int] = {}  # names in use
 
     def setting(self, line: int, text: str, fit: Conversion, *notes: str) -> None:
         """Record a line that is no schedule."""
@@ -94,12 +95,15 @@ class Collector:
         wanted = slug(name)
         if wanted != name:
             differences.append(f"{name!r} is not a valid name: it becomes {wanted}")
-        chosen = self._names.unique(wanted)
+        chosen = wanted
+        while chosen in self._counts:  # name-2, name-3 …
+            self._counts[wanted] += 1
+            chosen = f"{wanted}-{self._counts[wanted]}"
+        self._counts[chosen] = 1
         if chosen != wanted:
             differences.append(f"{wanted} is used already: it becomes {chosen}")
         try:
-            given = {word: value for word, value in words.items() if value not in (None, {}, "")}
-            self.schedules[chosen] = _normal(chosen, given, f"{self._source}:{line}")
+            self.schedules[chosen] = _normal(chosen, words, f"{self._source}:{line}")
         except InvalidInput as problem:
             self.left(line, text, str(problem))
             return None
@@ -107,9 +111,7 @@ class Collector:
         self.lines.append(ImportedLine(line=line, text=text, fit=fit, name=chosen, notes=tuple(differences)))
         return chosen
 
-    def report(
-        self, read_as: str, managed_by: str, remarks: Sequence[str], jobs: Callable[[], str], *, comments: int = 0
-    ) -> ImportReport:
+    def report(self, read_as: str, managed_by: str, remarks: Sequence[str], jobs: Callable[[], str]) -> ImportReport:
         """The result of the import. ``jobs`` makes the Python source of the jobs, which is needed only if there are schedules."""
         return ImportReport(
             source=self._source,
@@ -119,12 +121,12 @@ class Collector:
             schedules=self.schedules,
             remarks=remarks,
             jobs=jobs() if self.schedules else None,
-            comments=comments,
         )
 
 
-def _normal(name: str, given: Mapping[str, Any], place: str) -> dict[str, Any]:
+def _normal(name: str, words: Mapping[str, Any], place: str) -> dict[str, Any]:
     """The fields as ``export`` writes them. Raises InvalidInput for fields that ``apply`` refuses."""
+    given = {word: value for word, value in words.items() if value not in (None, {}, "")}
     found = read_words(name, given, place)
     definition = Definition(
         job=str(found.job), rule=found.rule, overrides=found.overrides, options=found.options, payload=None

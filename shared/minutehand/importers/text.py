@@ -1,4 +1,4 @@
-"""Decodes files, and marks the JSON documents in them. Raises InvalidInput with the line of the fault."""
+"""Texts of sources: decode files, mark the JSON documents in them, and make names of them, equal at every import."""
 
 from __future__ import annotations
 
@@ -9,8 +9,29 @@ from minutehand.apply.nodes import LARGEST
 from minutehand.errors import InvalidInput
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # not tab and line feed; terminals interpret some of them
-_NEXT = re.compile(r"\S|\Z")
+_NOT_BLANK = re.compile(r"\S")
 _PAIR = re.compile(r"(\\\\)|\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")  # JSON's way past U+FFFF
+STANDARD_INPUT = "standard input"  # name of the source that has none
+_LONGEST = 180  # characters: room for what makes a name unique
+_WORDS = 100  # of a command, in which its program is looked for
+_OTHERS = re.compile(r"[^A-Za-z0-9._:@/-]+")
+_SUBSTITUTION = re.compile(r"\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`")  # $(…), up to two deep
+_PIECES = re.compile(r"&&|\|\||[;|&(){}\n]")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=\S*")
+_SUFFIX = re.compile(r"(?<=.)\.(sh|bash|py|pl|php|rb|js|jar|cgi|exe)$")
+_ENDING = re.compile(r"(?<=.)\.(txt|cron|crontab|ya?ml|json)$", re.IGNORECASE)
+_KEYWORDS = frozenset({"if", "then", "else", "elif", "fi", "do", "done", "for", "while", "case", "esac", "!", "in"})
+_GUARDS = frozenset(
+    {"test", "[", "[[", "cd", "command", "sleep", "export", "set", "umask", "ulimit", "true", ":", ".", "source"}
+    | {"exit", "which", "type", "unset", "trap", "mkdir", "read"}
+)
+_WRAPPERS = frozenset(
+    {"exec", "nice", "ionice", "sudo", "nohup", "time", "env", "setsid", "chronic", "chrt", "cronic", "systemd-cat"}
+)
+_INTERPRETERS = frozenset(
+    {"sh", "bash", "dash", "zsh", "ksh", "python", "python2", "python3", "perl", "php", "ruby", "node", "java"}
+    | {"run-parts", "invoke-rc.d", "service", "Rscript", "lua"}
+)
 
 
 def text_of(data: bytes, source: str) -> str:
@@ -38,7 +59,8 @@ def as_documents(text: str, source: str) -> str:
     if text.lstrip()[:1] not in ("{", "["):
         return text
     decoder, end, parts = json.JSONDecoder(), 0, list[str]()
-    while (start := _after_blanks(text, end)) < len(text):
+    while (first := _NOT_BLANK.search(text, end)) is not None:
+        start = first.start()
         gap = text[end:start]
         try:
             _, end = decoder.raw_decode(text, start)
@@ -53,13 +75,60 @@ def as_documents(text: str, source: str) -> str:
     return "".join(parts)
 
 
-def _after_blanks(text: str, place: int) -> int:
-    found = _NEXT.search(text, place)
-    return len(text) if found is None else found.start()
-
-
 def _joined(pair: re.Match[str]) -> str:
     """The character of a surrogate pair: YAML has no surrogates."""
     if pair[1]:
         return pair[1]
     return chr(0x10000 + (int(pair[2], 16) - 0xD800 << 10) + int(pair[3], 16) - 0xDC00)
+
+
+def stem_of(source: str, default: str) -> str:
+    """A file's name without folder and ending, as a name; ``default`` for what came from standard input."""
+    if source == STANDARD_INPUT:
+        return default
+    name = source.replace("\\", "/").rpartition("/")[2]
+    return slug(_ENDING.sub("", name))
+
+
+def slug(text: str) -> str:
+    """A text as a name: characters that a name may not contain become hyphens."""
+    return _OTHERS.sub("-", text).strip("-/")[:_LONGEST].strip("-/") or "schedule"
+
+
+def program_of(command: str) -> str:
+    """The main program of a shell line: the first one that is not a test or a wrapper.
+
+    >>> program_of("test -x /usr/bin/certbot && /usr/bin/certbot -q renew")
+    'certbot'
+    >>> program_of("cd /srv/app && ./manage.py clearsessions")
+    'manage'
+    """
+    pieces = _PIECES.split(_SUBSTITUTION.sub(" ", command))
+    return next(filter(None, (_program(piece.split()[:_WORDS]) for piece in pieces)), "command")
+
+
+def _program(words: list[str]) -> str | None:
+    while words and (words[0] in _KEYWORDS or _ASSIGNMENT.fullmatch(words[0]) or _base(words[0]) in _WRAPPERS):
+        first = words.pop(0)
+        while _base(first) in _WRAPPERS and words and re.fullmatch(r"-.*|[0-9]+", words[0]):
+            words.pop(0)  # its options
+    if not words or _base(words[0]) in _GUARDS or not re.search(r"\w", words[0]):
+        return None
+    name = _base(words[0])
+    return _script(words[1:]) if name in _INTERPRETERS else slug(_SUFFIX.sub("", name))
+
+
+def _script(words: list[str]) -> str | None:
+    """What an interpreter runs; None for a text on its command line."""
+    for number, word in enumerate(words):
+        if word in ("-e", "-c", "-r"):
+            return None
+        if word == "-m":
+            return slug("".join(words[number + 1 : number + 2]))
+        if not word.startswith("-"):
+            return slug(_SUFFIX.sub("", _base(word)))
+    return None
+
+
+def _base(word: str) -> str:
+    return word.strip("'\"").rstrip("/").rpartition("/")[2]

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,12 @@ import pytest
 from minutehand import errors
 from minutehand.cli.app import COMMANDS as LISTED
 from minutehand.cli.app import whole
-from minutehand.cli.exits import ExitCode, code_of, code_of_run
-from minutehand.cli.shell import Shell
+from minutehand.cli.shell import ExitCode, Shell, code_of, code_of_run
 from minutehand.domain.run import TERMINAL, RunState
 from minutehand.errors import AlreadyExists, Conflict, LeaseLost, Misconfigured, NotFinished, NotFound, Unavailable
 from minutehand.settings import Settings
 
-from tests.support.command_line import Say, environment
+from tests.support.command_line import Said, Say, environment
 
 CREATE = ("schedules", "create", "s", "j", "rate(1 hour)")
 
@@ -103,6 +103,52 @@ def said_of_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     from tests.support.command_line import speaker
 
     return speaker(Settings(endpoint="http://127.0.0.1:1", region="us-east-1"), monkeypatch, capsys)
+
+
+class TestWhatWasTyped:
+    """Errors name the option, not the argument that the SDK has for it; and nothing is asked of a cloud before."""
+
+    DAILY = ("schedules", "create", "s", "j", "0 9 * * *")
+    NEVER, LATER, SOONER = ((datetime.now(UTC) + timedelta(days=days)).isoformat() for days in (40_000, 20, 10))
+
+    @pytest.mark.parametrize(
+        ("words", "option"),
+        [
+            (("submit", "j", "--at", NEVER), "--at"),
+            (("submit", "j", "--at", "tomorrow"), "--at"),
+            (("submit", "j", "--at", LATER, "--delay", "1"), "--delay"),
+            (("submit", "j", "--key", "a b"), "--key"),
+            (("schedules", "trigger", "s", "--key", "a b"), "--key"),
+            ((*DAILY, "--retry-base", "-1"), "--retry-base"),
+            ((*DAILY, "--retry-cap", "-1"), "--retry-cap"),
+            ((*DAILY, "--retry-within", "-1"), "--retry-within"),
+            ((*DAILY, "--from", LATER, "--until", SOONER), "--until"),
+            (("preview", "0 9 * * *", "--around-dst", "--count", "0"), "--count"),
+            (("--prefix", "../x", "schedules", "list"), "--prefix"),
+            (("local", "--data", "/dev/null", "--for", "1"), "--data"),
+            (("local", "--no-examples", "--for", "1"), "--jobs"),
+        ],
+    )
+    def test_is_named(self, said_of_nothing: Say, words: tuple[str, ...], option: str) -> None:
+        refused = said_of_nothing("--json", *words)
+        assert (refused.code, refused.problem["field"]) == (1, option)
+        assert refused.problem["remedy"]
+        assert not {"run_at", "idempotency_key"} & set(re.findall(r"\w+", refused.problem["message"]))
+
+    def test_a_prefix_of_the_environment_is_named_by_its_variable(
+        self, said_of_nothing: Say, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("MINUTEHAND_PREFIX", "a/b")
+        assert said_of_nothing("--json", "queues").problem["field"] == "MINUTEHAND_PREFIX"
+
+
+def test_local_takes_jobs_from_the_environment_and_makes_its_folder(
+    said_of_nothing: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("minutehand.local.session.session.run", lambda *_: 0)
+    monkeypatch.setenv("MINUTEHAND_JOBS", "mine")
+    assert said_of_nothing("local", "--no-examples", "--data", str(tmp_path / "new" / "data")) == Said(0, "", "")
+    assert (tmp_path / "new" / "data").is_dir()
 
 
 @pytest.mark.cloud
@@ -195,6 +241,6 @@ def test_the_root_says_of_each_command_what_the_command_says_of_itself() -> None
 
 def test_half_a_character_in_an_argument_or_a_result_is_no_traceback() -> None:
     """Results of jobs may have one; standard output of the test's process stands for a terminal in UTF-8."""
-    program = "import sys; from minutehand.cli.entry import run; run(['--version']); print('\\ud83d')"
+    program = "import sys; from minutehand.cli.app import run; run(['--version']); print('\\ud83d')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "\\ud83d")

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from minutehand.apply.document import read
 from minutehand.aws import Client
-from minutehand.cli.entry import run
+from minutehand.cli.app import run
 from minutehand.settings import Settings
 
 from tests.support.command_line import Said, Say

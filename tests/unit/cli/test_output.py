@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minutehand.cli.output import text_of
+from minutehand.cli.shell import text_of
 
 
 def test_control_characters_are_shown_and_not_sent() -> None:

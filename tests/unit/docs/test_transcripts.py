@@ -10,7 +10,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from minutehand.cli.entry import run
+from minutehand.cli.app import run
 from minutehand.settings import Settings
 
 from tests.support.doc_examples import beginning, connect

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from minutehand import Registry
-from minutehand.doctor import Finding, Severity, known_jobs
-from minutehand.doctor.context import DoctorContext
-from minutehand.doctor.probe import AwsProbe
+from minutehand.doctor import Finding, Severity, schedules
+from minutehand.doctor.context import AwsProbe, DoctorContext
 from minutehand.jobs import load
 from minutehand.services import system_clock
 from minutehand.settings import Settings
@@ -30,7 +29,7 @@ def examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, 
     """The findings on an isolated job in a module of that name and text."""
     monkeypatch.syspath_prepend(str(tmp_path))
     registry = Registry()
-    monkeypatch.setattr(known_jobs, "default_registry", registry)
+    monkeypatch.setattr(schedules, "default_registry", registry)
     monkeypatch.setattr("minutehand.job", registry.job)
 
     def examine(name: str, body: str) -> list[Finding]:
@@ -39,7 +38,7 @@ def examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, 
         settings = Settings()
         probe = AwsProbe(settings=settings, clock=system_clock)
         context = DoctorContext(settings=settings, probe=probe, clock=system_clock, packages=(name,))
-        return list(known_jobs.isolated(context))
+        return list(schedules.isolation(context))
 
     return examine
 
@@ -75,7 +74,7 @@ def test_a_module_that_only_the_worker_can_import_is_wrong(
 
 
 def test_without_isolated_jobs_there_is_nothing_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_jobs, "default_registry", Registry())
+    monkeypatch.setattr(schedules, "default_registry", Registry())
     settings = Settings()
     context = DoctorContext(
         settings=settings,
@@ -83,4 +82,4 @@ def test_without_isolated_jobs_there_is_nothing_to_say(monkeypatch: pytest.Monke
         clock=system_clock,
         packages=("anything",),
     )
-    assert list(known_jobs.isolated(context)) == []
+    assert list(schedules.isolation(context)) == []

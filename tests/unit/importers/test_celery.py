@@ -19,11 +19,10 @@ import pytest
 from minutehand import Registry
 from minutehand import jobs as jobs_module
 from minutehand.apply.document import read
-from minutehand.cli.entry import run
+from minutehand.cli.app import run
 from minutehand.errors import InvalidInput
-from minutehand.importers.beat import NotMapped, times_of
-from minutehand.importers.celery import BeatConfig, beat_of, read_beat
-from minutehand.importers.report import Conversion, ImportedLine, ImportReport
+from minutehand.importers.celery import BeatConfig, beat_of, read_beat, times_of
+from minutehand.importers.report import Conversion, ImportedLine, ImportReport, NotMapped
 from minutehand.testing import Harness
 from minutehand.timing import next_fires
 

@@ -1,6 +1,6 @@
-"""The long-running processes: ``worker``, ``ticker``, ``undertaker``, and the ``audit``.
+"""What runs on this machine: ``worker``, ``ticker``, ``undertaker``, ``audit``, all of it (``local``), and the ``doctor``.
 
-They run until SIGTERM or Ctrl-C, and log JSON lines to standard error.
+The roles run until SIGTERM or Ctrl-C, and log JSON lines to standard error.
 """
 
 from __future__ import annotations
@@ -8,20 +8,24 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from dataclasses import replace
+from collections import Counter
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from minutehand import logs
-from minutehand.cli.installation.packages import load_jobs
-from minutehand.cli.installation.signals import stop_on_signals
-from minutehand.cli.shell import of
+from minutehand.cli.installation.packages import find_here, load_jobs
+from minutehand.cli.shell import ExitCode, Shell, console, print_json, stop_on_signals
 from minutehand.daemon.roles import run_auditor, run_ticker, run_undertaker, run_worker
+from minutehand.errors import InvalidInput
+
+_COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
 def worker(
-    context: typer.Context,
+    shell: Shell,
     jobs: Annotated[
         list[str] | None, typer.Option(help="A package with jobs; may be repeated. Default: MINUTEHAND_JOBS.")
     ] = None,
@@ -42,7 +46,7 @@ def worker(
     ] = 10.0,
 ) -> None:
     """Run jobs: receive messages of a work queue by long polling."""
-    settings = of(context).settings
+    settings = shell.settings
     if queue is not None:
         settings = replace(settings, work_queue=queue)
     registry = load_jobs(jobs or ([settings.jobs] if settings.jobs else []))
@@ -51,33 +55,103 @@ def worker(
         recycle = run_worker(settings, registry, stop=stop, concurrency=concurrency, grace=grace)
     if recycle:  # the same process number, a new interpreter: whoever supervises it sees no exit
         os.execv(sys.executable, sys.orig_argv)  # noqa: S606  # ourselves, however we were started
-    end_process()
+    logging.shutdown()
+    os._exit(0)  # at once: threads with released runs must stop before other workers take these runs
 
 
 def ticker(
-    context: typer.Context,
+    shell: Shell,
     period: Annotated[float, typer.Option(min=0.1, max=120, help="Seconds between ticks.")] = 60.0,
 ) -> None:
     """Run the ticker: send the runs that are due within the look-ahead to the work queue. Several may run at once."""
     logs.configure()
     with stop_on_signals() as stop:
-        run_ticker(of(context).settings, stop=stop, period=period)
+        run_ticker(shell.settings, stop=stop, period=period)
 
 
-def undertaker(context: typer.Context) -> None:
+def undertaker(shell: Shell) -> None:
     """Record dead runs: read the dead-letter queue."""
     logs.configure()
     with stop_on_signals() as stop:
-        run_undertaker(of(context).settings, stop=stop)
+        run_undertaker(shell.settings, stop=stop)
 
 
-def audit(context: typer.Context) -> None:
+def audit(shell: Shell) -> None:
     """Check the invariants on the live data once, and repair violations."""
     logs.configure()
-    of(context).show(run_auditor(of(context).settings))
+    shell.show(run_auditor(shell.settings))
 
 
-def end_process() -> None:
-    """End the process at once: threads with released runs must stop before other workers take these runs."""
-    logging.shutdown()
-    os._exit(0)
+def local(
+    shell: Shell,
+    seconds: Annotated[float | None, typer.Option("--for", min=1, help="End after this many seconds.")] = None,
+    data: Annotated[Path | None, typer.Option(file_okay=False, help="Keep the state in this directory.")] = None,
+    jobs: Annotated[list[str] | None, typer.Option(help="A package with your own jobs; may be repeated.")] = None,
+    *,
+    examples: Annotated[bool, typer.Option(help="Schedule the examples.")] = True,
+    tickers: Annotated[int, typer.Option(min=1, max=8, help="Ticker processes.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, max=32, help="Worker processes.")] = 2,
+) -> None:
+    """Run everything on this machine: an embedded cloud, a ticker, workers, and examples to watch.
+
+    Ends at Ctrl-C, or after --for seconds, with a summary. The exit code is 1 if a fire was missing or double.
+    """
+    if data is not None:
+        try:
+            (data / "cloud").mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            what = f"cannot hold data ({problem.strerror})"
+            raise InvalidInput("--data", str(data), what, "give a directory that you may write, or a new one") from None
+    if not (examples or jobs or shell.settings.jobs):  # no worker would start
+        what = "names no package, and without the examples there is no job to run"
+        raise InvalidInput("--jobs", None, what, "give --jobs my.package, or leave out --no-examples")
+    from minutehand.local.session import session  # noqa: PLC0415 (it loads boto3, which the other roles do not need)
+
+    options = session.LocalOptions(
+        seconds=seconds,
+        data=data,
+        jobs=tuple(jobs or ()),
+        examples=examples,
+        tickers=tickers,
+        workers=workers,
+        tenant=shell.settings.tenant,
+        prefix=shell.settings.prefix,
+    )
+    with stop_on_signals() as stop:
+        try:
+            session.run(options, console(), stop)
+        except session.UncleanSession as problem:
+            shell.say(str(problem), style="red")
+            raise typer.Exit(ExitCode.FAILED) from None
+
+
+def doctor(
+    shell: Shell,
+    jobs: Annotated[
+        list[str] | None, typer.Option(help="A package whose jobs should be importable here; may be repeated.")
+    ] = None,
+    sample: Annotated[int, typer.Option(min=1, max=1000, help="Number of schedules whose chains are checked.")] = 50,
+) -> None:
+    """Check the installation from this machine: print each problem with its remedy. Writes nothing.
+
+    It checks configuration, access, tables, queues, bucket, permissions, clock, ticker, chains, incidents, backlog, and with --jobs the
+    jobs and the process that isolated jobs start from. The exit code is 1 if something does not work.
+    """
+    from minutehand.doctor import Severity, run_checks  # noqa: PLC0415 (as for local)
+
+    seen = Counter[Severity]()
+    find_here(jobs or ())
+    for finding in run_checks(shell.settings, jobs=jobs or (), sample=sample):
+        seen[finding.verdict] += 1
+        if shell.as_json:
+            print_json(asdict(finding))
+            continue
+        shell.say(f"{finding.verdict:<5}", style=_COLOURS[finding.verdict], end=" ")
+        shell.say(f"{finding.check:<14}", style="bold", end="")
+        shell.say(finding.what)
+        if finding.remedy is not None:
+            shell.say(f"{'':<20}→ {finding.remedy}")
+    if not shell.as_json:
+        shell.say(f"{seen[Severity.OK]} ok, {seen[Severity.WARN]} to look at, {seen[Severity.FAIL]} wrong")
+    if seen[Severity.FAIL]:
+        raise typer.Exit(ExitCode.FAILED)

@@ -6,11 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from minutehand.cli.installation.signals import stop_on_signals
-from minutehand.cli.output import print_json, read_payload
-from minutehand.cli.parameters import Cursor, DryRun, Limit, Payload, Yes
+from minutehand.cli.parameters import Cursor, DryRun, Limit, Payload, Yes, payload_of
 from minutehand.cli.schedules.options import with_dead_filters, with_purge_filters
-from minutehand.cli.shell import of
+from minutehand.cli.shell import Shell, stop_on_signals
 
 app = typer.Typer(help="Runs that failed for good.", no_args_is_help=True)
 
@@ -21,7 +19,7 @@ _COLUMNS_REDRIVEN = ("ended_at", "state", "job", "error_type", "id", "redriven_a
 @app.command("list")
 @with_dead_filters
 def list_(
-    context: typer.Context,
+    shell: Shell,
     limit: Limit = 100,
     cursor: Cursor = None,
     *,
@@ -29,17 +27,14 @@ def list_(
     **conditions: Any,
 ) -> None:
     """List the runs of all jobs that failed for good, newest first."""
-    shell = of(context)
-    conditions |= {"include_redriven": include_redriven, "limit": limit, "cursor": cursor}
-    page = shell.scheduler().list_dead(**conditions)
-    shell.list(page.items, (*_COLUMNS, "redriven_as") if include_redriven else _COLUMNS)
-    shell.more(page)
+    page = shell.scheduler.list_dead(**conditions, include_redriven=include_redriven, limit=limit, cursor=cursor)
+    shell.page(page, (*_COLUMNS, "redriven_as") if include_redriven else _COLUMNS)
 
 
 @app.command()
 @with_dead_filters
 def redrive(
-    context: typer.Context,
+    shell: Shell,
     run_id: Annotated[str | None, typer.Argument(help="One run; or give some of the filter options.")] = None,
     payload: Payload = None,
     rate: Annotated[float, typer.Option(help="Maximum number of runs per second.")] = 50.0,
@@ -52,11 +47,15 @@ def redrive(
     **conditions: Any,
 ) -> None:
     """Repeat dead runs, each once; Ctrl-C ends it between two runs, and the same command continues."""
-    shell = of(context)
-    given = conditions | {"allow_repeat": allow_repeat, "dry_run": dry_run, "rate": rate, "limit": limit}
-    given |= {} if payload is None else {"payload": read_payload(payload)}
+    conditions |= {
+        "allow_repeat": allow_repeat,
+        "dry_run": dry_run,
+        "rate": rate,
+        "limit": limit,
+        **payload_of(payload),
+    }
     with stop_on_signals() as stop, shell.progress("redriving") as advance:
-        done = shell.scheduler().redrive(run_id, **given, stop=stop, on_progress=advance)
+        done = shell.scheduler.redrive(run_id, **conditions, stop=stop, on_progress=advance)
     if shell.as_json:
         shell.show(done)
         return
@@ -70,15 +69,11 @@ def redrive(
 
 @app.command()
 @with_purge_filters
-def purge(context: typer.Context, *, dry_run: DryRun = False, yes: Yes = False, **conditions: Any) -> None:
+def purge(shell: Shell, *, dry_run: DryRun = False, yes: Yes = False, **conditions: Any) -> None:
     """Remove dead runs from the list; the runs themselves stay in the ledger."""
-    shell = of(context)
-    scheduler = shell.scheduler()
-    count = scheduler.purge(**conditions, dry_run=True)
+    count = shell.scheduler.purge(**conditions, dry_run=True)
     if count and not dry_run:
         shell.confirm(f"Remove {count} runs from the list of dead runs", yes=yes)
-        count = scheduler.purge(**conditions)
-    if shell.as_json:
-        print_json({"count": count, "dry_run": dry_run})
-    else:
-        shell.say(f"{count} {'would be' if dry_run else 'are'} removed from the list")
+        count = shell.scheduler.purge(**conditions)
+    verb = "would be" if dry_run else "are"
+    shell.answer({"count": count, "dry_run": dry_run}, f"{count} {verb} removed from the list")

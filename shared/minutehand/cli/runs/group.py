@@ -1,26 +1,70 @@
-"""``minutehand runs …``: show, cancel, retry, replay and follow runs."""
+"""``minutehand runs …``: show, cancel, retry, replay and follow runs; and ``minutehand submit``."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Annotated, Any
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
 
 import typer
 
-from minutehand.cli.exits import code_of_run
-from minutehand.cli.output import read_moment, read_payload
-from minutehand.cli.parameters import Cursor, Key, Limit, Name, Payload, RunId
-from minutehand.cli.runs import cancel, logs, tail
-from minutehand.cli.shell import of
+from minutehand.cli.parameters import (
+    Cursor,
+    DryRun,
+    Key,
+    Limit,
+    Name,
+    Payload,
+    RunId,
+    Yes,
+    payload_of,
+    read_moment,
+    read_payload,
+)
+from minutehand.cli.runs.logs import logs
+from minutehand.cli.runs.tail import tail
+from minutehand.cli.shell import Shell, code_of_run, stop_on_signals, text_of
+from minutehand.domain.policies import Retry
+from minutehand.errors import InvalidInput
 
 app = typer.Typer(help="Show, cancel, retry, replay and follow runs.", no_args_is_help=True)
 
 _COLUMNS = ("due", "state", "lateness", "attempt", "reason", "id")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_AHEAD = timedelta(days=1)  # runs are claimed a quarter of an hour ahead at the most
+
+
+def submit(
+    shell: Shell,
+    job: Annotated[str, typer.Argument(help="Name of the job.")],
+    payload: Payload = None,
+    at: Annotated[str | None, typer.Option(help="When, e.g. 2026-12-24T18:00:00Z. Default: now.")] = None,
+    delay: Annotated[float | None, typer.Option(help="Seconds from now, instead of --at.")] = None,
+    key: Key = None,
+    delivery: Annotated[
+        str | None, typer.Option(help="at_least_once or at_most_once instead of the job's own.")
+    ] = None,
+    start: Annotated[str | None, typer.Option(help="prompt or exact instead of the job's own.")] = None,
+    max_attempts: Annotated[int | None, typer.Option(help="Instead of the job's own.")] = None,
+) -> None:
+    """Run a job once: now, at a time, or after a delay."""
+    if at is not None and delay is not None:
+        raise InvalidInput("--delay", delay, "was given together with --at", "give one of the two")
+    run = shell.scheduler.submit(
+        job,
+        None if payload is None else read_payload(payload),
+        run_at=read_moment(at, "at"),
+        delay=delay,
+        idempotency_key=key,
+        delivery=delivery,
+        start=start,
+        retry=None if max_attempts is None else Retry(max_attempts=max_attempts),
+    )
+    shell.show(run)
 
 
 @app.command("list")
 def list_(
-    context: typer.Context,
+    shell: Shell,
     name: Name,
     after: Annotated[str | None, typer.Option(help="Due later than, e.g. 2026-12-24T18:00:00Z.")] = None,
     before: Annotated[str | None, typer.Option(help="Due up to then. Default: now.")] = None,
@@ -31,8 +75,7 @@ def list_(
     upcoming: Annotated[bool, typer.Option("--upcoming", help="Runs that are not due yet, too.")] = False,
 ) -> None:
     """List the runs of a schedule, newest first."""
-    shell = of(context)
-    page = shell.scheduler().list_runs(
+    page = shell.scheduler.list_runs(
         name,
         after=read_moment(after, "after"),
         before=read_moment(before, "before") or (None if upcoming else datetime.now(UTC)),
@@ -40,46 +83,84 @@ def list_(
         cursor=cursor,
         newest_first=not oldest_first,
     )
-    shell.list(page.items, _COLUMNS)
-    shell.more(page)
+    shell.page(page, _COLUMNS)
 
 
 @app.command()
-def show(context: typer.Context, run_id: RunId) -> None:
+def show(shell: Shell, run_id: RunId) -> None:
     """Show one run, with its steps and failed attempts."""
-    of(context).show(of(context).scheduler().get_run(run_id))
+    shell.show(shell.scheduler.get_run(run_id))
 
 
 @app.command()
-def retry(context: typer.Context, run_id: RunId) -> None:
+def retry(shell: Shell, run_id: RunId) -> None:
     """Start the next attempt of a waiting run now."""
-    of(context).show(of(context).scheduler().retry_run(run_id))
+    shell.show(shell.scheduler.retry_run(run_id))
 
 
 @app.command()
-def replay(
-    context: typer.Context,
-    run_id: RunId,
-    payload: Payload = None,
-    key: Key = None,
-) -> None:
+def replay(shell: Shell, run_id: RunId, payload: Payload = None, key: Key = None) -> None:
     """Repeat an ended run as a new run with the same job, payload and scheduled time, also if its schedule has changed."""
-    given: dict[str, Any] = {} if payload is None else {"payload": read_payload(payload)}
-    of(context).show(of(context).scheduler().replay_run(run_id, idempotency_key=key, **given))
+    shell.show(shell.scheduler.replay_run(run_id, idempotency_key=key, **payload_of(payload)))
 
 
 @app.command()
 def wait(
-    context: typer.Context,
+    shell: Shell,
     run_id: RunId,
     timeout: Annotated[float, typer.Option(min=0, help="Maximum seconds to wait.")] = 60.0,
 ) -> None:
     """Wait until a run has ended. The exit code is 0 for SUCCEEDED, 10 DEAD, 12 CANCELLED …, 7 not ended."""
-    run = of(context).scheduler().wait_for(run_id, timeout)
-    of(context).show(run)
+    run = shell.scheduler.wait_for(run_id, timeout)
+    shell.show(run)
     raise typer.Exit(code_of_run(run.state))
 
 
-app.command("cancel")(cancel.run)
-app.command("tail")(tail.run)
-app.command("logs")(logs.run)
+@app.command()
+def cancel(
+    shell: Shell,
+    run_id: Annotated[str | None, typer.Argument(help="One run; or give --schedule.")] = None,
+    schedule: Annotated[str | None, typer.Option(help="All runs of this schedule that have not ended.")] = None,
+    after: Annotated[
+        str | None, typer.Option(help="Of these, those due later than, e.g. 2026-12-24T18:00:00Z.")
+    ] = None,
+    before: Annotated[str | None, typer.Option(help="Of these, those due up to then.")] = None,
+    *,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Cancel a run, or the runs of a schedule. A waiting run never starts; a running one is asked to end.
+
+    Later fires still start: to stop these, too, pause the schedule first.
+    """
+    if (run_id is None) == (schedule is None):
+        raise InvalidInput("run_id", run_id, "say which runs", "give the id of a run, or --schedule and a span")
+    if schedule is not None:
+        span = (read_moment(after, "after"), read_moment(before, "before"))
+        _cancel_many(shell, schedule, *span, dry_run=dry_run, yes=yes)
+        return
+    if dry_run or after is not None or before is not None:
+        raise InvalidInput(
+            "run_id", run_id, "was given with an option for many", "leave --after, --before and --dry-run"
+        )
+    shell.show(shell.scheduler.cancel_run(str(run_id)))
+
+
+def _cancel_many(
+    shell: Shell, name: str, after: datetime | None, before: datetime | None, *, dry_run: bool, yes: bool
+) -> None:
+    between = (after or _EPOCH, before or datetime.now(UTC) + _AHEAD)
+    count = shell.scheduler.cancel_runs(name, between=between, dry_run=True)
+    which = (
+        f"{name}{f' due after {text_of(after)}' if after else ''}{f' due up to {text_of(before)}' if before else ''}"
+    )
+    if count and not dry_run:
+        shell.confirm(f"Cancel {count} runs of {which}", yes=yes)
+        with stop_on_signals() as stop, shell.progress("cancelling", count) as advance:
+            count = shell.scheduler.cancel_runs(name, between=between, on_progress=advance, stop=stop)
+    verb = "would be" if dry_run else "are"
+    shell.answer({"count": count, "dry_run": dry_run}, f"{count} runs of {which} {verb} cancelled or asked to end")
+
+
+app.command()(tail)
+app.command()(logs)

@@ -1,26 +1,48 @@
-"""``minutehand runs logs``: the log lines of a run."""
+"""``minutehand runs logs``: the log lines of a run, from the files of processes here, or from the functions' groups in CloudWatch."""
 
 from __future__ import annotations
 
+import heapq
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from minutehand.cli.output import print_json
+from minutehand.aws import Client
 from minutehand.cli.parameters import RunId
-from minutehand.cli.runs.log_lines import LogLine, from_cloudwatch, from_folder
-from minutehand.cli.shell import Shell, of
+from minutehand.cli.shell import Shell, print_json
 from minutehand.domain.run import TERMINAL
+from minutehand.domain.times import from_ms, to_ms
+from minutehand.errors import Misconfigured
+from minutehand.local.events import parse
 from minutehand.sdk.views import Run
+from minutehand.settings import Settings
 
-_MARGIN = timedelta(minutes=1)  # clocks differ, and lines come late
+_EARLIER, _LATER = timedelta(minutes=15), timedelta(minutes=1)  # runs are claimed early; clocks differ, lines come late
 _SHOWN_ELSEWHERE = frozenset({"time", "level", "event", "message", "logger", "run_id", "traceback", "exception"})
+_PARTS = ("worker", "undertaker", "ticker", "auditor")  # functions; a declared queue's is `worker-<name>`
 
 
-def run(
-    context: typer.Context,
+@dataclass(frozen=True, kw_only=True)
+class LogLine:
+    """One line."""
+
+    at: datetime  # aware
+    source: str  # process or function
+    fields: Mapping[str, Any]  # as logged
+
+
+_BY_TIME = attrgetter("at")
+
+
+def logs(
+    shell: Shell,
     run_id: RunId,
     folder: Annotated[
         Path | None,
@@ -32,33 +54,24 @@ def run(
 
     The job's lines are those of its loggers (`ctx.logger` or any other). Printed output has no run id and is not shown.
     """
-    shell = of(context)
-    found = shell.scheduler().get_run(run_id)
+    run = shell.scheduler.get_run(run_id)
     place = folder or (Path(shell.settings.logs) if shell.settings.logs else None)
-    lines = from_folder(place, run_id) if place else from_cloudwatch(shell.settings, run_id, *_span(found))
+    lines = _from_folder(place, run_id) if place else _from_cloudwatch(shell.settings, run)
     shown = 0
-    for line in lines:
-        if shown == limit:
-            shell.remark(f"the first {limit} lines; there are more: raise --limit")
-            return
+    for line in islice(lines, limit):
         _print(shell, line)
         shown += 1
     if not shown:
         shell.remark(f"nothing was logged about it in {place or 'CloudWatch Logs'} yet, or it is gone already")
-
-
-def _span(found: Run) -> tuple[datetime, datetime]:
-    """The time span in which a run can have log lines."""
-    begin = min(found.due, found.started_at or found.due)
-    end = found.ended_at if found.state in TERMINAL and found.ended_at is not None else datetime.now(UTC)
-    return begin - timedelta(minutes=15), max(end, begin) + _MARGIN
+    elif next(lines, None) is not None:
+        shell.remark(f"the first {limit} lines; there are more: raise --limit")
 
 
 def _print(shell: Shell, line: LogLine) -> None:
-    if shell.as_json:
-        print_json({"source": line.source, **line.fields})
-        return
     fields = line.fields
+    if shell.as_json:
+        print_json({"source": line.source, **fields})
+        return
     event = fields.get("event") or fields.get("message") or ""
     rest = "  ".join(f"{name}={value}" for name, value in fields.items() if name not in _SHOWN_ELSEWHERE)
     at = line.at.isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
@@ -66,3 +79,71 @@ def _print(shell: Shell, line: LogLine) -> None:
     trace = fields.get("traceback") or fields.get("exception")
     if trace:
         shell.say(str(trace))
+
+
+def _from_folder(folder: Path, run_id: str) -> Iterator[LogLine]:
+    """The lines of a run in all ``*.log`` files of a folder, in order of time. Raises Misconfigured if it is none."""
+    if not folder.is_dir():
+        raise Misconfigured(f"MINUTEHAND_LOGS={str(folder)!r} is no folder; give the one that `minutehand local` names")
+    yield from heapq.merge(*(_of_file(log, run_id) for log in sorted(folder.glob("*.log"))), key=_BY_TIME)
+
+
+def _of_file(log: Path, run_id: str) -> Iterator[LogLine]:
+    with log.open("rb") as file:
+        for raw in file:
+            fields = parse(raw) if run_id.encode() in raw else None
+            if fields is not None and fields.get("run_id") == run_id:
+                yield LogLine(at=_time(fields.get("time")), source=log.stem, fields=fields)
+
+
+def _time(text: object) -> datetime:
+    try:
+        return datetime.fromisoformat(str(text))
+    except ValueError:
+        return datetime.fromtimestamp(0, UTC)
+
+
+def _from_cloudwatch(settings: Settings, run: Run) -> Iterator[LogLine]:
+    """The lines of a run in the groups of an installation's functions, in order of time."""
+    client = Client("logs", settings)
+    prefix = f"/aws/lambda/{settings.prefix}-"
+    listed = _items(client, "describe_log_groups", "logGroups", logGroupNamePrefix=prefix)
+    parts = [str(group["logGroupName"]).removeprefix(prefix) for group in listed]
+    # Another installation's prefix may begin as ours does.
+    sources = [part for part in parts if part in _PARTS or part.startswith("worker-")]
+    if not sources:
+        raise Misconfigured(f"no log groups {prefix}…; if its workers are processes, give --folder or MINUTEHAND_LOGS")
+    begin = min(run.due, run.started_at or run.due)
+    end = run.ended_at if run.state in TERMINAL and run.ended_at is not None else datetime.now(UTC)
+    span = {
+        "startTime": to_ms(begin - _EARLIER, "begin"),
+        "endTime": to_ms(max(end, begin) + _LATER, "end"),
+    }
+
+    def lines_of(source: str) -> Iterator[LogLine]:
+        group = {"logGroupName": prefix + source, "filterPattern": f'"{run.id}"', **span}
+        for event in _items(client, "filter_log_events", "events", **group):
+            fields = _fields(event["message"], run.id)
+            if fields is not None:
+                yield LogLine(at=from_ms(event["timestamp"]), source=source, fields=fields)
+
+    yield from heapq.merge(*map(lines_of, sources), key=_BY_TIME)
+
+
+def _items(client: Client, operation: str, key: str, **asked: Any) -> Iterator[Any]:
+    """The items of all pages."""
+    while True:
+        page = client.call(operation, **asked)
+        yield from page.get(key, [])
+        if not page.get("nextToken"):
+            return
+        asked["nextToken"] = page["nextToken"]
+
+
+def _fields(text: str, run_id: str) -> Mapping[str, Any] | None:
+    """The fields of a line that is this run's: the filter also finds ids that begin with this one."""
+    try:
+        fields = json.loads(text)
+    except ValueError:
+        return None
+    return fields if isinstance(fields, dict) and fields.get("run_id") == run_id else None

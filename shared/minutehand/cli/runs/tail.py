@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
-from minutehand.cli.exits import code_of_run
-from minutehand.cli.installation.signals import stop_on_signals
-from minutehand.cli.output import print_json, values
 from minutehand.cli.parameters import ForSeconds
-from minutehand.cli.shell import Shell, of
+from minutehand.cli.shell import Shell, code_of_run, stop_on_signals, values
 from minutehand.domain.run import TERMINAL, RunState
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.views import Run
@@ -29,30 +26,27 @@ class RunFollower:
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[object, ...]] = {}
-        self._open: set[str] = set()
         self.has_changes = True  # whether the last read found any
 
     @property
-    def open(self) -> frozenset[str]:
+    def open(self) -> set[str]:
         """Ids of the runs that had not ended at their last read."""
-        return frozenset(self._open)
+        return {run_id for run_id, (state, *_) in self._seen.items() if state not in TERMINAL}
 
-    def changed(self, runs: Iterable[Run]) -> list[Run]:
+    def changed(self, runs: Sequence[Run]) -> list[Run]:
         """The runs that are new or changed, in the given order."""
-        found = [run for run in runs if self._note(run)]
+        marks = {
+            run.id: (run.state, run.attempt, run.slices, run.progress, run.stage, run.reason, run.cancel_requested)
+            for run in runs
+        }
+        found = [run for run in runs if self._seen.get(run.id) != marks[run.id]]
+        self._seen |= marks
         self.has_changes = bool(found)
         return found
 
-    def _note(self, run: Run) -> bool:
-        marks = (run.state, run.attempt, run.slices, run.progress, run.stage, run.reason, run.cancel_requested)
-        is_new = self._seen.get(run.id) != marks
-        self._seen[run.id] = marks
-        (self._open.discard if run.state in TERMINAL else self._open.add)(run.id)
-        return is_new
 
-
-def run(
-    context: typer.Context,
+def tail(
+    shell: Shell,
     target: Annotated[str, typer.Argument(help="The id of a run, or the name of a schedule.")],
     last: Annotated[
         int, typer.Option(min=0, max=_NEWEST, help="Number of past runs of a schedule to print first.")
@@ -63,8 +57,7 @@ def run(
 
     After a run has ended, the exit code is that of `runs wait`.
     """
-    shell = of(context)
-    scheduler, follower = shell.scheduler(), RunFollower()
+    scheduler, follower = shell.scheduler, RunFollower()
     until = None if seconds is None else time.monotonic() + seconds
     with stop_on_signals() as stop:
         if "#" in target:
@@ -75,9 +68,11 @@ def run(
                     raise typer.Exit(code_of_run(found.state))
             return
         scheduler.get_schedule(target)
-        follower.changed(_past(scheduler, target)[: -last or None])  # known, and not shown
+        follower.changed(_newest(scheduler, target)[: -last or None])  # known, and not shown
         for _ in _polls(stop, until, follower):
-            _print(shell, follower.changed(_now(scheduler, target, follower)))
+            newest = _newest(scheduler, target)
+            older = follower.open - {found.id for found in newest}  # and not ended
+            _print(shell, follower.changed([*map(scheduler.get_run, sorted(older)), *newest]))
 
 
 def _polls(stop: threading.Event, until: float | None, follower: RunFollower) -> Iterator[None]:
@@ -92,38 +87,31 @@ def _polls(stop: threading.Event, until: float | None, follower: RunFollower) ->
         stop.wait(min(pause, left))
 
 
-def _past(scheduler: Scheduler, name: str) -> list[Run]:
+def _newest(scheduler: Scheduler, name: str) -> list[Run]:
     """The newest runs of a schedule that are due, oldest first."""
     page = scheduler.list_runs(name, before=datetime.now(UTC), limit=_NEWEST, newest_first=True)
     return list(reversed(page.items))
 
 
-def _now(scheduler: Scheduler, name: str, follower: RunFollower) -> list[Run]:
-    """The newest runs, and older ones that have not ended."""
-    newest = _past(scheduler, name)
-    older = follower.open - {found.id for found in newest}
-    return [*(scheduler.get_run(run_id) for run_id in sorted(older)), *newest]
-
-
 def _print(shell: Shell, runs: list[Run]) -> None:
     for found in runs:
-        if shell.as_json:
-            print_json(values(found))
-        else:
-            shell.say(_line(found))
+        shell.answer(values(found), _line(found))
 
 
 def _line(found: Run) -> str:
     """The printed line of a run."""
     late = "" if found.lateness is None else f"{found.lateness.total_seconds():.3f} s late"
+    open_parts = (
+        "" if found.progress is None else f"{found.progress:.0%}",
+        found.stage,
+        "cancellation asked for" if found.cancel_requested else "",
+    )
     parts = (
         f"attempt {found.attempt}" if found.attempt > 1 else "",
         f"slice {found.slices + 1}" if found.slices else "",
-        "" if found.progress is None or found.state in TERMINAL else f"{found.progress:.0%}",
-        "" if found.state in TERMINAL else found.stage or "",
-        "cancellation asked for" if found.cancel_requested and found.state not in TERMINAL else "",
-        found.reason or "",
+        *(() if found.state in TERMINAL else open_parts),
+        found.reason,
         f"{found.error_type}: {found.error}" if found.error_type and found.state is not RunState.SUCCEEDED else "",
     )
-    about = ", ".join(part for part in parts if part)
+    about = ", ".join(filter(None, parts))
     return f"{datetime.now().astimezone():%H:%M:%S}  {found.state:<10}  {late:<14}  {found.id}  {about}".rstrip()

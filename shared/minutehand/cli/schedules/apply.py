@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,10 +14,9 @@ import typer
 from minutehand.apply import schema as schemas
 from minutehand.apply.document import DeclarationFile, read, write
 from minutehand.apply.plan import ApplyAction, ApplyPlan, PlannedChange
-from minutehand.cli.installation.packages import find_here, load_jobs
-from minutehand.cli.output import print_json
+from minutehand.cli.installation.packages import load_jobs
 from minutehand.cli.parameters import DryRun, Yes
-from minutehand.cli.shell import Shell, of
+from minutehand.cli.shell import ExitCode, Shell, print_json, values
 from minutehand.domain.schedule import Declaration
 from minutehand.errors import InvalidInput
 from minutehand.sdk.scheduler import Scheduler
@@ -39,7 +38,7 @@ _SHOWN = 120  # characters of a value in the diff
 
 
 def apply(
-    context: typer.Context,
+    shell: Shell,
     source: Annotated[
         str, typer.Argument(help="A package (acme.jobs) or a file (schedules.yaml; - for standard input).")
     ],
@@ -54,7 +53,6 @@ def apply(
 
     It changes only schedules that it owns: they were created by applying this package, or a file with this managed_by.
     """
-    shell = of(context)
     scheduler, documents = _declared(shell, source, jobs or [])
     plans = [scheduler.compare_declared(found, managed_by=owner, adopt=adopt) for owner, found in documents.items()]
     for plan in plans:
@@ -66,20 +64,19 @@ def apply(
             shell.confirm(f"Delete {deletions} schedule{'s' if deletions > 1 else ''}", yes=yes)
         failed += sum(_carry_out(shell, scheduler, plan, prune=prune) for plan in plans)
     if failed:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def export(
-    context: typer.Context,
+    shell: Shell,
     prefix: Annotated[str, typer.Option(help="Only names with this prefix.")] = "",
     output: Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")] = None,
     jobs: Jobs = None,
 ) -> None:
     """Write all schedules as YAML that apply accepts unchanged, one document for each owner."""
-    shell = of(context)
     if jobs:
         load_jobs(jobs)
-    found = shell.scheduler().export_declared(prefix=prefix)
+    found = shell.scheduler.export_declared(prefix=prefix)
     documents = [DeclarationFile(declarations=(), managed_by=owner, words=words) for owner, words in found.items()]
     if shell.as_json:
         for document in documents:
@@ -93,9 +90,9 @@ def export(
     shell.remark(f"{sum(len(words) for words in found.values())} schedules in {output}")
 
 
-def schema(context: typer.Context) -> None:
+def schema(shell: Shell) -> None:
     """Print the JSON Schema of the files that apply reads, for completion and checks in editors."""
-    if of(context).as_json:
+    if shell.as_json:
         print_json(json.loads(schemas.published()))
     else:
         sys.stdout.write(schemas.published())
@@ -114,18 +111,13 @@ def _declared(
         documents = read(_text(source), "standard input" if source == "-" else source)
         return scheduler, {document.managed_by: document.declarations for document in documents}
     registry = load_jobs([source, *jobs])
-    find_here([source])
-    found = [one for one in registry.declared() if _is_in(one, source)]
+    modules = ((one, str(getattr(one.function, "__module__", ""))) for one in registry.declared())
+    found = [one for one, module in modules if module == source or module.startswith(f"{source}.")]
     if not found:
         raise InvalidInput(
             "source", source, "declares no schedule", "decorate its jobs with @schedule(...), or give a .yaml file"
         )
     return Scheduler(settings=shell.settings, jobs=registry), {source: found}
-
-
-def _is_in(declared: Declaration, package: str) -> bool:
-    module = getattr(declared.function, "__module__", "")
-    return module == package or module.startswith(f"{package}.")
 
 
 def _text(source: str) -> str:
@@ -139,12 +131,11 @@ def _text(source: str) -> str:
 
 
 def _show(shell: Shell, plan: ApplyPlan, *, prune: bool) -> None:
-    if shell.as_json:
-        for change in plan.changes:
-            print_json(_described(change, plan))
-        return
     for change in plan.changes:
-        if change.act is not ApplyAction.UNCHANGED:
+        if shell.as_json:
+            shown = {name: value for name, value in values(change).items() if name != "declaration"}
+            print_json({"managed_by": plan.managed_by, **shown})
+        elif change.act is not ApplyAction.UNCHANGED:
             _show_change(shell, change, prune=prune)
     counts = ", ".join(f"{plan.count(act)} {act}" for act in ApplyAction if plan.count(act))
     shell.remark(f"{plan.managed_by or 'without an owner'}: {counts or 'nothing declared'}")
@@ -153,17 +144,15 @@ def _show(shell: Shell, plan: ApplyPlan, *, prune: bool) -> None:
 def _show_change(shell: Shell, change: PlannedChange, *, prune: bool) -> None:
     sign, style = _SIGNS[change.act]
     what = f"{change.act} (with --prune)" if change.act is ApplyAction.PRUNE and not prune else str(change.act)
+    why = change.why or change.job
     if change.act is ApplyAction.CREATE:
-        _, expression = change.fields["expression"]
-        zone = change.fields["timezone"][1]
+        expression, zone = change.fields["expression"][1], change.fields["timezone"][1]
         why = f"{change.job}  {' ; '.join(expression) if isinstance(expression, list) else expression}  {zone}"
-    else:
-        why = change.why or change.job
     shell.say(f"{sign} {what}  {change.name}  {why}", style=style)
     if change.adopts:
         shell.say("    managed by: none → this")
-    for word, (before, after) in change.fields.items() if change.act is ApplyAction.UPDATE else ():
-        shell.say(f"    {word}: {_short(before)} → {_short(after)}")
+    for word, pair in change.fields.items() if change.act is ApplyAction.UPDATE else ():
+        shell.say(f"    {word}: {' → '.join(map(_short, pair))}")
 
 
 def _short(value: Any) -> str:
@@ -171,30 +160,12 @@ def _short(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text):,} characters)"
 
 
-def _described(change: PlannedChange, plan: ApplyPlan) -> dict[str, Any]:
-    """One line of the diff, for programs."""
-    shown = asdict(replace(change, declaration=None))
-    shown.pop("declaration")
-    shown["fields"] = {word: list(pair) for word, pair in change.fields.items()}
-    return {"managed_by": plan.managed_by, **shown}
-
-
 def _carry_out(shell: Shell, scheduler: Scheduler, plan: ApplyPlan, *, prune: bool) -> int:
     """Carry out a plan. Returns the number of failed changes."""
-    total = (
-        plan.count(ApplyAction.CREATE)
-        + plan.count(ApplyAction.UPDATE)
-        + (plan.count(ApplyAction.PRUNE) if prune else 0)
-    )
-    begun = 0
+    acts = [ApplyAction.CREATE, ApplyAction.UPDATE, *([ApplyAction.PRUNE] if prune else [])]
+    total, begun = sum(map(plan.count, acts)), count()
     with shell.progress("Applying", total) as advance:
-
-        def on_change(_: PlannedChange) -> None:
-            nonlocal begun
-            advance(begun)
-            begun += 1
-
-        done = scheduler.carry_out(plan, prune=prune, on_change=on_change)
+        done = scheduler.carry_out(plan, prune=prune, on_change=lambda _: advance(next(begun)))
     for name, why in done.failed.items():
         shell.warn(f"{name}: {why}")
     if total:

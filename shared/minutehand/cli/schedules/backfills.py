@@ -6,12 +6,20 @@ from typing import Annotated, Any
 
 import typer
 
-from minutehand.cli.installation.signals import stop_on_signals
-from minutehand.cli.output import read_instant, read_payload
-from minutehand.cli.parameters import ClientToken, Cursor, DryRun, ExpectedRevision, Limit, Name, Payload, Yes
-from minutehand.cli.shell import Shell, of
+from minutehand.cli.parameters import (
+    ClientToken,
+    Cursor,
+    DryRun,
+    ExpectedRevision,
+    Limit,
+    Name,
+    Payload,
+    Yes,
+    payload_of,
+    read_instant,
+)
+from minutehand.cli.shell import Shell, stop_on_signals
 from minutehand.sdk.backfills import Backfill
-from minutehand.sdk.scheduler import Scheduler
 from minutehand.state.backfill import ENDED, BackfillState
 
 app = typer.Typer(help="Show, pause, resume and cancel backfills.", no_args_is_help=True)
@@ -27,7 +35,7 @@ _POLL = 1.0  # seconds between reads of its progress
 
 
 def start(
-    context: typer.Context,
+    shell: Shell,
     name: Name,
     begin: Annotated[str, typer.Argument(metavar="START", help="Start of the span, e.g. 2026-12-01T00:00:00Z.")],
     end: Annotated[str, typer.Argument(metavar="END", help="End of the span, exclusive.")],
@@ -48,71 +56,58 @@ def start(
     watch: Watch = False,
 ) -> None:
     """Run the fires of a span that have no run yet. It prints their number and asks first; then the workers run them."""
-    shell, scheduler = of(context), of(context).scheduler()
-    span = (read_instant(begin, "start"), read_instant(end, "end"))
     how: dict[str, Any] = {"order": order, "concurrency": concurrency, "current": current, "allow_repeat": allow_repeat}
-    how |= {"expected_revision": expected_revision, "client_token": client_token}
-    if payload is not None:
-        how["payload"] = read_payload(payload)
-    planned = scheduler.backfill(name, *span, **how, dry_run=True)
+    how |= {"expected_revision": expected_revision, "client_token": client_token, **payload_of(payload)}
+    span = (read_instant(begin, "start"), read_instant(end, "end"))
+    planned = shell.scheduler.backfill(name, *span, **how, dry_run=True)
     missing = planned.total - (planned.there or 0)
     if dry_run or not (missing or client_token):  # with a token the backfill may have been started before
         shell.show(planned)
         return
     shell.confirm(f"Run {missing} fires of {name} ({planned.there} of {planned.total} have run already)", yes=yes)
-    started = scheduler.backfill(name, *span, **how, dry_run=False)
-    shell.show(_watched(shell, scheduler, started) if watch else started)
+    started = shell.scheduler.backfill(name, *span, **how, dry_run=False)
+    shell.show(_watched(shell, started) if watch else started)
 
 
 @app.command("list")
-def list_(context: typer.Context, name: Name) -> None:
+def list_(shell: Shell, name: Name) -> None:
     """List the backfills of a schedule, oldest first."""
-    of(context).list(of(context).scheduler().list_backfills(name), _LISTED)
+    shell.list(shell.scheduler.list_backfills(name), _LISTED)
 
 
 @app.command()
-def get(context: typer.Context, name: Name, backfill: Id, *, watch: Watch = False) -> None:
+def get(shell: Shell, name: Name, backfill: Id, *, watch: Watch = False) -> None:
     """Show a backfill and its progress."""
-    shell, scheduler = of(context), of(context).scheduler()
-    found = scheduler.get_backfill(name, backfill)
-    shell.show(_watched(shell, scheduler, found) if watch else found)
+    found = shell.scheduler.get_backfill(name, backfill)
+    shell.show(_watched(shell, found) if watch else found)
 
 
 @app.command()
-def pause(context: typer.Context, name: Name, backfill: Id) -> None:
+def pause(shell: Shell, name: Name, backfill: Id) -> None:
     """Pause a backfill: after the return none of its runs starts."""
-    of(context).show(of(context).scheduler().pause_backfill(name, backfill))
+    shell.show(shell.scheduler.pause_backfill(name, backfill))
 
 
 @app.command()
-def resume(context: typer.Context, name: Name, backfill: Id) -> None:
+def resume(shell: Shell, name: Name, backfill: Id) -> None:
     """Resume a backfill."""
-    of(context).show(of(context).scheduler().resume_backfill(name, backfill))
+    shell.show(shell.scheduler.resume_backfill(name, backfill))
 
 
 @app.command()
-def cancel(context: typer.Context, name: Name, backfill: Id, *, yes: Yes = False) -> None:
+def cancel(shell: Shell, name: Name, backfill: Id, *, yes: Yes = False) -> None:
     """Cancel a backfill: after the return none of its runs starts."""
-    of(context).confirm(f"Cancel backfill {backfill} of {name}", yes=yes)
-    of(context).show(of(context).scheduler().cancel_backfill(name, backfill))
+    shell.confirm(f"Cancel backfill {backfill} of {name}", yes=yes)
+    shell.show(shell.scheduler.cancel_backfill(name, backfill))
 
 
 @app.command()
-def runs(
-    context: typer.Context,
-    name: Name,
-    backfill: Id,
-    limit: Limit = 100,
-    cursor: Cursor = None,
-) -> None:
+def runs(shell: Shell, name: Name, backfill: Id, limit: Limit = 100, cursor: Cursor = None) -> None:
     """List the runs of a backfill."""
-    shell = of(context)
-    page = shell.scheduler().backfill_runs(name, backfill, limit=limit, cursor=cursor)
-    shell.list(page.items, _RUNS)
-    shell.more(page)
+    shell.page(shell.scheduler.backfill_runs(name, backfill, limit=limit, cursor=cursor), _RUNS)
 
 
-def _watched(shell: Shell, scheduler: Scheduler, backfill: Backfill) -> Backfill:
+def _watched(shell: Shell, backfill: Backfill) -> Backfill:
     """Show a progress bar until the backfill ends or is paused, or until Ctrl-C."""
     assert backfill.id is not None
     with stop_on_signals() as stop, shell.progress(f"backfill of {backfill.schedule}", backfill.total) as advance:
@@ -121,5 +116,5 @@ def _watched(shell: Shell, scheduler: Scheduler, backfill: Backfill) -> Backfill
             if backfill.state in ENDED or backfill.state is BackfillState.PAUSED:
                 break
             stop.wait(_POLL)
-            backfill = scheduler.get_backfill(backfill.schedule, backfill.id)
+            backfill = shell.scheduler.get_backfill(backfill.schedule, backfill.id)
     return backfill

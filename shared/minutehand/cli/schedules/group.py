@@ -1,4 +1,4 @@
-"""``minutehand schedules …``: create, change and show schedules."""
+"""``minutehand schedules …``: create, change and show schedules, one or many."""
 
 from __future__ import annotations
 
@@ -6,14 +6,25 @@ from typing import Annotated, Any
 
 import typer
 
-from minutehand.cli.output import print_json, text_of, values
-from minutehand.cli.parameters import ClientToken, Cursor, ExpectedRevision, Limit, Name
-from minutehand.cli.schedules import backfills, bulk, lifecycle
-from minutehand.cli.schedules.options import ParsedOptions, parse_options, with_filters, with_schedule_options
-from minutehand.cli.shell import Shell, of
+from minutehand.cli.parameters import (
+    ClientToken,
+    Cursor,
+    Drain,
+    DryRun,
+    ExpectedRevision,
+    Key,
+    Limit,
+    Name,
+    Payload,
+    Yes,
+    payload_of,
+    read_moment,
+)
+from minutehand.cli.schedules import backfills
+from minutehand.cli.schedules.options import parse_options, read_tags, with_filters, with_schedule_options
+from minutehand.cli.shell import ExitCode, Shell, print_json, stop_on_signals, text_of, values
 from minutehand.errors import InvalidInput
-from minutehand.sdk.scheduler import Scheduler
-from minutehand.sdk.views import ScheduleDescription
+from minutehand.sdk.bulk import BulkResult
 
 app = typer.Typer(help="Create, change and show schedules.", no_args_is_help=True)
 
@@ -28,23 +39,17 @@ _RUNS = ("due", "state", "lateness", "reason", "id")
 @app.command()
 @with_schedule_options
 def create(
-    context: typer.Context,
-    name: Name,
-    job: Job,
-    expression: Expression,
-    *,
-    client_token: ClientToken = None,
-    **words: Any,
+    shell: Shell, name: Name, job: Job, expression: Expression, *, client_token: ClientToken = None, **words: Any
 ) -> None:
     """Create a schedule; it is active at once."""
-    shell, definition = of(context), parse_options(words).definition(expression)
-    shell.show(shell.scheduler().create_schedule(name, job, **definition, client_token=client_token))
+    definition = parse_options(words).definition(expression)
+    shell.show(shell.scheduler.create_schedule(name, job, **definition, client_token=client_token))
 
 
 @app.command()
 @with_schedule_options
 def upsert(
-    context: typer.Context,
+    shell: Shell,
     name: Name,
     job: Job,
     expression: Expression,
@@ -55,9 +60,9 @@ def upsert(
     **words: Any,
 ) -> None:
     """Create a schedule, or update it to these options; a missing option has its default. Writes only differences."""
-    shell, definition = of(context), parse_options(words).definition(expression)
+    definition = parse_options(words).definition(expression)
     definition |= {"managed_by": managed_by, "expected_revision": expected_revision, "client_token": client_token}
-    done = shell.scheduler().upsert_schedule(name, job, **definition)
+    done = shell.scheduler.upsert_schedule(name, job, **definition)
     if shell.as_json:
         print_json({"change": done.change, "schedule": values(done.schedule)})
     else:
@@ -68,7 +73,7 @@ def upsert(
 @app.command()
 @with_schedule_options
 def update(
-    context: typer.Context,
+    shell: Shell,
     name: Name,
     *,
     job: Annotated[str | None, typer.Option(help="Another job.")] = None,
@@ -79,53 +84,41 @@ def update(
     **words: Any,
 ) -> None:
     """Change the given options; the others stay. Fires due before the change keep the old definition."""
-    options, scheduler = parse_options(words, unset=unset), of(context).scheduler()
+    options = parse_options(words, unset=unset)
     changes = {**options.words, **({} if job is None else {"job": job})}
     if options.has_rule:
-        changes["expression"], expected_revision = _rule_after(scheduler, name, options, expression, expected_revision)
+        present = shell.scheduler.describe_schedule(name)
+        changes["expression"] = options.rule_after(present.definition.rule, expression)
+        if expected_revision is None:
+            expected_revision = present.schedule.revision  # detects a concurrent change of the rule
     elif expression or options.rule:
         changes |= {"expression": expression, **options.rule}
     if not changes:
         raise InvalidInput("update", name, "nothing to change", "give at least one option")
-    changed = scheduler.update_schedule(name, **changes, expected_revision=expected_revision, client_token=client_token)
-    of(context).show(changed)
-
-
-def _rule_after(
-    scheduler: Scheduler, name: str, options: ParsedOptions, expression: str | None, expected: int | None
-) -> tuple[Any, int]:
-    """The changed rule, and the revision that it was derived from, to detect a concurrent change."""
-    present = scheduler.describe_schedule(name)
-    rule = options.rule_after(present.definition.rule, expression)
-    return rule, present.schedule.revision if expected is None else expected
+    changes |= {"expected_revision": expected_revision, "client_token": client_token}
+    shell.show(shell.scheduler.update_schedule(name, **changes))
 
 
 @app.command()
-def get(context: typer.Context, name: Name) -> None:
+def get(shell: Shell, name: Name) -> None:
     """Show a schedule with its next fires."""
-    of(context).show(of(context).scheduler().get_schedule(name))
+    shell.show(shell.scheduler.get_schedule(name))
 
 
 @app.command()
-def describe(context: typer.Context, name: Name) -> None:
+def describe(shell: Shell, name: Name) -> None:
     """Show a schedule with its definition, history, next fires, last runs, and the health of its chain."""
-    shell = of(context)
-    found = shell.scheduler().describe_schedule(name)
+    found = shell.scheduler.describe_schedule(name)
     if shell.as_json:
         shell.show(found)
-    else:
-        _describe(shell, found)
-
-
-def _describe(shell: Shell, found: ScheduleDescription) -> None:
+        return
     shell.show(found.schedule)
-    definition = found.definition
+    definition, chain = found.definition, found.chain
     rule = {key: value for key, value in definition.rule.as_dict().items() if key not in ("expression", "timezone")}
     for heading, shown in (("rule", rule), ("policies", definition.policies), ("options", definition.options)):
         if shown:
             shell.say(f"\n{heading}", style="bold")
             shell.say("\n".join(f"{key.replace('_', ' ')}  {text_of(value)}" for key, value in shown.items()))
-    chain = found.chain
     shell.say("\nchain", style="bold")
     due = "" if chain.due is None else f", its entry is due {text_of(chain.due)}"
     shell.say(f"{chain.state}{due}" + ("" if chain.remedy is None else f"\n→ {chain.remedy}"))
@@ -137,39 +130,136 @@ def _describe(shell: Shell, found: ScheduleDescription) -> None:
 
 @app.command("list")
 @with_filters
-def list_(
-    context: typer.Context,
-    limit: Limit = 100,
-    cursor: Cursor = None,
-    **conditions: Any,
-) -> None:
+def list_(shell: Shell, limit: Limit = 100, cursor: Cursor = None, **conditions: Any) -> None:
     """List schedules by name."""
-    shell = of(context)
-    page = shell.scheduler().list_schedules(**conditions, limit=limit, cursor=cursor)
-    shell.list(page.items, (*_LISTED, *_FAILING) if conditions.get("failing") else _LISTED)
-    shell.more(page)
+    page = shell.scheduler.list_schedules(**conditions, limit=limit, cursor=cursor)
+    shell.page(page, (*_LISTED, *_FAILING) if conditions.get("failing") else _LISTED)
 
 
 @app.command()
-def preview(
-    context: typer.Context, name: Name, count: Annotated[int, typer.Option(help="Number of fires.")] = 10
-) -> None:
+def preview(shell: Shell, name: Name, count: Annotated[int, typer.Option(help="Number of fires.")] = 10) -> None:
     """Show the next fires of a schedule. For an expression, use `minutehand preview`."""
-    shell = of(context)
-    fires = shell.scheduler().preview(name, count)
+    fires = shell.scheduler.preview(name, count)
     for fire in fires:
-        if shell.as_json:
-            print_json(fire.isoformat())
-        else:
-            shell.say(f"{fire:%a} {text_of(fire)}  {fire.tzname()}")
+        shell.answer(fire.isoformat(), f"{fire:%a} {text_of(fire)}  {fire.tzname()}")
     if not fires:
         shell.remark("none: it is not ACTIVE")
 
 
-app.command("pause")(lifecycle.pause)
-app.command("resume")(lifecycle.resume)
-app.command("delete")(lifecycle.delete)
-app.command("trigger")(lifecycle.trigger)
-app.command("skip-next")(lifecycle.skip_next)
+@app.command()
+def pause(
+    shell: Shell,
+    name: Name,
+    note: Annotated[str | None, typer.Option(help="The reason, as text.")] = None,
+    until: Annotated[str | None, typer.Option(help="Resume at this time, e.g. 2026-12-24T18:00:00Z.")] = None,
+    expected_revision: ExpectedRevision = None,
+    client_token: ClientToken = None,
+    *,
+    drain: Drain = False,
+) -> None:
+    """Pause a schedule: after the return none of its runs starts."""
+    changed = shell.scheduler.pause_schedule(
+        name,
+        note=note,
+        until=read_moment(until, "until"),
+        drain=drain,
+        expected_revision=expected_revision,
+        client_token=client_token,
+    )
+    shell.show(changed)
+
+
+@app.command()
+def resume(
+    shell: Shell, name: Name, expected_revision: ExpectedRevision = None, client_token: ClientToken = None
+) -> None:
+    """Resume a paused schedule from now on."""
+    changed = shell.scheduler.resume_schedule(name, expected_revision=expected_revision, client_token=client_token)
+    shell.show(changed)
+
+
+@app.command()
+def delete(
+    shell: Shell,
+    name: Name,
+    expected_revision: ExpectedRevision = None,
+    client_token: ClientToken = None,
+    *,
+    drain: Drain = False,
+    yes: Yes = False,
+) -> None:
+    """Delete a schedule; its past runs stay in the ledger."""
+    shell.confirm(f"Delete schedule {name}", yes=yes)
+    shell.scheduler.delete_schedule(name, expected_revision=expected_revision, client_token=client_token, drain=drain)
+
+
+@app.command()
+def trigger(
+    shell: Shell, name: Name, payload: Payload = None, key: Key = None, expected_revision: ExpectedRevision = None
+) -> None:
+    """Run a schedule now, independent of its expression."""
+    given = {"idempotency_key": key, "expected_revision": expected_revision, **payload_of(payload)}
+    shell.show(shell.scheduler.trigger(name, **given))
+
+
+@app.command()
+def skip_next(
+    shell: Shell, name: Name, expected_revision: ExpectedRevision = None, client_token: ClientToken = None
+) -> None:
+    """Skip the next fire of a schedule; later fires stay."""
+    shell.show(shell.scheduler.skip_next(name, expected_revision=expected_revision, client_token=client_token))
+
+
 app.command("backfill")(backfills.start)
-app.command("bulk")(bulk.run)
+
+
+@app.command()
+@with_filters
+def bulk(
+    shell: Shell,
+    action: Annotated[str, typer.Argument(help="pause, resume, delete, retag or trigger.")],
+    note: Annotated[str | None, typer.Option(help="pause: the reason, as text.")] = None,
+    payload: Annotated[str | None, typer.Option(help="trigger: JSON that replaces each schedule's payload.")] = None,
+    client_token: ClientToken = None,
+    tags: Annotated[list[str] | None, typer.Option("--set", help="retag: key=value; may be repeated.")] = None,
+    removed: Annotated[list[str] | None, typer.Option("--remove", help="retag: key; may be repeated.")] = None,
+    rate: Annotated[float, typer.Option(help="Maximum number of schedules per second.")] = 500.0,
+    cursor: Cursor = None,
+    *,
+    drain: Drain = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    **conditions: Any,
+) -> None:
+    """Pause, resume, delete, retag or trigger every schedule that meets all conditions; at least one must be given.
+
+    It prints the number of schedules and asks for confirmation. Ctrl-C ends it between two schedules; --cursor continues. A failed
+    schedule does not stop the others; the exit code is then 1.
+    """
+    conditions |= {"note": note, "drain": drain, "client_token": client_token, "rate": rate, "cursor": cursor}
+    conditions |= payload_of(payload)
+    if tags or removed:
+        conditions["tags"] = {**read_tags(tags or []), **dict.fromkeys(removed or [])}
+    result = shell.scheduler.bulk(action, **conditions, dry_run=True)
+    if result.count and not dry_run:
+        shell.confirm(f"{action.capitalize()} {result.count} schedules", yes=yes)
+        with stop_on_signals() as stop, shell.progress(action, result.count) as advance:
+            result = shell.scheduler.bulk(
+                action, **conditions, on_progress=lambda now: advance(now.done + now.failed), stop=stop
+            )
+    _print_result(shell, result)
+    if result.failed:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _print_result(shell: Shell, result: BulkResult) -> None:
+    if shell.as_json:
+        shell.show(result)
+        return
+    if result.dry_run and result.done:
+        shell.say("\n".join(result.done))
+    for name, problem in result.failed.items():
+        shell.say(f"failed: {name}: {problem}", style="red")
+    verb = "would be done" if result.dry_run else "done"
+    rest = "" if result.cursor is None else f"; --cursor '{result.cursor}' continues"
+    shell.remark(f"{result.action}: {result.count} {verb}, {len(result.failed)} failed{rest}")

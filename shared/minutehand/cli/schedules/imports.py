@@ -1,38 +1,37 @@
 """``minutehand import``: converts schedules of other systems to a file for ``minutehand apply`` and a file with their jobs.
 
 Everything is read and reported before a file is written. Each file is written under a temporary name and then renamed, so that a crash
-leaves no partial file.
+leaves no partial file. EventBridge can be asked itself; its answers are read as the AWS command line prints them.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated, Any
 
 import typer
 
+from minutehand.aws import Client
 from minutehand.cli.installation.packages import find_here
-from minutehand.cli.output import print_json
 from minutehand.cli.parameters import Command, option, with_parameters
-from minutehand.cli.schedules.eventbridge import listing
-from minutehand.cli.shell import Shell, of
+from minutehand.cli.shell import ExitCode, Shell, print_json
 from minutehand.errors import InvalidInput
-from minutehand.importers.celery import BeatConfig, beat_of, read_beat
+from minutehand.importers.celery import beat_of, read_beat
 from minutehand.importers.cronlines import CrontabForm
 from minutehand.importers.crontab import read_crontab
 from minutehand.importers.eventbridge import read_eventbridge
 from minutehand.importers.kubernetes import read_kubernetes
-from minutehand.importers.names import STANDARD_INPUT
-from minutehand.importers.report import Conversion, ImportedLine, ImportReport
-from minutehand.importers.text import text_of
+from minutehand.importers.report import Conversion, ImportReport
+from minutehand.importers.text import STANDARD_INPUT, text_of
+from minutehand.settings import Settings
 
 app = typer.Typer(
     help="Convert schedules of other systems: a crontab, EventBridge, Kubernetes, Celery.", no_args_is_help=True
@@ -40,6 +39,7 @@ app = typer.Typer(
 
 _SHOWN = 100  # characters of a line
 _STYLES = {Conversion.EXACT: "green", Conversion.DIFFERS: "yellow", Conversion.LEFT: "red"}
+_PAGE = 100  # schedules of one answer, the most
 _MODE = 0o644  # of the files
 Zone = Annotated[
     str | None, typer.Option(help="IANA time zone of times that name none, e.g. Europe/Berlin. Default: UTC.")
@@ -51,32 +51,28 @@ def importer(function: Callable[..., ImportReport]) -> Command:
     """A command that reports and writes the import that ``function`` returns. It gets the options of all imports."""
 
     def call(
-        *,
-        context: typer.Context,
-        shadow: bool,
-        output: Path,
-        jobs_file: Path | None,
-        dry_run: bool,
-        force: bool,
-        **own: Any,
+        *, shell: Shell, shadow: bool, output: Path, jobs_file: Path | None, dry_run: bool, force: bool, **own: Any
     ) -> None:
-        report = function(context=context, **own)
+        report = function(shell=shell, **own)
         report = report.in_shadow() if shadow else report
-        files = {} if dry_run or not report.schedules else _files(report, output, jobs_file)
-        _finish(of(context), report, files, force=force)
+        files: dict[Path, str] = {}
+        if report.schedules and not dry_run:  # schedules last because they name the jobs
+            files = {} if report.jobs is None else {jobs_file or output.parent / "jobs.py": report.jobs}
+            files[output] = report.yaml()
+        _show(shell, report)
+        _write(report.source, files, force=force)
+        _sum_up(shell, report, files)
+        if report.not_taken:
+            raise typer.Exit(ExitCode.FAILED)
 
-    flags = {
-        "shadow": typer.Option(
-            "--shadow", help="Let the schedules record their fires and start nothing, to compare first."
-        ),
-        "dry_run": typer.Option("--dry-run", help="Report, and write no file."),
-        "force": typer.Option("--force", help="Overwrite existing files."),
-    }
+    shadow_help = "Let the schedules record their fires and start nothing, to compare first."
     jobs_help = "The Python file with their jobs to write. Default: jobs.py beside the output."
     added = [
         option("output", Path, Path("schedules.yaml"), typer.Option(help="The file of schedules to write.")),
         option("jobs_file", Path | None, None, typer.Option(help=jobs_help)),
-        *(option(name, bool, default=False, what=flag) for name, flag in flags.items()),
+        option("shadow", bool, default=False, what=typer.Option("--shadow", help=shadow_help)),
+        option("dry_run", bool, default=False, what=typer.Option("--dry-run", help="Report, and write no file.")),
+        option("force", bool, default=False, what=typer.Option("--force", help="Overwrite existing files.")),
     ]
     return with_parameters(function, added, call)
 
@@ -84,7 +80,7 @@ def importer(function: Callable[..., ImportReport]) -> Command:
 @app.command("crontab")
 @importer
 def crontab(
-    context: typer.Context,  # noqa: ARG001 (every command has it)
+    shell: Shell,  # noqa: ARG001 (every command has it)
     file: Annotated[str, typer.Argument(help="A crontab; - for standard input, as from crontab -l.")],
     timezone: Zone = None,
     job: JobName = "command",
@@ -100,13 +96,13 @@ def crontab(
     code is 1 if an entry was not converted.
     """
     form = None if system is None else CrontabForm.SYSTEM if system else CrontabForm.USER
-    return read_crontab(_read(file), _named(file), timezone=timezone, form=form, job=job)
+    return read_crontab(*_read(file), timezone=timezone, form=form, job=job)
 
 
 @app.command("kubernetes")
 @importer
 def kubernetes(
-    context: typer.Context,  # noqa: ARG001 (every command has it)
+    shell: Shell,  # noqa: ARG001 (every command has it)
     file: Annotated[str, typer.Argument(help="Manifests in YAML or JSON; - for standard input.")],
     timezone: Zone = None,
     job: JobName = "command",
@@ -116,13 +112,13 @@ def kubernetes(
     It reads the output of kubectl get cronjobs -A -o yaml. Each field of a manifest that a schedule cannot have is reported with its
     line. The exit code is 1 if a CronJob was not converted.
     """
-    return read_kubernetes(_read(file), _named(file), timezone=timezone, job=job)
+    return read_kubernetes(*_read(file), timezone=timezone, job=job)
 
 
 @app.command("eventbridge")
 @importer
 def eventbridge(
-    context: typer.Context,
+    shell: Shell,
     file: Annotated[
         str | None, typer.Argument(help="Output of aws scheduler or events; - for standard input. Default: ask AWS.")
     ] = None,
@@ -133,20 +129,19 @@ def eventbridge(
 
     It changes nothing in EventBridge. The exit code is 1 if a schedule with further fires was not converted.
     """
-    shell = of(context)
     if file is None:
         with shell.progress("Reading EventBridge") as advance:
             text = listing(shell.settings, region=region, group=group, on_found=advance)
         source = group or region or shell.settings.region or "eventbridge"
     else:
-        text, source = _read(file), _named(file)
+        text, source = _read(file)
     return read_eventbridge(text, source, now=datetime.now(UTC))
 
 
 @app.command("celery")
 @importer
 def celery(
-    context: typer.Context,  # noqa: ARG001 (every command has it)
+    shell: Shell,  # noqa: ARG001 (every command has it)
     module: Annotated[str, typer.Argument(help="The module of the Celery app, or of the dict with its beat schedule.")],
     timezone: Annotated[
         str | None, typer.Option(help="IANA time zone of the crontabs. Default: the app's timezone, else UTC.")
@@ -156,7 +151,15 @@ def celery(
 
     The module is imported, so run this in the environment of the Celery app. The exit code is 1 if an entry was not converted.
     """
-    loaded, beat = _beat(module)
+    find_here([module])
+    try:
+        loaded = importlib.import_module(module)
+        beat = beat_of(loaded)
+    except InvalidInput:
+        raise
+    except Exception as problem:
+        what = f"cannot be imported ({type(problem).__name__}: {problem})"
+        raise InvalidInput("module", module, what, "run this in the environment of your Celery app") from problem
     try:
         text = inspect.getsource(loaded)
     except (OSError, TypeError):
@@ -164,53 +167,15 @@ def celery(
     return read_beat(beat, module, text, timezone=timezone)
 
 
-# Reading.
-
-
-def _beat(module: str) -> tuple[ModuleType, BeatConfig]:
-    find_here([module])
-    try:
-        loaded = importlib.import_module(module)
-        return loaded, beat_of(loaded)
-    except InvalidInput:
-        raise
-    except Exception as problem:
-        what = f"cannot be imported ({type(problem).__name__}: {problem})"
-        raise InvalidInput("module", module, what, "run this in the environment of your Celery app") from problem
-
-
-def _read(file: str) -> str:
+def _read(file: str) -> tuple[str, str]:
+    """The text of a file, and the file's name in the report."""
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except (OSError, ValueError) as problem:  # ValueError: no file system has such a name
         why = getattr(problem, "strerror", None) or problem
         raise InvalidInput("file", file, f"cannot be read ({why})", "check the path") from None
-    return text_of(data, _named(file))
-
-
-def _named(file: str) -> str:
-    return STANDARD_INPUT if file == "-" else file
-
-
-# Reporting, then writing.
-
-
-def _finish(shell: Shell, found: ImportReport, files: dict[Path, str], *, force: bool) -> None:
-    """Report each line, then write the files. Ends with code 1 if an entry was not converted."""
-    _show(shell, found)
-    _spare(found.source, files)
-    _write(files, force=force)
-    counts = {str(fit): found.count(fit) for fit in Conversion}
-    if shell.as_json:
-        summary = {"source": found.source, "read_as": found.read_as, "schedules": len(found.schedules), **counts}
-        print_json({**summary, "remarks": list(found.remarks), "written": list(map(str, files))})
-    else:
-        shown = ", ".join(f"{count} {fit}" for fit, count in counts.items() if count)
-        shell.remark(f"{len(found.lines)} lines: {shown}; {len(found.schedules)} schedules")
-        for path in files:
-            shell.remark(f"wrote {path}")
-    if found.not_taken:
-        raise typer.Exit(1)
+    name = STANDARD_INPUT if file == "-" else file
+    return text_of(data, name), name
 
 
 def _show(shell: Shell, found: ImportReport) -> None:
@@ -221,18 +186,14 @@ def _show(shell: Shell, found: ImportReport) -> None:
     shell.say(f"{found.source}: {found.read_as}", style="bold")
     width = max((len(line.name or "") for line in found.lines), default=0)
     for line in found.lines:
-        _show_line(shell, line, width)
+        text = _printable(" ".join(line.text.split()))
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+        name = (line.name or "-").ljust(width)
+        shell.say(f"{line.line or '':>5}  {line.fit:<10}  {name}  {shown}", style=_STYLES[line.fit])
+        for note in line.notes:
+            shell.say(f"{' ' * 7}{_printable(note)}")
     for remark in found.remarks:
         shell.say(f"  for all of them: {remark}")
-
-
-def _show_line(shell: Shell, line: ImportedLine, width: int) -> None:
-    text = _printable(" ".join(line.text.split()))
-    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-    number = f"{line.line:>5}" if line.line else " " * 5
-    shell.say(f"{number}  {line.fit:<10}  {(line.name or '-').ljust(width)}  {shown}", style=_STYLES[line.fit])
-    for note in line.notes:
-        shell.say(f"{' ' * 7}{_printable(note)}")
 
 
 def _printable(text: str) -> str:
@@ -240,25 +201,26 @@ def _printable(text: str) -> str:
     return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
-def _files(found: ImportReport, output: Path, jobs_file: Path | None) -> dict[Path, str]:
-    """The files to write, schedules last because they name the jobs."""
-    jobs = {} if found.jobs is None else {jobs_file or output.parent / "jobs.py": found.jobs}
-    return {**jobs, output: found.yaml()}
-
-
-def _spare(source: str, files: Iterable[Path]) -> None:
-    """Raises InvalidInput if an output is an input file, even with --force."""
+def _sum_up(shell: Shell, found: ImportReport, files: dict[Path, str]) -> None:
+    counts = {str(fit): found.count(fit) for fit in Conversion}
+    if shell.as_json:
+        summary = {"source": found.source, "read_as": found.read_as, "schedules": len(found.schedules), **counts}
+        print_json({**summary, "remarks": list(found.remarks), "written": list(map(str, files))})
+        return
+    shown = ", ".join(f"{count} {fit}" for fit, count in counts.items() if count)
+    shell.remark(f"{len(found.lines)} lines: {shown}; {len(found.schedules)} schedules")
     for path in files:
-        if path.exists() and Path(source).exists() and path.samefile(source):
-            raise InvalidInput(
-                "output", str(path), "is the file that was imported", "give another --output or --jobs-file"
-            )
+        shell.remark(f"wrote {path}")
 
 
-def _write(files: dict[Path, str], *, force: bool) -> None:
+def _write(source: str, files: dict[Path, str], *, force: bool) -> None:
+    """Write the files that are not up to date, and drop the others from ``files``. Raises InvalidInput before anything is written."""
     for path in list(files):
+        if path.exists() and Path(source).exists() and path.samefile(source):  # refused with --force, too
+            remedy = "give another --output or --jobs-file"
+            raise InvalidInput("output", str(path), "is the file that was imported", remedy)
         if path.is_file() and path.read_bytes() == files[path].encode():
-            del files[path]  # the file is already up to date
+            del files[path]
         elif path.exists() and not force:
             field = "jobs-file" if path.suffix == ".py" else "output"
             raise InvalidInput(
@@ -279,3 +241,45 @@ def _write(files: dict[Path, str], *, force: bool) -> None:
     finally:
         for name in prepared.values():
             Path(name).unlink(missing_ok=True)
+
+
+def listing(settings: Settings, *, region: str | None, group: str | None, on_found: Callable[[int], None]) -> str:
+    """The schedules (of a group) and, without a group, the rules that have an expression, with their targets. Reads only.
+
+    ``on_found`` is told how many there are by now. Raises Misconfigured without credentials, region or permission, Unavailable.
+    """
+    there = replace(settings, region=region or settings.region)
+    lines = list[str]()
+    for found in [*_schedules(there, group), *([] if group else _rules(there))]:
+        lines.append(json.dumps(found, default=_iso, ensure_ascii=False))
+        on_found(len(lines))
+    return "\n".join(lines)
+
+
+def _schedules(settings: Settings, group: str | None) -> Iterator[dict[str, Any]]:
+    client = Client("scheduler", settings)
+    asked: dict[str, Any] = {"MaxResults": _PAGE} | ({"GroupName": group} if group else {})
+    for one in _items(client, "list_schedules", "Schedules", **asked):
+        answer = client.call("get_schedule", Name=one["Name"], GroupName=one["GroupName"])
+        yield {name: value for name, value in answer.items() if name != "ResponseMetadata"}
+
+
+def _rules(settings: Settings) -> Iterator[dict[str, Any]]:
+    client = Client("events", settings)
+    for rule in _items(client, "list_rules", "Rules", Limit=_PAGE):
+        if rule.get("ScheduleExpression"):
+            yield {**rule, "Targets": [*_items(client, "list_targets_by_rule", "Targets", Rule=rule["Name"])]}
+
+
+def _items(client: Client, operation: str, key: str, **asked: Any) -> Iterator[dict[str, Any]]:
+    """The items of all pages."""
+    while True:
+        answer = client.call(operation, **asked)
+        yield from answer.get(key, [])
+        if not answer.get("NextToken"):
+            return
+        asked["NextToken"] = answer["NextToken"]
+
+
+def _iso(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -9,8 +9,7 @@ from typing import Any, get_type_hints
 
 import typer
 
-from minutehand.cli.output import read_moment, read_payload
-from minutehand.cli.parameters import Command, option, with_parameters
+from minutehand.cli.parameters import Command, option, payload_of, read_moment, with_parameters
 from minutehand.domain.options import OptionWords
 from minutehand.domain.policies import Retry
 from minutehand.errors import InvalidInput
@@ -180,35 +179,35 @@ with_dead_filters = _with_options(_DEAD_FILTERS, _parse_filter)
 with_purge_filters = _with_options(_DEAD_FILTERS[:-1], _parse_filter)  # a purge has no ``since``
 
 
-def parse_options(words: Mapping[str, Any], *, unset: list[str] | None = None) -> ParsedOptions:
+def parse_options(words: Mapping[str, Any], *, unset: Iterable[str] | None = None) -> ParsedOptions:
     """The options that were given. Raises InvalidInput."""
     given = {name: value for name, value in words.items() if value not in (None, [])}
-    rule = {_RULE[name]: value for name, value in given.items() if name in _RULE}
+    rule = {argument: given.pop(name) for name, argument in _RULE.items() if name in given}
     for bound, flag in (("start", "from"), ("end", "until")):
         if bound in rule:
             rule[bound] = read_moment(rule[bound], flag)
-    plain = {name: value for name, value in given.items() if name not in _RULE and name not in _RETRY}
-    retry = {_RETRY[name]: value for name, value in given.items() if name in _RETRY}
+    retry = {argument: given.pop(name) for name, argument in _RETRY.items() if name in given}
     if retry:
-        plain["retry"] = Retry(**retry)
-    if "payload" in plain:
-        plain["payload"] = read_payload(plain["payload"])
-    if "tags" in plain:
-        plain["tags"] = read_tags(plain["tags"])
-    return ParsedOptions(plain | _unset(unset or []), rule)
+        given["retry"] = Retry(**retry)
+    if "tags" in given:
+        given["tags"] = read_tags(given["tags"])
+    return ParsedOptions(given | payload_of(given.get("payload")) | _unset(unset or ()), rule)
 
 
-def read_tags(pairs: list[str]) -> dict[str, str]:
+def read_tags(pairs: Iterable[str]) -> dict[str, str]:
     """``key=value`` pairs."""
+    tags = {}
     for pair in pairs:
-        if "=" not in pair:
+        key, equals, tags[key] = pair.partition("=")
+        if not equals:
             raise InvalidInput("tag", pair, "has no value", "write --tag key=value")
-    return {key: value for key, _, value in (pair.partition("=") for pair in pairs)}
+    return tags
 
 
-def _unset(names: list[str]) -> dict[str, None]:
+def _unset(names: Iterable[str]) -> dict[str, None]:
     """Options that are set to None. Raises InvalidInput for an option that always has a value."""
-    for name in names:
-        if name.replace("-", "_") not in OPTIONAL:
+    words = {name.replace("-", "_"): name for name in names}
+    for word, name in words.items():
+        if word not in OPTIONAL:
             raise InvalidInput("unset", name, "always has a value", f"use one of {', '.join(OPTIONAL)}")
-    return dict.fromkeys(name.replace("-", "_") for name in names)
+    return dict.fromkeys(words)

@@ -7,16 +7,15 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli.output import print_json, read_moment
-from minutehand.cli.shell import of
-from minutehand.cli.terminal import console
+from minutehand.cli.parameters import read_moment
+from minutehand.cli.shell import Shell, console, print_json
 from minutehand.timing import Rule, around_changes, explain, next_fires
 
 _COLUMNS = ("at", "kind", "mark", "note")
 
 
-def run(
-    context: typer.Context,
+def preview(
+    shell: Shell,
     expression: Annotated[str, typer.Argument(help="'*/5 * * * *', 'rate(5 minutes)' or 'at(2026-12-24T18:00:00)'.")],
     timezone: Annotated[str, typer.Option(help="IANA time zone.")] = "UTC",
     count: Annotated[int, typer.Option(help="Number of fires.")] = 5,
@@ -34,9 +33,8 @@ def run(
 ) -> None:
     """Show the next fires of an expression."""
     since = read_moment(after, "after") or datetime.now(UTC)
-    shell = of(context)
     if in_words and not shell.as_json:
-        console.print(explain(expression, timezone, after=since, key=key).words, highlight=False, markup=False)
+        console().print(explain(expression, timezone, after=since, key=key).words, highlight=False, markup=False)
     if around_dst:
         rule = Rule.of(expression, timezone=timezone)
         shell.list(around_changes(rule, after=since, each=count, key=key), _COLUMNS)
@@ -49,4 +47,4 @@ def run(
             text = fire.isoformat(sep=" ", timespec="seconds")
             typer.echo(f"{fire:%a} {text}  {fire.tzname()}")  # without loading rich
     if not fires and not shell.as_json:
-        console.print("[dim]no further fire")
+        shell.say("no further fire", style="dim")

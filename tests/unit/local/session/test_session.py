@@ -12,8 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from minutehand.cli.exits import ExitCode
-from minutehand.cli.installation.signals import stop_on_signals
+from minutehand.cli.shell import ExitCode, stop_on_signals
 from minutehand.errors import Unavailable
 from minutehand.local.process_group import ProcessGroup, ProcessRole, roles, variables
 from minutehand.local.session.session import LocalOptions, UncleanSession, run
