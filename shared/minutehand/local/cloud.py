@@ -1,10 +1,11 @@
-"""The embedded cloud: MiniStack as a child process, on loopback and a free port.
+"""The embedded cloud: MiniStack as a child process, on loopback and a free port, and the directory that keeps its state.
 
 It implements the protocols of DynamoDB, SQS, S3, Lambda, CloudFormation and more; Minutehand uses it as it uses AWS.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import secrets
 import shutil
@@ -16,14 +17,54 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 
 import boto3
 
 from minutehand.errors import Misconfigured, Unavailable
-from minutehand.local.access import authorization
-from minutehand.local.data import DataDirectory
+from minutehand.local.engine import authorization
 from minutehand.local.process import LocalProcess, changed_environ, inherited
+
+
+class DataDirectory:
+    """A directory with the snapshot that the cloud writes when it is stopped with SIGTERM, locked by one cloud at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._port = path / "port"
+        self._queues = path / "state" / "sqs.json"
+        self._lock: IO[str] | None = None
+
+    def open(self) -> None:
+        """Lock it for this process. Raises Misconfigured if another cloud uses it."""
+        lock = (self.path / "lock").open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            raise Misconfigured(
+                f"data={str(self.path)!r} is in use by another local cloud; stop it or use another"
+            ) from None
+        self._lock = lock
+
+    def close(self) -> None:
+        """Release the lock."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def port(self) -> int | None:
+        """The port of the last start; None before the first."""
+        return int(self._port.read_text()) if self._port.exists() else None
+
+    def move_to(self, port: int, host: str) -> None:
+        """Record the port of the next start, and rewrite the URLs of queues. MiniStack finds a queue by its URL, port included."""
+        before = self.port()
+        if before not in (None, port) and self._queues.exists():
+            state = self._queues.read_text()
+            self._queues.write_text(state.replace(f"http://{host}:{before}/", f"http://{host}:{port}/"))
+        self._port.write_text(str(port))
+
 
 LOOPBACK = "127.0.0.1"
 REGION = "us-east-1"

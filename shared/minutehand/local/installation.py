@@ -16,8 +16,7 @@ from minutehand.domain.queue import striped_text
 from minutehand.errors import Unavailable
 from minutehand.local.cloud import LocalCloud, reached_by_this_process
 from minutehand.local.declared import declared_queues
-from minutehand.local.events import LogFollower
-from minutehand.local.process_group import ProcessGroup, roles
+from minutehand.local.process_group import LogFollower, ProcessGroup, roles
 from minutehand.local.provision import provision
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT, Settings
 

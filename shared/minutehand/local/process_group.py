@@ -1,19 +1,66 @@
-"""The processes of a local installation (tickers, workers, an undertaker): started, restarted, stopped in order."""
+"""The processes of a local installation (tickers, workers, an undertaker): started, restarted, stopped in order; their log events."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from minutehand.domain.queue import Queue
 from minutehand.errors import Unavailable
-from minutehand.local.events import LogFollower
 from minutehand.local.process import LocalProcess, inherited
 from minutehand.settings import Settings
+
+Event = dict[str, Any]  # a log line's fields; `event` is its stable name
+
+
+class LogFollower:
+    """Reads the complete new lines of log files at each call of ``new``; lines that are no events of ours are skipped.
+
+    It begins at the present ends of the files. A replaced process appends to the same file.
+    """
+
+    def __init__(self, *logs: Path) -> None:
+        self._offsets = {log: log.stat().st_size if log.exists() else 0 for log in logs}
+
+    def copy(self) -> LogFollower:
+        """Another reader from the same position on."""
+        other = LogFollower()
+        other._offsets = dict(self._offsets)
+        return other
+
+    def new(self) -> Iterator[tuple[str, Event]]:
+        """Events since the last call, with the name of their process; by process and in order."""
+        for log in self._offsets:
+            for event in self._read(log):
+                yield log.stem, event
+
+    def _read(self, log: Path) -> Iterator[Event]:
+        if not log.exists():
+            return
+        with log.open("rb") as file:
+            file.seek(self._offsets[log])
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return  # still being written
+                self._offsets[log] += len(line)
+                event = parse(line)
+                if event is not None:
+                    yield event
+
+
+def parse(line: bytes) -> Event | None:
+    """The fields of a log line; None if it is no event of ours (a traceback, a library's warning)."""
+    try:
+        fields = json.loads(line)
+    except ValueError:
+        return None
+    return fields if isinstance(fields, dict) and isinstance(fields.get("event"), str) else None
+
 
 CRASHES = 3  # of one process within CRASH_WINDOW; then the group gives up, since a restart does not help
 CRASH_WINDOW = 60.0  # seconds

@@ -16,11 +16,9 @@ from rich.live import Live
 from minutehand.domain.times import SECOND
 from minutehand.errors import MinutehandError
 from minutehand.local.installation import LocalInstallation, installation
-from minutehand.local.session.demo_page import DemoPage
-from minutehand.local.session.examples import DemoProgram, schedule_examples
-from minutehand.local.session.status import SessionStatus
+from minutehand.local.session.examples import DemoPage, DemoProgram, schedule_examples
+from minutehand.local.session.status import SessionStatus, line, live, summary
 from minutehand.local.session.verifier import StartLog, VerifierReport, verify
-from minutehand.local.session.view import line, live, summary
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.views import Run
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT

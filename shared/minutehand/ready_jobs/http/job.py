@@ -13,8 +13,7 @@ from minutehand.domain.policies import Retry
 from minutehand.errors import InvalidInput, Permanent
 from minutehand.jobs import Registry, default_registry
 from minutehand.ready_jobs.http.guard import AddressGuard, guard_of
-from minutehand.ready_jobs.http.request import BODILESS, FIELDS, Request
-from minutehand.ready_jobs.http.secret import Secret
+from minutehand.ready_jobs.http.request import BODILESS, FIELDS, Request, Secret
 from minutehand.ready_jobs.http.send import send_guarded
 
 _SOME_URL = "https://example.com"  # in place of the payload's, while the rest is checked

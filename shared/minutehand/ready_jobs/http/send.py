@@ -16,8 +16,7 @@ from minutehand.domain.job import Context
 from minutehand.errors import Permanent, UnexpectedStatus
 from minutehand.ready_jobs.http.exchange import JobResponse, Watchdog, exchange
 from minutehand.ready_jobs.http.guard import AddressGuard, CheckedAddress, guard_of
-from minutehand.ready_jobs.http.request import Request, check_value
-from minutehand.ready_jobs.http.secret import Secret, redact, resolve
+from minutehand.ready_jobs.http.request import Request, Secret, check_value, redact, resolve
 from minutehand.state.retry import is_permanent_status
 
 KEPT_HEADERS = (
