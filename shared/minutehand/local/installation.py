@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,7 +45,7 @@ class LocalInstallation:
 
     def wait_until_ready(self, stop: threading.Event) -> None:
         """Return when every worker has logged that it receives messages. Raises Unavailable if one has not after 30 s."""
-        ahead = self.follower.copy()  # the caller reads the same lines again
+        ahead = deepcopy(self.follower)  # the caller reads the same lines again
         waiting = {name for name in self.processes.names if name.startswith("worker")}
         deadline = time.monotonic() + _READY
         while waiting and not stop.wait(_POLL):
@@ -78,20 +79,19 @@ def installation(
         LocalCloud(data=None if data is None else folder / "cloud") as cloud,
         reached_by_this_process(cloud.environment),
     ):
-        bucket = f"{prefix}-payloads".lower()
         queues = declared_queues(jobs)
         settings = Settings(
             prefix=prefix,
             tenant=tenant,
             endpoint=cloud.endpoint,
             region=cloud.region,
-            bucket=bucket,
+            bucket=f"{prefix}-payloads".lower(),
             stripes=striped_text({None: stripes} | {queue.name: queue.stripes for queue in queues}),
         )
         provision(settings, queues=queues)
         parts = roles(tickers=tickers, workers=workers, jobs=jobs, queues=queues)
         processes = ProcessGroup(parts, settings, cloud.environment, folder)
-        follower = processes.follow()
+        follower = processes.follow()  # before the processes start
         with processes:
             yield LocalInstallation(
                 settings=settings, environment=cloud.environment, processes=processes, follower=follower, folder=folder

@@ -72,8 +72,8 @@ class LocalProcess:
 
     def _close(self) -> int:
         code = self._process.wait()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
         return code
 
     def __enter__(self) -> Self:
@@ -86,16 +86,14 @@ class LocalProcess:
 @contextmanager
 def changed_environ(changes: Mapping[str, str]) -> Iterator[None]:
     """Set variables of this process's environment for the time of the block."""
-    before = {name: os.environ.get(name) for name in changes}
+    before = {name: os.environ[name] for name in changes if name in os.environ}
     os.environ.update(changes)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in changes:
+            os.environ.pop(name, None)
+        os.environ.update(before)
 
 
 def inherited(environ: Mapping[str, str] | None = None) -> dict[str, str]:

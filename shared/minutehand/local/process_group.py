@@ -15,6 +15,9 @@ from minutehand.errors import Unavailable
 from minutehand.local.process import LocalProcess, inherited
 from minutehand.settings import Settings
 
+CRASHES = 3  # of one process within CRASH_WINDOW; then the group gives up, since a restart does not help
+CRASH_WINDOW = 60.0  # seconds
+_TAIL = 2_000  # characters at the end of a log that an error shows
 Event = dict[str, Any]  # a log line's fields; `event` is its stable name
 
 
@@ -27,30 +30,19 @@ class LogFollower:
     def __init__(self, *logs: Path) -> None:
         self._offsets = {log: log.stat().st_size if log.exists() else 0 for log in logs}
 
-    def copy(self) -> LogFollower:
-        """Another reader from the same position on."""
-        other = LogFollower()
-        other._offsets = dict(self._offsets)
-        return other
-
     def new(self) -> Iterator[tuple[str, Event]]:
         """Events since the last call, with the name of their process; by process and in order."""
-        for log in self._offsets:
-            for event in self._read(log):
-                yield log.stem, event
-
-    def _read(self, log: Path) -> Iterator[Event]:
-        if not log.exists():
-            return
-        with log.open("rb") as file:
-            file.seek(self._offsets[log])
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return  # still being written
-                self._offsets[log] += len(line)
-                event = parse(line)
-                if event is not None:
-                    yield event
+        for log, offset in list(self._offsets.items()):
+            if not log.exists():
+                continue
+            with log.open("rb") as file:
+                file.seek(offset)
+                for line in file:
+                    if not line.endswith(b"\n"):
+                        break  # still being written
+                    self._offsets[log] += len(line)
+                    if (event := parse(line)) is not None:
+                        yield log.stem, event
 
 
 def parse(line: bytes) -> Event | None:
@@ -60,11 +52,6 @@ def parse(line: bytes) -> Event | None:
     except ValueError:
         return None
     return fields if isinstance(fields, dict) and isinstance(fields.get("event"), str) else None
-
-
-CRASHES = 3  # of one process within CRASH_WINDOW; then the group gives up, since a restart does not help
-CRASH_WINDOW = 60.0  # seconds
-_TAIL = 2_000  # characters at the end of a log that an error shows
 
 
 @dataclass(frozen=True)
@@ -99,14 +86,9 @@ class ProcessGroup:
         """The names of the processes."""
         return list(self._roles)
 
-    @property
-    def logs(self) -> list[Path]:
-        """The log of each process."""
-        return [self._folder / f"{name}.log" for name in self._roles]
-
     def follow(self) -> LogFollower:
         """A reader of all logs from their present ends on."""
-        return LogFollower(*self.logs)
+        return LogFollower(*(self._folder / f"{name}.log" for name in self._roles))
 
     def start(self) -> Self:
         """Start all of them."""
@@ -150,10 +132,8 @@ class ProcessGroup:
             self._crashes.popleft()
         if sum(crashed == name for _, crashed in self._crashes) >= CRASHES:
             log = self._children[name].log
-            tail = log.read_text(errors="replace")[-_TAIL:].strip()
-            raise Unavailable(
-                f"{name} ended {CRASHES} times in {CRASH_WINDOW:.0f} s; the end of its log {log}:\n{tail}"
-            )
+            problem = f"{name} ended {CRASHES} times in {CRASH_WINDOW:.0f} s; the end of its log {log}:"
+            raise Unavailable(f"{problem}\n{log.read_text(errors='replace')[-_TAIL:].strip()}")
 
 
 def roles(

@@ -157,8 +157,7 @@ class LocalSession:
         while True:
             page = self._scheduler.list_runs(name, after=after, limit=_PAGE, cursor=cursor)
             runs += page.items
-            cursor = page.cursor
-            if cursor is None:
+            if (cursor := page.cursor) is None:
                 return runs
 
 

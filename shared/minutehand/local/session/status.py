@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from minutehand.domain.names import RunRef, parse_run_id
+from minutehand.domain.names import parse_run_id
 from minutehand.domain.times import from_ms
 from minutehand.errors import InvalidInput
 from minutehand.local.process_group import Event
@@ -19,6 +19,15 @@ from minutehand.local.session.verifier import VerifierReport
 from minutehand.sdk.scheduler import Scheduler
 
 _SHOWN = 50  # schedules in the table
+_LISTED = 5  # ids of missing or double runs that the summary names
+_COLOURS = {
+    "SUCCEEDED": "green",
+    "RUNNING": "cyan",
+    "RETRYING": "yellow",
+    "DEAD": "red",
+    "LOST": "red",
+    "PAUSED": "yellow",
+}
 _ENDS = frozenset({"run.ended", "run.dead", "run.lost"})
 
 
@@ -80,36 +89,19 @@ class SessionStatus:
             ref = parse_run_id(event.get("run_id"))
         except InvalidInput:
             return None
-        row = self._row(ref)
+        name = self._labels.get(str(ref)) or ref.owner.partition("/")[2]
+        row = self.rows.setdefault(ref.owner, StatusRow(name=name))
         if event["event"] == "run.started":
             row.outcome, row.runs = "RUNNING", row.runs + 1
             if event.get("attempt") == 1:
-                row.last, row.lateness = _due(ref), float(event["lateness_ms"]) / 1000
+                row.last = from_ms(int(ref.key)) if ref.key.isdigit() else None
+                row.lateness = float(event["lateness_ms"]) / 1000
             return None
         outcome = str(event.get("state") or event["event"].removeprefix("run.").upper())
         if event["event"] != "run.ended" and row.outcome == outcome:
             return None  # the undertaker repeats the state that the worker logged
         row.outcome = outcome
         return EndedRun(datetime.now(UTC), row.name, row.outcome, row.lateness, str(event.get("reason") or ""))
-
-    def _row(self, ref: RunRef) -> StatusRow:
-        name = self._labels.get(str(ref)) or ref.owner.partition("/")[2]
-        return self.rows.setdefault(ref.owner, StatusRow(name=name))
-
-
-def _due(ref: RunRef) -> datetime | None:
-    return from_ms(int(ref.key)) if ref.key.isdigit() else None
-
-
-_LISTED = 5  # ids of missing or double runs that the summary names
-_COLOURS = {
-    "SUCCEEDED": "green",
-    "RUNNING": "cyan",
-    "RETRYING": "yellow",
-    "DEAD": "red",
-    "LOST": "red",
-    "PAUSED": "yellow",
-}
 
 
 def live(rows: Iterable[StatusRow], now: datetime, *, more: bool = False) -> RenderableType:
@@ -147,10 +139,7 @@ def summary(verdict: VerifierReport, seconds: float) -> str:
     missing, double = len(verdict.missing), len(verdict.double)
     watched = f"{verdict.expected} fires of the examples were due, {verdict.expected - missing} started"
     states = ", ".join(f"{state} {count}" for state, count in sorted(verdict.states.items())) or "none"
-    lines = [
-        f"{seconds:.0f} s: {watched}; {missing} missing, {double} double",
-        f"runs: {states}",
-    ]
+    lines = [f"{seconds:.0f} s: {watched}; {missing} missing, {double} double", f"runs: {states}"]
     for start, late in verdict.lateness.items():
         figures = f"p50 {lateness(late.p50)}, p99 {lateness(late.p99)}, max {lateness(late.most)}"
         lines.append(f"lateness, {start}: {figures} ({late.count} runs)")

@@ -144,9 +144,7 @@ def verify(
     one_offs: Sequence[tuple[Run, str]] = (),
 ) -> VerifierReport:
     """``runs`` are the ledger's rows of each watched schedule by name, ``one_offs`` runs with their expected state."""
-    missing: list[str] = []
-    unexpected: list[str] = []
-    expected_count = 0
+    missing, unexpected, expected_count = list[str](), list[str](), 0
     lateness: dict[str, list[timedelta]] = {}
     counted = [run for run, _ in one_offs]
     known = {_owner(run.id) for run in counted}

@@ -19,6 +19,19 @@ from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.ready_jobs.http.guard import checked_url
 from minutehand.settings import from_environment, variable
 
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+BODILESS = ("GET", "HEAD", "OPTIONS")
+LONGEST = 840.0  # seconds: a Lambda function has 900
+MOST_KEPT = 10_000  # characters: a result of this size fits the run's row in any encoding
+MOST_HEADERS = 50
+_MOST_VALUE = 8_000  # characters of a header
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_VALUE = re.compile(r"[\t -~]*")  # no line break: text after it would be read as another header
+# Set here, or part of the connection's framing: a job that could set them could smuggle in a second request.
+_OURS = frozenset(
+    {"accept-encoding", "connection", "content-length", "expect", "host"}
+    | {"idempotency-key", "te", "trailer", "transfer-encoding", "upgrade"}
+)
 KEPT = 300.0  # seconds until a value is looked up again: a rotated one is used after five minutes
 _HIDDEN = "[secret]"
 
@@ -111,21 +124,6 @@ def _keyed(secret: Secret, text: str) -> str:
     except (ValueError, TypeError, KeyError):
         raise Misconfigured(f"secret={secret.secret!r} is not a JSON object with the key {secret.key!r}") from None
     return str(found)
-
-
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-BODILESS = ("GET", "HEAD", "OPTIONS")
-LONGEST = 840.0  # seconds: a Lambda function has 900
-MOST_KEPT = 10_000  # characters: a result of this size fits the run's row in any encoding
-MOST_HEADERS = 50
-_MOST_VALUE = 8_000  # characters of a header
-_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
-_VALUE = re.compile(r"[\t -~]*")  # no line break: text after it would be read as another header
-# Set here, or part of the connection's framing: a job that could set them could smuggle in a second request.
-_OURS = frozenset(
-    {"accept-encoding", "connection", "content-length", "expect", "host"}
-    | {"idempotency-key", "te", "trailer", "transfer-encoding", "upgrade"}
-)
 
 
 @dataclass(frozen=True, kw_only=True)
