@@ -10,7 +10,6 @@ from typing import Any
 
 from minutehand.arguments import checked_limit, checked_revision, payload_text
 from minutehand.domain.names import check_name, schedule_owner
-from minutehand.domain.payload import size
 from minutehand.domain.policies import word
 from minutehand.domain.times import stamp, to_ms
 from minutehand.errors import InvalidInput
@@ -20,7 +19,6 @@ from minutehand.owner.backfill.records import backfills_of
 from minutehand.owner.runs import trigger as triggering
 from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, SchedulerBase
-from minutehand.sdk.requests import token_of
 from minutehand.sdk.views import Page, Run
 from minutehand.state.backfill import MAX_CONCURRENCY, ROW_PAYLOAD, BackfillOrder, BackfillState, StoredBackfill
 
@@ -78,8 +76,12 @@ class BackfillMethods(SchedulerBase):
         check_name(name)
         key = None if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
         expected = checked_revision(expected_revision)
-        own = (None, None) if payload is UNSET else self._store_payload_for(name, payload)
-        spec = triggering.TriggerSpec(token=uuid.uuid4().hex, key=key, payload=own)
+        spec = triggering.TriggerSpec(token=uuid.uuid4().hex, key=key)
+        if payload is not UNSET:
+            pending = self._pending(payload)
+            if pending.is_large:
+                self._head(name)  # it must exist, before anything is put into the bucket
+            spec = replace(spec, payload=pending.beside(None))
         run = triggering.trigger(self.tenant, name, spec, self._services, self._clock, expected=expected)
         return views.run_view(run)
 
@@ -117,9 +119,13 @@ class BackfillMethods(SchedulerBase):
             current=_flag("current", current),
             allow_repeat=_flag("allow_repeat", allow_repeat),
         )
-        self._check_interval(spec, start, end)
+        if spec.start >= spec.end:
+            raise InvalidInput("end", str(end), f"is not later than start={start}", "give an end after the start")
+        if spec.end > self._clock():
+            remedy = "give now or earlier: from then on the schedule fires by itself"
+            raise InvalidInput("end", str(end), "is still to come", remedy)
         expected, identity = checked_revision(expected_revision), f"{stamp(self._clock())}-{uuid.uuid4().hex[:8]}"
-        token = None if _flag("dry_run", dry_run) else token_of(client_token, self.tenant, "backfill", name, spec)
+        token = None if _flag("dry_run", dry_run) else self._token(client_token, "backfill", name, spec)
         services, clock = self._services, self._clock
         first = control.started_before(_owner(self.tenant, name), token, services, clock)
         if first is not None:
@@ -127,22 +133,8 @@ class BackfillMethods(SchedulerBase):
         planned, definitions = plan(self.tenant, name, spec, identity, services, clock, expected=expected)
         if dry_run:
             return _view(planned, there=count_existing(planned, definitions))
-        text, ref = (None, None) if spec.payload is None else self._row_payload(spec.payload)
+        text, ref = (None, None) if payload is UNSET else self._pending(payload).store(ROW_PAYLOAD)
         return _view(control.start(replace(planned, payload=text, payload_ref=ref), services, clock, token))
-
-    def _check_interval(self, spec: BackfillSpec, start: datetime, end: datetime) -> None:
-        if spec.start >= spec.end:
-            raise InvalidInput("end", str(end), f"is not later than start={start}", "give an end after the start")
-        if spec.end > self._clock():
-            raise InvalidInput(
-                "end", str(end), "is still to come", "give now or earlier: from then on the schedule fires by itself"
-            )
-
-    def _row_payload(self, text: str) -> tuple[str | None, str | None]:
-        """A payload as every run's row has it: its text if that is small, or its key in the bucket."""
-        if size(text) <= ROW_PAYLOAD:
-            return text, None
-        return None, self._services.payloads.put(self.tenant, text)
 
     def get_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002 (the name of the field)
         """A backfill and its progress. Raises NotFound, also when the retention since its end is over."""

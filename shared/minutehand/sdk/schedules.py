@@ -10,24 +10,15 @@ from typing import Any, Unpack
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_revision, checked_tags, checked_text, end_time, rule_of
 from minutehand.domain.names import check_name
+from minutehand.domain.policies import Overrides
 from minutehand.domain.schedule import Definition
 from minutehand.errors import NotFound
 from minutehand.owner.schedules import arm as creating
 from minutehand.owner.schedules import skip as skipping
 from minutehand.owner.schedules import stop as closing
-from minutehand.owner.schedules.client_tokens import ClientToken
 from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, SchedulerBase
-from minutehand.sdk.requests import (
-    PendingPayload,
-    ScheduleRequest,
-    ScheduleWords,
-    SpecPatch,
-    either,
-    new_seed,
-    split_words,
-    token_of,
-)
+from minutehand.sdk.requests import ScheduleRequest, ScheduleWords, changed_rule, either, split_words
 from minutehand.sdk.views import Run, Schedule, Upserted
 from minutehand.timing import Rule
 
@@ -122,7 +113,7 @@ class ScheduleMethods(SchedulerBase):
             description=checked_text("description", description, MAX_DESCRIPTION),
             tags=checked_tags(tags or {}),
             managed_by=None if managed_by is None else check_name(managed_by, "managed_by"),
-            payload=PendingPayload(payload, self.tenant, self._services.payloads),
+            payload=self._pending(payload),
         )
 
     def update_schedule(
@@ -150,28 +141,31 @@ class ScheduleMethods(SchedulerBase):
             self._job_name(job)
         policies, options = split_words(words)
         self._check_options(options)
-        patch = SpecPatch(
-            job=job,
-            expression=expression,
-            timezone=timezone,
-            overrides=policies,
-            options=lambda present, job_name: self._options_after(present, job_name, options),
-            payload=None if payload is UNSET else PendingPayload(payload, self.tenant, self._services.payloads),
-        )
+        pending = None if payload is UNSET else self._pending(payload)
         description = None if description is None else checked_text("description", description, MAX_DESCRIPTION)
         tags = None if tags is None else checked_tags(tags)
         expected = checked_revision(expected_revision)
-        arguments = (job, expression, timezone, patch.payload, description, tags, policies, options, expected)
+        arguments = (job, expression, timezone, pending, description, tags, policies, options, expected)
         token = self._token(client_token, "update_schedule", name, *arguments)
 
         def define(present: Definition | None) -> Definition:
             if present is None:
                 raise NotFound(f"name={name!r}: there is nothing to update")
-            if payload is not UNSET:
-                self._check_payload(either(job, present.job), payload)
-            return patch.define(present)
+            new_job = either(job, present.job)
+            if pending is not None:
+                self._check_payload(new_job, payload)
+            text, ref = (present.payload, present.payload_ref) if pending is None else pending.beside(present)
+            given = {name: either(value, getattr(present.overrides, name)) for name, value in vars(policies).items()}
+            return Definition(
+                job=new_job,
+                rule=changed_rule(present.rule, expression, timezone),
+                payload=text,
+                payload_ref=ref,
+                overrides=Overrides(**given),
+                options=self._options_after(present, new_job, options),
+            )
 
-        spec = creating.ScheduleSpec(definition=define, description=description, tags=tags, seed=new_seed())
+        spec = creating.ScheduleSpec(definition=define, description=description, tags=tags, seed=uuid.uuid4().hex)
         head = creating.update(self.tenant, name, spec, self._services, self._clock, expected=expected, token=token)
         return views.schedule_view(head)
 
@@ -259,15 +253,9 @@ class ScheduleMethods(SchedulerBase):
         check_name(name)
         expected = checked_revision(expected_revision)
         token = self._token(client_token, "skip_next", name, expected)
-        act = (
-            uuid.uuid4().hex
-            if token is None
-            else hashlib.sha256(f"{token.place}{token.digest}".encode()).hexdigest()[:32]
-        )
+        text = uuid.uuid4().hex if token is None else f"{token.place}{token.digest}"
+        act = hashlib.sha256(text.encode()).hexdigest()[:32]
         run = skipping.skip_next(
             self.tenant, name, self._services, self._clock, act=act, expected=expected, token=token
         )
         return views.run_view(run)
-
-    def _token(self, client_token: str | None, act: str, name: str, *arguments: object) -> ClientToken | None:
-        return token_of(client_token, self.tenant, act, name, *arguments)
