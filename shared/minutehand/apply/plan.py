@@ -84,7 +84,9 @@ def plan_change(
     common["revision"] = present.revision
     adopts = present.managed_by is None and managed_by is not None
     if present.managed_by != managed_by and not (adopts and adopt):
-        return PlannedChange(act=ApplyAction.FOREIGN, why=_whose(present.managed_by, adopts=adopts), **common)
+        whose = f"it is managed by {present.managed_by}" if present.managed_by else "it has no owner"
+        why = "it has no owner; --adopt makes it yours" if adopts else whose
+        return PlannedChange(act=ApplyAction.FOREIGN, why=why, **common)
     differs = _difference(present.words, wanted.words)
     act = ApplyAction.UPDATE if differs or adopts else ApplyAction.UNCHANGED
     return PlannedChange(act=act, fields=differs, adopts=adopts, **common)
@@ -106,9 +108,3 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(_same, one, other))
     return type(one) is type(other) and bool(one == other)
-
-
-def _whose(owner: str | None, *, adopts: bool) -> str:
-    if adopts:
-        return "it has no owner; --adopt makes it yours"
-    return f"it is managed by {owner}" if owner else "it has no owner"

@@ -50,13 +50,13 @@ def create_queues(sqs: Any, settings: Settings, declared: Iterable[Queue] = ()) 
     for queue in all_queues(declared, stripes=striped(settings.stripes).get(None, 1)):
         dead = urls.get(queue.dead_letters or "")
         name, attributes = settings.queue(queue.suffix), queue.attributes(_arn(sqs, dead) if dead else None)
+        url = ""
         with _allowing("QueueAlreadyExists", "QueueNameExists"):
-            urls[queue.suffix] = str(sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"])
-            continue
-        urls[queue.suffix] = str(sqs.get_queue_url(QueueName=name)["QueueUrl"])
-        sqs.set_queue_attributes(
-            QueueUrl=urls[queue.suffix], Attributes=attributes
-        )  # it has those of an earlier release
+            url = str(sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"])
+        if not url:  # it exists with the attributes of an earlier release
+            url = str(sqs.get_queue_url(QueueName=name)["QueueUrl"])
+            sqs.set_queue_attributes(QueueUrl=url, Attributes=attributes)
+        urls[queue.suffix] = url
     return urls
 
 

@@ -16,7 +16,7 @@ from minutehand.domain.message import INLINE_PAYLOAD
 from minutehand.domain.names import check_name
 from minutehand.domain.options import Options, OptionWords
 from minutehand.domain.payload import is_object_of, size
-from minutehand.domain.policies import Overrides, Retry, overrides
+from minutehand.domain.policies import Overrides, Retry
 from minutehand.domain.schedule import Definition
 from minutehand.domain.times import to_ms
 from minutehand.owner.schedules.arm import ScheduleSpec
@@ -36,13 +36,6 @@ class ScheduleWords(OptionWords, total=False):
     retry: Retry | None
     timeout: float | None  # seconds of one attempt
     deadline: float | None  # seconds after the due time; after them no attempt starts
-
-
-def split_words(words: ScheduleWords) -> tuple[Overrides, dict[str, Any]]:
-    """The overrides of the job's policies, and the options. Raises InvalidInput."""
-    options: dict[str, Any] = dict(words)
-    policies = {name: options.pop(name, None) for name in ("delivery", "start", "retry", "timeout", "deadline")}
-    return overrides(**policies), options
 
 
 class PendingPayload:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Unpack
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_revision, checked_tags, checked_text, end_time, rule_of
+from minutehand.declare import split_words
 from minutehand.domain.names import check_name
 from minutehand.domain.policies import Overrides
 from minutehand.domain.schedule import Definition
@@ -18,7 +19,7 @@ from minutehand.owner.schedules import skip as skipping
 from minutehand.owner.schedules import stop as closing
 from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, SchedulerBase
-from minutehand.sdk.requests import ScheduleRequest, ScheduleWords, changed_rule, either, split_words
+from minutehand.sdk.requests import ScheduleRequest, ScheduleWords, changed_rule, either
 from minutehand.sdk.views import Run, Schedule, Upserted
 from minutehand.timing import Rule
 

@@ -19,7 +19,6 @@ from http.client import HTTPException
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
-from urllib3.response import BaseHTTPResponse
 
 from minutehand.errors import LeaseLost, RunCancelled
 from minutehand.ready_jobs.http.guard import CheckedAddress
@@ -64,8 +63,11 @@ class Watchdog:
         watcher.start()
         try:
             yield
+        except TimeoutError as problem:
+            raise (self._why or self._timeout()) from problem
         except (OSError, HTTPException, HTTPError) as problem:
-            raise (self._why or self._plain(problem, origin)) from problem
+            plain = ConnectionError(f"{origin}: {type(problem).__name__}: {problem}")
+            raise (self._why or plain) from problem
         finally:
             done.set()
             watcher.join()
@@ -89,11 +91,6 @@ class Watchdog:
             return problem
         return None
 
-    def _plain(self, problem: Exception, origin: str) -> Exception:
-        if isinstance(problem, TimeoutError):
-            return self._timeout()
-        return ConnectionError(f"{origin}: {type(problem).__name__}: {problem}")
-
     def _timeout(self) -> TimeoutError:
         return TimeoutError(f"no complete response within {self._seconds:g} s")
 
@@ -108,17 +105,13 @@ def exchange(
             connection.timeout = watchdog.left  # for reading; the socket's own is for sending
             sock.settimeout(connection.timeout)
             connection.request(method, target.path, body=body, headers=headers, preload_content=False)
-            return _read(connection.getresponse())
+            response, read = connection.getresponse(), b""
+            while len(read) <= LARGEST and (part := response.read(_PART, decode_content=False)):
+                read += part  # one read past the limit shows whether the body is complete
     finally:
         connection.close()
-
-
-def _read(response: BaseHTTPResponse) -> JobResponse:
-    body = b""
-    while len(body) <= LARGEST and (part := response.read(_PART, decode_content=False)):
-        body += part  # one read past the limit shows whether the body is complete
-    headers = {name.lower(): value for name, value in response.headers.items()}
-    return JobResponse(status=response.status, headers=headers, body=body[:LARGEST], is_whole=len(body) <= LARGEST)
+    found = {name.lower(): value for name, value in response.headers.items()}
+    return JobResponse(status=response.status, headers=found, body=read[:LARGEST], is_whole=len(read) <= LARGEST)
 
 
 def _connect(target: CheckedAddress, watchdog: Watchdog) -> tuple[HTTPConnection, socket.socket]:

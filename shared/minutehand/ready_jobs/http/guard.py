@@ -60,7 +60,11 @@ class AddressGuard:
         """The target of a URL. Raises Permanent for an address that is not allowed, ConnectionError for a name that does not resolve."""
         parts = self.look(url)
         host, port = str(parts.hostname), parts.port or _PORTS[parts.scheme]
-        addresses = _resolve(host, port)
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as problem:  # UnicodeError: a label of more than 63 characters
+            raise ConnectionError(f"{host} cannot be resolved: {problem}") from None
+        addresses = [ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
         for address in addresses:
             self._check_address(host, address)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -75,7 +79,8 @@ class AddressGuard:
         except InvalidInput as problem:  # the URL itself may be a secret
             raise Permanent(f"the URL cannot be called: {problem.problem}; {problem.remedy}") from None
         host = str(parts.hostname)
-        if self.hosts and not any(_is_below(host, pattern) for pattern in self.hosts):
+        suffixes = tuple(name[1:] for name in self.hosts if name.startswith("*."))
+        if self.hosts and host not in self.hosts and not host.endswith(suffixes):
             raise Permanent(f"{host} is not among the hosts of this job; declare it with hosts=...")
         with contextlib.suppress(ValueError):  # a name
             self._check_address(host, ip_address(host))
@@ -118,14 +123,6 @@ def checked_url(url: object) -> SplitResult:
     return parts
 
 
-def _resolve(host: str, port: int) -> list[Address]:
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as problem:  # UnicodeError: a label of more than 63 characters
-        raise ConnectionError(f"{host} cannot be resolved: {problem}") from None
-    return [ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
-
-
 def _carried(address: Address) -> Address:
     """The IPv4 address that an IPv6 address stands for, if it does."""
     if isinstance(address, IPv6Address):
@@ -134,7 +131,3 @@ def _carried(address: Address) -> Address:
         if address in _6TO4:
             return IPv4Address(int(address) >> 80 & 0xFFFFFFFF)
     return address
-
-
-def _is_below(host: str, pattern: str) -> bool:
-    return host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern

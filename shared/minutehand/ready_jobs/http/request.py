@@ -71,7 +71,11 @@ class Vault:
     def value(self, secret: Secret) -> str:
         """The present value of a secret, without its form. Raises Misconfigured, Unavailable."""
         if secret.env is not None:
-            return _variable(secret.env)
+            found = variable(secret.env)
+            if not found:
+                where = "in the worker's environment; set it where the worker runs"
+                raise Misconfigured(f"{secret.env} is not set {where}")
+            return found
         with self._lock:
             known = self._kept.get(secret)
             if known is None or time.monotonic() - known[0] > KEPT:
@@ -83,7 +87,13 @@ class Vault:
             answer = self._client("ssm").call("get_parameter", Name=secret.parameter, WithDecryption=True)
             return str(answer["Parameter"]["Value"]).strip()
         answer = self._client("secretsmanager").call("get_secret_value", SecretId=secret.secret)
-        return _keyed(secret, str(answer.get("SecretString", "")).strip())
+        text = str(answer.get("SecretString", "")).strip()
+        if secret.key is None:
+            return text
+        try:
+            return str(json.loads(text)[secret.key])
+        except (ValueError, TypeError, KeyError):
+            raise Misconfigured(f"secret={secret.secret!r} is not a JSON object with the key {secret.key!r}") from None
 
     def _client(self, service: str) -> Client:
         if service not in self._clients:
@@ -107,23 +117,6 @@ def redact(hidden: Collection[str], text: str) -> str:
     for value in sorted(hidden, key=len, reverse=True):
         text = text.replace(value, _HIDDEN)
     return text
-
-
-def _variable(name: str) -> str:
-    found = variable(name)
-    if not found:
-        raise Misconfigured(f"{name} is not set in the worker's environment; set it where the worker runs")
-    return found
-
-
-def _keyed(secret: Secret, text: str) -> str:
-    if secret.key is None:
-        return text
-    try:
-        found: Any = json.loads(text)[secret.key]
-    except (ValueError, TypeError, KeyError):
-        raise Misconfigured(f"secret={secret.secret!r} is not a JSON object with the key {secret.key!r}") from None
-    return str(found)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,11 +158,11 @@ class Request:
             if isinstance(self.body, str):
                 return self.body.encode(), "text/plain; charset=utf-8"
             text = json_text(self.body)
-        except (TypeError, ValueError, RecursionError) as problem:
-            raise InvalidInput("body", self.body, f"is not JSON ({problem})", "use text or a JSON value") from None
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidInput("body", self.body, f"is not JSON ({error})", "use text or a JSON value") from None
         if is_too_deep(text):
-            problem_text = f"is nested more than {MAX_DEPTH} levels deep"
-            raise InvalidInput("body", self.body, problem_text, "flatten it, or pass it as text")
+            problem = f"is nested more than {MAX_DEPTH} levels deep"
+            raise InvalidInput("body", self.body, problem, "flatten it, or pass it as text")
         return text.encode(), "application/json"
 
     @property
