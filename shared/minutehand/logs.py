@@ -64,7 +64,6 @@ class Lines(logging.StreamHandler[TextIO]):
             self.handleError(record)
 
     def write(self, lines: str) -> None:
-        """Write formatted lines."""
         self.acquire()
         try:
             self.stream.write(lines)
@@ -106,7 +105,6 @@ class RunFields:
 
 
 def configure(stream: TextIO = sys.stderr, level: int = logging.INFO) -> None:
-    """Send all logs of this process to a stream as JSON lines."""
     handler = Lines(stream)
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)

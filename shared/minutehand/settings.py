@@ -147,8 +147,6 @@ def this_process() -> int:
 
 @dataclass(frozen=True)
 class Keys:
-    """Credentials from the environment."""
-
     access_key: str
     secret_key: str
     token: str | None
@@ -206,7 +204,6 @@ def _keys(given: Mapping[str, str]) -> Keys | None:
 
 
 def _is_true(given: Mapping[str, str], variable: str) -> bool:
-    """As botocore reads it."""
     return given.get(variable, "").lower() == "true"
 
 

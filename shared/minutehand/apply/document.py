@@ -112,8 +112,6 @@ class _Writer(_DUMPER):  # type: ignore[misc]
 
 
 class QuotedText(str):
-    """A text that is written in quotes."""
-
     __slots__ = ()
 
 

@@ -57,7 +57,6 @@ class DataDirectory:
         self._lock = lock
 
     def close(self) -> None:
-        """Release the lock."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -116,7 +115,6 @@ class LocalCloud:
 
     @property
     def log(self) -> Path:
-        """The file with the output of the cloud."""
         return self._data.path / "cloud.log"
 
     @property

@@ -158,7 +158,6 @@ def _is_issued(access_key: str, session_token: str | None) -> bool:
 
 
 def main() -> None:
-    """Run MiniStack until it is told to end."""
     parse_once(import_module("ministack.services.dynamodb"))
     emulator: Any = import_module("ministack.app")
     emulator.app = guarded_emulator(emulator.app, authorises=emulator.AUTH)

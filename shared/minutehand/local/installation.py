@@ -28,8 +28,6 @@ _SHELL_NEEDS = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
 
 @dataclass(frozen=True, kw_only=True)
 class LocalInstallation:
-    """A running installation."""
-
     settings: Settings
     environment: Mapping[str, str]  # variables with which an AWS SDK reaches its cloud
     processes: ProcessGroup

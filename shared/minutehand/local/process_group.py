@@ -83,7 +83,6 @@ class ProcessGroup:
 
     @property
     def names(self) -> list[str]:
-        """The names of the processes."""
         return list(self._roles)
 
     def follow(self) -> LogFollower:
@@ -91,7 +90,6 @@ class ProcessGroup:
         return LogFollower(*(self._folder / f"{name}.log" for name in self._roles))
 
     def start(self) -> Self:
-        """Start all of them."""
         for name in self._roles:
             self._start(name)
         return self

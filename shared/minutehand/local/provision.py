@@ -61,7 +61,6 @@ def create_queues(sqs: Any, settings: Settings, declared: Iterable[Queue] = ()) 
 
 
 def create_bucket(s3: Any, name: str) -> None:
-    """Create the bucket of large payloads and results."""
     region = s3.meta.region_name
     place = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
     with _allowing("BucketAlreadyOwnedByYou"):

@@ -76,7 +76,6 @@ class Command:
 
     @property
     def words(self) -> list[str]:
-        """The program and its arguments."""
         return list(self.argv) if self.argv else [self.shell, "-c", self.command or ""]
 
 
@@ -112,8 +111,6 @@ def run_command(ctx: Context, payload: Any) -> dict[str, Any]:
 
 
 class _Group:
-    """A command's process group, from its start to its end."""
-
     def __init__(self, command: Command, ctx: Context) -> None:
         self._ctx = ctx
         self._watched, self._held = os.pipe()
@@ -140,7 +137,6 @@ class _Group:
 
     @property
     def tail(self) -> str:
-        """The end of the output."""
         return bytes(self._output).decode(errors="replace").strip("\n")[-TAIL:]
 
     def wait(self, limit: float) -> int | None:
@@ -266,8 +262,9 @@ def _check(given: Mapping[str, Any]) -> None:
     if bool(argv) == bool(given.get("command")):
         raise InvalidInput("payload", dict(given), "has none or both of command and argv", "give exactly one of them")
     environment = given.get("environment", {})
-    pairs = environment.items() if isinstance(environment, Mapping) else [(None, None)]
-    texts = all(isinstance(name, str) and isinstance(value, str) for name, value in pairs)
-    if not texts or any("=" in name or "\0" in name + value for name, value in pairs):
+    pairs = environment.items() if isinstance(environment, Mapping) else [("=", "")]
+    if not all(isinstance(text, str) and "\0" not in text for pair in pairs for text in pair) or any(
+        "=" in name for name, _ in pairs
+    ):
         raise InvalidInput("payload.environment", environment, "is not a dict of variables", "use texts on both sides")
     check_seconds("payload.timeout", given.get("timeout"))

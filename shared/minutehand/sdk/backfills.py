@@ -19,6 +19,7 @@ from minutehand.owner.backfill.records import backfills_of
 from minutehand.owner.runs import trigger as triggering
 from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, SchedulerBase
+from minutehand.sdk.requests import token_of
 from minutehand.sdk.views import Page, Run
 from minutehand.state.backfill import MAX_CONCURRENCY, ROW_PAYLOAD, BackfillOrder, BackfillState, StoredBackfill
 
@@ -56,8 +57,6 @@ class Backfill:
 
 
 class BackfillMethods(SchedulerBase):
-    """Trigger and backfill methods of one tenant."""
-
     def trigger(
         self,
         name: str,
@@ -125,7 +124,7 @@ class BackfillMethods(SchedulerBase):
             remedy = "give now or earlier: from then on the schedule fires by itself"
             raise InvalidInput("end", str(end), "is still to come", remedy)
         expected, identity = checked_revision(expected_revision), f"{stamp(self._clock())}-{uuid.uuid4().hex[:8]}"
-        token = None if _flag("dry_run", dry_run) else self._token(client_token, "backfill", name, spec)
+        token = None if _flag("dry_run", dry_run) else token_of(client_token, self.tenant, "backfill", name, spec)
         services, clock = self._services, self._clock
         first = control.started_before(_owner(self.tenant, name), token, services, clock)
         if first is not None:
@@ -187,7 +186,6 @@ def _owner(tenant: str, name: str) -> str:
 
 
 def _view(backfill: StoredBackfill, *, there: int | None = None) -> Backfill:
-    """The public form of a backfill; ``there``: of a dry run."""
     planned = there is not None
     return views.view_of(
         Backfill,

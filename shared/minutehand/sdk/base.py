@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from enum import Enum
 from typing import Any
 
+from minutehand.arguments import checked_revision
 from minutehand.clock import system_clock
 from minutehand.domain.names import check_name, check_tenant, parse_run_id
 from minutehand.domain.notice import JOB
@@ -24,7 +25,6 @@ from minutehand.ports.services import Services
 from minutehand.ports.work_queue import WorkQueue
 from minutehand.sdk.requests import PendingPayload, token_of
 from minutehand.settings import Settings, from_environment
-from minutehand.timing import Rule
 
 
 def check_declared(name: str, jobs: Registry, work: WorkQueue) -> None:
@@ -53,8 +53,6 @@ UNSET = Unset.UNSET
 
 
 class SchedulerBase:
-    """The state of a Scheduler."""
-
     def __init__(
         self,
         tenant: str | None = None,
@@ -82,11 +80,15 @@ class SchedulerBase:
     def _pending(self, payload: Any) -> PendingPayload:
         return PendingPayload(payload, self.tenant, self._services.payloads)
 
-    def _token(self, client_token: str | None, act: str, name: str, *arguments: object) -> ClientToken | None:
-        return token_of(client_token, self.tenant, act, name, *arguments)
+    def _guards(
+        self, act: str, name: str, expected_revision: object, client_token: str | None, *arguments: object
+    ) -> tuple[int | None, ClientToken | None]:
+        """What binds a change: the revision that the caller expects, and the token of the call with these arguments."""
+        expected = checked_revision(expected_revision)
+        token = token_of(client_token, self.tenant, act, check_name(name), *arguments, expected)
+        return expected, token
 
     def _payload_of(self, definition: Definition) -> str | None:
-        """The JSON text of a payload, from the row or from the bucket."""
         ref = definition.payload_ref
         return definition.payload if ref is None else self._services.payloads.get(ref)
 
@@ -105,7 +107,6 @@ class SchedulerBase:
         return head
 
     def _no_schedule(self, name: str) -> NotFound:
-        """The error for a missing schedule, with similar names."""
         page = self._services.schedules.page(self.tenant, prefix=name[:1], limit=_NEIGHBOURS, cursor=None)
         names = [head.name for head in page.items if head.state is not ScheduleState.DELETED]
         near = [repr(other) for other in get_close_matches(name, names)]
@@ -116,7 +117,6 @@ class SchedulerBase:
         return self._jobs.require(check_name(job, "job")).name if self._check_jobs else check_name(job, "job")
 
     def _check_payload(self, job: str, payload: Any) -> None:
-        """Run the job's own check of the payload. Raises InvalidInput."""
         known = self._jobs.get(job)
         if known is None or known.check is None:
             return
@@ -157,7 +157,7 @@ class SchedulerBase:
         options = replace(options, queue=self._queue_name(job, options.queue))
         declared = self._jobs.find_queue(options.queue)
         if declared is not None:
-            notified = {"on_failure": declared.on_failure, "on_recovery": declared.on_recovery}
+            notified: dict[str, Any] = {"on_failure": declared.on_failure, "on_recovery": declared.on_recovery}
             options = replace(options, **{name: value for name, value in notified.items() if name not in given})
         self._check_notified_jobs(options)
         return options
@@ -189,8 +189,3 @@ class SchedulerBase:
     def _job_queue(self, job: str) -> str | None:
         known = self._jobs.get(job)
         return None if known is None else known.queue
-
-    def _with_queue_window(self, rule: Rule, options: Options) -> Rule:
-        """The rule, with the window of its queue if it has none."""
-        declared = self._jobs.find_queue(options.queue)
-        return rule if declared is None or rule.window or rule.jitter else replace(rule, window=declared.spread)

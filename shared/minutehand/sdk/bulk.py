@@ -73,8 +73,6 @@ class BulkProgress:
 
 
 class BulkMethods(ScheduleMethods, BackfillMethods):
-    """Many schedules of one tenant at once."""
-
     def bulk(
         self,
         action: str,
@@ -116,8 +114,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         work = _BulkState(
             action=action, act=(lambda owner, head: None) if dry_run else act, dry_run=dry_run, on_progress=on_progress
         )
-        waiter = threading.Event() if stop is None else stop
-        pace = TokenBucket(checked_rate(rate, "schedules"), self._clock, waiter)
+        pace = TokenBucket(checked_rate(rate, "schedules"), self._clock, threading.Event() if stop is None else stop)
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="bulk") as pool:
             ended_at = self._run_all(conditions, checked_cursor(cursor, conditions), work, pace, pool)
         return BulkResult(action=action, done=work.done, failed=work.failed, dry_run=dry_run, cursor=ended_at)
@@ -172,7 +169,6 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
     def _act_of(
         action: str, *, note: str | None, drain: bool, tags: Tags | None, payload: Any, client_token: str | None
     ) -> Act:
-        """The function of a known action. Raises InvalidInput for arguments that no schedule could take."""
         match action:
             case "pause":
                 text = None if note is None else checked_text("note", note, MAX_DESCRIPTION)
@@ -227,7 +223,6 @@ class _BulkState:
         return self.reached
 
     def _settle(self) -> None:
-        """Wait for the oldest action and record its result."""
         name, future = self.pending.popleft()
         try:
             future.result()

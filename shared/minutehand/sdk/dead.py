@@ -25,8 +25,6 @@ LATELY = DAY  # before now: the default of ``since``
 
 
 class DeadRunMethods(SchedulerBase):
-    """Dead runs of one tenant."""
-
     def list_dead(
         self,
         *,
@@ -164,7 +162,6 @@ class DeadRunMethods(SchedulerBase):
         )
 
     def _replacement(self, payload: Any, *, dry_run: bool) -> Stored | None:
-        """A payload instead of the original's; None if none is given."""
         if payload is UNSET:
             return None
         pending = self._pending(payload)
@@ -172,7 +169,6 @@ class DeadRunMethods(SchedulerBase):
 
 
 def _require_condition(field: str, given: tuple[object, ...]) -> None:
-    """A call that changes many runs needs at least one condition. Raises InvalidInput."""
     if all(value is None for value in given):
         remedy = f"say which runs: {field}, job, schedule or error_type"
         raise InvalidInput(field, None, "is missing, and so is every other condition", remedy)

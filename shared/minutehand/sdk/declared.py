@@ -37,8 +37,6 @@ class ApplyResult:
 
 @dataclass(frozen=True, kw_only=True)
 class _Existing:
-    """A schedule that exists."""
-
     head: Head
     definition: Definition
 
@@ -52,8 +50,6 @@ class _ComparedPayload(PendingPayload):
 
 
 class DeclarationMethods(ScheduleMethods):
-    """Methods that compare and apply declared schedules."""
-
     def compare_declared(
         self, declarations: Iterable[Declaration], *, managed_by: str | None = None, adopt: bool = False
     ) -> ApplyPlan:

@@ -70,7 +70,6 @@ def checked_filter(
     failing: object = None,
     managed_by: object = None,
 ) -> Filter:
-    """A filter from a user's arguments. Raises InvalidInput."""
     if failing is not None and not isinstance(failing, bool):
         raise InvalidInput("failing", failing, "is neither True nor False", "use True, False, or leave it out")
     return Filter(
@@ -118,8 +117,6 @@ def _tag(tag: object) -> tuple[str, str | None]:
 
 
 class ReadMethods(SchedulerBase):
-    """Read methods for the schedules of one tenant."""
-
     def get_schedule(self, name: str) -> Schedule:
         """A schedule with its payload, last fire and next fires. Raises NotFound."""
         head = self._head(name)
@@ -176,11 +173,10 @@ class ReadMethods(SchedulerBase):
         heads: list[Head] = []
         for calls, part in enumerate(walk(self.tenant, conditions, self._services, cursor=position, chunk=chunk), 1):
             heads += part.items
-            if len(heads) > limit:
-                return _page(heads[:limit], heads[limit - 1].name)
-            if len(heads) == limit or calls * chunk >= LOOKED_AT:
-                return _page(heads, part.cursor)
-        return _page(heads, None)
+            if len(heads) >= limit or calls * chunk >= LOOKED_AT:
+                break
+        last = part.cursor if len(heads) <= limit else heads[limit - 1].name
+        return Page(items=[views.schedule_view(head) for head in heads[:limit]], cursor=last)
 
     def describe_schedule(self, name: str) -> ScheduleDescription:
         """A schedule with its definition, history, next fires, last runs, and the health of its chain.
@@ -211,10 +207,6 @@ class ReadMethods(SchedulerBase):
                 remedy=_REMEDIES.get(found.health),
             ),
         )
-
-
-def _page(heads: Sequence[Head], cursor: str | None) -> Page:
-    return Page(items=[views.schedule_view(head) for head in heads], cursor=cursor)
 
 
 def _revisions(history: Sequence[Revision]) -> list[RevisionView]:

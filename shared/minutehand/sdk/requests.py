@@ -48,7 +48,6 @@ class PendingPayload:
 
     @property
     def is_large(self) -> bool:
-        """Whether it is too large for a message, and is stored in the bucket."""
         return size(self.text) > INLINE_PAYLOAD
 
     def beside(self, present: Definition | None) -> StoredPayload:
@@ -73,8 +72,6 @@ class PendingPayload:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleRequest:
-    """Arguments of create and upsert: a complete definition."""
-
     job: str
     rule: Rule
     payload: PendingPayload
@@ -96,7 +93,6 @@ class ScheduleRequest:
         )
 
     def spec(self, *, paused: bool = False) -> ScheduleSpec:
-        """The specification that the owner's functions take."""
         return ScheduleSpec(
             definition=self.define,
             description=self.description,

@@ -25,8 +25,6 @@ from minutehand.sdk.views import Page, Run
 
 
 class RunMethods(SchedulerBase):
-    """Runs of one tenant."""
-
     def submit(
         self,
         job: str,

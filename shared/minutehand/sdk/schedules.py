@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Unpack
 
-from minutehand.arguments import MAX_DESCRIPTION, checked_revision, checked_tags, checked_text, end_time, rule_of
+from minutehand.arguments import MAX_DESCRIPTION, checked_tags, checked_text, end_time, rule_of
 from minutehand.declare import split_words
 from minutehand.domain.names import check_name
 from minutehand.domain.policies import Overrides
@@ -19,7 +20,7 @@ from minutehand.owner.schedules import skip as skipping
 from minutehand.owner.schedules import stop as closing
 from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, SchedulerBase
-from minutehand.sdk.requests import ScheduleRequest, ScheduleWords, changed_rule, either
+from minutehand.sdk.requests import ScheduleRequest, ScheduleWords, changed_rule, either, token_of
 from minutehand.sdk.views import Run, Schedule, Upserted
 from minutehand.timing import Rule
 
@@ -55,7 +56,7 @@ class ScheduleMethods(SchedulerBase):
         Raises InvalidInput (ExpressionError for expression and zone), AlreadyExists, Unavailable.
         """
         request = self._request(name, job, expression, timezone, payload, description, tags, words)
-        token = self._token(client_token, "create_schedule", name, request)
+        token = token_of(client_token, self.tenant, "create_schedule", name, request)
         head = creating.create(self.tenant, name, request.spec(), self._services, self._clock, token=token)
         return views.schedule_view(head)
 
@@ -81,8 +82,7 @@ class ScheduleMethods(SchedulerBase):
         Raises InvalidInput, NotFound, Conflict, AlreadyExists, Unavailable.
         """
         request = self._request(name, job, expression, timezone, payload, description, tags, words, managed_by)
-        expected = checked_revision(expected_revision)
-        token = self._token(client_token, "upsert_schedule", name, request, expected)
+        expected, token = self._guards("upsert_schedule", name, expected_revision, client_token, request)
         done = creating.upsert(
             self.tenant, name, request.spec(), self._services, self._clock, expected=expected, token=token
         )
@@ -100,15 +100,17 @@ class ScheduleMethods(SchedulerBase):
         words: ScheduleWords,
         managed_by: str | None = None,
     ) -> ScheduleRequest:
-        """The checked arguments of create and upsert."""
         check_name(name)
         job_name = self._job_name(job)
         self._check_payload(job_name, payload)
         policies, chosen = split_words(words)
         rule, options = rule_of(expression, timezone), self._options(job_name, chosen)
+        queue = self._jobs.find_queue(options.queue)
+        if queue is not None and not rule.window and not rule.jitter:
+            rule = replace(rule, window=queue.spread)
         return ScheduleRequest(
             job=job_name,
-            rule=self._with_queue_window(rule, options),
+            rule=rule,
             overrides=self._with_job_start(job_name, policies),
             options=options,
             description=checked_text("description", description, MAX_DESCRIPTION),
@@ -137,7 +139,6 @@ class ScheduleMethods(SchedulerBase):
         to a revision: changing only these makes no revision. A call that changes nothing writes nothing.
         Raises InvalidInput, NotFound, Conflict (with ``expected_revision``: if another one is current), AlreadyExists, Unavailable.
         """
-        check_name(name)
         if job is not None:
             self._job_name(job)
         policies, options = split_words(words)
@@ -145,9 +146,8 @@ class ScheduleMethods(SchedulerBase):
         pending = None if payload is UNSET else self._pending(payload)
         description = None if description is None else checked_text("description", description, MAX_DESCRIPTION)
         tags = None if tags is None else checked_tags(tags)
-        expected = checked_revision(expected_revision)
-        arguments = (job, expression, timezone, pending, description, tags, policies, options, expected)
-        token = self._token(client_token, "update_schedule", name, *arguments)
+        arguments = (job, expression, timezone, pending, description, tags, policies, options)
+        expected, token = self._guards("update_schedule", name, expected_revision, client_token, *arguments)
 
         def define(present: Definition | None) -> Definition:
             if present is None:
@@ -186,9 +186,9 @@ class ScheduleMethods(SchedulerBase):
         Running attempts continue. Raises InvalidInput, NotFound, Conflict, AlreadyExists, Unavailable (then call again to
         finish). Without ``drain`` it reads the schedule's ledger, one query for each 1 MB.
         """
-        check_name(name)
         text = None if note is None else checked_text("note", note, MAX_DESCRIPTION)
         end = end_time(until, self._clock())
+        expected, token = self._guards("pause_schedule", name, expected_revision, client_token, text, end, drain)
         head = closing.pause(
             self.tenant,
             name,
@@ -197,8 +197,8 @@ class ScheduleMethods(SchedulerBase):
             note=text,
             until=end,
             drain=drain,
-            expected=checked_revision(expected_revision),
-            token=self._token(client_token, "pause_schedule", name, text, end, drain, expected_revision),
+            expected=expected,
+            token=token,
         )
         return views.schedule_view(head)
 
@@ -210,15 +210,8 @@ class ScheduleMethods(SchedulerBase):
         With ``automatic_backfill`` the fires of the pause are missed fires, and ``catch_up`` decides about them.
         Raises InvalidInput, NotFound, ExpressionError (it has no further fire), Conflict, AlreadyExists, Unavailable.
         """
-        check_name(name)
-        head = creating.resume(
-            self.tenant,
-            name,
-            self._services,
-            self._clock,
-            expected=checked_revision(expected_revision),
-            token=self._token(client_token, "resume_schedule", name, expected_revision),
-        )
+        expected, token = self._guards("resume_schedule", name, expected_revision, client_token)
+        head = creating.resume(self.tenant, name, self._services, self._clock, expected=expected, token=token)
         return views.schedule_view(head)
 
     def delete_schedule(
@@ -233,16 +226,8 @@ class ScheduleMethods(SchedulerBase):
 
         Raises InvalidInput, NotFound (no schedule ever had this name), Conflict, AlreadyExists, Unavailable (then call again to finish).
         """
-        check_name(name)
-        closing.delete(
-            self.tenant,
-            name,
-            self._services,
-            self._clock,
-            drain=drain,
-            expected=checked_revision(expected_revision),
-            token=self._token(client_token, "delete_schedule", name, drain, expected_revision),
-        )
+        expected, token = self._guards("delete_schedule", name, expected_revision, client_token, drain)
+        closing.delete(self.tenant, name, self._services, self._clock, drain=drain, expected=expected, token=token)
 
     def skip_next(self, name: str, *, expected_revision: int | None = None, client_token: str | None = None) -> Run:
         """Skip the next fire that has not started. Returns its run, which is SKIPPED. A second call skips the fire after it.
@@ -251,9 +236,7 @@ class ScheduleMethods(SchedulerBase):
         within 24 hours returns the run of the first. Raises InvalidInput, NotFound, Conflict (the schedule is paused, has no
         further fire, or another revision than ``expected_revision``), AlreadyExists, Unavailable.
         """
-        check_name(name)
-        expected = checked_revision(expected_revision)
-        token = self._token(client_token, "skip_next", name, expected)
+        expected, token = self._guards("skip_next", name, expected_revision, client_token)
         text = uuid.uuid4().hex if token is None else f"{token.place}{token.digest}"
         act = hashlib.sha256(text.encode()).hexdigest()[:32]
         run = skipping.skip_next(

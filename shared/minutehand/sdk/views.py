@@ -254,7 +254,6 @@ def run_view(
 
 
 def dead_view(dead: IndexedRun) -> DeadRun:
-    """The public form of a row of the dead runs' index."""
     return view_of(DeadRun, dead, id=str(dead.run), tenant=dead.run.tenant, ended_at=from_ms(dead.ended_at))
 
 

@@ -65,8 +65,6 @@ class DemoPage:
 
 @dataclass(kw_only=True)
 class DemoProgram:
-    """The schedules and one-offs of the examples."""
-
     watched: list[WatchedSchedule] = field(default_factory=list)  # unchanged, so that fires can be recomputed
     labels: dict[str, str] = field(default_factory=dict)  # one-offs: run id → label in the table
     ends: dict[str, str] = field(default_factory=dict)  # one-offs: run id → the state it must end in

@@ -33,8 +33,6 @@ _PAGE = 500  # runs read at once
 
 @dataclass(frozen=True, kw_only=True)
 class LocalOptions:
-    """The options of ``minutehand local``."""
-
     seconds: float | None = None  # end by itself after so long; None: at Ctrl-C
     data: Path | None = None  # keep the state here
     jobs: tuple[str, ...] = ()  # the user's own packages, besides the examples
@@ -79,8 +77,6 @@ class UncleanSession(MinutehandError):
 
 
 class LocalSession:
-    """A session on a running installation."""
-
     def __init__(self, running: LocalInstallation, console: Console) -> None:
         self._running, self._console = running, console
         self._scheduler = Scheduler(settings=running.settings, check_jobs=False)
@@ -91,11 +87,9 @@ class LocalSession:
 
     @property
     def seconds(self) -> float:
-        """Seconds since its start."""
         return (datetime.now(UTC) - self._since).total_seconds()
 
     def schedule(self, page: DemoPage) -> None:
-        """Create the example schedules and submit the example one-offs."""
         folder = self._running.folder
         schedule_examples(self._scheduler, self._program, page=page.url, folder=folder, since=self._since)
 
@@ -104,8 +98,7 @@ class LocalSession:
         with self._screen() as screen:
             while not stop.is_set() and (seconds is None or self.seconds < seconds):
                 self._refresh(screen)
-                left = _POLL if seconds is None else min(_POLL, max(0.0, seconds - self.seconds))
-                stop.wait(left)
+                stop.wait(_POLL if seconds is None else min(_POLL, max(0.0, seconds - self.seconds)))
 
     def verdict(self, *, wait_for_one_offs: bool) -> VerifierReport:
         """Wait for the runs that are due by now to end, then compare the expected fires with the runs.
@@ -125,7 +118,6 @@ class LocalSession:
         return verify(self._program.watched, runs, self._starts, upto, one_offs=one_offs)
 
     def _refresh(self, screen: Live | None) -> None:
-        """Read the new log events, replace ended processes, update the screen."""
         gone = self._running.processes.replace_ended()
         events = list(self._running.follower.new())
         for process, event in events:

@@ -105,7 +105,6 @@ class SessionStatus:
 
 
 def live(rows: Iterable[StatusRow], now: datetime, *, more: bool = False) -> RenderableType:
-    """The table of a running session."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for column in ("schedule", "when", "next fire", "last run"):
         table.add_column(column, no_wrap=True)
@@ -135,7 +134,6 @@ def line(ended: EndedRun) -> str:
 
 
 def summary(verdict: VerifierReport, seconds: float) -> str:
-    """The summary of a session, in a few lines."""
     missing, double = len(verdict.missing), len(verdict.double)
     watched = f"{verdict.expected} fires of the examples were due, {verdict.expected - missing} started"
     states = ", ".join(f"{state} {count}" for state, count in sorted(verdict.states.items())) or "none"
@@ -154,7 +152,6 @@ def summary(verdict: VerifierReport, seconds: float) -> str:
 
 
 def lateness(seconds: float) -> str:
-    """Seconds as text, in ms or s."""
     return f"{seconds * 1000:.0f} ms" if abs(seconds) < 1 else f"{seconds:.2f} s"
 
 

@@ -63,7 +63,6 @@ class StartLog:
     open: dict[str, str] = field(default_factory=dict)  # run id → process, for runs that started and have not ended
 
     def note(self, process: str, event: Event) -> None:
-        """Record one log event of a process."""
         run_id = str(event.get("run_id", ""))
         match event["event"]:
             case "run.started":
@@ -118,8 +117,6 @@ class LatenessFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class VerifierReport:
-    """The result of a session."""
-
     states: Mapping[str, int]  # runs by state
     lateness: Mapping[str, LatenessFigures]  # by start: prompt, exact; `other`: runs that are not watched
     expected: int  # fires that were due while it was watched
@@ -175,7 +172,6 @@ def verify(
 
 
 def _is_before(run_id: str, watched: Sequence[WatchedSchedule]) -> bool:
-    """Whether a run is of a watched schedule and was due before it was watched."""
     ref = parse_run_id(run_id)
     return any(ref.owner == schedule.owner and from_ms(int(ref.key)) <= schedule.since for schedule in watched)
 

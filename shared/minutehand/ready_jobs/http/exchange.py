@@ -31,8 +31,6 @@ _LOOK = 1.0  # seconds between looks at whether the run was cancelled: a heartbe
 
 @dataclass(frozen=True, kw_only=True)
 class JobResponse:
-    """The response of an endpoint."""
-
     status: int
     headers: Mapping[str, str]  # names in lower case
     body: bytes  # at most LARGEST
@@ -115,7 +113,6 @@ def exchange(
 
 
 def _connect(target: CheckedAddress, watchdog: Watchdog) -> tuple[HTTPConnection, socket.socket]:
-    """A connection to the first of the checked addresses that accepts one."""
     problem: Exception | None = None
     for address in target.addresses:
         connection = _connection(target, address, min(_CONNECT, watchdog.left))

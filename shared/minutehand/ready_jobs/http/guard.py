@@ -29,8 +29,6 @@ _6TO4 = IPv6Network("2002::/16")  # in bits 16 to 48
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedAddress:
-    """The destination of a request."""
-
     scheme: str  # "http" or "https"
     host: str  # the name or address as the URL has it
     port: int
@@ -97,7 +95,6 @@ class AddressGuard:
 
 
 def guard_of(hosts: Sequence[str], networks: Sequence[str]) -> AddressGuard:
-    """A guard from what a user declares. Raises InvalidInput."""
     for name, given in (("hosts", hosts), ("networks", networks)):
         if isinstance(given, str) or not all(isinstance(one, str) and one for one in given):
             raise InvalidInput(name, given, "is not a list of texts", 'use e.g. ("api.example.com",)')

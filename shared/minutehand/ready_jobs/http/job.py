@@ -72,8 +72,6 @@ def http_job(
 
 @dataclass(frozen=True, repr=False, eq=False)
 class _Call(ABC):
-    """The function of an HTTP job."""
-
     given: dict[str, Any]
     guard: AddressGuard
 

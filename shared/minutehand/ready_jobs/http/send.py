@@ -35,8 +35,6 @@ _OF_ONE_HOST = frozenset(("authorization", "cookie", "proxy-authorization"))
 
 @dataclass(frozen=True, kw_only=True)
 class _Prepared:
-    """A request with its secrets looked up."""
-
     method: str
     url: str
     headers: dict[str, str]
@@ -57,7 +55,6 @@ def send(ctx: Context, request: Request, *, hosts: Sequence[str] = (), networks:
 
 
 def send_guarded(ctx: Context, request: Request, guard: AddressGuard) -> dict[str, Any]:
-    """As ``send``, under a guard."""
     ctx.raise_if_cancelled()
     prepared, began, left = _prepare(ctx, request), time.monotonic(), ctx.remaining()
     limit = request.timeout if left is None else min(request.timeout, left - _SPARE)
