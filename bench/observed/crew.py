@@ -14,7 +14,7 @@ from typing import Protocol
 
 from minutehand import Scheduler
 from minutehand.local.cloud import LocalCloud, reached_by_this_process
-from minutehand.local.process_group import Event, LogFollower, ProcessGroup, roles
+from minutehand.local.processes import Event, LogFollower, ProcessGroup, roles
 from minutehand.ports.clock import Clock
 from minutehand.settings import Settings
 from minutehand.testing.cloud import fresh_settings

@@ -23,7 +23,7 @@ import boto3
 
 from minutehand.errors import Misconfigured, Unavailable
 from minutehand.local.engine import authorization
-from minutehand.local.process import LocalProcess, changed_environ, inherited
+from minutehand.local.processes import LocalProcess, changed_environ, inherited
 
 LOOPBACK = "127.0.0.1"
 REGION = "us-east-1"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from minutehand.domain.queue import Queue
 from minutehand.errors import JobError
-from minutehand.local.process import inherited
+from minutehand.local.processes import inherited
 
 _WORDS = (b"Queue", b".queue(")  # a declaration contains one of them
 _TIMEOUT = 60.0  # seconds for the import

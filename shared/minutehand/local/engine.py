@@ -136,18 +136,6 @@ def _is_equal(tokens: Any, item: Any, values: Any, names: Any) -> bool | None:
     return bool(item.get(names.get(name)) == wanted) if isinstance(wanted, dict) and "S" in wanted else None
 
 
-def guarded_emulator(app: Asgi, *, authorises: bool) -> Asgi:
-    """MiniStack's application for requests with the access key of this process's environment, or with keys that MiniStack issued.
-
-    MiniStack starts Lambda functions with the account's number as access key, which is no secret, and with the session token of this
-    process. So the access key becomes that token, too. Where MiniStack ``authorises`` (AUTH=true), functions have keys that it issued.
-    """
-    key = os.environ["AWS_ACCESS_KEY_ID"]
-    if not authorises:
-        os.environ["AWS_SESSION_TOKEN"] = key
-    return guarded(app, [key], _is_issued)
-
-
 def _is_issued(access_key: str, session_token: str | None) -> bool:
     """Whether it is a key of an IAM user or of an assumed role. Keys that stand for an account are no secret."""
     iam = import_module("ministack.core.iam_evaluator")
@@ -158,9 +146,17 @@ def _is_issued(access_key: str, session_token: str | None) -> bool:
 
 
 def main() -> None:
+    """Run MiniStack for requests with the access key of this process's environment, or with keys that MiniStack issued.
+
+    MiniStack starts Lambda functions with the account's number as access key, which is no secret, and with the session token of this
+    process. So the access key becomes that token, too, unless MiniStack checks keys (AUTH=true): then functions have keys that it issued.
+    """
     parse_once(import_module("ministack.services.dynamodb"))
     emulator: Any = import_module("ministack.app")
-    emulator.app = guarded_emulator(emulator.app, authorises=emulator.AUTH)
+    key = os.environ["AWS_ACCESS_KEY_ID"]
+    if not emulator.AUTH:
+        os.environ["AWS_SESSION_TOKEN"] = key
+    emulator.app = guarded(emulator.app, [key], _is_issued)
     emulator.main()
 
 

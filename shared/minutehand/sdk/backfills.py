@@ -190,7 +190,6 @@ def _view(backfill: StoredBackfill, *, there: int | None = None) -> Backfill:
     return views.view_of(
         Backfill,
         backfill,
-        **views.times_of(backfill, "start", "end", "first", "last", "created_at", "ended_at"),
         id=None if planned else backfill.id,
         schedule=backfill.name,
         state=BackfillState.PLANNED if planned else backfill.state,

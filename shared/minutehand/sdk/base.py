@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
-from enum import Enum
 from typing import Any
 
 from minutehand.arguments import checked_revision
@@ -43,13 +42,7 @@ def check_declared(name: str, jobs: Registry, work: WorkQueue) -> None:
 _NEIGHBOURS = 200  # existing names that an unknown name is compared with
 
 
-class Unset(Enum):
-    """Type of the default of an argument for which None is a value."""
-
-    UNSET = "unset"
-
-
-UNSET = Unset.UNSET
+UNSET: Any = object()  # default of an argument for which None is a value
 
 
 class SchedulerBase:

@@ -215,7 +215,6 @@ def _revisions(history: Sequence[Revision]) -> list[RevisionView]:
         views.view_of(
             RevisionView,
             one,
-            **views.times_of(one, "active_from", "active_until"),
             closed_by=None if one.closed_by is None else str(one.closed_by),
             changed=[] if before is None else _changed(before.definition, one.definition),
         )

@@ -17,7 +17,7 @@ import pytest
 from minutehand.errors import Misconfigured, Unavailable
 from minutehand.local import cloud as cloud_module
 from minutehand.local.cloud import LOOPBACK, LocalCloud, reached_by_this_process
-from minutehand.local.provision import provision
+from minutehand.local.installation import provision
 from minutehand.settings import Settings
 from minutehand.testing.cloud import running_cloud
 

@@ -14,7 +14,7 @@ from typing import Any
 from minutehand.aws import Client
 from minutehand.domain.times import from_ms, to_ms
 from minutehand.errors import Misconfigured
-from minutehand.local.process_group import parse
+from minutehand.local.processes import parse
 from minutehand.settings import Settings
 
 _PARTS = ("worker", "undertaker", "ticker", "auditor")  # functions; a declared queue's is `worker-<name>`

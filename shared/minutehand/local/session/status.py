@@ -14,7 +14,7 @@ from rich.text import Text
 from minutehand.domain.names import parse_run_id
 from minutehand.domain.times import from_ms
 from minutehand.errors import InvalidInput
-from minutehand.local.process_group import Event
+from minutehand.local.processes import Event
 from minutehand.local.session.verifier import VerifierReport
 from minutehand.sdk.scheduler import Scheduler
 

@@ -15,7 +15,7 @@ from math import ceil
 from minutehand.domain.names import fire_ref, parse_run_id, schedule_owner
 from minutehand.domain.run import TERMINAL
 from minutehand.domain.times import from_ms, to_ms
-from minutehand.local.process_group import Event
+from minutehand.local.processes import Event
 from minutehand.sdk.views import Run
 from minutehand.timing import next_fires
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from minutehand.domain.run import RunState
 from minutehand.domain.times import to_ms
-from minutehand.local.process_group import Event
+from minutehand.local.processes import Event
 from minutehand.local.session.status import summary
 from minutehand.local.session.verifier import LatenessFigures, StartLog, VerifierReport, WatchedSchedule, verify
 from minutehand.sdk.views import Run
