@@ -8,7 +8,6 @@ import sys
 import threading
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, TextIO
 
 _run: ContextVar[dict[str, Any] | None] = ContextVar("minutehand_run", default=None)
@@ -16,18 +15,12 @@ _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "task
 _encode = json.JSONEncoder(default=str).encode
 
 
-@lru_cache(maxsize=2)
-def _second(timestamp: int) -> str:
-    return f"{datetime.fromtimestamp(timestamp, UTC):%Y-%m-%dT%H:%M:%S}"
-
-
 class JsonFormatter(logging.Formatter):
     """A record as one JSON line: time, level, logger, event (the message), its extra fields, and the fields of the present run."""
 
     def format(self, record: logging.LogRecord) -> str:
-        seconds, ms = divmod(int(record.created * 1_000), 1_000)
         line: dict[str, Any] = {
-            "time": f"{_second(seconds)}.{ms:03}+00:00",
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
             "event": record.getMessage(),

@@ -44,7 +44,10 @@ def words_of(
     """The words of a definition, in the order of ALL."""
     rule = definition.rule.as_dict()
     texts = [definition.rule.expression, *definition.rule.also]
-    rest = {name: _date_text(rule[name]) if name in DATES else rule[name] for name in RULE if name in rule}
+    rest = {name: rule[name] for name in RULE if name in rule}
+    for name in (name for name in DATES if name in rest):
+        precision = "milliseconds" if rest[name] % 1000 else "seconds"
+        rest[name] = from_ms(rest[name]).isoformat(timespec=precision).replace("+00:00", "Z")
     found = {
         "job": definition.job,
         "expression": texts if len(texts) > 1 else texts[0],
@@ -101,10 +104,6 @@ def _milliseconds(name: str, value: object) -> int:
     if moment is None or moment.tzinfo is None:
         raise InvalidInput(name, value, "is not a date and time with an offset", "write e.g. 2026-12-24T18:00:00Z")
     return int(moment.timestamp() * 1000)
-
-
-def _date_text(ms: int) -> str:
-    return from_ms(ms).isoformat(timespec="milliseconds" if ms % 1000 else "seconds").replace("+00:00", "Z")
 
 
 def _known(path: str, words: Any, names: tuple[str, ...]) -> Mapping[str, Any]:

@@ -28,9 +28,9 @@ from minutehand.local.processes import LocalProcess, changed_environ, inherited
 LOOPBACK = "127.0.0.1"
 REGION = "us-east-1"
 START_TIMEOUT = 30.0  # seconds; 0.2 to 1 is usual
-STOP_TIMEOUT = 20.0  # seconds; it writes its snapshot when it is asked to end
+STOP_TIMEOUT = 20.0  # seconds; the cloud writes its snapshot at SIGTERM
 PORT_ATTEMPTS = 5  # another process may take a free port before the cloud binds it
-_POLL = 0.02  # seconds between looks at a cloud that is starting
+_POLL = 0.02  # seconds between health requests to a cloud that is starting
 
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy for loopback
 
@@ -95,7 +95,8 @@ class LocalCloud:
             raise Misconfigured("the local cloud is not installed; run: pip install 'minutehand[local]'")
         self._variables = dict(variables or {})
         self._is_kept = data is not None
-        self._data = DataDirectory(data.resolve() if data else _temporary())
+        passing = Path(tempfile.gettempdir(), f"minutehand-cloud-{secrets.token_hex(8)}")
+        self._data = DataDirectory(data.resolve() if data else passing)
         self._child: LocalProcess | None = None
         self._port = 0
         self._keys = _new_keys()
@@ -111,7 +112,9 @@ class LocalCloud:
 
     @property
     def pid(self) -> int:
-        return self._running.pid
+        if self._child is None:
+            raise Misconfigured("the local cloud is not running; call start() or use it as a context manager")
+        return self._child.pid
 
     @property
     def log(self) -> Path:
@@ -157,12 +160,6 @@ class LocalCloud:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    @property
-    def _running(self) -> LocalProcess:
-        if self._child is None:
-            raise Misconfigured("the local cloud is not running; call start() or use it as a context manager")
-        return self._child
-
     def _attempt(self, port: int) -> bool:
         """Start on ``port``; False if the process ended before it answered, because another process took the port."""
         token = secrets.token_hex(8)
@@ -201,10 +198,10 @@ class LocalCloud:
             "GATEWAY_PORT": str(self._port),
             "MINISTACK_HOST": LOOPBACK,
             "MINISTACK_REGION": self.region,
-            "MINISTACK_EDITION": token,  # repeated by its health response, so that no other process on the port is taken for it
-            "IOT_MTLS_ENABLED": "0",  # else an MQTT listener on every interface
-            "SFTP_ENABLED": "0",  # likewise
-            "DOCKER_HOST": "unix:///nonexistent",  # else it removes containers that it takes for its own
+            "MINISTACK_EDITION": token,  # its health response repeats it, so that no other process on the port is mistaken for it
+            "IOT_MTLS_ENABLED": "0",  # otherwise it opens an MQTT listener on every interface
+            "SFTP_ENABLED": "0",  # otherwise it opens an SFTP listener on every interface
+            "DOCKER_HOST": "unix:///nonexistent",  # otherwise it removes containers that it mistakes for its own
             "TMPDIR": str(directory),
             "LOG_LEVEL": "WARNING",
             "PERSIST_STATE": persists,
@@ -229,10 +226,6 @@ def reached_by_this_process(variables: Mapping[str, str]) -> Iterator[None]:
             yield
         finally:
             boto3.DEFAULT_SESSION = before
-
-
-def _temporary() -> Path:
-    return Path(tempfile.gettempdir(), f"minutehand-cloud-{secrets.token_hex(8)}")
 
 
 def _new_keys() -> dict[str, str]:

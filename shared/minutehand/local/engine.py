@@ -87,7 +87,7 @@ def _is_one_of(given: str | None, keys: Collection[str]) -> bool:
 
 
 async def _forbid(scope: Scope, send: Callable[..., Any], reason: str) -> None:
-    """403 in the form that the SDK of the request reads: JSON, or XML."""
+    """Respond 403 in the format of the request's SDK: JSON or XML."""
     headers = _headers(scope)
     message = f"refused: {reason}"
     if "x-amz-target" in headers or "json" in headers.get("content-type", ""):
@@ -128,7 +128,7 @@ def parse_once(dynamodb: Any) -> None:
 
 
 def _is_equal(tokens: Any, item: Any, values: Any, names: Any) -> bool | None:
-    """What ``#key = :text`` means, the condition of most queries. None: it is something else."""
+    """The value of the condition ``#key = :text``, which most queries have; None for another condition."""
     (kind, name), (operator, _), (ref, value), _end = tokens
     if (kind, operator, ref) != ("NAME_REF", "EQ", "VALUE_REF"):
         return None

@@ -32,7 +32,10 @@ from minutehand.sqs.queue_definitions import all_queues
 _READY = 30.0  # seconds for the workers to be ready; usually 1 to 3
 _POLL = 0.05  # seconds between reads of their logs
 _SHELL_NEEDS = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_DEFAULT_REGION")
-_WAIT = {"Delay": 1, "MaxAttempts": 60}  # seconds between looks, looks: AWS takes some ten seconds for a table
+_WAIT = {
+    "Delay": 1,
+    "MaxAttempts": 60,
+}  # seconds between two requests, number of requests: AWS takes about ten seconds for a table
 
 
 def provision(settings: Settings, *, queues: Iterable[Queue] = ()) -> None:
@@ -104,7 +107,7 @@ class LocalInstallation:
     settings: Settings
     environment: Mapping[str, str]  # variables with which an AWS SDK reaches its cloud
     processes: ProcessGroup
-    follower: LogFollower  # of the logs of all processes, from their start on
+    follower: LogFollower  # reads the logs of all processes from their start
     folder: Path  # logs, and the data if it is kept
 
     @property

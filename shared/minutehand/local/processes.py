@@ -191,7 +191,14 @@ class ProcessGroup:
         """Start ended processes again; returns their names. Raises Unavailable for a process that ended CRASHES times in CRASH_WINDOW."""
         ended = [name for name, child in self._children.items() if child.exit_code is not None]
         for name in ended:
-            self._count_crash(name)
+            now = time.monotonic()
+            self._crashes.append((now, name))
+            while self._crashes[0][0] < now - CRASH_WINDOW:
+                self._crashes.popleft()
+            if sum(crashed == name for _, crashed in self._crashes) >= CRASHES:
+                log = self._children[name].log
+                problem = f"{name} ended {CRASHES} times in {CRASH_WINDOW:.0f} s; the end of its log {log}:"
+                raise Unavailable(f"{problem}\n{log.read_text(errors='replace')[-_TAIL:].strip()}")
             self._children[name].stop()
             self._start(name)
         return ended
@@ -215,16 +222,6 @@ class ProcessGroup:
         self._children[name] = LocalProcess(
             name, "minutehand", self._roles[name].arguments, environ=self._environ, log=log
         )
-
-    def _count_crash(self, name: str) -> None:
-        now = time.monotonic()
-        self._crashes.append((now, name))
-        while self._crashes[0][0] < now - CRASH_WINDOW:
-            self._crashes.popleft()
-        if sum(crashed == name for _, crashed in self._crashes) >= CRASHES:
-            log = self._children[name].log
-            problem = f"{name} ended {CRASHES} times in {CRASH_WINDOW:.0f} s; the end of its log {log}:"
-            raise Unavailable(f"{problem}\n{log.read_text(errors='replace')[-_TAIL:].strip()}")
 
 
 def roles(

@@ -31,10 +31,10 @@ from minutehand.domain.policies import Retry, check_seconds
 from minutehand.errors import InvalidInput, Permanent
 from minutehand.jobs import Registry, default_registry
 
-TAIL = 1_500  # characters of its output that a run keeps: they fit an error's message
-LOGGED = 200  # lines of output that are logged: log storage is billed by size
+TAIL = 1_500  # characters at the end of the output that a run keeps: as many as an error's message may have
+LOGGED = 200  # first lines of the output that are logged: log storage is billed by size
 GRACE = 5.0  # seconds from SIGTERM to SIGKILL
-_LAST_WORDS = 1.0  # seconds to read on after the exit: a process that it left running may hold the output open for ever
+_LAST_WORDS = 1.0  # seconds to read the output after the exit: a process that the command left running may keep it open
 _LOOK = 0.2  # seconds between two checks for cancellation
 _RESERVE = 10.0  # seconds of a Lambda function's time that are kept to kill the group and settle the run
 
@@ -73,10 +73,6 @@ class Command:
             raise InvalidInput("payload", payload, "is not a command", f"use a dict with some of {', '.join(known)}")
         _check(given)
         return cls(**{**given, "argv": tuple(given.get("argv") or ())})
-
-    @property
-    def words(self) -> list[str]:
-        return list(self.argv) if self.argv else [self.shell, "-c", self.command or ""]
 
 
 def command_job(name: str = "command", *, registry: Registry = default_registry, **policies: Any) -> JobFunction:
@@ -150,7 +146,7 @@ class _Group:
         return self._process.wait()
 
     def _kill(self) -> None:
-        """End the group with SIGTERM, then with SIGKILL whatever is left of it."""
+        """Send SIGTERM to the group and, after the grace period or its exit, SIGKILL to the processes left in it."""
         self._signal(signal.SIGTERM)
         self._exited.wait(GRACE)
         self._signal(signal.SIGKILL)
@@ -200,13 +196,14 @@ def _start(command: Command, ctx: Context, lifeline: int) -> subprocess.Popen[by
         "MINUTEHAND_ATTEMPT": str(ctx.attempt),
     }
     environment = {**os.environ, **own, **run, **command.environment}
+    words = list(command.argv) or [command.shell, "-c", str(command.command)]
     # Standard input is a file, so that no thread has to write to a pipe.
     with tempfile.TemporaryFile() if command.stdin else Path(os.devnull).open("r+b") as given:
         given.write(command.stdin.encode())
         given.seek(0)
         try:
-            return subprocess.Popen(  # noqa: S603 (to run what its owner says is its purpose)
-                command.words,
+            return subprocess.Popen(  # noqa: S603 (the job runs its owner's command)
+                words,
                 stdin=given,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

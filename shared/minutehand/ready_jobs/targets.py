@@ -37,7 +37,7 @@ def target_job(
 ) -> JobFunction:
     """Register a job that hands its payload to an AWS resource, with the policies of ``@job``.
 
-    ``parameters`` are what the target needs beside: MessageGroupId of a FIFO queue; Source and DetailType of a bus; PartitionKey of a
+    ``parameters`` are further fields that the target needs: MessageGroupId of a FIFO queue; Source and DetailType of a bus; PartitionKey of a
     stream. A text is sent as it is, anything else as JSON; these words in it are replaced: ``<aws.scheduler.scheduled-time>``,
     ``<aws.scheduler.execution-id>``, ``<aws.scheduler.attempt-number>``. Raises InvalidInput for an ARN that nothing here can call.
     """

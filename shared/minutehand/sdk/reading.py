@@ -10,6 +10,7 @@ from typing import Any
 
 from minutehand.arguments import MAX_TAG, checked_limit
 from minutehand.domain.names import check_name, is_text
+from minutehand.domain.policies import word
 from minutehand.domain.schedule import Definition, Head, Revision, ScheduleState
 from minutehand.domain.times import from_ms
 from minutehand.errors import InvalidInput
@@ -64,7 +65,7 @@ class Filter:
 def checked_filter(
     *,
     prefix: object = "",
-    state: object = None,
+    state: Any = None,
     job: object = None,
     tag: object = None,
     failing: object = None,
@@ -74,7 +75,7 @@ def checked_filter(
         raise InvalidInput("failing", failing, "is neither True nor False", "use True, False, or leave it out")
     return Filter(
         prefix="" if isinstance(prefix, str) and not prefix else check_name(prefix, "prefix"),
-        state=None if state is None else _state(state),
+        state=None if state is None else word(ScheduleState, "state", state),
         job=None if job is None else check_name(job, "job"),
         tag=None if tag is None else _tag(tag),
         failing=failing,
@@ -100,13 +101,6 @@ def walk(tenant: str, conditions: Filter, services: Services, *, cursor: str | N
         cursor = page.cursor
         if cursor is None:
             return
-
-
-def _state(state: Any) -> ScheduleState:
-    try:
-        return ScheduleState(state)
-    except ValueError:
-        raise InvalidInput("state", state, "is not known", f"use one of {', '.join(ScheduleState)}") from None
 
 
 def _tag(tag: object) -> tuple[str, str | None]:

@@ -32,7 +32,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(_PAGE)
 
     def log_message(self, *_: object) -> None:
-        """Silent: the worker's log has it."""
+        """Log nothing: the worker's log has the request."""
 
 
 class DemoPage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,9 +26,15 @@ from minutehand.state.lease import SKEW, lease_end
 
 DEMO = "minutehand.local.session.demo_jobs"
 _POLL = 0.25  # seconds between reads of the logs
-_SETTLE = 15.0  # seconds after the end, within which runs that were due before it must have started and ended
+_SETTLE = 15.0  # seconds after the end for the runs that were due before it to start and end
 _TAKE_OVER = (lease_end(0) + SKEW) / SECOND  # seconds until another worker takes over the runs of a crashed one
 _PAGE = 500  # runs read at once
+_BEGINNING = """\
+Minutehand runs on this machine. {end} with a summary. Its processes log to {folder}
+In another terminal, the SDK and the command line (`minutehand schedules list`) talk to it after:
+
+  {exports}
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +63,9 @@ def run(options: LocalOptions, console: Console, stop: threading.Event) -> int:
         ) as running,
         _page(options.data) as page,
     ):
-        _announce(running, console, options)
+        end = "Ctrl-C ends" if options.seconds is None else f"After {options.seconds:g} s it ends"
+        text = _BEGINNING.format(end=end, folder=running.folder, exports=running.exports)
+        console.print(text, soft_wrap=True, highlight=False)
         running.wait_until_ready(stop)
         session = LocalSession(running, console)
         if options.examples and not stop.is_set():
@@ -95,7 +103,8 @@ class LocalSession:
 
     def follow(self, stop: threading.Event, seconds: float | None) -> None:
         """Show runs and schedules until ``stop`` is set or the time is over."""
-        with self._screen() as screen:
+        terminal = self._console.is_terminal
+        with Live(console=self._console, auto_refresh=False) if terminal else nullcontext() as screen:
             while not stop.is_set() and (seconds is None or self.seconds < seconds):
                 self._refresh(screen)
                 stop.wait(_POLL if seconds is None else min(_POLL, max(0.0, seconds - self.seconds)))
@@ -135,14 +144,6 @@ class LocalSession:
             for each in ended:
                 self._console.print(line(each), highlight=False, soft_wrap=True)
 
-    @contextmanager
-    def _screen(self) -> Iterator[Live | None]:
-        if not self._console.is_terminal:
-            yield None
-            return
-        with Live(console=self._console, auto_refresh=False) as screen:
-            yield screen
-
     def _runs(self, name: str, after: datetime) -> list[Run]:
         runs: list[Run] = []
         cursor: str | None = None
@@ -151,17 +152,6 @@ class LocalSession:
             runs += page.items
             if (cursor := page.cursor) is None:
                 return runs
-
-
-def _announce(running: LocalInstallation, console: Console, options: LocalOptions) -> None:
-    end = "Ctrl-C ends" if options.seconds is None else f"After {options.seconds:g} s it ends"
-    text = f"""\
-Minutehand runs on this machine. {end} with a summary. Its processes log to {running.folder}
-In another terminal, the SDK and the command line (`minutehand schedules list`) talk to it after:
-
-  {running.exports}
-"""
-    console.print(text, soft_wrap=True, highlight=False)
 
 
 @contextmanager

@@ -156,9 +156,7 @@ def lateness(seconds: float) -> str:
 
 
 def _until(moment: datetime | None, now: datetime) -> str:
-    if moment is None:
-        return ""
-    return f"{_clock(moment)} (in {max(0, round((moment - now).total_seconds()))} s)"
+    return "" if moment is None else f"{_clock(moment)} (in {max(0, round((moment - now).total_seconds()))} s)"
 
 
 def _clock(moment: datetime | None) -> str:

@@ -108,11 +108,8 @@ class LatenessFigures:
         if not values:
             return None
         seconds = sorted(value.total_seconds() for value in values)
-
-        def rank(share: float) -> float:
-            return seconds[ceil(share * len(seconds)) - 1]
-
-        return cls(count=len(seconds), p50=rank(0.5), p99=rank(0.99), most=seconds[-1])
+        p50, p99 = (seconds[ceil(share * len(seconds)) - 1] for share in (0.5, 0.99))
+        return cls(count=len(seconds), p50=p50, p99=p99, most=seconds[-1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +141,7 @@ def verify(
     missing, unexpected, expected_count = list[str](), list[str](), 0
     lateness: dict[str, list[timedelta]] = {}
     counted = [run for run, _ in one_offs]
-    known = {_owner(run.id) for run in counted}
+    known = {parse_run_id(run.id).owner for run in counted}
     for schedule in watched:
         expected = set(schedule.expected(upto))
         expected_count += len(expected)
@@ -155,7 +152,7 @@ def verify(
         lateness.setdefault(schedule.start, []).extend(run.lateness for run in present if run.lateness is not None)
         counted += present
         known.add(schedule.owner)
-    others = [run_id for run_id in starts.started if _owner(run_id) not in known]
+    others = [run_id for run_id in starts.started if parse_run_id(run_id).owner not in known]
     lateness["other"] = [starts.lateness[run_id] for run_id in others if run_id in starts.lateness]
     return VerifierReport(
         states=Counter([*(str(run.state) for run in counted), *(starts.states[run_id] for run_id in others)]),
@@ -174,7 +171,3 @@ def verify(
 def _is_before(run_id: str, watched: Sequence[WatchedSchedule]) -> bool:
     ref = parse_run_id(run_id)
     return any(ref.owner == schedule.owner and from_ms(int(ref.key)) <= schedule.since for schedule in watched)
-
-
-def _owner(run_id: str) -> str:
-    return parse_run_id(run_id).owner

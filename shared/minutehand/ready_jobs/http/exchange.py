@@ -1,7 +1,7 @@
 """Exchange: one request and its response on a connection of its own, within a time limit that the endpoint cannot extend.
 
-A socket's timeout begins anew with every byte, so an endpoint that sends slowly could hold a worker for ever. A watchdog thread shuts
-the connection down when the time is over or the run was cancelled or lost; the thread that reads from the socket then fails at once.
+A socket's timeout restarts with every byte, so an endpoint that sends slowly could hold a worker for ever. A watchdog thread shuts the
+connection down when the time is over, the run was cancelled, or its lease is lost. The thread that reads from the socket then fails at once.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from minutehand.ready_jobs.http.guard import CheckedAddress
 
 LARGEST = 1024 * 1024  # bytes of a response that are read
 _PART = 64 * 1024  # bytes
-_CONNECT = 10.0  # seconds for an address to accept
-_LOOK = 1.0  # seconds between looks at whether the run was cancelled: a heartbeat sees it every 20 s
+_CONNECT = 10.0  # seconds to establish a connection to one address
+_LOOK = 1.0  # seconds between checks for a cancellation; a heartbeat learns of it every 20 s
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class Watchdog:
 
     @contextmanager
     def guarding(self, sock: socket.socket, origin: str) -> Iterator[None]:
-        """Shut the connection down when the limit is reached. Its errors are then replaced by the reason for the shutdown."""
+        """Shut the connection down at the limit. The reason for the shutdown then replaces the errors of the connection."""
         done = threading.Event()
         watcher = threading.Thread(target=self._watch, args=(sock, done), name=f"watchdog {origin}", daemon=True)
         watcher.start()
@@ -74,20 +74,16 @@ class Watchdog:
 
     def _watch(self, sock: socket.socket, done: threading.Event) -> None:
         while self._why is None and not done.wait(min(_LOOK, max(self._end - time.monotonic(), 0.0))):
-            self._why = self._reason()
+            try:
+                self._ask()
+            except (RunCancelled, LeaseLost) as problem:
+                self._why = problem
+            if time.monotonic() >= self._end:
+                self._why = self._timeout()
         if self._why is not None:
             with contextlib.suppress(OSError):
                 # A TLS socket's own shutdown method would wait for the thread that reads.
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)
-
-    def _reason(self) -> Exception | None:
-        if time.monotonic() >= self._end:
-            return self._timeout()
-        try:
-            self._ask()
-        except (RunCancelled, LeaseLost) as problem:
-            return problem
-        return None
 
     def _timeout(self) -> TimeoutError:
         return TimeoutError(f"no complete response within {self._seconds:g} s")

@@ -1,4 +1,4 @@
-"""AddressGuard: which addresses a request may go to. A tenant's URL must not reach addresses that only the worker can reach.
+"""AddressGuard decides which addresses a request may go to. A tenant's URL must not reach addresses that only the worker can reach.
 
 The host name is resolved once, all its addresses are checked, and the connection is made to one of them. A second resolution for the
 connection could return another address, such as that of the metadata service, after a public one had passed the check.
@@ -22,9 +22,13 @@ Network = IPv4Network | IPv6Network
 MOST_URL = 2_000  # characters
 _PORTS = {"http": 80, "https": 443}
 _URL = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]+")
-_UNICAST = IPv6Network("2000::/3")  # all that is routed on the Internet
-_CARRIES_V4 = ("::/96", "::ffff:0:0/96", "64:ff9b::/96")  # an IPv4 address in its last 32 bits; the last one is NAT64's
-_6TO4 = IPv6Network("2002::/16")  # in bits 16 to 48
+_UNICAST = IPv6Network("2000::/3")  # global unicast: the addresses that the Internet routes
+_CARRIES_V4 = (
+    "::/96",
+    "::ffff:0:0/96",
+    "64:ff9b::/96",
+)  # prefixes of addresses whose last 32 bits are an IPv4 address; 64:ff9b:: is NAT64
+_6TO4 = IPv6Network("2002::/16")  # bits 16 to 48 are an IPv4 address
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +37,7 @@ class CheckedAddress:
     host: str  # the name or address as the URL has it
     port: int
     path: str  # with its query
-    addresses: tuple[str, ...]  # all checked, in the resolver's order
+    addresses: tuple[str, ...]  # each of them checked, in the resolver's order
 
     @property
     def authority(self) -> str:
@@ -51,8 +55,8 @@ class CheckedAddress:
 class AddressGuard:
     """The hosts and addresses that a job may reach."""
 
-    hosts: tuple[str, ...] = ()  # names, "*.example.com" for all below one; none: any
-    networks: tuple[Network, ...] = ()  # beside the Internet's addresses
+    hosts: tuple[str, ...] = ()  # allowed names; "*.example.com" allows its subdomains; empty: any name
+    networks: tuple[Network, ...] = ()  # allowed in addition to public addresses
 
     def admit(self, url: str) -> CheckedAddress:
         """The target of a URL. Raises Permanent for an address that is not allowed, ConnectionError for a name that does not resolve."""

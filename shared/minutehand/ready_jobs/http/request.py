@@ -27,12 +27,12 @@ MOST_HEADERS = 50
 _MOST_VALUE = 8_000  # characters of a header
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _VALUE = re.compile(r"[\t -~]*")  # no line break: text after it would be read as another header
-# Set here, or part of the connection's framing: a job that could set them could smuggle in a second request.
+# Headers that only this package sets. With those of the framing, a job could smuggle in a second request.
 _OURS = frozenset(
     {"accept-encoding", "connection", "content-length", "expect", "host"}
     | {"idempotency-key", "te", "trailer", "transfer-encoding", "upgrade"}
 )
-KEPT = 300.0  # seconds until a value is looked up again: a rotated one is used after five minutes
+KEPT = 300.0  # seconds until a value is looked up again; a rotated value is used from then on
 _HIDDEN = "[secret]"
 
 
@@ -83,10 +83,13 @@ class Vault:
             return known[1]
 
     def _look_up(self, secret: Secret) -> str:
+        service = "secretsmanager" if secret.parameter is None else "ssm"
+        if service not in self._clients:
+            self._clients[service] = Client(service, from_environment())
         if secret.parameter is not None:
-            answer = self._client("ssm").call("get_parameter", Name=secret.parameter, WithDecryption=True)
+            answer = self._clients[service].call("get_parameter", Name=secret.parameter, WithDecryption=True)
             return str(answer["Parameter"]["Value"]).strip()
-        answer = self._client("secretsmanager").call("get_secret_value", SecretId=secret.secret)
+        answer = self._clients[service].call("get_secret_value", SecretId=secret.secret)
         text = str(answer.get("SecretString", "")).strip()
         if secret.key is None:
             return text
@@ -94,11 +97,6 @@ class Vault:
             return str(json.loads(text)[secret.key])
         except (ValueError, TypeError, KeyError):
             raise Misconfigured(f"secret={secret.secret!r} is not a JSON object with the key {secret.key!r}") from None
-
-    def _client(self, service: str) -> Client:
-        if service not in self._clients:
-            self._clients[service] = Client(service, from_environment())
-        return self._clients[service]
 
 
 vault = Vault()
