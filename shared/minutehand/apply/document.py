@@ -25,7 +25,7 @@ from minutehand.apply.nodes import YamlNode, read_documents, scalar
 from minutehand.apply.schema import SCHEMA
 from minutehand.domain.names import check_name
 from minutehand.domain.schedule import Declaration
-from minutehand.errors import ExpressionError, InvalidInput
+from minutehand.errors import InvalidInput
 
 KEYS = ("managed_by", "schedules")
 _ANYTHING = ("payload",)  # words whose value is any JSON value
@@ -81,11 +81,8 @@ def _declared(name: str, node: YamlNode) -> Declaration:
     try:
         words = {word: below.plain(strict=word in _ANYTHING) for word, below in node.value.items()}
         return read_words(name, words, node.place)
-    except ExpressionError as error:
-        field_ = _where(node, error.field)
-        raise ExpressionError(field_, error.value, error.problem, error.remedy, position=error.position) from None
     except InvalidInput as error:
-        raise InvalidInput(_where(node, error.field), error.value, error.problem, error.remedy) from None
+        raise error.about(_where(node, error.field)) from None
 
 
 def _where(node: YamlNode, field_name: str) -> str:

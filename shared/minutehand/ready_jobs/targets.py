@@ -37,18 +37,15 @@ def target_job(
 ) -> JobFunction:
     """Register a job that hands its payload to an AWS resource, with the policies of ``@job``.
 
-    ``parameters`` are further fields that the target needs: MessageGroupId of a FIFO queue; Source and DetailType of a bus; PartitionKey of a
-    stream. A text is sent as it is, anything else as JSON; these words in it are replaced: ``<aws.scheduler.scheduled-time>``,
-    ``<aws.scheduler.execution-id>``, ``<aws.scheduler.attempt-number>``. Raises InvalidInput for an ARN that nothing here can call.
+    ``parameters`` are further fields that the target needs: MessageGroupId of a FIFO queue; Source and DetailType of a bus;
+    PartitionKey of a stream. A text is sent as it is, anything else as JSON; these words in it are replaced:
+    ``<aws.scheduler.scheduled-time>``, ``<aws.scheduler.execution-id>``, ``<aws.scheduler.attempt-number>``.
+    Raises InvalidInput for an ARN that nothing here can call.
     """
     service, region = _place(arn)
     if service not in _CALLS:
-        raise InvalidInput(
-            "arn",
-            arn,
-            "is of a service that this job cannot call",
-            f"write a job for it; known are {', '.join(_CALLS)}",
-        )
+        remedy = f"write a job for it; known are {', '.join(_CALLS)}"
+        raise InvalidInput("arn", arn, "is of a service that this job cannot call", remedy)
     given = dict(parameters or {})
 
     def call(ctx: Context, payload: Any) -> Any:

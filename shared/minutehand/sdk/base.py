@@ -116,7 +116,7 @@ class SchedulerBase:
         try:
             known.check(payload)
         except InvalidInput as problem:
-            raise InvalidInput(f"payload: {problem.field}", problem.value, problem.problem, problem.remedy) from problem
+            raise problem.about(f"payload: {problem.field}") from problem
         except ValueError as problem:
             raise InvalidInput("payload", payload, f"does not fit {job!r}", str(problem)) from problem
 
@@ -154,13 +154,6 @@ class SchedulerBase:
             options = replace(options, **{name: value for name, value in notified.items() if name not in given})
         self._check_notified_jobs(options)
         return options
-
-    def _check_options(self, given: Mapping[str, Any]) -> None:
-        """Raises InvalidInput for options that contradict each other, before anything is stored."""
-        options = changed(Options(), given)
-        self._check_notified_jobs(options)
-        if options.queue is not None:
-            self._queue_name("", options.queue)
 
     def _check_notified_jobs(self, options: Options) -> None:
         """Raises InvalidInput if a job to be notified does not exist: otherwise the first incident would reveal it."""

@@ -182,6 +182,7 @@ class ReadMethods(SchedulerBase):
         schedule, definition, local = self._view(head, revision), revision.definition, zone(head.timezone)
         last_runs = self._services.ledger.latest(head.owner, upto=self._clock())
         history = list(islice(self._services.schedules.history(head.owner), _REVISIONS + 1))
+        pairs = zip(history[:_REVISIONS], [*history[1:], None], strict=False)
         found = chain.check_chain(head, revision, self._services, self._clock)
         return ScheduleDescription(
             schedule=schedule,
@@ -192,7 +193,7 @@ class ReadMethods(SchedulerBase):
                 policies=definition.overrides.as_dict(),
                 options=definition.options.as_dict(),
             ),
-            revisions=_revisions(history),
+            revisions=[_revision_view(one, before) for one, before in pairs],
             next_fires=[from_ms(fire, local) for fire in self._upcoming(head, revision, _DESCRIBED)],
             last_runs=[views.run_view(run) for run in islice(last_runs, _DESCRIBED)],
             chain=ChainView(
@@ -203,23 +204,15 @@ class ReadMethods(SchedulerBase):
         )
 
 
-def _revisions(history: Sequence[Revision]) -> list[RevisionView]:
-    """Revisions, newest first, each with the fields that differ from its predecessor."""
-    return [
-        views.view_of(
-            RevisionView,
-            one,
-            closed_by=None if one.closed_by is None else str(one.closed_by),
-            changed=[] if before is None else _changed(before.definition, one.definition),
-        )
-        for one, before in zip(history[:_REVISIONS], [*history[1:], None], strict=False)
-    ]
-
-
-def _changed(before: Definition, after: Definition) -> list[str]:
-    """Names of the fields that differ, as create_schedule and Rule call them."""
-    old, new = _flat(before), _flat(after)
-    return [name for name in dict.fromkeys((*new, *old)) if old.get(name) != new.get(name)]
+def _revision_view(one: Revision, before: Revision | None) -> RevisionView:
+    """A revision, with the names of the fields that differ from its predecessor, as create_schedule and Rule call them."""
+    old, new = _flat((before or one).definition), _flat(one.definition)
+    return views.view_of(
+        RevisionView,
+        one,
+        closed_by=None if one.closed_by is None else str(one.closed_by),
+        changed=[name for name in dict.fromkeys((*new, *old)) if old.get(name) != new.get(name)],
+    )
 
 
 def _flat(definition: Definition) -> dict[str, Any]:

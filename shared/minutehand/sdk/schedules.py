@@ -12,6 +12,7 @@ from typing import Any, Unpack
 from minutehand.arguments import MAX_DESCRIPTION, checked_tags, checked_text, end_time, rule_of
 from minutehand.declare import split_words
 from minutehand.domain.names import check_name
+from minutehand.domain.options import Options, changed
 from minutehand.domain.policies import Overrides
 from minutehand.domain.schedule import Definition
 from minutehand.errors import NotFound
@@ -142,7 +143,10 @@ class ScheduleMethods(SchedulerBase):
         if job is not None:
             self._job_name(job)
         policies, options = split_words(words)
-        self._check_options(options)
+        checked = changed(Options(), options)  # before anything is stored
+        self._check_notified_jobs(checked)
+        if checked.queue is not None:
+            self._queue_name("", checked.queue)
         pending = None if payload is UNSET else self._pending(payload)
         description = None if description is None else checked_text("description", description, MAX_DESCRIPTION)
         tags = None if tags is None else checked_tags(tags)

@@ -1,7 +1,7 @@
 """Exchange: one request and its response on a connection of its own, within a time limit that the endpoint cannot extend.
 
-A socket's timeout restarts with every byte, so an endpoint that sends slowly could hold a worker for ever. A watchdog thread shuts the
-connection down when the time is over, the run was cancelled, or its lease is lost. The thread that reads from the socket then fails at once.
+A socket's timeout restarts with every byte, so an endpoint that sends slowly could hold a worker for ever. A watchdog thread shuts
+the connection down when the time is over, the run was cancelled, or its lease is lost. The thread that reads then fails at once.
 """
 
 from __future__ import annotations

@@ -48,8 +48,8 @@ def send(ctx: Context, request: Request, *, hosts: Sequence[str] = (), networks:
 
     It carries ``Idempotency-Key`` (the run's, the same in every attempt), ``Minutehand-Run``, ``Minutehand-Attempt`` and
     ``Minutehand-Scheduled-At``. ``hosts`` are the names that it may go to ("*.example.com": all subdomains; empty: any name),
-    ``networks`` the allowed addresses in addition to public ones ("10.0.0.0/8"). Raises UnexpectedStatus, ConnectionError, TimeoutError, Permanent for an
-    address that may not be reached, InvalidInput, RunCancelled, LeaseLost.
+    ``networks`` the allowed addresses in addition to public ones ("10.0.0.0/8"). Raises UnexpectedStatus, ConnectionError,
+    TimeoutError, Permanent for an address that may not be reached, InvalidInput, RunCancelled, LeaseLost.
     """
     return send_guarded(ctx, request, guard_of(hosts, networks))
 
