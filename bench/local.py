@@ -16,8 +16,8 @@ from typing import Any
 
 from minutehand import Context, Scheduler, job
 from minutehand.local.installation import LocalInstallation, installation
+from minutehand.local.session.status import summary
 from minutehand.local.session.verifier import StartLog, VerifierReport, WatchedSchedule, verify
-from minutehand.local.session.view import summary
 from minutehand.sdk.views import Run
 from minutehand.services import system_clock
 

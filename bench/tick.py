@@ -25,7 +25,7 @@ from minutehand.domain.names import one_off_ref, schedule_owner, shard_of
 from minutehand.domain.run import AgendaEntry, EntryKind, RunRow, RunState
 from minutehand.dynamodb.rows import run_row, to_item
 from minutehand.fires.plan import WINDOWS, shift_of
-from minutehand.local.process import changed_environ
+from minutehand.local.processes import changed_environ
 from minutehand.ports.services import Services
 from minutehand.services import connect
 from minutehand.settings import DEFAULT_REQUESTS, DEFAULT_TICKER_THREADS, Settings

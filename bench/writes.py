@@ -17,7 +17,7 @@ from minutehand import Registry, Scheduler
 from minutehand.daemon.roles import run_ticker
 from minutehand.daemon.worker_process import WorkerProcess
 from minutehand.local.cloud import LocalCloud
-from minutehand.local.provision import provision
+from minutehand.local.installation import provision
 from minutehand.services import connect
 from minutehand.settings import Settings
 from minutehand.ticker.tick import TickReport

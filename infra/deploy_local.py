@@ -24,7 +24,7 @@ from minutehand.domain.names import parse_run_id, stripe_of
 from minutehand.domain.run import AgendaEntry, EntryKind
 from minutehand.errors import Misconfigured, NotFound
 from minutehand.local.cloud import LocalCloud, reached_by_this_process
-from minutehand.local.process import inherited
+from minutehand.local.processes import inherited
 from minutehand.services import connect, system_clock
 from minutehand.ticker.fan_out import ALONE
 

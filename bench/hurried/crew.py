@@ -14,8 +14,7 @@ from typing import Any
 
 from minutehand import Scheduler
 from minutehand.local.cloud import LocalCloud
-from minutehand.local.process import LocalProcess, inherited
-from minutehand.local.process_group import variables
+from minutehand.local.processes import LocalProcess, inherited, variables
 from minutehand.settings import Settings
 from minutehand.testing.cloud import fresh_settings
 

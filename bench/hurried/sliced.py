@@ -15,7 +15,7 @@ from typing import Any
 
 from minutehand import Context, Run, Scheduler, job
 from minutehand.local.cloud import LocalCloud, reached_by_this_process
-from minutehand.local.process_group import variables
+from minutehand.local.processes import variables
 from minutehand.ports.work_queue import RawMessage
 from minutehand.services import connect
 from minutehand.testing.cloud import fresh_settings

@@ -14,8 +14,7 @@ from typing import Protocol
 
 from minutehand import Scheduler
 from minutehand.local.cloud import LocalCloud, reached_by_this_process
-from minutehand.local.events import Event, LogFollower
-from minutehand.local.process_group import ProcessGroup, roles
+from minutehand.local.processes import Event, LogFollower, ProcessGroup, roles
 from minutehand.ports.services import Clock
 from minutehand.settings import Settings
 from minutehand.testing.cloud import fresh_settings

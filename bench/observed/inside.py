@@ -15,7 +15,7 @@ from minutehand import Registry, Scheduler
 from minutehand.daemon.roles import run_ticker
 from minutehand.daemon.worker_process import WorkerProcess
 from minutehand.jobs import load
-from minutehand.local.process import changed_environ
+from minutehand.local.processes import changed_environ
 from minutehand.ports.services import Clock
 from minutehand.services import system_clock
 from minutehand.testing.memory.installation import Memory

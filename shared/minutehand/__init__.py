@@ -51,28 +51,19 @@ __all__ = [
 ]
 
 # Where each name is at home; a test compares this with the imports above.
-_HOMES = {
-    "Context": "domain.job",
-    "DeadRun": "sdk.views",
-    "Delivery": "domain.policies",
-    "Page": "sdk.views",
-    "Queue": "jobs",
-    "Redriven": "sdk.views",
-    "Registry": "jobs",
-    "Retry": "domain.policies",
-    "Rule": "timing",
-    "Run": "sdk.views",
-    "RunState": "domain.run",
-    "Schedule": "sdk.views",
-    "ScheduleState": "domain.schedule",
-    "Scheduler": "sdk.scheduler",
-    "Settings": "settings",
-    "Start": "domain.policies",
-    "job": "jobs",
-    "load": "jobs",
-    "next_fires": "timing",
-    "schedule": "declare",
+_NAMES_BY_HOME = {
+    "declare": "schedule",
+    "domain.job": "Context",
+    "domain.policies": "Delivery Retry Start",
+    "domain.run": "RunState",
+    "domain.schedule": "ScheduleState",
+    "jobs": "Queue Registry job load",
+    "sdk.scheduler": "Scheduler",
+    "sdk.views": "DeadRun Page Redriven Run Schedule",
+    "settings": "Settings",
+    "timing": "Rule next_fires",
 }
+_HOMES = {name: home for home, names in _NAMES_BY_HOME.items() for name in names.split()}
 
 if not TYPE_CHECKING:  # a type checker would take it for a promise of any name
 

@@ -95,7 +95,6 @@ def _not_too_far(field: str, value: object, due: int, now: int) -> int:
 
 
 def checked_text(field: str, value: object, limit: int) -> str:
-    """Free text of bounded length."""
     if not is_text(value, limit):
         raise InvalidInput(
             field, value, "is not a text of fitting length", f"use a str of at most {limit:,} characters of Unicode"
@@ -104,7 +103,6 @@ def checked_text(field: str, value: object, limit: int) -> str:
 
 
 def checked_tags(tags: object) -> dict[str, str]:
-    """Tags: a dict of short texts."""
     if not isinstance(tags, Mapping) or len(tags) > MAX_TAGS:
         raise InvalidInput("tags", tags, "is not a dict of fitting size", f"use at most {MAX_TAGS} pairs of texts")
     for key, value in tags.items():

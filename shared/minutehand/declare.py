@@ -8,17 +8,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any, TypeVar, Unpack
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_tags, checked_text, payload_text, rule_of
 from minutehand.domain.names import check_name
 from minutehand.domain.options import Options, OptionWords, changed
-from minutehand.domain.policies import Retry, overrides
+from minutehand.domain.policies import Overrides, Retry, overrides
 from minutehand.domain.schedule import Declaration
 from minutehand.errors import InvalidInput, JobError
 from minutehand.jobs import Registry, default_registry, place_of
 from minutehand.timing import Rule
 
+POLICIES = tuple(field.name for field in fields(Overrides))
 _F = TypeVar("_F", bound=Callable[..., object])
 
 
@@ -90,15 +92,15 @@ def declaration(
     payload: Any = None,
     description: str = "",
     tags: Mapping[str, str] | None = None,
-    delivery: str | None = None,
-    start: str | None = None,
-    retry: Retry | None = None,
-    timeout: float | None = None,
-    deadline: float | None = None,
     paused: bool | None = None,
-    **options: Any,
+    **words: Any,
 ) -> Declaration:
-    """A declaration from a user's arguments. Raises InvalidInput, and TypeError for an unknown option."""
+    """A declaration from a user's arguments, with policies and options as ``words``. Raises InvalidInput, and TypeError for an
+    unknown option.
+    """
+    if paused is not None and not isinstance(paused, bool):
+        raise InvalidInput("paused", paused, "is neither true nor false", "use true, false, or leave it out")
+    policies, options = split_words(words)
     return Declaration(
         place=place,
         function=function,
@@ -108,10 +110,16 @@ def declaration(
         payload=payload_text(payload),
         description=checked_text("description", description, MAX_DESCRIPTION),
         tags=checked_tags(tags or {}),
-        overrides=overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline),
+        overrides=policies,
         options=changed(Options(), options),
-        paused=_paused(paused),
+        paused=paused,
     )
+
+
+def split_words(words: Mapping[str, Any]) -> tuple[Overrides, dict[str, Any]]:
+    """The overrides of the job's policies, and the options. Raises InvalidInput."""
+    options = dict(words)
+    return overrides(**{name: options.pop(name, None) for name in POLICIES}), options
 
 
 def job_of(found: Declaration, registry: Registry) -> str:
@@ -138,9 +146,3 @@ def about(place: str) -> Iterator[None]:
         yield
     except InvalidInput as error:
         raise error.about(f"{place}: {error.field}") from None
-
-
-def _paused(paused: object) -> bool | None:
-    if paused is not None and not isinstance(paused, bool):
-        raise InvalidInput("paused", paused, "is neither true nor false", "use true, false, or leave it out")
-    return paused

@@ -88,11 +88,19 @@ class Registry:
 
     def add(self, job: Job) -> None:
         """Register a job. Raises JobError if its name is taken or it cannot be called with (ctx, payload)."""
-        _check_callable(job.name, job.function)
+        function, place = job.function, place_of(job.function)
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            problem = "is a generator, whose code a call does not run; return instead of yield"
+            raise JobError(f"job={job.name!r}: {place} {problem}")
+        try:
+            inspect.signature(function).bind(object(), object())
+        except (TypeError, ValueError) as error:
+            raise JobError(f"job={job.name!r}: {place} cannot be called with (ctx, payload): {error}") from None
         known = self._jobs.get(job.name)
-        if known is not None and not _same_function(known.function, job.function):
+        # A module that is imported again declares the same job again.
+        if known is not None and (place_of(known.function) != place or "<locals>" in place):
             raise JobError(
-                f"job={job.name!r} is declared twice, in {place_of(known.function)} and {place_of(job.function)}; rename one of them"
+                f"job={job.name!r} is declared twice, in {place_of(known.function)} and {place}; rename one of them"
             )
         self._jobs[job.name] = job
 
@@ -105,16 +113,12 @@ class Registry:
         job = self._jobs.get(name) if isinstance(name, str) else None
         if job is not None:
             return job
-        near = difflib.get_close_matches(str(name), self._jobs, n=3)
-        known = (
-            f"did you mean {', '.join(map(repr, near))}?"
-            if near
-            else f"known jobs: {', '.join(self.names()) or 'none'}"
-        )
+        known, near = ", ".join(self.names()) or "none", difflib.get_close_matches(str(name), self._jobs, n=3)
+        hint = f"did you mean {', '.join(map(repr, near))}?" if near else f"known jobs: {known}"
         remedy = (
             "import the package that declares it, or pass check_jobs=False to Scheduler if workers elsewhere know it"
         )
-        raise InvalidInput("job", name, "is not registered in this process", f"{known}; {remedy}")
+        raise InvalidInput("job", name, "is not registered in this process", f"{hint}; {remedy}")
 
     def queue(
         self,
@@ -222,19 +226,14 @@ def load(package: str, registry: Registry = default_registry) -> Registry:
         ) from problem
     if not len(registry):
         raise JobError(f'jobs={package!r} declares no job; decorate its functions with @job("name")')
-    _check_queues(registry)
-    return registry
-
-
-def _check_queues(registry: Registry) -> None:
-    """Check that each job's queue is declared. Any module may declare it, so all must be imported."""
-    for known in registry:
+    for known in registry:  # any module may declare a job's queue, so all have been imported
         if known.queue is not None and registry.find_queue(known.queue) is None:
             there = ", ".join(queue.name for queue in registry.queues()) or "none"
             raise JobError(
                 f'job={known.name!r}: its queue {known.queue!r} is not declared; write Queue("{known.queue}") beside it. '
                 f"Declared: {there}"
             )
+    return registry
 
 
 class _ClassJob(classmethod):  # type: ignore[type-arg]  # classmethod is not generic at run time
@@ -246,22 +245,6 @@ class _ClassJob(classmethod):  # type: ignore[type-arg]  # classmethod is not ge
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._add(getattr(owner, name))
-
-
-def _check_callable(name: str, function: JobFunction) -> None:
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise JobError(
-            f"job={name!r}: {place_of(function)} is a generator, whose code a call does not run; return instead of yield"
-        )
-    try:
-        inspect.signature(function).bind(object(), object())
-    except (TypeError, ValueError) as problem:
-        raise JobError(f"job={name!r}: {place_of(function)} cannot be called with (ctx, payload): {problem}") from None
-
-
-def _same_function(one: JobFunction, other: JobFunction) -> bool:
-    """Whether it is the same declaration, from a module that was imported again."""
-    return place_of(one) == place_of(other) and "<locals>" not in place_of(one)
 
 
 def place_of(function: JobFunction) -> str:

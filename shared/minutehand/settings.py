@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from math import inf
 from pathlib import Path
 
 from minutehand.errors import Misconfigured
@@ -28,12 +29,20 @@ MOST_AGE = 86_400  # seconds
 DEFAULT_SHARDS = 16  # 1,000 fires a second with headroom: a shard key takes 450 chain steps a second
 
 CLIENTS = ("minutehand", "botocore")  # what sends the requests to DynamoDB and SQS
+_WORDS = {"aws_client": CLIENTS, "claim_by": ("partiql", "put")}  # fields with a fixed set of values
+_BOUNDS: Mapping[str, tuple[int, float, str]] = {  # of the other fields: least, most, unit
+    "retention_days": (1, inf, "day"),
+    "shards": (1, 1024, "shards"),
+    "requests": (1, MOST_REQUESTS, "batches"),
+    "ticker_threads": (1, MOST_TICKER_THREADS, "threads"),
+    "ticker_groups": (1, MOST_TICKER_GROUPS, "groups"),
+    "ticker_writes": (LEAST_TICKER_WRITES, inf, "units a second"),
+    "queue_depth": (0, IN_FLIGHT, "messages"),
+    "queue_age": (1, MOST_AGE, "seconds"),
+}
 ACCOUNT_ENDPOINTS = ("preferred", "disabled", "required")
 _SERVICE_ENDPOINT = "AWS_ENDPOINT_URL_"
-_SERVICE_NAMES = {
-    "cloudwatch_logs": "logs",
-    "secrets_manager": "secretsmanager",
-}  # names that differ from the variable's
+_SERVICE_NAMES = {"cloudwatch_logs": "logs", "secrets_manager": "secretsmanager"}  # where the variable has another name
 _SYSTEM_PROXIES = ("darwin", "win32")  # systems that configure proxies outside the environment as well
 _PROXY_VARIABLES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "http_proxy", "https_proxy")
 _PROFILE_VARIABLES = ("AWS_CONFIG_FILE", "AWS_DEFAULT_PROFILE", "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE")
@@ -52,9 +61,7 @@ class Settings:
     claim_by: str = "partiql"  # MINUTEHAND_CLAIM_BY: `partiql`, or `put` for engines without PartiQL
     bucket: str | None = None  # MINUTEHAND_BUCKET: of large payloads; None refuses payloads over 64 KB
     jobs: str | None = None  # MINUTEHAND_JOBS: the package whose jobs a worker runs
-    work_queue: str | None = (
-        None  # MINUTEHAND_WORK_QUEUE: the declared queue that a worker serves; None: the default one
-    )
+    work_queue: str | None = None  # MINUTEHAND_WORK_QUEUE: the declared queue that a worker serves; None: the default
     stripes: str | None = None  # MINUTEHAND_STRIPES: of queues with several SQS queues, as in `default=4,reports=2`
     logs: str | None = None  # MINUTEHAND_LOGS: the folder of local processes' logs; None: they are in CloudWatch Logs
     retention_days: int = 90  # MINUTEHAND_RETENTION_DAYS: how long an ended run stays in the ledger
@@ -67,35 +74,16 @@ class Settings:
     ticker_writes: int = 0  # MINUTEHAND_TICKER_WRITES: most units a second of a tick's claims; 0: no limit
 
     def __post_init__(self) -> None:
-        if self.aws_client not in CLIENTS:
-            raise Misconfigured(
-                f"MINUTEHAND_AWS_CLIENT={self.aws_client!r} is not known; use 'minutehand' or 'botocore'"
-            )
-        if self.claim_by not in ("partiql", "put"):
-            raise Misconfigured(f"MINUTEHAND_CLAIM_BY={self.claim_by!r} is not known; use 'partiql' or 'put'")
-        if self.retention_days < 1 or not 1 <= self.shards <= 1024:
-            raise Misconfigured(
-                f"MINUTEHAND_RETENTION_DAYS={self.retention_days} or MINUTEHAND_SHARDS={self.shards} is out of range; "
-                "use at least 1 day and 1 to 1024 shards"
-            )
-        if not 1 <= self.requests <= MOST_REQUESTS:
-            raise Misconfigured(f"MINUTEHAND_REQUESTS={self.requests} is out of range; use 1 to {MOST_REQUESTS}")
-        if not (1 <= self.ticker_threads <= MOST_TICKER_THREADS and 1 <= self.ticker_groups <= MOST_TICKER_GROUPS):
-            raise Misconfigured(
-                f"MINUTEHAND_TICKER_THREADS={self.ticker_threads} or MINUTEHAND_TICKER_GROUPS={self.ticker_groups} is out of "
-                f"range; use 1 to {MOST_TICKER_THREADS} threads and 1 to {MOST_TICKER_GROUPS} groups"
-            )
-
-        if self.ticker_writes and self.ticker_writes < LEAST_TICKER_WRITES:
-            raise Misconfigured(
-                f"MINUTEHAND_TICKER_WRITES={self.ticker_writes} is out of range; use at least {LEAST_TICKER_WRITES:,} units a "
-                "second, or 0 for no bound"
-            )
-        if not 0 <= self.queue_depth <= IN_FLIGHT or not 1 <= self.queue_age <= MOST_AGE:
-            raise Misconfigured(
-                f"MINUTEHAND_QUEUE_DEPTH={self.queue_depth} or MINUTEHAND_QUEUE_AGE={self.queue_age} is out of range; "
-                f"use 0 to {IN_FLIGHT} messages and 1 to {MOST_AGE} seconds"
-            )
+        for name, known in _WORDS.items():
+            if getattr(self, name) not in known:
+                problem = f"{_variable_of(name)}={getattr(self, name)!r} is not known"
+                raise Misconfigured(f"{problem}; use {' or '.join(map(repr, known))}")
+        for name, (least, most, unit) in _BOUNDS.items():
+            value = getattr(self, name)
+            if not least <= value <= most and (name, value) != ("ticker_writes", 0):
+                limits = f"at least {least:,}" if most == inf else f"{least:,} to {most:,}"
+                remedy = f"use {limits} {unit}" + (", or 0 for no bound" if name == "ticker_writes" else "")
+                raise Misconfigured(f"{_variable_of(name)}={value} is out of range; {remedy}")
 
     def at(self, endpoint: str | None) -> Settings:
         """These settings with another endpoint for all services, if one is given."""
@@ -121,9 +109,13 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
     found["region"] = given.get("AWS_REGION") or given.get("AWS_DEFAULT_REGION")
     for field in fields(Settings):
         if field.name not in ("endpoint", "endpoints", "region"):
-            name = f"MINUTEHAND_{field.name.upper()}"
+            name = _variable_of(field.name)
             found[field.name] = _number(given, name) if isinstance(field.default, int) else given.get(name)
     return Settings(**{k: v for k, v in found.items() if v is not None})  # type: ignore[arg-type]
+
+
+def _variable_of(field: str) -> str:
+    return f"MINUTEHAND_{field.upper()}"
 
 
 def _configured_endpoints(given: Mapping[str, str]) -> dict[str, object]:
@@ -155,8 +147,6 @@ def this_process() -> int:
 
 @dataclass(frozen=True)
 class Keys:
-    """Credentials from the environment."""
-
     access_key: str
     secret_key: str
     token: str | None
@@ -207,18 +197,14 @@ def _keys(given: Mapping[str, str]) -> Keys | None:
     if not key or not secret or given.get("AWS_CREDENTIAL_EXPIRATION"):
         return None
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SECURITY_TOKEN", "AWS_SESSION_TOKEN"):
-        _check_plain(name, given.get(name, ""))
+        value = given.get(name, "")
+        if not value.isascii() or not value.isprintable() or " " in value:
+            raise Misconfigured(f"{name} has a space, a line break or another odd character in it; set it anew")
     return Keys(key, secret, given.get("AWS_SECURITY_TOKEN") or given.get("AWS_SESSION_TOKEN") or None)
 
 
 def _is_true(given: Mapping[str, str], variable: str) -> bool:
-    """As botocore reads it."""
     return given.get(variable, "").lower() == "true"
-
-
-def _check_plain(variable: str, value: str) -> None:
-    if not value.isascii() or not value.isprintable() or " " in value:
-        raise Misconfigured(f"{variable} has a space, a line break or another odd character in it; set it anew")
 
 
 def _number(given: Mapping[str, str], variable: str) -> int | None:

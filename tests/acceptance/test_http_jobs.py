@@ -11,7 +11,7 @@ from minutehand import Registry, Retry, Scheduler
 from minutehand.cli.app import app
 from minutehand.daemon.roles import run_worker
 from minutehand.local.cloud import LocalCloud
-from minutehand.local.process_group import variables
+from minutehand.local.processes import variables
 from minutehand.ready_jobs.http import http_job
 from minutehand.settings import Settings
 from minutehand.testing.cloud import fresh_settings

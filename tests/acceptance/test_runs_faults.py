@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from minutehand import Run, RunState
 from minutehand.local.cloud import LocalCloud
-from minutehand.local.events import LogFollower
+from minutehand.local.processes import LogFollower
 
 from bench.hurried.crew import Hurried, hurried
 

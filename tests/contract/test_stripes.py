@@ -11,7 +11,7 @@ from minutehand.domain.message import decode
 from minutehand.domain.names import stripe_of
 from minutehand.domain.queue import Queue
 from minutehand.domain.times import MINUTE
-from minutehand.local.provision import create_queues
+from minutehand.local.installation import create_queues
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
 

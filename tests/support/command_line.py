@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from minutehand.cli.app import run
-from minutehand.local.process_group import variables
+from minutehand.local.processes import variables
 from minutehand.settings import Settings
 
 

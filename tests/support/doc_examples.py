@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from minutehand import jobs as jobs_module
-from minutehand.local.process_group import variables
+from minutehand.local.processes import variables
 from minutehand.settings import Settings
 
 

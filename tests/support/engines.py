@@ -15,7 +15,7 @@ import pytest
 from minutehand import services as wiring
 from minutehand.aws import BatchBackoff, Client
 from minutehand.concurrency.pools import RequestStats
-from minutehand.local.provision import create_bucket, create_queues, create_tables
+from minutehand.local.installation import create_bucket, create_queues, create_tables
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage
 from minutehand.services import connect, system_clock

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from minutehand import logs
-from minutehand.logs import AtOnce, of_run
+from minutehand.logs import AtOnce, RunFields
 
 
 class Stream(io.StringIO):
@@ -45,7 +45,7 @@ def events(stream: Stream) -> list[str]:
 def test_a_line_says_when_who_what_and_its_fields(stream: Stream) -> None:
     record = log.makeRecord("minutehand.x", logging.INFO, "", 0, "run.started", (), None, extra={"fence": 3, "at": {1}})
     record.created = 1_795_302_245.9996
-    with of_run(run_id="acme/a#1"):
+    with RunFields(run_id="acme/a#1"):
         logging.getLogger().handle(record)
     line = json.loads(stream.getvalue())
     first = {"time": "2026-11-21T23:04:05.999+00:00", "level": "INFO", "logger": "minutehand.x", "event": "run.started"}

@@ -13,6 +13,7 @@ A file may hold several documents, one for each owner. A document without ``mana
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +25,7 @@ from minutehand.apply.nodes import YamlNode, read_documents, scalar
 from minutehand.apply.schema import SCHEMA
 from minutehand.domain.names import check_name
 from minutehand.domain.schedule import Declaration
-from minutehand.errors import ExpressionError, InvalidInput
+from minutehand.errors import InvalidInput
 
 KEYS = ("managed_by", "schedules")
 _ANYTHING = ("payload",)  # words whose value is any JSON value
@@ -46,10 +47,9 @@ def read(text: str, source: str) -> list[DeclarationFile]:
     found = [_document(node) for node in read_documents(text, source)]
     if not found:
         raise InvalidInput(source, "", "has no document", "write managed_by and schedules; see the how-to page")
-    owners = [document.managed_by for document in found]
-    for owner in owners:
-        if owners.count(owner) > 1:
-            raise InvalidInput(source, owner, "has two documents of one owner", "put its schedules into one")
+    (owner, times), *_ = Counter(document.managed_by for document in found).most_common(1)
+    if times > 1:
+        raise InvalidInput(source, owner, "has two documents of one owner", "put its schedules into one")
     places: dict[str | None, str] = {}
     for declared in (one for document in found for one in document.declarations):
         if declared.name in places:
@@ -81,23 +81,20 @@ def _declared(name: str, node: YamlNode) -> Declaration:
     try:
         words = {word: below.plain(strict=word in _ANYTHING) for word, below in node.value.items()}
         return read_words(name, words, node.place)
-    except ExpressionError as error:
-        field_ = _where(node, error.field)
-        raise ExpressionError(field_, error.value, error.problem, error.remedy, position=error.position) from None
     except InvalidInput as error:
-        raise InvalidInput(_where(node, error.field), error.value, error.problem, error.remedy) from None
+        raise error.about(_where(node, error.field)) from None
 
 
 def _where(node: YamlNode, field_name: str) -> str:
     """File, line and path of the field that an error names, down to the deepest node that exists."""
-    path = field_name.removeprefix(node.path).lstrip(".")
-    found = node
+    path, found = field_name.removeprefix(node.path).lstrip("."), node
     for step in _STEPS.findall(path):
-        below = found.value.get(step) if isinstance(found.value, dict) else None
-        below = found.value[int(step)] if isinstance(found.value, list) and step.isdigit() else below
-        if below is None:
+        if isinstance(found.value, dict) and step in found.value:
+            found = found.value[step]
+        elif isinstance(found.value, list) and step.isdigit():
+            found = found.value[int(step)]
+        else:
             break
-        found = below
     return f"{found.place}: {node.path}.{path}".rstrip(".")
 
 
@@ -112,8 +109,6 @@ class _Writer(_DUMPER):  # type: ignore[misc]
 
 
 class QuotedText(str):
-    """A text that is written in quotes."""
-
     __slots__ = ()
 
 
@@ -131,10 +126,8 @@ def write(documents: Iterable[DeclarationFile], *, comment: str = "") -> str:
     """The text of some documents, by their ``words``; ``comment`` stands at the top."""
     top = "".join(f"# {line}".rstrip() + "\n" for line in comment.splitlines())
     bodies = [
-        {
-            **({} if document.managed_by is None else {"managed_by": document.managed_by}),
-            "schedules": {name: _for_file(words) for name, words in document.words.items()},
-        }
+        ({} if document.managed_by is None else {"managed_by": document.managed_by})
+        | {"schedules": {name: _for_file(words) for name, words in document.words.items()}}
         for document in documents
     ]
     text = yaml.dump_all(
@@ -147,8 +140,7 @@ def _for_file(words: Mapping[str, Any]) -> dict[str, Any]:
     """The words with enumerations as texts, and expressions in quotes, because an edited expression may need them."""
     found = {word: str(value) if isinstance(value, str) else value for word, value in words.items()}
     expression = words["expression"]
-    several = isinstance(expression, list)
-    found["expression"] = [QuotedText(text) for text in expression] if several else QuotedText(expression)
+    found["expression"] = list(map(QuotedText, expression)) if isinstance(expression, list) else QuotedText(expression)
     if "retry" in found:
         found["retry"] = {name: str(v) if isinstance(v, str) else v for name, v in words["retry"].items()}
     return found

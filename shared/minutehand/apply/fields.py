@@ -44,7 +44,10 @@ def words_of(
     """The words of a definition, in the order of ALL."""
     rule = definition.rule.as_dict()
     texts = [definition.rule.expression, *definition.rule.also]
-    rest = {name: _plain(name, rule[name]) for name in RULE if name in rule}
+    rest = {name: rule[name] for name in RULE if name in rule}
+    for name in (name for name in DATES if name in rest):
+        precision = "milliseconds" if rest[name] % 1000 else "seconds"
+        rest[name] = from_ms(rest[name]).isoformat(timespec=precision).replace("+00:00", "Z")
     found = {
         "job": definition.job,
         "expression": texts if len(texts) > 1 else texts[0],
@@ -66,49 +69,41 @@ def read_words(name: str, words: Mapping[str, Any], place: str) -> Declaration:
     for needed in ("job", "expression"):
         if words.get(needed) is None:
             raise InvalidInput(needed, None, "is missing", "every schedule has a job and an expression")
-    given = {word: words[word] for word in (*ABOUT[4:], *OVERRIDES, *OPTIONS) if word in words}
+    if not isinstance(words["job"], str):
+        raise InvalidInput("job", words["job"], "is not a text", "write its name")
+    given = {
+        word: words[word]
+        for word in ("payload", "description", "tags", "paused", *OVERRIDES, *OPTIONS)
+        if word in words
+    }
     if given.get("retry") is not None:
         with _below("retry"):
             given["retry"] = Retry(**_known("retry", given["retry"], RETRY))
-    return declaration(
-        place=place, name=name, job=_text("job", words["job"]), expression=_rule(words), **_without_nulls(given)
-    )
+    given = {word: value for word, value in given.items() if value is not None or word == "payload"}
+    return declaration(place=place, name=name, job=words["job"], expression=_rule(words), **given)
 
 
 def _rule(words: Mapping[str, Any]) -> Rule:
     expression, timezone = words["expression"], words.get("timezone")
     with _below("rule"):
-        rest = dict(_known("rule", words.get("rule") or {}, RULE))
-        rest |= {name: _moment(name, rest[name]) for name in DATES if rest.get(name) is not None}
+        rest = {
+            name: value for name, value in _known("rule", words.get("rule") or {}, RULE).items() if value is not None
+        }
+        rest |= {name: _milliseconds(name, rest[name]) for name in DATES if name in rest}
     first, *also = expression if isinstance(expression, list) and expression else [expression]
     plain = Rule(expression=first, timezone="UTC" if timezone is None else timezone, also=tuple(also))
     with _below("rule"):
-        return plain if not rest else Rule.from_dict({**plain.as_dict(), **_rule_values(rest)})
+        return plain if not rest else Rule.from_dict({**plain.as_dict(), **rest})
 
 
-def _rule_values(rest: Mapping[str, Any]) -> dict[str, Any]:
-    """As ``Rule.from_dict`` takes them."""
-    return {
-        name: int(value.timestamp() * 1000) if isinstance(value, datetime) else value
-        for name, value in rest.items()
-        if value is not None
-    }
-
-
-def _moment(name: str, value: object) -> datetime:
+def _milliseconds(name: str, value: object) -> int:
     try:
         moment = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
         raise InvalidInput(name, value, "is not a date and time with an offset", "write e.g. 2026-12-24T18:00:00Z")
-    return moment
-
-
-def _plain(name: str, value: Any) -> Any:
-    if name not in DATES:
-        return value
-    return from_ms(value).isoformat(timespec="milliseconds" if value % 1000 else "seconds").replace("+00:00", "Z")
+    return int(moment.timestamp() * 1000)
 
 
 def _known(path: str, words: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
@@ -119,16 +114,6 @@ def _known(path: str, words: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
             field = word if path else str(word)
             raise InvalidInput(field, words[word], "is not known here", f"use some of {', '.join(names)}")
     return words
-
-
-def _text(field: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise InvalidInput(field, value, "is not a text", "write its name")
-    return value
-
-
-def _without_nulls(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {word: value for word, value in given.items() if value is not None or word == "payload"}
 
 
 @contextmanager

@@ -155,7 +155,6 @@ class _Reader:
 
 
 def scalar(text: str) -> Any:
-    """The value of a plain scalar."""
     if text in _WORDS:
         return _WORDS[text]
     if _NUMBER.fullmatch(text):

@@ -15,8 +15,6 @@ from minutehand.domain.schedule import Declaration
 
 
 class ApplyAction(StrEnum):
-    """The action planned for a schedule."""
-
     CREATE = "create"  # it is declared and does not exist
     UPDATE = "update"  # it differs from its declaration
     UNCHANGED = "unchanged"  # it equals its declaration: nothing is written
@@ -27,8 +25,6 @@ class ApplyAction(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class CurrentState:
-    """The stored state of a schedule."""
-
     words: Mapping[str, Any]  # its fields
     managed_by: str | None  # its owner
     revision: int  # its number, to detect a concurrent change
@@ -36,8 +32,6 @@ class CurrentState:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedChange:
-    """The planned change of one schedule."""
-
     name: str  # of the schedule
     act: ApplyAction
     fields: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)  # word: (current value, declared value)
@@ -50,24 +44,18 @@ class PlannedChange:
 
 @dataclass(frozen=True, kw_only=True)
 class ApplyPlan:
-    """The planned changes of all schedules."""
-
     managed_by: str | None  # the owner
     changes: Sequence[PlannedChange]  # by name
 
     def of(self, *acts: ApplyAction) -> Iterator[PlannedChange]:
-        """The changes with one of these actions."""
         return (change for change in self.changes if change.act in acts)
 
     def count(self, act: ApplyAction) -> int:
-        """Number of changes with this action."""
         return sum(1 for _ in self.of(act))
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredState:
-    """The declared state of a schedule."""
-
     declaration: Declaration
     words: Mapping[str, Any]  # its declared fields
     job: str
@@ -76,7 +64,6 @@ class DeclaredState:
 def plan_change(
     name: str, wanted: DeclaredState, present: CurrentState | None, *, managed_by: str | None, adopt: bool
 ) -> PlannedChange:
-    """Decide the action for a declared schedule."""
     common: dict[str, Any] = {"name": name, "declaration": wanted.declaration, "job": wanted.job}
     if present is None:
         new = {word: (None, value) for word, value in wanted.words.items()}
@@ -84,7 +71,9 @@ def plan_change(
     common["revision"] = present.revision
     adopts = present.managed_by is None and managed_by is not None
     if present.managed_by != managed_by and not (adopts and adopt):
-        return PlannedChange(act=ApplyAction.FOREIGN, why=_whose(present.managed_by, adopts=adopts), **common)
+        whose = f"it is managed by {present.managed_by}" if present.managed_by else "it has no owner"
+        why = "it has no owner; --adopt makes it yours" if adopts else whose
+        return PlannedChange(act=ApplyAction.FOREIGN, why=why, **common)
     differs = _difference(present.words, wanted.words)
     act = ApplyAction.UPDATE if differs or adopts else ApplyAction.UNCHANGED
     return PlannedChange(act=act, fields=differs, adopts=adopts, **common)
@@ -106,9 +95,3 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(_same, one, other))
     return type(one) is type(other) and bool(one == other)
-
-
-def _whose(owner: str | None, *, adopts: bool) -> str:
-    if adopts:
-        return "it has no owner; --adopt makes it yours"
-    return f"it is managed by {owner}" if owner else "it has no owner"

@@ -33,7 +33,6 @@ _TEXTS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
 
 
 def published() -> str:
-    """The schema that the package contains."""
     return files(__package__ or "minutehand.apply").joinpath(SCHEMA).read_text(encoding="utf-8")
 
 

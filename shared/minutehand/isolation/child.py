@@ -58,7 +58,7 @@ def work(talk: socket.socket, flags: int) -> NoReturn:
 def _run(order: dict[str, Any], relay: Relay, policies: Policies) -> AttemptResult:
     leased = _leased(order, policies)
     context = job_context(leased, Effects(leased, relay), relay.remaining)
-    with logs.of_run(run_id=context.run_id, job=context.job, tenant=context.tenant):
+    with logs.RunFields(run_id=context.run_id, job=context.job, tenant=context.tenant):
         return call(leased, context)
 
 

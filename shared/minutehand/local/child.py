@@ -6,6 +6,7 @@ closes when the parent ends. Unlike a death signal of the kernel, this works on 
 thread that started the child.
 """
 
+import contextlib
 import os
 import runpy
 import signal
@@ -28,8 +29,9 @@ def main() -> None:
 def _take_pipe() -> int:
     """Move the pipe to another number: code that reads standard input, here or in further children, finds it empty."""
     kept = int(os.environ.get(_KEPT, "0"))
-    if kept and _is_pipe(kept):
-        return kept
+    with contextlib.suppress(OSError):
+        if kept and stat.S_ISFIFO(os.fstat(kept).st_mode):
+            return kept
     pipe = os.dup(0)
     os.set_inheritable(pipe, True)  # survives an exec; `subprocess` closes it
     os.environ[_KEPT] = str(pipe)
@@ -37,13 +39,6 @@ def _take_pipe() -> int:
     os.dup2(nothing, 0)
     os.close(nothing)
     return pipe
-
-
-def _is_pipe(number: int) -> bool:
-    try:
-        return stat.S_ISFIFO(os.fstat(number).st_mode)
-    except OSError:
-        return False
 
 
 def _follow(pipe: int) -> None:

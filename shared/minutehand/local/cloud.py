@@ -1,10 +1,11 @@
-"""The embedded cloud: MiniStack as a child process, on loopback and a free port.
+"""The embedded cloud: MiniStack as a child process, on loopback and a free port, and the directory that keeps its state.
 
 It implements the protocols of DynamoDB, SQS, S3, Lambda, CloudFormation and more; Minutehand uses it as it uses AWS.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import secrets
 import shutil
@@ -16,23 +17,61 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 
 import boto3
 
 from minutehand.errors import Misconfigured, Unavailable
-from minutehand.local.access import authorization
-from minutehand.local.data import DataDirectory
-from minutehand.local.process import LocalProcess, changed_environ, inherited
+from minutehand.local.engine import authorization
+from minutehand.local.processes import LocalProcess, changed_environ, inherited
 
 LOOPBACK = "127.0.0.1"
 REGION = "us-east-1"
 START_TIMEOUT = 30.0  # seconds; 0.2 to 1 is usual
-STOP_TIMEOUT = 20.0  # seconds; it writes its snapshot when it is asked to end
+STOP_TIMEOUT = 20.0  # seconds; the cloud writes its snapshot at SIGTERM
 PORT_ATTEMPTS = 5  # another process may take a free port before the cloud binds it
-_POLL = 0.02  # seconds between looks at a cloud that is starting
+_POLL = 0.02  # seconds between health requests to a cloud that is starting
 
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy for loopback
+
+
+class DataDirectory:
+    """The directory of a local cloud, with the snapshot that the cloud writes at SIGTERM; one cloud at a time may lock it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._port = path / "port"
+        self._lock: IO[str] | None = None
+
+    def open(self) -> None:
+        """Create it, and lock it for this process. Raises Misconfigured if another cloud uses it."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = (self.path / "lock").open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            raise Misconfigured(
+                f"data={str(self.path)!r} is in use by another local cloud; stop it or use another"
+            ) from None
+        self._lock = lock
+
+    def close(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def port(self) -> int:
+        """The port of the last start; 0 before the first."""
+        return int(self._port.read_text()) if self._port.exists() else 0
+
+    def move_to(self, port: int) -> None:
+        """Record the port of the next start, and rewrite the URLs of queues. MiniStack finds a queue by its URL, port included."""
+        queues = self.path / "state" / "sqs.json"
+        if self.port() != port and queues.exists():
+            state = queues.read_text()
+            queues.write_text(state.replace(f"http://{LOOPBACK}:{self.port()}/", f"http://{LOOPBACK}:{port}/"))
+        self._port.write_text(str(port))
 
 
 class LocalCloud:
@@ -55,9 +94,9 @@ class LocalCloud:
         if find_spec("ministack") is None:
             raise Misconfigured("the local cloud is not installed; run: pip install 'minutehand[local]'")
         self._variables = dict(variables or {})
-        self._data = None if data is None else DataDirectory(data.resolve())
+        self._is_kept = data is not None
         passing = Path(tempfile.gettempdir(), f"minutehand-cloud-{secrets.token_hex(8)}")
-        self._directory = passing if self._data is None else self._data.path
+        self._data = DataDirectory(data.resolve() if data else passing)
         self._child: LocalProcess | None = None
         self._port = 0
         self._keys = _new_keys()
@@ -73,12 +112,13 @@ class LocalCloud:
 
     @property
     def pid(self) -> int:
-        return self._running.pid
+        if self._child is None:
+            raise Misconfigured("the local cloud is not running; call start() or use it as a context manager")
+        return self._child.pid
 
     @property
     def log(self) -> Path:
-        """The file with the output of the cloud."""
-        return self._directory / "cloud.log"
+        return self._data.path / "cloud.log"
 
     @property
     def credentials(self) -> dict[str, str]:
@@ -98,26 +138,21 @@ class LocalCloud:
 
     def start(self) -> Self:
         """Start it and return when it answers. Raises Unavailable, with the end of its log, if it does not answer."""
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._keys = _new_keys()
-        if self._data is not None:
-            self._data.open()
+        self._data.open()
         for _ in range(PORT_ATTEMPTS):
             if self._attempt(self._choose_port()):
                 return self
-        tail = _tail(self.log)
-        self.stop()
-        raise Unavailable(f"the local cloud started on none of {PORT_ATTEMPTS} ports; its log ends:\n{tail}")
+        raise self._give_up(f"the local cloud started on none of {PORT_ATTEMPTS} ports; its log ends:")
 
     def stop(self) -> None:
         """End it. With a data directory it writes its snapshot first. A second call does nothing."""
         if self._child is not None:
             self._child.stop(STOP_TIMEOUT)
             self._child = None
-        if self._data is not None:
-            self._data.close()
-        else:
-            shutil.rmtree(self._directory, ignore_errors=True)
+        self._data.close()
+        if not self._is_kept:
+            shutil.rmtree(self._data.path, ignore_errors=True)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -125,56 +160,53 @@ class LocalCloud:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    @property
-    def _running(self) -> LocalProcess:
-        if self._child is None:
-            raise Misconfigured("the local cloud is not running; call start() or use it as a context manager")
-        return self._child
-
     def _attempt(self, port: int) -> bool:
         """Start on ``port``; False if the process ended before it answered, because another process took the port."""
         token = secrets.token_hex(8)
         self._port = port
-        if self._data is not None:
-            self._data.move_to(port, LOOPBACK)
+        self._data.move_to(port)
         self._child = LocalProcess("cloud", "minutehand.local.engine", environ=self._environ(token), log=self.log)
         deadline = time.monotonic() + START_TIMEOUT
         while self._child.wait(_POLL) is None:
             if _answers(self.endpoint, self._keys["AWS_ACCESS_KEY_ID"], token):
                 return True
             if time.monotonic() > deadline:
-                tail = _tail(self.log)
-                self.stop()
-                raise Unavailable(f"no answer within {START_TIMEOUT:.0f} s; the cloud's log ends:\n{tail}")
+                raise self._give_up(f"no answer within {START_TIMEOUT:.0f} s; the cloud's log ends:")
         self._child.stop()
         return False
 
+    def _give_up(self, problem: str) -> Unavailable:
+        tail = self.log.read_text(errors="replace")[-2_000:].strip() if self.log.exists() else "(nothing)"
+        self.stop()
+        return Unavailable(f"{problem}\n{tail}")
+
     def _choose_port(self) -> int:
         """The port of the last start with this data if it is free, so that URLs of queues stay valid; else any free port."""
-        kept = self._data.port() if self._data is not None and not self._port else None
-        if kept is not None and _is_free(kept):
-            return kept
         with socket.socket() as probe:
-            probe.bind((LOOPBACK, 0))
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((LOOPBACK, 0 if self._port else self._data.port()))
+            except OSError:
+                probe.bind((LOOPBACK, 0))
             return int(probe.getsockname()[1])
 
     def _environ(self, token: str) -> dict[str, str]:
-        directory = self._directory
+        directory, persists = self._data.path, "1" if self._is_kept else "0"
         return {
             **inherited(),
             "BIND_HOST": LOOPBACK,
             "GATEWAY_PORT": str(self._port),
             "MINISTACK_HOST": LOOPBACK,
             "MINISTACK_REGION": self.region,
-            "MINISTACK_EDITION": token,  # repeated by its health response, so that no other process on the port is taken for it
-            "IOT_MTLS_ENABLED": "0",  # else an MQTT listener on every interface
-            "SFTP_ENABLED": "0",  # likewise
-            "DOCKER_HOST": "unix:///nonexistent",  # else it removes containers that it takes for its own
+            "MINISTACK_EDITION": token,  # its health response repeats it, so that no other process on the port is mistaken for it
+            "IOT_MTLS_ENABLED": "0",  # otherwise it opens an MQTT listener on every interface
+            "SFTP_ENABLED": "0",  # otherwise it opens an SFTP listener on every interface
+            "DOCKER_HOST": "unix:///nonexistent",  # otherwise it removes containers that it mistakes for its own
             "TMPDIR": str(directory),
             "LOG_LEVEL": "WARNING",
-            "PERSIST_STATE": "1" if self._data else "0",
+            "PERSIST_STATE": persists,
             "STATE_DIR": str(directory / "state"),
-            "S3_PERSIST": "1" if self._data else "0",
+            "S3_PERSIST": persists,
             "S3_DATA_DIR": str(directory / "s3"),
             **{name: value for name, value in self.environment.items() if name != "AWS_ENDPOINT_URL"},
             **self._variables,
@@ -211,17 +243,3 @@ def _answers(endpoint: str, key: str, token: str) -> bool:
             return bool(json.load(answer).get("edition") == token)
     except (OSError, ValueError):
         return False
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port))
-        except OSError:
-            return False
-        return True
-
-
-def _tail(log: Path) -> str:
-    return log.read_text(errors="replace")[-2_000:].strip() if log.exists() else "(nothing)"

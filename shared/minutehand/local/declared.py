@@ -16,7 +16,7 @@ from pathlib import Path
 
 from minutehand.domain.queue import Queue
 from minutehand.errors import JobError
-from minutehand.local.process import inherited
+from minutehand.local.processes import inherited
 
 _WORDS = (b"Queue", b".queue(")  # a declaration contains one of them
 _TIMEOUT = 60.0  # seconds for the import
@@ -41,31 +41,13 @@ def declared_queues(packages: Sequence[str], *, within: Path | None = None) -> t
     """
     path = [str(within or Path.cwd()), *sys.path]
     candidates = [package for package in packages if _may_declare(package, path)]
-    return _read_queues(candidates, path) if candidates else ()
-
-
-def _may_declare(package: str, path: Sequence[str]) -> bool:
-    """Whether its text contains a declaration. True for a package that is not found, so that the import reports it."""
-    place = _place(package, path)
-    if place is None:
-        return True
-    sources = [place] if place.is_file() else place.rglob("*.py")
-    return any(word in text for text in (source.read_bytes() for source in sources) for word in _WORDS)
-
-
-def _place(package: str, path: Sequence[str]) -> Path | None:
-    """The folder or file of a package, found without an import."""
-    tail = Path(*package.split("."))
-    places = (place for root in path for place in (Path(root, tail), Path(root, tail).with_suffix(".py")))
-    return next((place for place in places if place.exists()), None)
-
-
-def _read_queues(packages: Sequence[str], path: Sequence[str]) -> tuple[Queue, ...]:
+    if not candidates:
+        return ()
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder, "queues.json")
         try:
             done = subprocess.run(  # noqa: S603 — our own interpreter and program
-                [sys.executable, "-P", "-c", _PROGRAM, str(answer), *packages],
+                [sys.executable, "-P", "-c", _PROGRAM, str(answer), *candidates],
                 env={**inherited(), "PYTHONPATH": os.pathsep.join(path)},
                 capture_output=True,
                 text=True,
@@ -73,8 +55,22 @@ def _read_queues(packages: Sequence[str], path: Sequence[str]) -> tuple[Queue, .
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise JobError(f"jobs={list(packages)!r}: the import did not end within {_TIMEOUT:.0f} s") from None
+            raise JobError(f"jobs={candidates!r}: the import did not end within {_TIMEOUT:.0f} s") from None
         if done.returncode != 0 or not answer.exists():
             output = done.stderr.strip().splitlines() or ["no output"]
-            raise JobError(f"jobs={list(packages)!r}: importing failed: {output[-1]}")
+            raise JobError(f"jobs={candidates!r}: importing failed: {output[-1]}")
         return tuple(Queue(**given) for given in json.loads(answer.read_text(encoding="utf-8")))
+
+
+def _may_declare(package: str, path: Sequence[str]) -> bool:
+    """Whether the text of a package, found without an import, contains a declaration.
+
+    True for a package that is not found: the import then reports it.
+    """
+    tail = Path(*package.split("."))
+    places = (place for root in path for place in (Path(root, tail), Path(root, tail).with_suffix(".py")))
+    place = next((place for place in places if place.exists()), None)
+    if place is None:
+        return True
+    sources = [place] if place.is_file() else place.rglob("*.py")
+    return any(word in text for text in (source.read_bytes() for source in sources) for word in _WORDS)

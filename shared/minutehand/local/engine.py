@@ -1,7 +1,8 @@
-"""The emulator process: MiniStack, with a guard around its application and with one function of it replaced.
+"""The emulator process: MiniStack, with access control around its application and with one function of it replaced.
 
-``ministack.app`` is asked for its public names ``app``, ``main`` and ``AUTH`` only: ``main`` serves ``app``, which is wrapped so that
-each request needs the access key of this start (``access``).
+The emulator executes code on this machine (Lambda functions, and jobs through their queues), and a web page of any site may send
+requests to a port of loopback. So a request needs the access key of this start, and must not come from a web page. ``guarded`` wraps
+the whole ASGI application, so no route is left out. ``ministack.app`` is asked for its public names ``app``, ``main`` and ``AUTH`` only.
 
 One private function is replaced, ``_evaluate_condition`` of ``ministack.services.dynamodb`` (in ``parse_once``, and nowhere else): it
 parses the key condition of a query once for each item of the partition. A tenant's schedules are one partition: with 10,000 of them a
@@ -11,11 +12,96 @@ equal to a text. A release without these names is left as it is.
 
 from __future__ import annotations
 
+import hmac
+import json
 import os
+import re
+from collections.abc import Awaitable, Callable, Collection
+from html import escape
 from importlib import import_module
 from typing import Any
+from urllib.parse import parse_qs
 
-from minutehand.local.access import Asgi, guarded
+Scope = dict[str, Any]
+Asgi = Callable[[Scope, Callable[..., Awaitable[Any]], Callable[..., Awaitable[None]]], Awaitable[None]]
+KeyCheck = Callable[[str, str | None], bool]  # whether the emulator itself issued an access key (with a session token)
+
+HOSTS = frozenset({"127.0.0.1", "localhost"})
+_CREDENTIAL = re.compile(r"^AWS4-HMAC-SHA256\s+(?:.*,\s*)?Credential=([^/,\s]+)/")
+_REFUSED = "UnrecognizedClientException"
+_BY_KEY = "its access key is not that of this local cloud; use the `export` line that `minutehand local` prints, or LocalCloud.environment"
+
+
+def authorization(key: str) -> dict[str, str]:
+    """The headers of an unsigned request with ``key``, for routes that belong to no service of AWS."""
+    return {"Authorization": f"AWS4-HMAC-SHA256 Credential={key}/-, SignedHeaders=host, Signature=-"}
+
+
+def guarded(app: Asgi, keys: Collection[str], is_issued: KeyCheck) -> Asgi:
+    """``app`` for requests with one of ``keys`` as access key or session token, or with a key for which ``is_issued``."""
+
+    async def application(scope: Scope, receive: Callable[..., Awaitable[Any]], send: Callable[..., Any]) -> None:
+        reason = None if scope["type"] == "lifespan" else refusal(scope, keys, is_issued)
+        if reason is None:
+            await app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await _forbid(scope, send, reason)
+
+    return application
+
+
+def refusal(scope: Scope, keys: Collection[str], is_issued: KeyCheck) -> str | None:
+    """Why a request is refused; None if it is not."""
+    headers = _headers(scope)
+    if "origin" in headers:
+        return "it has an Origin header: web pages have no access to this local cloud"
+    host = headers.get("host", "").partition(":")[0].lower()
+    if host not in HOSTS:  # a page whose name was rebound to loopback
+        return f"its Host is {host!r}; use 127.0.0.1 or localhost"
+    query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+    key = _access_key(headers, query)
+    token = headers.get("x-amz-security-token") or query.get("X-Amz-Security-Token", [None])[0]
+    if _is_one_of(key, keys) or _is_one_of(token, keys) or (key and is_issued(key, token)):
+        return None
+    return _BY_KEY
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def _access_key(headers: dict[str, str], query: dict[str, list[str]]) -> str | None:
+    """The access key of a signed request, or of a presigned URL."""
+    found = _CREDENTIAL.match(headers.get("authorization", ""))
+    if found is not None:
+        return found.group(1)
+    given = query.get("X-Amz-Credential") or query.get("AWSAccessKeyId") or [""]
+    return given[0].partition("/")[0] or None
+
+
+def _is_one_of(given: str | None, keys: Collection[str]) -> bool:
+    return given is not None and any(hmac.compare_digest(given.encode(), key.encode()) for key in keys)
+
+
+async def _forbid(scope: Scope, send: Callable[..., Any], reason: str) -> None:
+    """Respond 403 in the format of the request's SDK: JSON or XML."""
+    headers = _headers(scope)
+    message = f"refused: {reason}"
+    if "x-amz-target" in headers or "json" in headers.get("content-type", ""):
+        kind, body = "application/x-amz-json-1.0", json.dumps({"__type": _REFUSED, "message": message})
+    else:
+        kind = "text/xml"
+        body = (
+            f"<ErrorResponse><Error><Code>{_REFUSED}</Code><Message>{escape(message)}</Message></Error></ErrorResponse>"
+        )
+    length = str(len(body.encode())).encode()
+    start = [(b"content-type", kind.encode()), (b"content-length", length), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": 403, "headers": start})
+    await send({"type": "http.response.body", "body": body.encode()})
+
 
 _KEYS = "KeyConditionExpression"
 _EQUALITY = 4  # tokens of the simplest condition, its end included
@@ -42,24 +128,12 @@ def parse_once(dynamodb: Any) -> None:
 
 
 def _is_equal(tokens: Any, item: Any, values: Any, names: Any) -> bool | None:
-    """What ``#key = :text`` means, the condition of most queries. None: it is something else."""
+    """The value of the condition ``#key = :text``, which most queries have; None for another condition."""
     (kind, name), (operator, _), (ref, value), _end = tokens
     if (kind, operator, ref) != ("NAME_REF", "EQ", "VALUE_REF"):
         return None
     wanted = values.get(value)
     return bool(item.get(names.get(name)) == wanted) if isinstance(wanted, dict) and "S" in wanted else None
-
-
-def guarded_emulator(app: Asgi, *, authorises: bool) -> Asgi:
-    """MiniStack's application for requests with the access key of this process's environment, or with keys that MiniStack issued.
-
-    MiniStack starts Lambda functions with the account's number as access key, which is no secret, and with the session token of this
-    process. So the access key becomes that token, too. Where MiniStack ``authorises`` (AUTH=true), functions have keys that it issued.
-    """
-    key = os.environ["AWS_ACCESS_KEY_ID"]
-    if not authorises:
-        os.environ["AWS_SESSION_TOKEN"] = key
-    return guarded(app, [key], _is_issued)
 
 
 def _is_issued(access_key: str, session_token: str | None) -> bool:
@@ -72,10 +146,17 @@ def _is_issued(access_key: str, session_token: str | None) -> bool:
 
 
 def main() -> None:
-    """Run MiniStack until it is told to end."""
+    """Run MiniStack for requests with the access key of this process's environment, or with keys that MiniStack issued.
+
+    MiniStack starts Lambda functions with the account's number as access key, which is no secret, and with the session token of this
+    process. So the access key becomes that token, too, unless MiniStack checks keys (AUTH=true): then functions have keys that it issued.
+    """
     parse_once(import_module("ministack.services.dynamodb"))
     emulator: Any = import_module("ministack.app")
-    emulator.app = guarded_emulator(emulator.app, authorises=emulator.AUTH)
+    key = os.environ["AWS_ACCESS_KEY_ID"]
+    if not emulator.AUTH:
+        os.environ["AWS_SESSION_TOKEN"] = key
+    emulator.app = guarded(emulator.app, [key], _is_issued)
     emulator.main()
 
 

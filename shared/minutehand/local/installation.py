@@ -1,4 +1,7 @@
-"""An installation on this machine: the cloud, its tables and queues, and the processes, in one folder."""
+"""An installation on this machine: the cloud, its tables and queues, and the processes, in one folder.
+
+Tables, queues and bucket are made from the definitions that the CDK stack uses, too: on any endpoint, and repeating it changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,33 +10,104 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from minutehand.domain.queue import striped_text
+import boto3
+from botocore.exceptions import ClientError
+
+from minutehand.domain.queue import Queue, striped, striped_text
+from minutehand.dynamodb.tables import TABLES
 from minutehand.errors import Unavailable
 from minutehand.local.cloud import LocalCloud, reached_by_this_process
 from minutehand.local.declared import declared_queues
-from minutehand.local.events import LogFollower
-from minutehand.local.process_group import ProcessGroup, roles
-from minutehand.local.provision import provision
+from minutehand.local.processes import LogFollower, ProcessGroup, roles
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT, Settings
+from minutehand.sqs.queue_definitions import all_queues
 
 _READY = 30.0  # seconds for the workers to be ready; usually 1 to 3
 _POLL = 0.05  # seconds between reads of their logs
 _SHELL_NEEDS = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_DEFAULT_REGION")
+_WAIT = {
+    "Delay": 1,
+    "MaxAttempts": 60,
+}  # seconds between two requests, number of requests: AWS takes about ten seconds for a table
+
+
+def provision(settings: Settings, *, queues: Iterable[Queue] = ()) -> None:
+    """Create tables, queues and bucket with the names of ``settings``, and the declared ``queues``. Existing ones keep their data.
+
+    The default queue has the number of stripes that ``settings`` says.
+    """
+    where: dict[str, Any] = {"endpoint_url": settings.endpoint, "region_name": settings.region}
+    create_tables(boto3.client("dynamodb", **where), settings)
+    create_queues(boto3.client("sqs", **where), settings, queues)
+    if settings.bucket is not None:
+        create_bucket(boto3.client("s3", **where), settings.bucket)
+
+
+def create_tables(dynamodb: Any, settings: Settings) -> None:
+    """Create the four tables, wait until they are ready, and switch their expiry on."""
+    for table in TABLES:
+        with _allowing("ResourceInUseException"):
+            dynamodb.create_table(**table.create_arguments(settings.table(table.suffix)))
+    for table in TABLES:
+        name = settings.table(table.suffix)
+        dynamodb.get_waiter("table_exists").wait(TableName=name, WaiterConfig=_WAIT)
+        if table.ttl is not None:
+            # Some emulators ignore the expiry at creation, and AWS refuses to switch it on twice.
+            now = dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
+            if now.get("AttributeName") != table.ttl or now["TimeToLiveStatus"] not in ("ENABLED", "ENABLING"):
+                wanted = {"Enabled": True, "AttributeName": table.ttl}
+                dynamodb.update_time_to_live(TableName=name, TimeToLiveSpecification=wanted)
+
+
+def create_queues(sqs: Any, settings: Settings, declared: Iterable[Queue] = ()) -> dict[str, str]:
+    """Create the queues, the dead-letter queue first; returns their URLs by suffix."""
+    urls: dict[str, str] = {}
+    for queue in all_queues(declared, stripes=striped(settings.stripes).get(None, 1)):
+        arn = None
+        if queue.dead_letters is not None:
+            dead = sqs.get_queue_attributes(QueueUrl=urls[queue.dead_letters], AttributeNames=["QueueArn"])
+            arn = str(dead["Attributes"]["QueueArn"])
+        name, attributes = settings.queue(queue.suffix), queue.attributes(arn)
+        url = ""
+        with _allowing("QueueAlreadyExists", "QueueNameExists"):
+            url = str(sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"])
+        if not url:  # it exists with the attributes of an earlier release
+            url = str(sqs.get_queue_url(QueueName=name)["QueueUrl"])
+            sqs.set_queue_attributes(QueueUrl=url, Attributes=attributes)
+        urls[queue.suffix] = url
+    return urls
+
+
+def create_bucket(s3: Any, name: str) -> None:
+    region = s3.meta.region_name
+    place = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+    with _allowing("BucketAlreadyOwnedByYou"):
+        s3.create_bucket(Bucket=name, **place)
+
+
+@contextmanager
+def _allowing(*codes: str) -> Iterator[None]:
+    """Let the errors pass with which a service says that something exists already."""
+    try:
+        yield
+    except ClientError as problem:
+        if problem.response["Error"]["Code"].rpartition(".")[2] not in codes:
+            raise
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalInstallation:
-    """A running installation."""
-
     settings: Settings
     environment: Mapping[str, str]  # variables with which an AWS SDK reaches its cloud
     processes: ProcessGroup
-    follower: LogFollower  # of the logs of all processes, from their start on
+    follower: LogFollower  # reads the logs of all processes from their start
     folder: Path  # logs, and the data if it is kept
 
     @property
@@ -45,7 +119,7 @@ class LocalInstallation:
 
     def wait_until_ready(self, stop: threading.Event) -> None:
         """Return when every worker has logged that it receives messages. Raises Unavailable if one has not after 30 s."""
-        ahead = self.follower.copy()  # the caller reads the same lines again
+        ahead = deepcopy(self.follower)  # the caller reads the same lines again
         waiting = {name for name in self.processes.names if name.startswith("worker")}
         deadline = time.monotonic() + _READY
         while waiting and not stop.wait(_POLL):
@@ -79,20 +153,19 @@ def installation(
         LocalCloud(data=None if data is None else folder / "cloud") as cloud,
         reached_by_this_process(cloud.environment),
     ):
-        bucket = f"{prefix}-payloads".lower()
         queues = declared_queues(jobs)
         settings = Settings(
             prefix=prefix,
             tenant=tenant,
             endpoint=cloud.endpoint,
             region=cloud.region,
-            bucket=bucket,
+            bucket=f"{prefix}-payloads".lower(),
             stripes=striped_text({None: stripes} | {queue.name: queue.stripes for queue in queues}),
         )
         provision(settings, queues=queues)
         parts = roles(tickers=tickers, workers=workers, jobs=jobs, queues=queues)
         processes = ProcessGroup(parts, settings, cloud.environment, folder)
-        follower = processes.follow()
+        follower = processes.follow()  # before the processes start
         with processes:
             yield LocalInstallation(
                 settings=settings, environment=cloud.environment, processes=processes, follower=follower, folder=folder

@@ -20,8 +20,9 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, Self
 
 from minutehand import lifeline
@@ -30,10 +31,10 @@ from minutehand.domain.policies import Retry, check_seconds
 from minutehand.errors import InvalidInput, Permanent
 from minutehand.jobs import Registry, default_registry
 
-TAIL = 1_500  # characters of its output that a run keeps: they fit an error's message
-LOGGED = 200  # lines of output that are logged: log storage is billed by size
+TAIL = 1_500  # characters at the end of the output that a run keeps: as many as an error's message may have
+LOGGED = 200  # first lines of the output that are logged: log storage is billed by size
 GRACE = 5.0  # seconds from SIGTERM to SIGKILL
-_LAST_WORDS = 1.0  # seconds to read on after the exit: a process that it left running may hold the output open for ever
+_LAST_WORDS = 1.0  # seconds to read the output after the exit: a process that the command left running may keep it open
 _LOOK = 0.2  # seconds between two checks for cancellation
 _RESERVE = 10.0  # seconds of a Lambda function's time that are kept to kill the group and settle the run
 
@@ -73,11 +74,6 @@ class Command:
         _check(given)
         return cls(**{**given, "argv": tuple(given.get("argv") or ())})
 
-    @property
-    def words(self) -> list[str]:
-        """The program and its arguments."""
-        return list(self.argv) if self.argv else [self.shell, "-c", self.command or ""]
-
 
 def command_job(name: str = "command", *, registry: Registry = default_registry, **policies: Any) -> JobFunction:
     """Register the job that runs commands, under a name and with the policies of ``@job``. Its payload is a ``Command``.
@@ -97,9 +93,10 @@ def run_command(ctx: Context, payload: Any) -> dict[str, Any]:
         command = Command.of(payload)
     except InvalidInput as problem:
         raise Permanent(str(problem)) from problem
-    began = time.monotonic()
+    began, left = time.monotonic(), ctx.remaining()
+    limits = [command.timeout, None if left is None else max(0.0, left - _RESERVE)]
     with _Group(command, ctx) as group:
-        code = group.wait(_limit(command, ctx))
+        code = group.wait(min((limit for limit in limits if limit is not None), default=float("inf")))
     seconds = round(time.monotonic() - began, 3)
     if code is None:
         raise CommandTimeout(_with_output(f"killed after {seconds:g} s", group.tail), "timeout")
@@ -110,8 +107,6 @@ def run_command(ctx: Context, payload: Any) -> dict[str, Any]:
 
 
 class _Group:
-    """A command's process group, from its start to its end."""
-
     def __init__(self, command: Command, ctx: Context) -> None:
         self._ctx = ctx
         self._watched, self._held = os.pipe()
@@ -138,12 +133,11 @@ class _Group:
 
     @property
     def tail(self) -> str:
-        """The end of the output."""
         return bytes(self._output).decode(errors="replace").strip("\n")[-TAIL:]
 
-    def wait(self, limit: float | None) -> int | None:
+    def wait(self, limit: float) -> int | None:
         """Its exit code (negative: the signal that ended it), or None if it was killed after ``limit`` seconds."""
-        end = float("inf") if limit is None else time.monotonic() + limit
+        end = time.monotonic() + limit
         while not self._exited.wait(_LOOK):
             self._ctx.raise_if_cancelled()
             if time.monotonic() >= end:
@@ -152,7 +146,7 @@ class _Group:
         return self._process.wait()
 
     def _kill(self) -> None:
-        """End the group with SIGTERM, then with SIGKILL whatever is left of it."""
+        """Send SIGTERM to the group and, after the grace period or its exit, SIGKILL to the processes left in it."""
         self._signal(signal.SIGTERM)
         self._exited.wait(GRACE)
         self._signal(signal.SIGKILL)
@@ -178,8 +172,8 @@ class _Group:
                 self._output += line
                 del self._output[: -4 * TAIL]
                 if number < LOGGED:
-                    text = line.decode(errors="replace").rstrip("\n")
-                    self._ctx.logger.info("command.output", extra={"line": text[:TAIL]})
+                    text = line.decode(errors="replace").rstrip("\n")[:TAIL]
+                    self._ctx.logger.info("command.output", extra={"line": text})
                 elif number == LOGGED:
                     self._ctx.logger.info("command.output_cut", extra={"lines": LOGGED})
 
@@ -195,11 +189,21 @@ class _Group:
 
 def _start(command: Command, ctx: Context, lifeline: int) -> subprocess.Popen[bytes]:
     switch, own = _user(command.user)
-    environment = {**os.environ, **own, **_facts(ctx), **command.environment}
-    with _input(command.stdin) as given:
+    run = {
+        "MINUTEHAND_RUN_ID": ctx.run_id,
+        "MINUTEHAND_IDEMPOTENCY_KEY": ctx.idempotency_key,
+        "MINUTEHAND_SCHEDULED_AT": ctx.scheduled_at.isoformat(),
+        "MINUTEHAND_ATTEMPT": str(ctx.attempt),
+    }
+    environment = {**os.environ, **own, **run, **command.environment}
+    words = list(command.argv) or [command.shell, "-c", str(command.command)]
+    # Standard input is a file, so that no thread has to write to a pipe.
+    with tempfile.TemporaryFile() if command.stdin else Path(os.devnull).open("r+b") as given:
+        given.write(command.stdin.encode())
+        given.seek(0)
         try:
-            return subprocess.Popen(  # noqa: S603 (to run what its owner says is its purpose)
-                command.words,
+            return subprocess.Popen(  # noqa: S603 (the job runs its owner's command)
+                words,
                 stdin=given,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -211,18 +215,6 @@ def _start(command: Command, ctx: Context, lifeline: int) -> subprocess.Popen[by
             )
         except (OSError, subprocess.SubprocessError) as problem:
             raise Permanent(f"the command cannot be started: {problem}") from problem
-
-
-@contextlib.contextmanager
-def _input(text: str) -> Iterator[Any]:
-    """Standard input from a file, so that no thread has to write to a pipe."""
-    if not text:
-        yield subprocess.DEVNULL
-        return
-    with tempfile.TemporaryFile() as file:
-        file.write(text.encode())
-        file.seek(0)
-        yield file
 
 
 def _user(name: str | None) -> tuple[dict[str, Any], dict[str, str]]:
@@ -248,23 +240,6 @@ def _user(name: str | None) -> tuple[dict[str, Any], dict[str, str]]:
     return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": groups}, own
 
 
-def _facts(ctx: Context) -> dict[str, str]:
-    """Variables that describe the run to the command."""
-    return {
-        "MINUTEHAND_RUN_ID": ctx.run_id,
-        "MINUTEHAND_IDEMPOTENCY_KEY": ctx.idempotency_key,
-        "MINUTEHAND_SCHEDULED_AT": ctx.scheduled_at.isoformat(),
-        "MINUTEHAND_ATTEMPT": str(ctx.attempt),
-    }
-
-
-def _limit(command: Command, ctx: Context) -> float | None:
-    """The seconds that the command may take: its timeout or the rest of the Lambda function's time."""
-    left = ctx.remaining()
-    limits = [command.timeout, None if left is None else max(0.0, left - _RESERVE)]
-    return min((limit for limit in limits if limit is not None), default=None)
-
-
 def _with_output(what: str, tail: str) -> str:
     """An error message with the last line of the output first, because messages are cut at their end."""
     if not tail:
@@ -284,10 +259,9 @@ def _check(given: Mapping[str, Any]) -> None:
     if bool(argv) == bool(given.get("command")):
         raise InvalidInput("payload", dict(given), "has none or both of command and argv", "give exactly one of them")
     environment = given.get("environment", {})
-    if not isinstance(environment, Mapping) or not all(_is_variable(*pair) for pair in environment.items()):
+    pairs = environment.items() if isinstance(environment, Mapping) else [("=", "")]
+    if not all(isinstance(text, str) and "\0" not in text for pair in pairs for text in pair) or any(
+        "=" in name for name, _ in pairs
+    ):
         raise InvalidInput("payload.environment", environment, "is not a dict of variables", "use texts on both sides")
     check_seconds("payload.timeout", given.get("timeout"))
-
-
-def _is_variable(name: object, value: object) -> bool:
-    return isinstance(name, str) and isinstance(value, str) and "=" not in name and "\0" not in name + value

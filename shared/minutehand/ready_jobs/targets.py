@@ -37,18 +37,15 @@ def target_job(
 ) -> JobFunction:
     """Register a job that hands its payload to an AWS resource, with the policies of ``@job``.
 
-    ``parameters`` are what the target needs beside: MessageGroupId of a FIFO queue; Source and DetailType of a bus; PartitionKey of a
-    stream. A text is sent as it is, anything else as JSON; these words in it are replaced: ``<aws.scheduler.scheduled-time>``,
-    ``<aws.scheduler.execution-id>``, ``<aws.scheduler.attempt-number>``. Raises InvalidInput for an ARN that nothing here can call.
+    ``parameters`` are further fields that the target needs: MessageGroupId of a FIFO queue; Source and DetailType of a bus;
+    PartitionKey of a stream. A text is sent as it is, anything else as JSON; these words in it are replaced:
+    ``<aws.scheduler.scheduled-time>``, ``<aws.scheduler.execution-id>``, ``<aws.scheduler.attempt-number>``.
+    Raises InvalidInput for an ARN that nothing here can call.
     """
     service, region = _place(arn)
     if service not in _CALLS:
-        raise InvalidInput(
-            "arn",
-            arn,
-            "is of a service that this job cannot call",
-            f"write a job for it; known are {', '.join(_CALLS)}",
-        )
+        remedy = f"write a job for it; known are {', '.join(_CALLS)}"
+        raise InvalidInput("arn", arn, "is of a service that this job cannot call", remedy)
     given = dict(parameters or {})
 
     def call(ctx: Context, payload: Any) -> Any:
@@ -61,7 +58,6 @@ def target_job(
 
 
 def can_call(arn: str) -> bool:
-    """Whether there is a ready call for a target."""
     return len(arn.split(":")) > 5 and _place(arn)[0] in _CALLS
 
 
@@ -84,16 +80,11 @@ def _client(service: str, region: str) -> Any:
 
 
 def _filled(text: str, ctx: Context) -> str:
-    """EventBridge's words for the run."""
     due = ctx.scheduled_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     words = {"scheduled-time": due, "execution-id": ctx.run_id, "attempt-number": str(ctx.attempt)}
     for word, value in words.items():
         text = text.replace(f"<aws.scheduler.{word}>", value)
     return text
-
-
-def _invoke(client: Any, arn: str, text: str, _: Mapping[str, str], __: str) -> Any:
-    return client.invoke(FunctionName=arn, InvocationType="Event", Payload=text.encode())["StatusCode"]
 
 
 def _send(client: Any, arn: str, text: str, given: Mapping[str, str], key: str) -> Any:
@@ -103,10 +94,6 @@ def _send(client: Any, arn: str, text: str, given: Mapping[str, str], key: str) 
     if group and queue.endswith(".fifo"):
         group["MessageDeduplicationId"] = key
     return client.send_message(QueueUrl=url, MessageBody=text, **group)["MessageId"]
-
-
-def _publish(client: Any, arn: str, text: str, _: Mapping[str, str], __: str) -> Any:
-    return client.publish(TopicArn=arn, Message=text)["MessageId"]
 
 
 def _start(client: Any, arn: str, text: str, _: Mapping[str, str], key: str) -> Any:
@@ -125,15 +112,15 @@ def _put_event(client: Any, arn: str, text: str, given: Mapping[str, str], _: st
     return result["EventId"]
 
 
-def _put_record(client: Any, arn: str, text: str, given: Mapping[str, str], _: str) -> Any:
-    return client.put_record(StreamARN=arn, Data=text.encode(), PartitionKey=given["PartitionKey"])["SequenceNumber"]
-
-
 _CALLS: Mapping[str, _Call] = {
-    "lambda": _invoke,
+    "lambda": lambda client, arn, text, given, key: client.invoke(
+        FunctionName=arn, InvocationType="Event", Payload=text.encode()
+    )["StatusCode"],
     "sqs": _send,
-    "sns": _publish,
+    "sns": lambda client, arn, text, given, key: client.publish(TopicArn=arn, Message=text)["MessageId"],
     "states": _start,
     "events": _put_event,
-    "kinesis": _put_record,
+    "kinesis": lambda client, arn, text, given, key: client.put_record(
+        StreamARN=arn, Data=text.encode(), PartitionKey=given["PartitionKey"]
+    )["SequenceNumber"],
 }

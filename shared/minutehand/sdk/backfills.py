@@ -10,7 +10,6 @@ from typing import Any
 
 from minutehand.arguments import checked_limit, checked_revision, payload_text
 from minutehand.domain.names import check_name, schedule_owner
-from minutehand.domain.payload import size
 from minutehand.domain.policies import word
 from minutehand.domain.times import stamp, to_ms
 from minutehand.errors import InvalidInput
@@ -59,8 +58,6 @@ class Backfill:
 
 
 class BackfillMethods(SchedulerBase):
-    """Trigger and backfill methods of one tenant."""
-
     def trigger(
         self,
         name: str,
@@ -76,12 +73,14 @@ class BackfillMethods(SchedulerBase):
         ledger keeps it. Raises InvalidInput, NotFound, AlreadyExists (the key has another payload), Conflict
         (another revision than ``expected_revision`` is current), Unavailable.
         """
-        check_name(name)
         key = None if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
-        expected = checked_revision(expected_revision)
-        own = (None, None) if payload is UNSET else self._store_payload_for(name, payload)
-        spec = triggering.TriggerSpec(token=uuid.uuid4().hex, key=key, payload=own)
-        call = ScheduleCall(tenant=self.tenant, name=name, expected=expected)
+        call = self._call("trigger", name, expected_revision, None)
+        spec = triggering.TriggerSpec(token=uuid.uuid4().hex, key=key)
+        if payload is not UNSET:
+            pending = self._pending(payload)
+            if pending.is_large:
+                call.read(self._services)  # raises before anything is put into the bucket
+            spec = replace(spec, payload=pending.beside(None))
         return views.run_view(triggering.trigger(call, spec, self._context))
 
     def backfill(
@@ -118,7 +117,11 @@ class BackfillMethods(SchedulerBase):
             current=_flag("current", current),
             allow_repeat=_flag("allow_repeat", allow_repeat),
         )
-        self._check_interval(spec, start, end)
+        if spec.start >= spec.end:
+            raise InvalidInput("end", str(end), f"is not later than start={start}", "give an end after the start")
+        if spec.end > self._clock():
+            remedy = "give now or earlier: from then on the schedule fires by itself"
+            raise InvalidInput("end", str(end), "is still to come", remedy)
         expected, identity = checked_revision(expected_revision), f"{stamp(self._clock())}-{uuid.uuid4().hex[:8]}"
         token = None if _flag("dry_run", dry_run) else token_of(client_token, self.tenant, "backfill", name, spec)
         call = ScheduleCall(tenant=self.tenant, name=name, expected=expected)
@@ -128,22 +131,8 @@ class BackfillMethods(SchedulerBase):
         planned, definitions = plan(call, spec, identity, self._context)
         if dry_run:
             return _view(planned, there=count_existing(planned, definitions))
-        text, ref = (None, None) if spec.payload is None else self._row_payload(spec.payload)
+        text, ref = (None, None) if payload is UNSET else self._pending(payload).store(ROW_PAYLOAD)
         return _view(control.start(replace(planned, payload=text, payload_ref=ref), self._context, token))
-
-    def _check_interval(self, spec: BackfillSpec, start: datetime, end: datetime) -> None:
-        if spec.start >= spec.end:
-            raise InvalidInput("end", str(end), f"is not later than start={start}", "give an end after the start")
-        if spec.end > self._clock():
-            raise InvalidInput(
-                "end", str(end), "is still to come", "give now or earlier: from then on the schedule fires by itself"
-            )
-
-    def _row_payload(self, text: str) -> tuple[str | None, str | None]:
-        """A payload as every run's row has it: its text if that is small, or its key in the bucket."""
-        if size(text) <= ROW_PAYLOAD:
-            return text, None
-        return None, self._services.payloads.put(self.tenant, text)
 
     def get_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002 (the name of the field)
         """A backfill and its progress. Raises NotFound, also when the retention since its end is over."""
@@ -196,12 +185,10 @@ def _owner(tenant: str, name: str) -> str:
 
 
 def _view(backfill: StoredBackfill, *, there: int | None = None) -> Backfill:
-    """The public form of a backfill; ``there``: of a dry run."""
     planned = there is not None
     return views.view_of(
         Backfill,
         backfill,
-        **views.times_of(backfill, "start", "end", "first", "last", "created_at", "ended_at"),
         id=None if planned else backfill.id,
         schedule=backfill.name,
         state=BackfillState.PLANNED if planned else backfill.state,

@@ -5,27 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
-from enum import Enum
 from typing import Any
 
-from minutehand.arguments import payload_text
+from minutehand.arguments import checked_revision
 from minutehand.clock import system_clock
-from minutehand.domain.message import INLINE_PAYLOAD
 from minutehand.domain.names import check_name, check_tenant, parse_run_id
 from minutehand.domain.notice import JOB
 from minutehand.domain.options import Options, changed
-from minutehand.domain.payload import size
 from minutehand.domain.policies import Overrides, Start
 from minutehand.domain.queue import DEFAULT_QUEUE, check_queue, declared_name
 from minutehand.domain.run import RunRow
-from minutehand.domain.schedule import Definition, ScheduleState
+from minutehand.domain.schedule import Definition, Head, ScheduleState
 from minutehand.errors import InvalidInput, NotFound
 from minutehand.fires.context import FireContext
 from minutehand.jobs import Registry, default_registry, load
+from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.ports.services import Clock, Services
 from minutehand.ports.work_queue import WorkQueue
+from minutehand.sdk.requests import PendingPayload, token_of
 from minutehand.settings import Settings, from_environment
-from minutehand.timing import Rule
 
 
 def check_declared(name: str, jobs: Registry, work: WorkQueue) -> None:
@@ -44,24 +42,10 @@ def check_declared(name: str, jobs: Registry, work: WorkQueue) -> None:
 _NEIGHBOURS = 200  # existing names that an unknown name is compared with
 
 
-class Unset(Enum):
-    """Type of the default of an argument for which None is a value."""
-
-    UNSET = "unset"
-
-
-UNSET = Unset.UNSET
-
-
-def _connect(settings: Settings) -> Services:
-    from minutehand.services import connect  # noqa: PLC0415 (adapters and clients: imported with the first call to AWS)
-
-    return connect(settings)
+UNSET: Any = object()  # default of an argument for which None is a value
 
 
 class SchedulerBase:
-    """The state of a Scheduler."""
-
     def __init__(
         self,
         tenant: str | None = None,
@@ -77,32 +61,31 @@ class SchedulerBase:
         given = settings or from_environment()
         given = replace(given.at(endpoint), prefix=prefix or given.prefix)
         self.tenant = check_tenant(given.tenant if tenant is None else tenant)
-        self._services = services or _connect(given)
+        if services is None:
+            from minutehand.services import connect  # noqa: PLC0415 (adapters and clients: imported with the first call to AWS)
+
+            services = connect(given)
+        self._services = services
         self._clock = clock
         self._check_jobs = check_jobs
         self._jobs = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs
+
+    def _pending(self, payload: Any) -> PendingPayload:
+        return PendingPayload(payload, self.tenant, self._services.payloads)
 
     @property
     def _context(self) -> FireContext:
         return FireContext(services=self._services, clock=self._clock)
 
-    def _store_payload(self, payload: Any) -> tuple[str | None, str | None]:
-        """Store a payload. Returns its text, or its key in the bucket if it is too large for a message."""
-        text = payload_text(payload)
-        if size(text) <= INLINE_PAYLOAD:
-            return text, None
-        return None, self._services.payloads.put(self.tenant, text)
-
-    def _store_payload_for(self, name: str, payload: Any) -> tuple[str | None, str | None]:
-        """Store a payload for an existing schedule. Raises NotFound before it writes to the bucket."""
-        if size(payload_text(payload)) > INLINE_PAYLOAD:
-            head = self._services.schedules.head(self.tenant, name)
-            if head is None or head.state is ScheduleState.DELETED:
-                raise self._no_schedule(name)
-        return self._store_payload(payload)
+    def _call(
+        self, act: str, name: str, expected_revision: object, client_token: str | None, *arguments: object
+    ) -> ScheduleCall:
+        """The call ``act`` about a schedule, with the token of the call and these arguments."""
+        expected = checked_revision(expected_revision)
+        token = token_of(client_token, self.tenant, act, check_name(name), *arguments, expected)
+        return ScheduleCall(tenant=self.tenant, name=name, expected=expected, token=token)
 
     def _payload_of(self, definition: Definition) -> str | None:
-        """The JSON text of a payload, from the row or from the bucket."""
         ref = definition.payload_ref
         return definition.payload if ref is None else self._services.payloads.get(ref)
 
@@ -113,8 +96,14 @@ class SchedulerBase:
             raise NotFound(f"run_id={run_id!r}: tenant {self.tenant!r} has no such run, or its retention is over")
         return run
 
+    def _head(self, name: str) -> Head:
+        """The head of a schedule that is not deleted. Raises NotFound."""
+        head = self._services.schedules.head(self.tenant, check_name(name))
+        if head is None or head.state is ScheduleState.DELETED:
+            raise self._no_schedule(name)
+        return head
+
     def _no_schedule(self, name: str) -> NotFound:
-        """The error for a missing schedule, with similar names."""
         page = self._services.schedules.page(self.tenant, prefix=name[:1], limit=_NEIGHBOURS, cursor=None)
         names = [head.name for head in page.items if head.state is not ScheduleState.DELETED]
         near = [repr(other) for other in get_close_matches(name, names)]
@@ -122,18 +111,16 @@ class SchedulerBase:
         return NotFound(f"name={name!r}: tenant {self.tenant!r} has no schedule of that name; {remedy}")
 
     def _job_name(self, job: str) -> str:
-        check_name(job, "job")
-        return self._jobs.require(job).name if self._check_jobs else job
+        return self._jobs.require(check_name(job, "job")).name if self._check_jobs else check_name(job, "job")
 
     def _check_payload(self, job: str, payload: Any) -> None:
-        """Run the job's own check of the payload. Raises InvalidInput."""
         known = self._jobs.get(job)
         if known is None or known.check is None:
             return
         try:
             known.check(payload)
         except InvalidInput as problem:
-            raise InvalidInput(f"payload: {problem.field}", problem.value, problem.problem, problem.remedy) from problem
+            raise problem.about(f"payload: {problem.field}") from problem
         except ValueError as problem:
             raise InvalidInput("payload", payload, f"does not fit {job!r}", str(problem)) from problem
 
@@ -163,30 +150,22 @@ class SchedulerBase:
 
     def _options(self, job: str, given: Mapping[str, Any]) -> Options:
         """The options of a new schedule. Missing ones come from its job, then from its queue."""
-        chosen = changed(Options(), given)
-        queue = self._queue_name(job, chosen.queue)
-        declared = self._jobs.find_queue(queue)
-        names = () if declared is None else ("on_failure", "on_recovery")
-        inherited: dict[str, Any] = {name: getattr(declared, name) for name in names if name not in given}
-        options = replace(chosen, queue=queue, **inherited)
+        options = changed(Options(), given)
+        options = replace(options, queue=self._queue_name(job, options.queue))
+        declared = self._jobs.find_queue(options.queue)
+        if declared is not None:
+            notified: dict[str, Any] = {"on_failure": declared.on_failure, "on_recovery": declared.on_recovery}
+            options = replace(options, **{name: value for name, value in notified.items() if name not in given})
         self._check_notified_jobs(options)
         return options
-
-    def _check_options(self, given: Mapping[str, Any]) -> None:
-        """Raises InvalidInput for options that contradict each other, before anything is stored."""
-        options = changed(Options(), given)
-        self._check_notified_jobs(options)
-        if options.queue is not None:
-            self._queue_name("", options.queue)
 
     def _check_notified_jobs(self, options: Options) -> None:
         """Raises InvalidInput if a job to be notified does not exist: otherwise the first incident would reveal it."""
         for field in ("on_failure", "on_recovery") if self._check_jobs else ():
             target = getattr(options, field) or ""
             if target.startswith(JOB) and self._jobs.get(target.removeprefix(JOB)) is None:
-                known = ", ".join(self._jobs.names()) or "none"
-                problem = "names no job that is registered in this process"
-                raise InvalidInput(field, target, problem, f"known jobs: {known}")
+                known = f"known jobs: {', '.join(self._jobs.names()) or 'none'}"
+                raise InvalidInput(field, target, "names no job that is registered in this process", known)
 
     def _options_after(self, present: Definition, job: str, given: Mapping[str, Any]) -> Options:
         """The options of an update. A queue that came from the job changes with the job; a queue that its owner chose stays."""
@@ -200,10 +179,3 @@ class SchedulerBase:
     def _job_queue(self, job: str) -> str | None:
         known = self._jobs.get(job)
         return None if known is None else known.queue
-
-    def _with_queue_window(self, rule: Rule, options: Options) -> Rule:
-        """The rule, with the window of its queue if it has none."""
-        declared = self._jobs.find_queue(options.queue)
-        if declared is None or rule.window or rule.jitter:
-            return rule
-        return replace(rule, window=declared.spread)

@@ -22,7 +22,7 @@ from minutehand.errors import InvalidInput, MinutehandError, Unavailable
 from minutehand.owner.schedules.client_tokens import with_head_cache
 from minutehand.owner.schedules.stop import Tags, retag, retagged
 from minutehand.sdk.backfills import BackfillMethods
-from minutehand.sdk.base import UNSET, Unset
+from minutehand.sdk.base import UNSET
 from minutehand.sdk.reading import CHUNK, Filter, TagFilter, checked_cursor, checked_filter, walk
 from minutehand.sdk.schedules import ScheduleMethods
 
@@ -73,8 +73,6 @@ class BulkProgress:
 
 
 class BulkMethods(ScheduleMethods, BackfillMethods):
-    """Many schedules of one tenant at once."""
-
     def bulk(
         self,
         action: str,
@@ -108,17 +106,18 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         conditions = checked_filter(
             prefix=prefix, state=state, job=job, tag=tag, failing=failing, managed_by=managed_by
         )
-        if conditions.is_empty:
+        if conditions == Filter():
             remedy = "say which schedules: prefix, state, job, tag, failing or managed_by"
             raise InvalidInput("prefix", prefix, "is empty, and there is no other condition", remedy)
         given = {"note": note, "drain": drain, "tags": tags, "payload": payload, "client_token": client_token}
         act = self._action(action, given)
-        work = _BulkState(action=action, act=_do_nothing if dry_run else act, dry_run=dry_run, on_progress=on_progress)
-        waiter = threading.Event() if stop is None else stop
-        pace = TokenBucket(checked_rate(rate, "schedules"), self._clock, waiter)
+        work = _BulkState(
+            action=action, act=(lambda owner, head: None) if dry_run else act, dry_run=dry_run, on_progress=on_progress
+        )
+        pace = TokenBucket(checked_rate(rate, "schedules"), self._clock, threading.Event() if stop is None else stop)
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="bulk") as pool:
             ended_at = self._run_all(conditions, checked_cursor(cursor, conditions), work, pace, pool)
-        return work.result(ended_at)
+        return BulkResult(action=action, done=work.done, failed=work.failed, dry_run=dry_run, cursor=ended_at)
 
     def _run_all(
         self, conditions: Filter, position: str | None, work: _BulkState, pace: TokenBucket, pool: ThreadPoolExecutor
@@ -127,8 +126,8 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         begun = False
         try:
             for part in walk(self.tenant, conditions, self._services, cursor=position, chunk=CHUNK):
-                owner = self._with_heads(part.heads, work)
-                for head in part.heads:
+                owner = self._with_heads(part.items, work)
+                for head in part.items:
                     if begun and not pace.go_on(wait=not work.dry_run):
                         return work.settle_all()
                     begun = True
@@ -164,20 +163,29 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
                 raise InvalidInput(
                     name, value, f"is not an argument of {action!r}", f"it is for {' and '.join(takers)}"
                 )
-        acts: dict[str, Callable[..., Act]] = {
-            "pause": self._pausing,
-            "resume": lambda **_: lambda owner, head: owner.resume_schedule(head.name),
-            "delete": lambda drain, **_: lambda owner, head: owner.delete_schedule(head.name, drain=drain),
-            "retag": self._retagging,
-            "trigger": self._triggering,
-        }
-        return acts[action](**given)
+        return self._act_of(action, **given)
 
-    def _pausing(self, note: str | None, *, drain: bool, **_: Any) -> Act:
-        text = None if note is None else checked_text("note", note, MAX_DESCRIPTION)
-        return lambda owner, head: owner.pause_schedule(head.name, note=text, drain=drain)
+    @staticmethod
+    def _act_of(
+        action: str, *, note: str | None, drain: bool, tags: Tags | None, payload: Any, client_token: str | None
+    ) -> Act:
+        match action:
+            case "pause":
+                text = None if note is None else checked_text("note", note, MAX_DESCRIPTION)
+                return lambda owner, head: owner.pause_schedule(head.name, note=text, drain=drain)
+            case "resume":
+                return lambda owner, head: owner.resume_schedule(head.name)
+            case "delete":
+                return lambda owner, head: owner.delete_schedule(head.name, drain=drain)
+            case "retag":
+                return BulkMethods._retagging(tags)
+        key = None if client_token is None else check_name(client_token, "client_token")
+        if payload is not UNSET:
+            payload_text(payload)  # refused before the first is triggered
+        return lambda owner, head: owner.trigger(head.name, payload=payload, idempotency_key=key)
 
-    def _retagging(self, tags: Tags | None, **_: Any) -> Act:
+    @staticmethod
+    def _retagging(tags: Tags | None) -> Act:
         if not isinstance(tags, Mapping) or not tags:
             raise InvalidInput("tags", tags, "says no tag", 'use {"key": "value"}, or {"key": None} to remove one')
         checked_tags({key: "" if value is None else value for key, value in tags.items()})
@@ -188,16 +196,6 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
             return retag(head, tags, owner._context)
 
         return act
-
-    def _triggering(self, payload: Any | Unset, client_token: str | None, **_: Any) -> Act:
-        key = None if client_token is None else check_name(client_token, "client_token")
-        if payload is not UNSET:
-            payload_text(payload)  # refused before the first is triggered
-        return lambda owner, head: owner.trigger(head.name, payload=payload, idempotency_key=key)
-
-
-def _do_nothing(owner: BulkMethods, head: Head) -> None:
-    """The action of a dry run: none."""
 
 
 @dataclass(kw_only=True)
@@ -225,7 +223,6 @@ class _BulkState:
         return self.reached
 
     def _settle(self) -> None:
-        """Wait for the oldest action and record its result."""
         name, future = self.pending.popleft()
         try:
             future.result()
@@ -235,6 +232,3 @@ class _BulkState:
         self.reached = name
         if self.on_progress is not None:
             self.on_progress(BulkProgress(done=len(self.done), failed=len(self.failed), cursor=name))
-
-    def result(self, cursor: str | None) -> BulkResult:
-        return BulkResult(action=self.action, done=self.done, failed=self.failed, dry_run=self.dry_run, cursor=cursor)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_rate, checked_text, payload_text
+from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_rate, checked_text
 from minutehand.concurrency.rate_limits import StopSignal
 from minutehand.domain.names import check_name, one_off_ref
 from minutehand.domain.times import DAY, to_ms
@@ -26,8 +25,6 @@ LATELY = DAY  # before now: the default of ``since``
 
 
 class DeadRunMethods(SchedulerBase):
-    """Dead runs of one tenant."""
-
     def list_dead(
         self,
         *,
@@ -91,26 +88,27 @@ class DeadRunMethods(SchedulerBase):
         AlreadyExists (it was redriven with another payload).
         """
         filters = (job, schedule, since, until, error_type)
-        callback: dict[str, Any] = {} if on_progress is None else {"on_progress": on_progress}
+        if run_id is not None:
+            if any(value is not None for value in filters):
+                raise InvalidInput("run_id", run_id, "was given together with a filter", "give one of the two")
+            ref = self._read(run_id).ref
+        else:
+            _require_condition("since", filters)
+            conditions = self._filter(since, until, job, schedule, error_type)
+            most = None if limit is None else checked_limit(limit, most=1_000_000)
+            listing.key_before(cursor, self.tenant)  # refused before a payload is stored
         how = Redriving(
             context=self._context,
             dry_run=dry_run,
             allow_repeat=allow_repeat,
             rate=checked_rate(rate, "runs"),
             stop=threading.Event() if stop is None else stop,
-            **callback,
+            on_progress=on_progress or (lambda handled: None),
+            payload=self._replacement(payload, dry_run=dry_run),
         )
         if run_id is not None:
-            if any(value is not None for value in filters):
-                raise InvalidInput("run_id", run_id, "was given together with a filter", "give one of the two")
-            ref = self._read(run_id).ref
-            dead = redriving.redrive_one(ref, replace(how, payload=self._replacement(payload, dry_run=dry_run)))
+            dead = redriving.redrive_one(ref, how)
             return Redriven(runs=[views.dead_view(dead)], failed={}, dry_run=dry_run)
-        _require_condition("since", filters)
-        conditions = self._filter(since, until, job, schedule, error_type)
-        most = None if limit is None else checked_limit(limit, most=1_000_000)
-        listing.key_before(cursor, self.tenant)  # refused before a payload is stored
-        how = replace(how, payload=self._replacement(payload, dry_run=dry_run))
         done = redriving.redrive_all(self.tenant, conditions, how, limit=most, cursor=cursor)
         runs = [views.dead_view(dead) for dead in done.runs]
         return Redriven(runs=runs, failed=done.failed, dry_run=dry_run, cursor=done.cursor)
@@ -163,14 +161,13 @@ class DeadRunMethods(SchedulerBase):
         )
 
     def _replacement(self, payload: Any, *, dry_run: bool) -> Stored | None:
-        """A payload instead of the original's; None if none is given."""
         if payload is UNSET:
             return None
-        return (payload_text(payload), None) if dry_run else self._store_payload(payload)
+        pending = self._pending(payload)
+        return (pending.text, None) if dry_run else pending.beside(None)
 
 
 def _require_condition(field: str, given: tuple[object, ...]) -> None:
-    """A call that changes many runs needs at least one condition. Raises InvalidInput."""
     if all(value is None for value in given):
         remedy = f"say which runs: {field}, job, schedule or error_type"
         raise InvalidInput(field, None, "is missing, and so is every other condition", remedy)

@@ -16,7 +16,7 @@ from minutehand.apply.fields import words_of
 from minutehand.apply.plan import ApplyAction, ApplyPlan, CurrentState, DeclaredState, PlannedChange, plan_change
 from minutehand.declare import job_of
 from minutehand.domain.names import check_name
-from minutehand.domain.schedule import Declaration, Definition, Head, Revision, ScheduleState, settled
+from minutehand.domain.schedule import Declaration, Definition, Head, ScheduleState, settled
 from minutehand.errors import InvalidInput, JobError, MinutehandError, Unavailable
 from minutehand.owner.schedules import arm as creating
 from minutehand.owner.schedules.client_tokens import ScheduleCall
@@ -38,29 +38,19 @@ class ApplyResult:
 
 @dataclass(frozen=True, kw_only=True)
 class _Existing:
-    """A schedule that exists."""
-
     head: Head
     definition: Definition
-
-    @property
-    def is_paused(self) -> bool:
-        return self.head.state is ScheduleState.PAUSED
 
 
 class _ComparedPayload(PendingPayload):
     """A payload that is compared and never stored."""
 
-    def beside(self, present: Definition | None) -> StoredPayload:
-        """The stored payload if it is equal, else the new one."""
-        if present is not None and self._is_that_of(present):
-            return present.payload, present.payload_ref
+    def store(self, most: int) -> StoredPayload:  # noqa: ARG002 (the base's)
+        """The text, which no definition that is written will have."""
         return self.text, None
 
 
 class DeclarationMethods(ScheduleMethods):
-    """Methods that compare and apply declared schedules."""
-
     def compare_declared(
         self, declarations: Iterable[Declaration], *, managed_by: str | None = None, adopt: bool = False
     ) -> ApplyPlan:
@@ -76,15 +66,16 @@ class DeclarationMethods(ScheduleMethods):
         for declared in declarations:
             change = self._compare(declared, there, owner, adopt=adopt)
             if change.name in changes:
-                why = (
-                    f"{declared.place} declares it, and {_place(changes[change.name])} too; give each a name of its own"
-                )
+                other = changes[change.name].declaration
+                place = "it" if other is None else other.place
+                why = f"{declared.place} declares it, and {place} too; give each a name of its own"
                 change = PlannedChange(name=change.name, act=ApplyAction.REFUSED, why=why, declaration=declared)
             changes[change.name] = change
         for name, one in there.items():
             if owner is not None and one.head.managed_by == owner and name not in changes:
-                job, revision = one.definition.job, one.head.revision
-                changes[name] = PlannedChange(name=name, act=ApplyAction.PRUNE, job=job, revision=revision)
+                changes[name] = PlannedChange(
+                    name=name, act=ApplyAction.PRUNE, job=one.definition.job, revision=one.head.revision
+                )
         return ApplyPlan(managed_by=owner, changes=[changes[name] for name in sorted(changes)])
 
     def carry_out(
@@ -113,9 +104,8 @@ class DeclarationMethods(ScheduleMethods):
             check_name(prefix, "prefix")
         found: dict[str | None, dict[str, Mapping[str, Any]]] = {}
         for one in self._all(prefix):
-            known = self._jobs.get(one.definition.job)
-            words = dict(self._words(one, self._payload(one.definition)))
-            if "queue" not in words and known is not None and known.queue is not None:
+            words = self._words(one, self._payload(one.definition))
+            if "queue" not in words and self._job_queue(one.definition.job) is not None:
                 words["queue"] = "default"  # without it, apply would take the job's queue
             found.setdefault(one.head.managed_by, {})[one.head.name] = words
         return dict(sorted(found.items(), key=lambda pair: pair[0] or ""))
@@ -129,76 +119,51 @@ class DeclarationMethods(ScheduleMethods):
         try:
             job = job_of(declared, self._jobs)
             name = declared.name or job
-            payload = _ComparedPayload(json.loads(declared.payload), self.tenant, self._services.payloads)
-            request = replace(self._request_of(name, job, declared, owner), payload=payload)
+            value = json.loads(declared.payload)
+            compared = _ComparedPayload(value, self.tenant, self._services.payloads)
+            request = replace(self._request_of(name, job, declared, owner), payload=compared)
         except (InvalidInput, JobError) as problem:
             return PlannedChange(name=name, act=ApplyAction.REFUSED, why=str(problem), declaration=declared)
-        one = there.get(name)
-        present = None if one is None else one.definition
-        definition = settled(request.define(present), present)
+        one, current = there.get(name), None
+        stored = None if one is None else one.definition
+        definition = settled(request.define(stored), stored)
         words = words_of(
-            definition,
-            json.loads(declared.payload),
-            description=declared.description,
-            tags=declared.tags,
-            paused=declared.paused,
+            definition, value, description=declared.description, tags=declared.tags, paused=declared.paused
         )
-        return plan_change(
-            name,
-            DeclaredState(declaration=declared, words=words, job=job),
-            None if one is None else self._current_state(one, definition, declared),
-            managed_by=owner,
-            adopt=adopt,
-        )
-
-    def _current_state(self, one: _Existing, wanted: Definition, declared: Declaration) -> CurrentState:
-        """The present state of a schedule. A payload equal to the declared one is not fetched from the bucket."""
-        same = (one.definition.payload, one.definition.payload_ref) == (wanted.payload, wanted.payload_ref)
-        payload = json.loads(declared.payload) if same else self._payload(one.definition)
-        return CurrentState(words=self._words(one, payload), managed_by=one.head.managed_by, revision=one.head.revision)
+        if one is not None:
+            same = (one.definition.payload, one.definition.payload_ref) == (definition.payload, definition.payload_ref)
+            payload = value if same else self._payload(one.definition)  # an equal one is not fetched from the bucket
+            head = one.head
+            current = CurrentState(words=self._words(one, payload), managed_by=head.managed_by, revision=head.revision)
+        wanted = DeclaredState(declaration=declared, words=words, job=job)
+        return plan_change(name, wanted, current, managed_by=owner, adopt=adopt)
 
     def _words(self, one: _Existing, payload: Any) -> dict[str, Any]:
-        head = one.head
-        paused = one.is_paused or None
+        head, paused = one.head, True if one.head.state is ScheduleState.PAUSED else None
         return words_of(one.definition, payload, description=head.description, tags=head.tags, paused=paused)
 
     def _payload(self, definition: Definition) -> Any:
         return json.loads(self._payload_of(definition) or "null")
 
     def _request_of(self, name: str, job: str, declared: Declaration, owner: str | None) -> ScheduleRequest:
-        words: dict[str, Any] = vars(declared.overrides) | declared.options.as_dict()
-        return self._request(
-            name,
-            job,
-            declared.rule,
-            None,
-            json.loads(declared.payload),
-            declared.description,
-            declared.tags,
-            words,  # type: ignore[arg-type]  # the fields of Overrides and Options are its keys
-            owner,
-        )
+        words: Any = vars(declared.overrides) | declared.options.as_dict()  # the keys of ScheduleWords
+        payload, about = json.loads(declared.payload), (declared.description, declared.tags)
+        return self._request(name, job, declared.rule, None, payload, *about, words, owner)
 
     # Reading.
 
     def _all(self, prefix: str = "") -> Iterator[_Existing]:
         """Every schedule that is not deleted, sorted by name."""
         pages = walk(self.tenant, Filter(prefix=prefix), self._services, cursor=None, chunk=_PAGE)
-        heads = (head for page in pages for head in page.heads)
+        heads = (head for page in pages for head in page.items)
         while batch := list(islice(heads, _BATCH)):
-            revisions = self._revisions(batch)
-            yield from (
-                _Existing(head=head, definition=one.definition) for head, one in zip(batch, revisions, strict=True)
-            )
-
-    def _revisions(self, heads: list[Head]) -> list[Revision]:
-        answer = self._services.schedules.revisions([(head.owner, head.revision) for head in heads])
-        missing = [head.name for head in heads if (head.owner, head.revision) not in answer.found]
-        if missing:
-            raise Unavailable(
-                f"the revisions of {', '.join(missing[:5])} could not be read; try again, or run the auditor"
-            )
-        return [answer.found[head.owner, head.revision] for head in heads]
+            answer = self._services.schedules.revisions([(head.owner, head.revision) for head in batch])
+            missing = [head.name for head in batch if (head.owner, head.revision) not in answer.found]
+            if missing:
+                names = ", ".join(missing[:5])
+                raise Unavailable(f"the revisions of {names} could not be read; try again, or run the auditor")
+            for head in batch:
+                yield _Existing(head=head, definition=answer.found[head.owner, head.revision].definition)
 
     # Writing.
 
@@ -218,7 +183,3 @@ class DeclarationMethods(ScheduleMethods):
         done = creating.upsert(call, spec, self._context)
         if paused == (True, False):
             self.resume_schedule(change.name, expected_revision=done.head.revision)
-
-
-def _place(change: PlannedChange) -> str:
-    return "it" if change.declaration is None else change.declaration.place

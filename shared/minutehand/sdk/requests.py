@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime
 from enum import Enum
@@ -16,7 +16,7 @@ from minutehand.domain.message import INLINE_PAYLOAD
 from minutehand.domain.names import check_name
 from minutehand.domain.options import Options, OptionWords
 from minutehand.domain.payload import is_object_of, size
-from minutehand.domain.policies import Overrides, Retry, overrides
+from minutehand.domain.policies import Overrides, Retry
 from minutehand.domain.schedule import Definition
 from minutehand.domain.times import to_ms
 from minutehand.owner.schedules.arm import ScheduleSpec
@@ -38,13 +38,6 @@ class ScheduleWords(OptionWords, total=False):
     deadline: float | None  # seconds after the due time; after them no attempt starts
 
 
-def split_words(words: ScheduleWords) -> tuple[Overrides, dict[str, Any]]:
-    """The overrides of the job's policies, and the options. Raises InvalidInput."""
-    options: dict[str, Any] = dict(words)
-    policies = {name: options.pop(name, None) for name in ("delivery", "start", "retry", "timeout", "deadline")}
-    return overrides(**policies), options
-
-
 class PendingPayload:
     """A payload that is not stored yet. It is stored at most once, and not at all if the present definition has it."""
 
@@ -53,14 +46,23 @@ class PendingPayload:
         self._tenant, self._payloads = tenant, payloads
         self._stored: StoredPayload | None = None
 
+    @property
+    def is_large(self) -> bool:
+        return size(self.text) > INLINE_PAYLOAD
+
     def beside(self, present: Definition | None) -> StoredPayload:
         """The present definition's payload if it is equal, else the newly stored one."""
         if present is not None and self._is_that_of(present):
             return present.payload, present.payload_ref
         if self._stored is None:
-            small = size(self.text) <= INLINE_PAYLOAD
-            self._stored = (self.text, None) if small else (None, self._payloads.put(self._tenant, self.text))
+            self._stored = self.store(INLINE_PAYLOAD)
         return self._stored
+
+    def store(self, most: int) -> StoredPayload:
+        """The text itself if it has at most so many bytes; else its key in the bucket, after it was put there."""
+        if size(self.text) <= most:
+            return self.text, None
+        return None, self._payloads.put(self._tenant, self.text)
 
     def _is_that_of(self, present: Definition) -> bool:
         if present.payload is None:
@@ -70,8 +72,6 @@ class PendingPayload:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleRequest:
-    """Arguments of create and upsert: a complete definition."""
-
     job: str
     rule: Rule
     payload: PendingPayload
@@ -93,48 +93,14 @@ class ScheduleRequest:
         )
 
     def spec(self, *, paused: bool = False) -> ScheduleSpec:
-        """The specification that the owner's functions take."""
         return ScheduleSpec(
             definition=self.define,
             description=self.description,
             tags=self.tags,
             managed_by=self.managed_by,
             paused=paused,
-            seed=new_seed(),
+            seed=uuid.uuid4().hex,
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpecPatch:
-    """Arguments of update. None keeps the present value."""
-
-    job: str | None
-    expression: str | Sequence[str] | Rule | None
-    timezone: str | None
-    payload: PendingPayload | None
-    overrides: Overrides
-    options: Callable[[Definition, str], Options]  # from the present definition and the name of the new job
-
-    def define(self, present: Definition) -> Definition:
-        text, ref = (present.payload, present.payload_ref) if self.payload is None else self.payload.beside(present)
-        job = either(self.job, present.job)
-        given = vars(self.overrides).items()
-        return Definition(
-            job=job,
-            rule=changed_rule(present.rule, self.expression, self.timezone),
-            payload=text,
-            payload_ref=ref,
-            overrides=Overrides(**{name: either(value, getattr(present.overrides, name)) for name, value in given}),
-            options=self.options(present, job),
-        )
-
-
-def new_seed() -> str:
-    """Random text for a rule with jitter."""
-    return uuid.uuid4().hex
-
-
-# Rules.
 
 
 def changed_rule(present: Rule, expression: str | Sequence[str] | Rule | None, timezone: str | None) -> Rule:
@@ -143,16 +109,16 @@ def changed_rule(present: Rule, expression: str | Sequence[str] | Rule | None, t
         return rule_of(expression, timezone)
     if expression is None and timezone is None:
         return present
-    texts = (present.expression, *present.also) if expression is None else Rule.of(expression)
-    first, also = (texts.expression, texts.also) if isinstance(texts, Rule) else (texts[0], texts[1:])
-    return replace(present, expression=first, also=also, timezone=either(timezone, present.timezone), last=None)
+    if expression is None:
+        return replace(present, timezone=either(timezone, present.timezone), last=None)
+    given = Rule.of(expression)
+    return replace(
+        present, expression=given.expression, also=given.also, timezone=either(timezone, present.timezone), last=None
+    )
 
 
 def either(given: _T | None, present: _T) -> _T:
     return present if given is None else given
-
-
-# Client tokens.
 
 
 def token_of(client_token: str | None, tenant: str, act: str, name: str, *arguments: object) -> ClientToken | None:

@@ -25,8 +25,6 @@ from minutehand.sdk.views import Page, Run
 
 
 class RunMethods(SchedulerBase):
-    """Runs of one tenant."""
-
     def submit(
         self,
         job: str,
@@ -53,7 +51,7 @@ class RunMethods(SchedulerBase):
         policies, queue_name = self._with_job_start(self._job_name(job), given), self._queue_name(job, queue)
         run_id = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
         self._check_payload(job, payload)
-        text, ref = self._store_payload(payload)
+        text, ref = self._pending(payload).beside(None)
         run = LedgerRun(
             ref=one_off_ref(self.tenant, run_id),
             state=RunState.QUEUED,

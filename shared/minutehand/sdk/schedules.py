@@ -5,29 +5,23 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Unpack
 
-from minutehand.arguments import MAX_DESCRIPTION, checked_revision, checked_tags, checked_text, end_time, rule_of
+from minutehand.arguments import MAX_DESCRIPTION, checked_tags, checked_text, end_time, rule_of
+from minutehand.declare import split_words
 from minutehand.domain.names import check_name
+from minutehand.domain.options import Options, changed
+from minutehand.domain.policies import Overrides
 from minutehand.domain.schedule import Definition
 from minutehand.errors import NotFound
 from minutehand.owner.schedules import arm as creating
 from minutehand.owner.schedules import skip as skipping
 from minutehand.owner.schedules import stop as closing
-from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, SchedulerBase
-from minutehand.sdk.requests import (
-    PendingPayload,
-    ScheduleRequest,
-    ScheduleWords,
-    SpecPatch,
-    either,
-    new_seed,
-    split_words,
-    token_of,
-)
+from minutehand.sdk.requests import ScheduleRequest, ScheduleWords, changed_rule, either
 from minutehand.sdk.views import Run, Schedule, Upserted
 from minutehand.timing import Rule
 
@@ -63,7 +57,7 @@ class ScheduleMethods(SchedulerBase):
         Raises InvalidInput (ExpressionError for expression and zone), AlreadyExists, Unavailable.
         """
         request = self._request(name, job, expression, timezone, payload, description, tags, words)
-        call = self._call(name, client_token, "create_schedule", request)
+        call = self._call("create_schedule", name, None, client_token, request)
         return views.schedule_view(creating.create(call, request.spec(), self._context))
 
     def upsert_schedule(
@@ -88,7 +82,7 @@ class ScheduleMethods(SchedulerBase):
         Raises InvalidInput, NotFound, Conflict, AlreadyExists, Unavailable.
         """
         request = self._request(name, job, expression, timezone, payload, description, tags, words, managed_by)
-        call = self._call(name, client_token, "upsert_schedule", request, expected_revision, expected=expected_revision)
+        call = self._call("upsert_schedule", name, expected_revision, client_token, request)
         done = creating.upsert(call, request.spec(), self._context)
         return Upserted(schedule=views.schedule_view(done.head), change=str(done.change))
 
@@ -104,21 +98,23 @@ class ScheduleMethods(SchedulerBase):
         words: ScheduleWords,
         managed_by: str | None = None,
     ) -> ScheduleRequest:
-        """The checked arguments of create and upsert."""
         check_name(name)
         job_name = self._job_name(job)
         self._check_payload(job_name, payload)
         policies, chosen = split_words(words)
         rule, options = rule_of(expression, timezone), self._options(job_name, chosen)
+        queue = self._jobs.find_queue(options.queue)
+        if queue is not None and not rule.window and not rule.jitter:
+            rule = replace(rule, window=queue.spread)
         return ScheduleRequest(
             job=job_name,
-            rule=self._with_queue_window(rule, options),
+            rule=rule,
             overrides=self._with_job_start(job_name, policies),
             options=options,
             description=checked_text("description", description, MAX_DESCRIPTION),
             tags=checked_tags(tags or {}),
             managed_by=None if managed_by is None else check_name(managed_by, "managed_by"),
-            payload=PendingPayload(payload, self.tenant, self._services.payloads),
+            payload=self._pending(payload),
         )
 
     def update_schedule(
@@ -141,32 +137,37 @@ class ScheduleMethods(SchedulerBase):
         to a revision: changing only these makes no revision. A call that changes nothing writes nothing.
         Raises InvalidInput, NotFound, Conflict (with ``expected_revision``: if another one is current), AlreadyExists, Unavailable.
         """
-        check_name(name)
         if job is not None:
             self._job_name(job)
         policies, options = split_words(words)
-        self._check_options(options)
-        patch = SpecPatch(
-            job=job,
-            expression=expression,
-            timezone=timezone,
-            overrides=policies,
-            options=lambda present, job_name: self._options_after(present, job_name, options),
-            payload=None if payload is UNSET else PendingPayload(payload, self.tenant, self._services.payloads),
-        )
+        checked = changed(Options(), options)  # before anything is stored
+        self._check_notified_jobs(checked)
+        if checked.queue is not None:
+            self._queue_name("", checked.queue)
+        pending = None if payload is UNSET else self._pending(payload)
         description = None if description is None else checked_text("description", description, MAX_DESCRIPTION)
         tags = None if tags is None else checked_tags(tags)
-        arguments = (job, expression, timezone, patch.payload, description, tags, policies, options, expected_revision)
-        call = self._call(name, client_token, "update_schedule", *arguments, expected=expected_revision)
+        arguments = (job, expression, timezone, pending, description, tags, policies, options)
+        call = self._call("update_schedule", name, expected_revision, client_token, *arguments)
 
         def define(present: Definition | None) -> Definition:
             if present is None:
                 raise NotFound(f"name={name!r}: there is nothing to update")
-            if payload is not UNSET:
-                self._check_payload(either(job, present.job), payload)
-            return patch.define(present)
+            new_job = either(job, present.job)
+            if pending is not None:
+                self._check_payload(new_job, payload)
+            text, ref = (present.payload, present.payload_ref) if pending is None else pending.beside(present)
+            given = {name: either(value, getattr(present.overrides, name)) for name, value in vars(policies).items()}
+            return Definition(
+                job=new_job,
+                rule=changed_rule(present.rule, expression, timezone),
+                payload=text,
+                payload_ref=ref,
+                overrides=Overrides(**given),
+                options=self._options_after(present, new_job, options),
+            )
 
-        spec = creating.ScheduleSpec(definition=define, description=description, tags=tags, seed=new_seed())
+        spec = creating.ScheduleSpec(definition=define, description=description, tags=tags, seed=uuid.uuid4().hex)
         return views.schedule_view(creating.update(call, spec, self._context))
 
     def pause_schedule(
@@ -185,11 +186,9 @@ class ScheduleMethods(SchedulerBase):
         Running attempts continue. Raises InvalidInput, NotFound, Conflict, AlreadyExists, Unavailable (then call again to
         finish). Without ``drain`` it reads the schedule's ledger, one query for each 1 MB.
         """
-        check_name(name)
         text = None if note is None else checked_text("note", note, MAX_DESCRIPTION)
         end = end_time(until, self._clock())
-        arguments = (text, end, drain, expected_revision)
-        call = self._call(name, client_token, "pause_schedule", *arguments, expected=expected_revision)
+        call = self._call("pause_schedule", name, expected_revision, client_token, text, end, drain)
         return views.schedule_view(closing.pause(call, self._context, note=text, until=end, drain=drain))
 
     def resume_schedule(
@@ -200,8 +199,7 @@ class ScheduleMethods(SchedulerBase):
         With ``automatic_backfill`` the fires of the pause are missed fires, and ``catch_up`` decides about them.
         Raises InvalidInput, NotFound, ExpressionError (it has no further fire), Conflict, AlreadyExists, Unavailable.
         """
-        check_name(name)
-        call = self._call(name, client_token, "resume_schedule", expected_revision, expected=expected_revision)
+        call = self._call("resume_schedule", name, expected_revision, client_token)
         return views.schedule_view(creating.resume(call, self._context))
 
     def delete_schedule(
@@ -216,8 +214,7 @@ class ScheduleMethods(SchedulerBase):
 
         Raises InvalidInput, NotFound (no schedule ever had this name), Conflict, AlreadyExists, Unavailable (then call again to finish).
         """
-        check_name(name)
-        call = self._call(name, client_token, "delete_schedule", drain, expected_revision, expected=expected_revision)
+        call = self._call("delete_schedule", name, expected_revision, client_token, drain)
         closing.delete(call, self._context, drain=drain)
 
     def skip_next(self, name: str, *, expected_revision: int | None = None, client_token: str | None = None) -> Run:
@@ -227,16 +224,7 @@ class ScheduleMethods(SchedulerBase):
         within 24 hours returns the run of the first. Raises InvalidInput, NotFound, Conflict (the schedule is paused, has no
         further fire, or another revision than ``expected_revision``), AlreadyExists, Unavailable.
         """
-        check_name(name)
-        call = self._call(name, client_token, "skip_next", expected_revision, expected=expected_revision)
-        act = uuid.uuid4().hex
-        if call.token is not None:
-            act = hashlib.sha256(f"{call.token.place}{call.token.digest}".encode()).hexdigest()[:32]
+        call = self._call("skip_next", name, expected_revision, client_token)
+        text = uuid.uuid4().hex if call.token is None else f"{call.token.place}{call.token.digest}"
+        act = hashlib.sha256(text.encode()).hexdigest()[:32]
         return views.run_view(skipping.skip_next(call, self._context, act=act))
-
-    def _call(
-        self, name: str, client_token: str | None, act: str, *arguments: object, expected: int | None = None
-    ) -> ScheduleCall:
-        checked = checked_revision(expected)
-        token = token_of(client_token, self.tenant, act, name, *arguments)
-        return ScheduleCall(tenant=self.tenant, name=name, expected=checked, token=token)

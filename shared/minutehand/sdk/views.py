@@ -198,15 +198,16 @@ class ScheduleDescription:
 
 
 def view_of(kind: Callable[..., _T], row: object, **given: Any) -> _T:
-    """A public object: its fields are ``given``, else those that ``row`` has under the same name, else their defaults."""
-    names = (name for name in vars(kind)["__dataclass_fields__"] if name not in given and hasattr(row, name))
-    return kind(**given, **{name: getattr(row, name) for name in names})
+    """A public object: its fields are ``given``, else those that ``row`` has under the same name, else their defaults.
 
-
-def times_of(row: object, *names: str) -> dict[str, datetime | None]:
-    """Fields of a row in UTC ms as datetimes; None stays None."""
-    found = {name: getattr(row, name) for name in names}
-    return {name: None if time is None else from_ms(time) for name, time in found.items()}
+    Where ``kind`` declares a datetime, the row has UTC ms, or None.
+    """
+    for name, field_ in vars(kind)["__dataclass_fields__"].items():
+        if name not in given and hasattr(row, name):
+            value = getattr(row, name)
+            is_time = value is not None and field_.type.startswith("datetime")
+            given[name] = from_ms(value) if is_time else value
+    return kind(**given)
 
 
 def schedule_view(
@@ -222,7 +223,6 @@ def schedule_view(
     return view_of(
         Schedule,
         head,
-        **times_of(head, "resume_at", "failed_at", "created_at", "updated_at"),
         payload=_value(payload) if revision is not None else None,
         tags=dict(head.tags),
         last_fired_at=None if last_fired is None else from_ms(last_fired, local),
@@ -239,7 +239,6 @@ def run_view(
         return view_of(
             Run,
             run,
-            **times_of(run, "due", "not_before", "started_at", "ended_at", "skipped_until"),
             id=str(run.ref),
             tenant=run.ref.tenant,
             schedule=None if run.ref.is_one_off else run.ref.owner.partition("/")[2],
@@ -254,8 +253,7 @@ def run_view(
 
 
 def dead_view(dead: IndexedRun) -> DeadRun:
-    """The public form of a row of the dead runs' index."""
-    return view_of(DeadRun, dead, id=str(dead.run), tenant=dead.run.tenant, ended_at=from_ms(dead.ended_at))
+    return view_of(DeadRun, dead, id=str(dead.run), tenant=dead.run.tenant)
 
 
 def _attempt_view(attempt: FailedAttemptRow) -> FailedAttempt:
@@ -263,7 +261,6 @@ def _attempt_view(attempt: FailedAttemptRow) -> FailedAttempt:
     return view_of(
         FailedAttempt,
         attempt,
-        **times_of(attempt, "started_at", "ended_at", "next_attempt_at"),
         error_type=failure.kind,
         error=failure.message,
         error_code=failure.code,

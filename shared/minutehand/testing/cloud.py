@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from minutehand.local.cloud import LocalCloud, reached_by_this_process
-from minutehand.local.provision import provision
+from minutehand.local.installation import provision
 from minutehand.settings import Settings
 
 

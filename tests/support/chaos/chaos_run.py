@@ -15,9 +15,7 @@ from minutehand.aws import Client
 from minutehand.daemon.roles import run_auditor
 from minutehand.domain.times import SECOND
 from minutehand.local.cloud import LocalCloud
-from minutehand.local.events import LogFollower
-from minutehand.local.process import inherited
-from minutehand.local.process_group import ProcessRole, variables
+from minutehand.local.processes import LogFollower, ProcessRole, inherited, variables
 from minutehand.settings import Settings
 from minutehand.state.lease import LEASE, SKEW
 from minutehand.testing.cloud import fresh_settings

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from minutehand.local.process import LocalProcess
-from minutehand.local.process_group import ProcessRole
+from minutehand.local.processes import LocalProcess, ProcessRole
 
 Environ = Callable[[str], Mapping[str, str]]  # of a process by its name
 

@@ -15,8 +15,7 @@ from typing import Any
 
 from minutehand import Scheduler, Settings
 from minutehand.local.cloud import LocalCloud
-from minutehand.local.process import LocalProcess, inherited
-from minutehand.local.process_group import ProcessGroup, ProcessRole, variables
+from minutehand.local.processes import LocalProcess, ProcessGroup, ProcessRole, inherited, variables
 from minutehand.services import system_clock
 
 ROOT = Path(__file__).parents[3]

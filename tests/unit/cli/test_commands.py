@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from minutehand import Settings, cli
-from minutehand.local.process_group import variables
+from minutehand.local.processes import variables
 
 pytestmark = pytest.mark.cloud
 

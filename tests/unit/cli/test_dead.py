@@ -13,7 +13,7 @@ from minutehand import Registry, Retry, Scheduler, Settings
 from minutehand.aws import Client
 from minutehand.cli.app import app
 from minutehand.errors import InvalidInput
-from minutehand.local.process_group import variables
+from minutehand.local.processes import variables
 from minutehand.services import connect, system_clock
 from minutehand.testing.process import Hand, bury_all, make_worker
 from typer.testing import CliRunner

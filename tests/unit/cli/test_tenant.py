@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from minutehand import Queue, Settings
-from minutehand.local.provision import provision
+from minutehand.local.installation import provision
 
 from tests.support.command_line import Say
 

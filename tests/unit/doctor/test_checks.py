@@ -16,7 +16,7 @@ from minutehand.doctor import Finding, Severity, run_checks
 from minutehand.domain.run import AgendaEntry, EntryKind
 from minutehand.domain.times import MINUTE, SECOND, to_ms
 from minutehand.fires.backpressure import KEY, OWNER
-from minutehand.local.provision import create_queues
+from minutehand.local.installation import create_queues
 from minutehand.ports.records import Record
 from minutehand.ports.schedules import IncidentChange
 from minutehand.services import connect, system_clock

@@ -11,7 +11,7 @@ import pytest
 from minutehand import Settings
 from minutehand.doctor import Severity, run_checks
 from minutehand.local.cloud import LocalCloud, reached_by_this_process
-from minutehand.local.process import changed_environ
+from minutehand.local.processes import changed_environ
 from minutehand.testing.cloud import fresh_settings
 
 pytestmark = pytest.mark.cloud

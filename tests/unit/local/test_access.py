@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 import boto3
 import pytest
 from minutehand import Settings
-from minutehand.local.access import authorization, guarded, refusal
 from minutehand.local.cloud import LocalCloud
+from minutehand.local.engine import authorization, guarded, refusal
 
 KEY = "LOCAL0123456789"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}  # what a page may send without asking first

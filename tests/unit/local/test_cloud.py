@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ import pytest
 from minutehand.errors import Misconfigured, Unavailable
 from minutehand.local import cloud as cloud_module
 from minutehand.local.cloud import LOOPBACK, LocalCloud, reached_by_this_process
-from minutehand.local.provision import provision
+from minutehand.local.installation import provision
 from minutehand.settings import Settings
 from minutehand.testing.cloud import running_cloud
 
@@ -175,9 +176,7 @@ class TestData:
 
         assert until(both_are_back)
 
-    def test_tables_queues_and_bucket_survive_a_restart(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, local_cloud: LocalCloud
-    ) -> None:
+    def test_tables_queues_and_bucket_survive_a_restart(self, tmp_path: Path, local_cloud: LocalCloud) -> None:
         settings = Settings(prefix="kept", region=local_cloud.region, bucket="kept-payloads")
         with LocalCloud(data=tmp_path) as first:
             here = Settings(**{**vars(settings), "endpoint": first.endpoint})
@@ -189,8 +188,7 @@ class TestData:
             with reached_by_this_process(again.credentials):
                 provision(Settings(**{**vars(settings), "endpoint": again.endpoint}))
             self.check(again, settings)
-        monkeypatch.setattr(cloud_module, "_is_free", lambda _: False)
-        with LocalCloud(data=tmp_path) as moved:
+        with socket.create_server((LOOPBACK, first.port)), LocalCloud(data=tmp_path) as moved:
             assert moved.port != first.port
             self.check(moved, settings)
 

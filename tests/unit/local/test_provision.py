@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from minutehand.dynamodb.tables import RUNS, TABLES
-from minutehand.local.provision import create_bucket, create_queues, create_tables, provision
+from minutehand.local.installation import create_bucket, create_queues, create_tables, provision
 from minutehand.settings import Settings
 from minutehand.sqs.queue_definitions import QUEUES, WORK
 from minutehand.testing.cloud import fresh_settings

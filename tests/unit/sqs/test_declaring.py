@@ -12,7 +12,7 @@ from minutehand.domain.queue import LONGEST_NAME, Queue
 from minutehand.errors import InvalidInput, JobError
 from minutehand.jobs import default_registry, load
 from minutehand.local.declared import declared_queues
-from minutehand.local.process_group import ProcessRole, roles
+from minutehand.local.processes import ProcessRole, roles
 from minutehand.settings import from_environment
 
 BAD: list[tuple[dict[str, Any], str]] = [

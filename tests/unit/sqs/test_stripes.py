@@ -20,7 +20,7 @@ from minutehand.domain.message import Message
 from minutehand.domain.names import fire_ref
 from minutehand.domain.queue import Queue, striped, striped_text
 from minutehand.errors import InvalidInput, MinutehandError, Misconfigured
-from minutehand.local.provision import create_queues
+from minutehand.local.installation import create_queues
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import OutgoingMessage
 from minutehand.services import connect, system_clock

@@ -20,7 +20,7 @@ from minutehand.cli.shell import Shell, print_json
 from minutehand.domain.run import TERMINAL
 from minutehand.domain.times import from_ms, to_ms
 from minutehand.errors import Misconfigured
-from minutehand.local.events import parse
+from minutehand.local.processes import parse
 from minutehand.sdk.views import Run
 from minutehand.settings import Settings
 

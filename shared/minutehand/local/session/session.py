@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,11 +16,9 @@ from rich.live import Live
 from minutehand.domain.times import SECOND
 from minutehand.errors import MinutehandError
 from minutehand.local.installation import LocalInstallation, installation
-from minutehand.local.session.demo_page import DemoPage
-from minutehand.local.session.examples import DemoProgram, schedule_examples
-from minutehand.local.session.status import SessionStatus
+from minutehand.local.session.examples import DemoPage, DemoProgram, schedule_examples
+from minutehand.local.session.status import SessionStatus, line, live, summary
 from minutehand.local.session.verifier import StartLog, VerifierReport, verify
-from minutehand.local.session.view import line, live, summary
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.views import Run
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT
@@ -28,15 +26,19 @@ from minutehand.state.lease import SKEW, lease_end
 
 DEMO = "minutehand.local.session.demo_jobs"
 _POLL = 0.25  # seconds between reads of the logs
-_SETTLE = 15.0  # seconds after the end, within which runs that were due before it must have started and ended
+_SETTLE = 15.0  # seconds after the end for the runs that were due before it to start and end
 _TAKE_OVER = (lease_end(0) + SKEW) / SECOND  # seconds until another worker takes over the runs of a crashed one
 _PAGE = 500  # runs read at once
+_BEGINNING = """\
+Minutehand runs on this machine. {end} with a summary. Its processes log to {folder}
+In another terminal, the SDK and the command line (`minutehand schedules list`) talk to it after:
+
+  {exports}
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalOptions:
-    """The options of ``minutehand local``."""
-
     seconds: float | None = None  # end by itself after so long; None: at Ctrl-C
     data: Path | None = None  # keep the state here
     jobs: tuple[str, ...] = ()  # the user's own packages, besides the examples
@@ -61,7 +63,9 @@ def run(options: LocalOptions, console: Console, stop: threading.Event) -> int:
         ) as running,
         _page(options.data) as page,
     ):
-        _announce(running, console, options)
+        end = "Ctrl-C ends" if options.seconds is None else f"After {options.seconds:g} s it ends"
+        text = _BEGINNING.format(end=end, folder=running.folder, exports=running.exports)
+        console.print(text, soft_wrap=True, highlight=False)
         running.wait_until_ready(stop)
         session = LocalSession(running, console)
         if options.examples and not stop.is_set():
@@ -81,8 +85,6 @@ class UncleanSession(MinutehandError):
 
 
 class LocalSession:
-    """A session on a running installation."""
-
     def __init__(self, running: LocalInstallation, console: Console) -> None:
         self._running, self._console = running, console
         self._scheduler = Scheduler(settings=running.settings, check_jobs=False)
@@ -93,21 +95,19 @@ class LocalSession:
 
     @property
     def seconds(self) -> float:
-        """Seconds since its start."""
         return (datetime.now(UTC) - self._since).total_seconds()
 
     def schedule(self, page: DemoPage) -> None:
-        """Create the example schedules and submit the example one-offs."""
         folder = self._running.folder
         schedule_examples(self._scheduler, self._program, page=page.url, folder=folder, since=self._since)
 
     def follow(self, stop: threading.Event, seconds: float | None) -> None:
         """Show runs and schedules until ``stop`` is set or the time is over."""
-        with self._screen() as screen:
+        terminal = self._console.is_terminal
+        with Live(console=self._console, auto_refresh=False) if terminal else nullcontext() as screen:
             while not stop.is_set() and (seconds is None or self.seconds < seconds):
                 self._refresh(screen)
-                left = _POLL if seconds is None else min(_POLL, max(0.0, seconds - self.seconds))
-                stop.wait(left)
+                stop.wait(_POLL if seconds is None else min(_POLL, max(0.0, seconds - self.seconds)))
 
     def verdict(self, *, wait_for_one_offs: bool) -> VerifierReport:
         """Wait for the runs that are due by now to end, then compare the expected fires with the runs.
@@ -127,7 +127,6 @@ class LocalSession:
         return verify(self._program.watched, runs, self._starts, upto, one_offs=one_offs)
 
     def _refresh(self, screen: Live | None) -> None:
-        """Read the new log events, replace ended processes, update the screen."""
         gone = self._running.processes.replace_ended()
         events = list(self._running.follower.new())
         for process, event in events:
@@ -145,34 +144,14 @@ class LocalSession:
             for each in ended:
                 self._console.print(line(each), highlight=False, soft_wrap=True)
 
-    @contextmanager
-    def _screen(self) -> Iterator[Live | None]:
-        if not self._console.is_terminal:
-            yield None
-            return
-        with Live(console=self._console, auto_refresh=False) as screen:
-            yield screen
-
     def _runs(self, name: str, after: datetime) -> list[Run]:
         runs: list[Run] = []
         cursor: str | None = None
         while True:
             page = self._scheduler.list_runs(name, after=after, limit=_PAGE, cursor=cursor)
             runs += page.items
-            cursor = page.cursor
-            if cursor is None:
+            if (cursor := page.cursor) is None:
                 return runs
-
-
-def _announce(running: LocalInstallation, console: Console, options: LocalOptions) -> None:
-    end = "Ctrl-C ends" if options.seconds is None else f"After {options.seconds:g} s it ends"
-    text = f"""\
-Minutehand runs on this machine. {end} with a summary. Its processes log to {running.folder}
-In another terminal, the SDK and the command line (`minutehand schedules list`) talk to it after:
-
-  {running.exports}
-"""
-    console.print(text, soft_wrap=True, highlight=False)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The rows of the live table: schedules from the SDK, runs from the log events of the workers."""
+"""The live table and the plain lines of a session, from the SDK and the workers' log events; the summary at its end."""
 
 from __future__ import annotations
 
@@ -6,13 +6,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from minutehand.domain.names import RunRef, parse_run_id
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from minutehand.domain.names import parse_run_id
 from minutehand.domain.times import from_ms
 from minutehand.errors import InvalidInput
-from minutehand.local.events import Event
+from minutehand.local.processes import Event
+from minutehand.local.session.verifier import VerifierReport
 from minutehand.sdk.scheduler import Scheduler
 
 _SHOWN = 50  # schedules in the table
+_LISTED = 5  # ids of missing or double runs that the summary names
+_COLOURS = {
+    "SUCCEEDED": "green",
+    "RUNNING": "cyan",
+    "RETRYING": "yellow",
+    "DEAD": "red",
+    "LOST": "red",
+    "PAUSED": "yellow",
+}
 _ENDS = frozenset({"run.ended", "run.dead", "run.lost"})
 
 
@@ -74,11 +89,13 @@ class SessionStatus:
             ref = parse_run_id(event.get("run_id"))
         except InvalidInput:
             return None
-        row = self._row(ref)
+        name = self._labels.get(str(ref)) or ref.owner.partition("/")[2]
+        row = self.rows.setdefault(ref.owner, StatusRow(name=name))
         if event["event"] == "run.started":
             row.outcome, row.runs = "RUNNING", row.runs + 1
             if event.get("attempt") == 1:
-                row.last, row.lateness = _due(ref), float(event["lateness_ms"]) / 1000
+                row.last = from_ms(int(ref.key)) if ref.key.isdigit() else None
+                row.lateness = float(event["lateness_ms"]) / 1000
             return None
         outcome = str(event.get("state") or event["event"].removeprefix("run.").upper())
         if event["event"] != "run.ended" and row.outcome == outcome:
@@ -86,10 +103,61 @@ class SessionStatus:
         row.outcome = outcome
         return EndedRun(datetime.now(UTC), row.name, row.outcome, row.lateness, str(event.get("reason") or ""))
 
-    def _row(self, ref: RunRef) -> StatusRow:
-        name = self._labels.get(str(ref)) or ref.owner.partition("/")[2]
-        return self.rows.setdefault(ref.owner, StatusRow(name=name))
+
+def live(rows: Iterable[StatusRow], now: datetime, *, more: bool = False) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for column in ("schedule", "when", "next fire", "last run"):
+        table.add_column(column, no_wrap=True)
+    for column in ("lateness", "runs"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("state")
+    for row in rows:
+        state = row.outcome if row.state in ("", "ACTIVE") else row.state
+        table.add_row(
+            escape(row.name),
+            escape(row.when),
+            _until(row.next, now) if row.state in ("", "ACTIVE") else "",
+            _clock(row.last),
+            "" if row.lateness is None else lateness(row.lateness),
+            str(row.runs or ""),
+            Text(state, style=_COLOURS.get(state, "dim")),
+        )
+    if more:
+        return Group(table, Text("… and more: minutehand schedules list", style="dim"))
+    return table if table.rows else Group(table, Text("nothing yet: minutehand schedules create …", style="dim"))
 
 
-def _due(ref: RunRef) -> datetime | None:
-    return from_ms(int(ref.key)) if ref.key.isdigit() else None
+def line(ended: EndedRun) -> str:
+    """One line for a run that ended, for output that is no terminal."""
+    late = "" if ended.lateness is None else f"{lateness(ended.lateness)} late"
+    return f"{_clock(ended.at)}  {ended.name:<16} {ended.state:<10} {late:<14} {ended.reason}".rstrip()
+
+
+def summary(verdict: VerifierReport, seconds: float) -> str:
+    missing, double = len(verdict.missing), len(verdict.double)
+    watched = f"{verdict.expected} fires of the examples were due, {verdict.expected - missing} started"
+    states = ", ".join(f"{state} {count}" for state, count in sorted(verdict.states.items())) or "none"
+    lines = [f"{seconds:.0f} s: {watched}; {missing} missing, {double} double", f"runs: {states}"]
+    for start, late in verdict.lateness.items():
+        figures = f"p50 {lateness(late.p50)}, p99 {lateness(late.p99)}, max {lateness(late.most)}"
+        lines.append(f"lateness, {start}: {figures} ({late.count} runs)")
+    if verdict.caught_up:
+        lines.append(f"caught up: {verdict.caught_up} runs that were due before this session")
+    for word in ("missing", "double", "unexpected", "astray"):
+        ids = getattr(verdict, word)
+        lines += [f"{word}: {run_id}" for run_id in ids[:_LISTED]]
+        if len(ids) > _LISTED:
+            lines.append(f"{word}: … and {len(ids) - _LISTED} more")
+    return "\n".join(lines)
+
+
+def lateness(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if abs(seconds) < 1 else f"{seconds:.2f} s"
+
+
+def _until(moment: datetime | None, now: datetime) -> str:
+    return "" if moment is None else f"{_clock(moment)} (in {max(0, round((moment - now).total_seconds()))} s)"
+
+
+def _clock(moment: datetime | None) -> str:
+    return "" if moment is None else f"{moment.astimezone():%H:%M:%S}"

@@ -15,7 +15,7 @@ from math import ceil
 from minutehand.domain.names import fire_ref, parse_run_id, schedule_owner
 from minutehand.domain.run import TERMINAL
 from minutehand.domain.times import from_ms, to_ms
-from minutehand.local.events import Event
+from minutehand.local.processes import Event
 from minutehand.sdk.views import Run
 from minutehand.timing import next_fires
 
@@ -63,7 +63,6 @@ class StartLog:
     open: dict[str, str] = field(default_factory=dict)  # run id → process, for runs that started and have not ended
 
     def note(self, process: str, event: Event) -> None:
-        """Record one log event of a process."""
         run_id = str(event.get("run_id", ""))
         match event["event"]:
             case "run.started":
@@ -109,17 +108,12 @@ class LatenessFigures:
         if not values:
             return None
         seconds = sorted(value.total_seconds() for value in values)
-
-        def rank(share: float) -> float:
-            return seconds[ceil(share * len(seconds)) - 1]
-
-        return cls(count=len(seconds), p50=rank(0.5), p99=rank(0.99), most=seconds[-1])
+        p50, p99 = (seconds[ceil(share * len(seconds)) - 1] for share in (0.5, 0.99))
+        return cls(count=len(seconds), p50=p50, p99=p99, most=seconds[-1])
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifierReport:
-    """The result of a session."""
-
     states: Mapping[str, int]  # runs by state
     lateness: Mapping[str, LatenessFigures]  # by start: prompt, exact; `other`: runs that are not watched
     expected: int  # fires that were due while it was watched
@@ -144,12 +138,10 @@ def verify(
     one_offs: Sequence[tuple[Run, str]] = (),
 ) -> VerifierReport:
     """``runs`` are the ledger's rows of each watched schedule by name, ``one_offs`` runs with their expected state."""
-    missing: list[str] = []
-    unexpected: list[str] = []
-    expected_count = 0
+    missing, unexpected, expected_count = list[str](), list[str](), 0
     lateness: dict[str, list[timedelta]] = {}
     counted = [run for run, _ in one_offs]
-    known = {_owner(run.id) for run in counted}
+    known = {parse_run_id(run.id).owner for run in counted}
     for schedule in watched:
         expected = set(schedule.expected(upto))
         expected_count += len(expected)
@@ -160,7 +152,7 @@ def verify(
         lateness.setdefault(schedule.start, []).extend(run.lateness for run in present if run.lateness is not None)
         counted += present
         known.add(schedule.owner)
-    others = [run_id for run_id in starts.started if _owner(run_id) not in known]
+    others = [run_id for run_id in starts.started if parse_run_id(run_id).owner not in known]
     lateness["other"] = [starts.lateness[run_id] for run_id in others if run_id in starts.lateness]
     return VerifierReport(
         states=Counter([*(str(run.state) for run in counted), *(starts.states[run_id] for run_id in others)]),
@@ -177,10 +169,5 @@ def verify(
 
 
 def _is_before(run_id: str, watched: Sequence[WatchedSchedule]) -> bool:
-    """Whether a run is of a watched schedule and was due before it was watched."""
     ref = parse_run_id(run_id)
     return any(ref.owner == schedule.owner and from_ms(int(ref.key)) <= schedule.since for schedule in watched)
-
-
-def _owner(run_id: str) -> str:
-    return parse_run_id(run_id).owner

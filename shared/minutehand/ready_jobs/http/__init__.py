@@ -18,8 +18,7 @@ connection is made, and the connection goes to the address that was checked: a h
 """
 
 from minutehand.ready_jobs.http.job import http_job
-from minutehand.ready_jobs.http.request import Request
-from minutehand.ready_jobs.http.secret import Secret
+from minutehand.ready_jobs.http.request import Request, Secret
 from minutehand.ready_jobs.http.send import send
 
 __all__ = ["Request", "Secret", "http_job", "send"]

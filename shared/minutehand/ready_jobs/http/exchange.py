@@ -1,7 +1,7 @@
 """Exchange: one request and its response on a connection of its own, within a time limit that the endpoint cannot extend.
 
-A socket's timeout begins anew with every byte, so an endpoint that sends slowly could hold a worker for ever. A watchdog thread shuts
-the connection down when the time is over or the run was cancelled or lost; the thread that reads from the socket then fails at once.
+A socket's timeout restarts with every byte, so an endpoint that sends slowly could hold a worker for ever. A watchdog thread shuts
+the connection down when the time is over, the run was cancelled, or its lease is lost. The thread that reads then fails at once.
 """
 
 from __future__ import annotations
@@ -19,21 +19,18 @@ from http.client import HTTPException
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
-from urllib3.response import BaseHTTPResponse
 
 from minutehand.errors import LeaseLost, RunCancelled
 from minutehand.ready_jobs.http.guard import CheckedAddress
 
 LARGEST = 1024 * 1024  # bytes of a response that are read
 _PART = 64 * 1024  # bytes
-_CONNECT = 10.0  # seconds for an address to accept
-_LOOK = 1.0  # seconds between looks at whether the run was cancelled: a heartbeat sees it every 20 s
+_CONNECT = 10.0  # seconds to establish a connection to one address
+_LOOK = 1.0  # seconds between checks for a cancellation; a heartbeat learns of it every 20 s
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobResponse:
-    """The response of an endpoint."""
-
     status: int
     headers: Mapping[str, str]  # names in lower case
     body: bytes  # at most LARGEST
@@ -58,14 +55,17 @@ class Watchdog:
 
     @contextmanager
     def guarding(self, sock: socket.socket, origin: str) -> Iterator[None]:
-        """Shut the connection down when the limit is reached. Its errors are then replaced by the reason for the shutdown."""
+        """Shut the connection down at the limit. The reason for the shutdown then replaces the errors of the connection."""
         done = threading.Event()
         watcher = threading.Thread(target=self._watch, args=(sock, done), name=f"watchdog {origin}", daemon=True)
         watcher.start()
         try:
             yield
+        except TimeoutError as problem:
+            raise (self._why or self._timeout()) from problem
         except (OSError, HTTPException, HTTPError) as problem:
-            raise (self._why or self._plain(problem, origin)) from problem
+            plain = ConnectionError(f"{origin}: {type(problem).__name__}: {problem}")
+            raise (self._why or plain) from problem
         finally:
             done.set()
             watcher.join()
@@ -74,25 +74,16 @@ class Watchdog:
 
     def _watch(self, sock: socket.socket, done: threading.Event) -> None:
         while self._why is None and not done.wait(min(_LOOK, max(self._end - time.monotonic(), 0.0))):
-            self._why = self._reason()
+            try:
+                self._ask()
+            except (RunCancelled, LeaseLost) as problem:
+                self._why = problem
+            if time.monotonic() >= self._end:
+                self._why = self._timeout()
         if self._why is not None:
             with contextlib.suppress(OSError):
                 # A TLS socket's own shutdown method would wait for the thread that reads.
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)
-
-    def _reason(self) -> Exception | None:
-        if time.monotonic() >= self._end:
-            return self._timeout()
-        try:
-            self._ask()
-        except (RunCancelled, LeaseLost) as problem:
-            return problem
-        return None
-
-    def _plain(self, problem: Exception, origin: str) -> Exception:
-        if isinstance(problem, TimeoutError):
-            return self._timeout()
-        return ConnectionError(f"{origin}: {type(problem).__name__}: {problem}")
 
     def _timeout(self) -> TimeoutError:
         return TimeoutError(f"no complete response within {self._seconds:g} s")
@@ -108,21 +99,16 @@ def exchange(
             connection.timeout = watchdog.left  # for reading; the socket's own is for sending
             sock.settimeout(connection.timeout)
             connection.request(method, target.path, body=body, headers=headers, preload_content=False)
-            return _read(connection.getresponse())
+            response, read = connection.getresponse(), b""
+            while len(read) <= LARGEST and (part := response.read(_PART, decode_content=False)):
+                read += part  # one read past the limit shows whether the body is complete
     finally:
         connection.close()
-
-
-def _read(response: BaseHTTPResponse) -> JobResponse:
-    body = b""
-    while len(body) <= LARGEST and (part := response.read(_PART, decode_content=False)):
-        body += part  # one read past the limit shows whether the body is complete
-    headers = {name.lower(): value for name, value in response.headers.items()}
-    return JobResponse(status=response.status, headers=headers, body=body[:LARGEST], is_whole=len(body) <= LARGEST)
+    found = {name.lower(): value for name, value in response.headers.items()}
+    return JobResponse(status=response.status, headers=found, body=read[:LARGEST], is_whole=len(read) <= LARGEST)
 
 
 def _connect(target: CheckedAddress, watchdog: Watchdog) -> tuple[HTTPConnection, socket.socket]:
-    """A connection to the first of the checked addresses that accepts one."""
     problem: Exception | None = None
     for address in target.addresses:
         connection = _connection(target, address, min(_CONNECT, watchdog.left))

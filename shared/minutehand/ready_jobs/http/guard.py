@@ -1,4 +1,4 @@
-"""AddressGuard: which addresses a request may go to. A tenant's URL must not reach addresses that only the worker can reach.
+"""AddressGuard decides which addresses a request may go to. A tenant's URL must not reach addresses that only the worker can reach.
 
 The host name is resolved once, all its addresses are checked, and the connection is made to one of them. A second resolution for the
 connection could return another address, such as that of the metadata service, after a public one had passed the check.
@@ -22,20 +22,22 @@ Network = IPv4Network | IPv6Network
 MOST_URL = 2_000  # characters
 _PORTS = {"http": 80, "https": 443}
 _URL = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]+")
-_UNICAST = IPv6Network("2000::/3")  # all that is routed on the Internet
-_CARRIES_V4 = ("::/96", "::ffff:0:0/96", "64:ff9b::/96")  # an IPv4 address in its last 32 bits; the last one is NAT64's
-_6TO4 = IPv6Network("2002::/16")  # in bits 16 to 48
+_UNICAST = IPv6Network("2000::/3")  # global unicast: the addresses that the Internet routes
+_CARRIES_V4 = (
+    "::/96",
+    "::ffff:0:0/96",
+    "64:ff9b::/96",
+)  # prefixes of addresses whose last 32 bits are an IPv4 address; 64:ff9b:: is NAT64
+_6TO4 = IPv6Network("2002::/16")  # bits 16 to 48 are an IPv4 address
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedAddress:
-    """The destination of a request."""
-
     scheme: str  # "http" or "https"
     host: str  # the name or address as the URL has it
     port: int
     path: str  # with its query
-    addresses: tuple[str, ...]  # all checked, in the resolver's order
+    addresses: tuple[str, ...]  # each of them checked, in the resolver's order
 
     @property
     def authority(self) -> str:
@@ -53,14 +55,18 @@ class CheckedAddress:
 class AddressGuard:
     """The hosts and addresses that a job may reach."""
 
-    hosts: tuple[str, ...] = ()  # names, "*.example.com" for all below one; none: any
-    networks: tuple[Network, ...] = ()  # beside the Internet's addresses
+    hosts: tuple[str, ...] = ()  # allowed names; "*.example.com" allows its subdomains; empty: any name
+    networks: tuple[Network, ...] = ()  # allowed in addition to public addresses
 
     def admit(self, url: str) -> CheckedAddress:
         """The target of a URL. Raises Permanent for an address that is not allowed, ConnectionError for a name that does not resolve."""
         parts = self.look(url)
         host, port = str(parts.hostname), parts.port or _PORTS[parts.scheme]
-        addresses = _resolve(host, port)
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as problem:  # UnicodeError: a label of more than 63 characters
+            raise ConnectionError(f"{host} cannot be resolved: {problem}") from None
+        addresses = [ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
         for address in addresses:
             self._check_address(host, address)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -75,7 +81,8 @@ class AddressGuard:
         except InvalidInput as problem:  # the URL itself may be a secret
             raise Permanent(f"the URL cannot be called: {problem.problem}; {problem.remedy}") from None
         host = str(parts.hostname)
-        if self.hosts and not any(_is_below(host, pattern) for pattern in self.hosts):
+        suffixes = tuple(name[1:] for name in self.hosts if name.startswith("*."))
+        if self.hosts and host not in self.hosts and not host.endswith(suffixes):
             raise Permanent(f"{host} is not among the hosts of this job; declare it with hosts=...")
         with contextlib.suppress(ValueError):  # a name
             self._check_address(host, ip_address(host))
@@ -92,7 +99,6 @@ class AddressGuard:
 
 
 def guard_of(hosts: Sequence[str], networks: Sequence[str]) -> AddressGuard:
-    """A guard from what a user declares. Raises InvalidInput."""
     for name, given in (("hosts", hosts), ("networks", networks)):
         if isinstance(given, str) or not all(isinstance(one, str) and one for one in given):
             raise InvalidInput(name, given, "is not a list of texts", 'use e.g. ("api.example.com",)')
@@ -118,14 +124,6 @@ def checked_url(url: object) -> SplitResult:
     return parts
 
 
-def _resolve(host: str, port: int) -> list[Address]:
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as problem:  # UnicodeError: a label of more than 63 characters
-        raise ConnectionError(f"{host} cannot be resolved: {problem}") from None
-    return [ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
-
-
 def _carried(address: Address) -> Address:
     """The IPv4 address that an IPv6 address stands for, if it does."""
     if isinstance(address, IPv6Address):
@@ -134,7 +132,3 @@ def _carried(address: Address) -> Address:
         if address in _6TO4:
             return IPv4Address(int(address) >> 80 & 0xFFFFFFFF)
     return address
-
-
-def _is_below(host: str, pattern: str) -> bool:
-    return host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern

@@ -13,8 +13,7 @@ from minutehand.domain.policies import Retry
 from minutehand.errors import InvalidInput, Permanent
 from minutehand.jobs import Registry, default_registry
 from minutehand.ready_jobs.http.guard import AddressGuard, guard_of
-from minutehand.ready_jobs.http.request import BODILESS, FIELDS, Request
-from minutehand.ready_jobs.http.secret import Secret
+from minutehand.ready_jobs.http.request import BODILESS, FIELDS, Request, Secret
 from minutehand.ready_jobs.http.send import send_guarded
 
 _SOME_URL = "https://example.com"  # in place of the payload's, while the rest is checked
@@ -73,8 +72,6 @@ def http_job(
 
 @dataclass(frozen=True, repr=False, eq=False)
 class _Call(ABC):
-    """The function of an HTTP job."""
-
     given: dict[str, Any]
     guard: AddressGuard
 
@@ -139,14 +136,10 @@ class _Open(_Call):
         unknown = [name for name in payload if name not in FIELDS]
         if unknown:
             raise InvalidInput("payload", unknown[0], "is not a field of a request", f"use {', '.join(FIELDS)}")
-        return Request(**self.given | dict(payload) | {"headers": self._headers(payload.get("headers", {}))})
-
-    def _headers(self, wanted: object) -> Mapping[str, str | Secret]:
-        """The job's headers and the payload's, which cannot replace the job's."""
-        own = self.given["headers"]
+        own, wanted = self.given["headers"], payload.get("headers", {})
         if not isinstance(wanted, Mapping):
             raise InvalidInput("headers", wanted, "is not a dict", 'use {"Name": "value"}')
         taken = {str(name).lower() for name in own} & {str(name).lower() for name in wanted}
         if taken:
             raise InvalidInput("headers", min(taken), "is set by the job", "leave it out")
-        return {**own, **wanted}
+        return Request(**self.given | dict(payload) | {"headers": {**own, **wanted}})

@@ -16,8 +16,7 @@ from minutehand.domain.job import Context
 from minutehand.errors import Permanent, UnexpectedStatus
 from minutehand.ready_jobs.http.exchange import JobResponse, Watchdog, exchange
 from minutehand.ready_jobs.http.guard import AddressGuard, CheckedAddress, guard_of
-from minutehand.ready_jobs.http.request import Request, check_value
-from minutehand.ready_jobs.http.secret import Secret, redact, resolve
+from minutehand.ready_jobs.http.request import METHODS, Request, Secret, check_value, redact, resolve
 from minutehand.state.retry import is_permanent_status
 
 KEPT_HEADERS = (
@@ -29,14 +28,13 @@ _MOST_WAIT = 86_400.0  # seconds: the longest Retry-After that is followed
 _SHOWN = 300  # characters of a body in an error
 _MOST_HEADER = 200  # characters of a header that is kept
 _SPARE = 2.0  # seconds of a function's time that are kept to settle the run
-_FOLLOWED = {301: ("GET", "HEAD"), 302: ("GET", "HEAD"), 303: ("GET", "HEAD"), 307: None, 308: None}
+# Methods with which a redirect is followed, by status: those that the redirect does not change.
+_FOLLOWED = {301: ("GET", "HEAD"), 302: ("GET", "HEAD"), 303: ("GET", "HEAD"), 307: METHODS, 308: METHODS}
 _OF_ONE_HOST = frozenset(("authorization", "cookie", "proxy-authorization"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Prepared:
-    """A request with its secrets looked up."""
-
     method: str
     url: str
     headers: dict[str, str]
@@ -49,28 +47,23 @@ def send(ctx: Context, request: Request, *, hosts: Sequence[str] = (), networks:
     """Send a request from a job of your own; the response: ``status``, some ``headers``, the end of its ``body``, its ``bytes``.
 
     It carries ``Idempotency-Key`` (the run's, the same in every attempt), ``Minutehand-Run``, ``Minutehand-Attempt`` and
-    ``Minutehand-Scheduled-At``. ``hosts`` are those that it may go to ("*.example.com" for all below one; none: any), ``networks``
-    the addresses beside the Internet's ("10.0.0.0/8"). Raises UnexpectedStatus, ConnectionError, TimeoutError, Permanent for an
-    address that may not be reached, InvalidInput, RunCancelled, LeaseLost.
+    ``Minutehand-Scheduled-At``. ``hosts`` are the names that it may go to ("*.example.com": all subdomains; empty: any name),
+    ``networks`` the allowed addresses in addition to public ones ("10.0.0.0/8"). Raises UnexpectedStatus, ConnectionError,
+    TimeoutError, Permanent for an address that may not be reached, InvalidInput, RunCancelled, LeaseLost.
     """
     return send_guarded(ctx, request, guard_of(hosts, networks))
 
 
 def send_guarded(ctx: Context, request: Request, guard: AddressGuard) -> dict[str, Any]:
-    """As ``send``, under a guard."""
     ctx.raise_if_cancelled()
-    prepared, began = _prepare(ctx, request), time.monotonic()
-    watchdog = Watchdog(_time(ctx, request.timeout), ctx.raise_if_cancelled)
+    prepared, began, left = _prepare(ctx, request), time.monotonic(), ctx.remaining()
+    limit = request.timeout if left is None else min(request.timeout, left - _SPARE)
+    watchdog = Watchdog(limit, ctx.raise_if_cancelled)
     target, response = _exchange_and_follow(prepared, request.redirects, guard, watchdog)
     ms = round((time.monotonic() - began) * 1_000)
     fields = {"origin": target.origin, "method": prepared.method, "status": response.status, "ms": ms}
     ctx.logger.info("http.answered", extra=fields)
     return _check_response(request, prepared, target, response)
-
-
-def _time(ctx: Context, timeout: float) -> float:
-    left = ctx.remaining()
-    return timeout if left is None else min(timeout, left - _SPARE)
 
 
 # The request.
@@ -86,12 +79,13 @@ def _prepare(ctx: Context, request: Request) -> _Prepared:
         if isinstance(value, Secret):
             private.add(name.lower())
     body, kind = request.content()
+    key = ctx.idempotency_key
     given = {name.lower() for name in headers}
     own = {"Accept": "*/*", "User-Agent": "minutehand"} | ({"Content-Type": kind} if kind else {})
     headers |= {name: value for name, value in own.items() if name.lower() not in given}
     headers |= {
         "Accept-Encoding": "identity",
-        "Idempotency-Key": idempotency_key(ctx),
+        "Idempotency-Key": key if len(key) <= LONGEST_KEY else hashlib.sha256(key.encode()).hexdigest(),
         "Minutehand-Run": ctx.run_id,
         "Minutehand-Attempt": str(ctx.attempt),
         "Minutehand-Scheduled-At": ctx.scheduled_at.isoformat(),
@@ -99,12 +93,6 @@ def _prepare(ctx: Context, request: Request) -> _Prepared:
     return _Prepared(
         method=request.method, url=url, headers=headers, private=frozenset(private), body=body, hidden=hidden
     )
-
-
-def idempotency_key(ctx: Context) -> str:
-    """The run's key, or its SHA-256 if it is longer than endpoints accept."""
-    key = ctx.idempotency_key
-    return key if len(key) <= LONGEST_KEY else hashlib.sha256(key.encode()).hexdigest()
 
 
 def _exchange_and_follow(
@@ -115,8 +103,8 @@ def _exchange_and_follow(
     target = guard.admit(url)
     for hops in range(redirects + 1):
         response = exchange(target, prepared.method, headers | {"Host": target.authority}, prepared.body, watchdog)
-        to = _redirect(prepared.method, response)
-        if to is None or hops == redirects:
+        methods, to = _FOLLOWED.get(response.status, ()), response.headers.get("location")
+        if to is None or prepared.method not in methods or hops == redirects:
             break
         url, before = urljoin(url, to), target
         target = guard.admit(url)
@@ -125,14 +113,6 @@ def _exchange_and_follow(
         if before.origin != target.origin:
             headers = {name: value for name, value in headers.items() if name.lower() not in prepared.private}
     return target, response
-
-
-def _redirect(method: str, response: JobResponse) -> str | None:
-    """The URL to which a response redirects the same request; None if the method would have to change."""
-    if response.status not in _FOLLOWED:
-        return None
-    methods = _FOLLOWED[response.status]
-    return response.headers.get("location") if methods is None or method in methods else None
 
 
 # The response.

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from minutehand.local.session import demo_jobs
-from minutehand.local.session.demo_page import TEXT, DemoPage
+from minutehand.local.session.examples import TEXT, DemoPage
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 

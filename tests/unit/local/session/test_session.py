@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from minutehand.cli.shell import ExitCode, stop_on_signals
 from minutehand.errors import Unavailable
-from minutehand.local.process_group import ProcessGroup, ProcessRole, roles, variables
+from minutehand.local.processes import ProcessGroup, ProcessRole, roles, variables
 from minutehand.local.session.session import LocalOptions, UncleanSession, run
 from minutehand.local.session.verifier import StartLog
 from minutehand.settings import Settings, from_environment

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from minutehand.domain.run import RunState
 from minutehand.domain.times import to_ms
-from minutehand.local.events import Event
+from minutehand.local.processes import Event
+from minutehand.local.session.status import summary
 from minutehand.local.session.verifier import LatenessFigures, StartLog, VerifierReport, WatchedSchedule, verify
-from minutehand.local.session.view import summary
 from minutehand.sdk.views import Run
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

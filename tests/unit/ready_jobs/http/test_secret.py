@@ -18,7 +18,7 @@ from minutehand import Retry
 from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.ready_jobs.http import Secret
 from minutehand.ready_jobs.http.exchange import _trust
-from minutehand.ready_jobs.http.secret import KEPT, Vault, resolve
+from minutehand.ready_jobs.http.request import KEPT, Vault, resolve
 from moto import mock_aws
 
 from tests.support.http_endpoint import serving
@@ -52,7 +52,7 @@ def test_a_secret_is_read_whole_or_by_its_key(cloud: None) -> None:
 
 def test_a_rotated_secret_is_used_after_five_minutes(cloud: None, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("minutehand.ready_jobs.http.secret.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("minutehand.ready_jobs.http.request.time.monotonic", lambda: now[0])
     parameters, vault, token = boto3.client("ssm", region_name="eu-west-1"), Vault(), Secret(parameter="token")
     parameters.put_parameter(Name="token", Value="old", Type="String")
     assert vault.value(token) == "old"
