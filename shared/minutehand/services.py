@@ -18,9 +18,8 @@ from minutehand.dynamodb.schedules import DynamoSchedules
 from minutehand.dynamodb.table_client import TableClient
 from minutehand.ports.services import Services
 from minutehand.settings import Settings
-from minutehand.sqs.async_function import AsyncFunction
 from minutehand.sqs.queues import SqsDeadQueue, SqsWorkQueue
-from minutehand.sqs.topics import SnsNotices
+from minutehand.sqs.topics import AsyncFunction, SnsNotices
 from minutehand.state.backpressure import Limits
 from minutehand.ticker.fan_out import HandOver
 

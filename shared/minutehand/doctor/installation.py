@@ -11,7 +11,7 @@ from minutehand.doctor.findings import Finding, fail, ok, warn
 from minutehand.doctor.probe import NO_CREDENTIALS, NO_REGION, UNREACHABLE, ProbeAnswer
 from minutehand.domain.queue import striped, striped_text
 from minutehand.dynamodb.tables import SCHEDULES, TABLES, TableDefinition
-from minutehand.sqs.queue_definitions import RETENTION, stripe_called
+from minutehand.sqs.routing import RETENTION, stripe_called
 
 _DEPLOYED = "deploy the stack to this account and region, or set MINUTEHAND_PREFIX and AWS_REGION to those of the stack"
 _BUCKET = "set MINUTEHAND_BUCKET to the stack's output BucketName"

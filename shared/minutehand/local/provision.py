@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from minutehand.domain.queue import Queue, striped
 from minutehand.dynamodb.tables import TABLES, TableDefinition
 from minutehand.settings import Settings
-from minutehand.sqs.queue_definitions import SqsQueue, all_queues
+from minutehand.sqs.routing import SqsQueue, all_queues
 
 _WAIT = {"Delay": 1, "MaxAttempts": 60}  # seconds between looks, looks: AWS takes some ten seconds for a table
 

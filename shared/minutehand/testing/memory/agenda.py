@@ -11,8 +11,7 @@ from minutehand.domain.run import AgendaEntry
 from minutehand.domain.times import stamp
 from minutehand.dynamodb.table_client import WRITES
 from minutehand.ports.agenda import DuePage
-from minutehand.testing.memory.calls import Calls
-from minutehand.testing.memory.tables import MemoryTable
+from minutehand.testing.memory.calls import Calls, MemoryTable
 
 
 @dataclass

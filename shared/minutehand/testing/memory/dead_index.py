@@ -9,8 +9,7 @@ from minutehand.domain.times import SECOND
 from minutehand.dynamodb.records import dead_row, readable_dead
 from minutehand.dynamodb.table_client import WRITES
 from minutehand.state.transition import Condition, holds
-from minutehand.testing.memory.calls import Calls
-from minutehand.testing.memory.tables import MemoryTable, Row
+from minutehand.testing.memory.calls import Calls, MemoryTable, Row
 
 PAGE = 200  # lines of one query at most
 

@@ -27,11 +27,10 @@ from minutehand.dynamodb.rows import run_of
 from minutehand.errors import NotFound
 from minutehand.ports.clock import Clock
 from minutehand.ports.services import Services
-from minutehand.sqs.queue_definitions import DEAD, WORK
-from minutehand.sqs.routing import Stripe
+from minutehand.sqs.routing import DEAD, WORK, Stripe
 from minutehand.state.backpressure import Limits
 from minutehand.testing.memory.agenda import AgendaState, MemoryAgenda
-from minutehand.testing.memory.calls import Calls, Hook
+from minutehand.testing.memory.calls import Calls, Hook, MemoryTable, Row
 from minutehand.testing.memory.dead_index import MemoryDeadIndex
 from minutehand.testing.memory.ledger import MemoryLedger
 from minutehand.testing.memory.notices import MemoryNotices, Published
@@ -39,7 +38,6 @@ from minutehand.testing.memory.queue_ports import Idle, MemoryDeadQueue, MemoryW
 from minutehand.testing.memory.queues import MemoryQueue
 from minutehand.testing.memory.records import MemoryRecords
 from minutehand.testing.memory.schedules import MemorySchedules, ScheduleTables
-from minutehand.testing.memory.tables import MemoryTable, Row
 
 RETENTION = 90 * DAY
 SHARDS = 4

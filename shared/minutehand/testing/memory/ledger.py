@@ -15,8 +15,7 @@ from minutehand.dynamodb.rows import (
 from minutehand.dynamodb.table_client import READS, STATEMENTS
 from minutehand.ports.ledger import BesideKind
 from minutehand.state.transition import Condition, Once, Plus, Transition, holds
-from minutehand.testing.memory.calls import Calls
-from minutehand.testing.memory.tables import MemoryTable, Row
+from minutehand.testing.memory.calls import Calls, MemoryTable, Row
 
 PAGE = 200  # rows of one query: DynamoDB's megabyte holds some 2,000, but small pages find more interleavings
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from minutehand.dynamodb.records import contains, readable_records, record_of, record_row
 from minutehand.dynamodb.rows import present
 from minutehand.ports.records import Record
-from minutehand.testing.memory.calls import Calls
-from minutehand.testing.memory.tables import MemoryTable, Row
+from minutehand.testing.memory.calls import Calls, MemoryTable, Row
 
 
 class MemoryRecords:

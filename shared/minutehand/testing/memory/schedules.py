@@ -16,9 +16,8 @@ from minutehand.ports.page import RowPage
 from minutehand.ports.records import Record
 from minutehand.ports.schedules import IncidentChange, RevisionBatch, RevisionKey
 from minutehand.testing.memory.agenda import AgendaState
-from minutehand.testing.memory.calls import Calls
+from minutehand.testing.memory.calls import Calls, MemoryTable, Row
 from minutehand.testing.memory.records import put_record, rewrite_record
-from minutehand.testing.memory.tables import MemoryTable, Row
 
 HISTORY = 50  # revisions read at a time
 
