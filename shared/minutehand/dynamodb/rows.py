@@ -86,7 +86,7 @@ def _foreign(attribute: Mapping[str, Any]) -> Any:
     return int(value) if kind == "N" and value.removeprefix("-").isdigit() else value
 
 
-def present(row: Mapping[str, Value | None]) -> dict[str, Value]:
+def present(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row without the attributes that are None: these are not stored."""
     return {name: value for name, value in row.items() if value is not None}
 
@@ -246,11 +246,11 @@ def entry_row(entry: AgendaEntry) -> dict[str, Value]:
 
 
 @reads("entry {entry}")
-def entry_of(row: Mapping[str, Any], shard: int) -> AgendaEntry:
+def entry_of(row: Mapping[str, Any]) -> AgendaEntry:
     """An entry from its row. Raises Unreadable, TooNew."""
     due, kind, identity = parse_entry_key(row["entry"])
     return AgendaEntry(
-        shard=shard,
+        shard=int(row["shard"]),
         due=due,
         kind=kind,
         id=identity,

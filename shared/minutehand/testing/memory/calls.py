@@ -10,8 +10,7 @@ import threading
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from minutehand.concurrency.pools import RequestStats
 from minutehand.errors import Unavailable
@@ -83,10 +82,6 @@ class MemoryTable(Generic[_K, _V]):
         return sum(len(there.items) for there in self._partitions.values())
 
 
-Row = dict[str, Any]  # attributes by name
-
-
-_ALL = 10**6  # items: more than any query finds
 _T = TypeVar("_T")
 
 
@@ -157,26 +152,6 @@ class Calls:
             return effect()
 
         return self._request(operation, Detail(place=place, verb=verb, items=items), unless_throttled, token=token)
-
-    def pages(
-        self,
-        table: MemoryTable[_K, _V],
-        place: str,
-        verb: str,
-        keys: tuple[str, _K, _K],
-        *,
-        limit: int = _ALL,
-        after: _K | None = None,
-        backwards: bool = False,
-    ) -> Iterator[_V]:
-        """The items of a partition with keys from the first to the last, a query for each page as they are asked for."""
-        query = partial(table.page, *keys, limit=limit, backwards=backwards)
-        while True:
-            found = self.one("Query", place, verb, partial(query, after=after))
-            yield from (item for _, item in found.items)
-            if found.last is None:
-                return
-            after = found.last
 
     def many(
         self,

@@ -1,0 +1,145 @@
+"""The tables of an installation in memory, as one process sees them: conditions are evaluated by DynamoDB's rules."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+from zlib import crc32
+
+from minutehand.domain.names import RunRef
+from minutehand.dynamodb.dynamo_tables import statement
+from minutehand.dynamodb.rows import present
+from minutehand.dynamodb.table_client import READS, STATEMENTS, WRITES
+from minutehand.dynamodb.tables import AGENDA, RUNS, Answer, Row, RowQuery, RowTables, RowWrite, TableDefinition
+from minutehand.state.transition import Change, Condition, Once, Plus, holds
+from minutehand.testing.memory.calls import Calls, MemoryTable
+
+PAGE = 200  # rows of one query: DynamoDB's megabyte holds some 2,000, but small pages find more interleavings
+_OPERATIONS = {"put": "PutItem", "update": "UpdateItem", "delete": "DeleteItem"}
+
+Content = Mapping[TableDefinition, MemoryTable[Any, Row]]  # the tables that all processes share
+
+
+class MemoryTables(RowTables):
+    """Every request is one of ``calls``, whose hook sees it."""
+
+    def __init__(self, calls: Calls, content: Content) -> None:
+        self._calls, self._content = calls, content
+
+    # Reads.
+
+    def page(self, verb: str, query: RowQuery) -> tuple[list[Row], Any]:
+        read = partial(self._content[query.table].page, query.partition, query.first, query.last)
+        how = {"limit": query.limit or PAGE, "after": query.after, "backwards": query.newest_first}
+        found = self._calls.one("Query", query.table.suffix, verb, partial(read, **how))
+        return [row for _, row in found.items if query.only is None or holds(query.only, row)], found.last
+
+    def scan(
+        self, verb: str, table: TableDefinition, *, only: Condition | None = None, part: tuple[int, int] | None = None
+    ) -> Iterator[Row]:
+        number, parts = part or (0, 1)
+
+        def rows() -> list[Row]:
+            return [row for of, _, row in self._content[table] if crc32(of.encode()) % parts == number]
+
+        return (row for row in self._calls.one("Scan", table.suffix, verb, rows) if only is None or holds(only, row))
+
+    def get(self, verb: str, table: TableDefinition, **key: str | int) -> Row | None:
+        return self._calls.one("GetItem", table.suffix, verb, lambda: self._stored(table, key), _item(table, key))
+
+    def read(self, verb: str, table: TableDefinition, keys: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+        items = [_item(table, key) for key in keys]
+        rows = self._calls.many(
+            "BatchGetItem", table.suffix, verb, items, lambda i: self._stored(table, keys[i]), most=READS
+        )
+        unread = [key for i, key in enumerate(keys) if i not in rows]
+        return [row for row in rows.values() if row is not None], unread
+
+    def _stored(self, table: TableDefinition, key: Row) -> Row | None:
+        return self._content[table].get(*table.key_of(key).values())
+
+    # Writes.
+
+    def write(self, verb: str, write: RowWrite, *, returning: bool = False) -> Answer:
+        del returning  # a row that is returned without need is harmless
+        operation, item = _OPERATIONS[write.kind], _item(write.table, write.row)
+        return self._calls.one(operation, write.table.suffix, verb, lambda: self._apply(write), item)
+
+    def _apply(self, write: RowWrite) -> Answer:
+        table, (partition, key) = self._content[write.table], write.key.values()
+        stored = table.get(partition, key)
+        if not self._holds(write):
+            return False, stored
+        if write.kind == "delete":
+            table.delete(partition, key)
+            return True, None
+        row = changed_row({} if write.kind == "put" else stored or {}, write.row)
+        table.put(partition, key, row)
+        return True, row
+
+    def _holds(self, write: RowWrite) -> bool:
+        return write.only_if is None or holds(write.only_if, self._stored(write.table, write.key) or {})
+
+    def copy(self, verb: str, table: TableDefinition, key: Row, marks: Row) -> None:
+        row = present((self._stored(table, key) or {}) | marks)
+        partition, place = table.key_of(row).values()
+        put = partial(self._content[table].put, partition, place, row)
+        self._calls.one("PutItem", table.suffix, verb, put, _item(table, key))
+
+    def write_all(
+        self, verb: str, writes: Sequence[RowWrite], *, returning: Collection[int] = (), pooled: bool = False
+    ) -> Mapping[int, Answer]:
+        del returning, pooled
+        for write in writes:
+            statement("", write)  # raises where PartiQL cannot express it
+        return self._batch("BatchExecuteStatement", verb, writes, STATEMENTS)
+
+    def store(self, verb: str, writes: Sequence[RowWrite]) -> frozenset[str]:
+        distinct = list({str(write.key): write for write in writes}.values())
+        stored = self._batch("BatchWriteItem", verb, distinct, WRITES)
+        return frozenset(str(distinct[i].row[distinct[i].table.range_key]) for i in stored)
+
+    def _batch(self, operation: str, verb: str, writes: Sequence[RowWrite], most: int) -> dict[int, Answer]:
+        items = [_item(write.table, write.row) for write in writes]
+        place = writes[0].table.suffix if writes else ""
+        return self._calls.many(operation, place, verb, items, lambda i: self._apply(writes[i]), most=most)
+
+    def transact(self, verb: str, writes: Sequence[RowWrite], about: str) -> bool:
+        del about
+
+        def apply() -> bool:
+            if not all(map(self._holds, writes)):
+                return False
+            for write in writes:
+                if write.kind != "check":
+                    self._apply(write)
+            return True
+
+        place, item = writes[0].table.suffix, _item(writes[0].table, writes[0].row)
+        return self._calls.one("TransactWriteItems", place, verb, apply, item, token=True)
+
+
+def _item(table: TableDefinition, row: Mapping[str, Any]) -> Any:
+    """What the hook sees of a key."""
+    if table is RUNS:
+        return RunRef(row["owner"], row["key"])
+    return row["entry"] if table is AGENDA else tuple(table.key_of(row).values())
+
+
+def changed_row(row: Row, changes: Mapping[str, Change]) -> Row:
+    """A row with changes made."""
+    changed = dict(row)
+    for name, change in changes.items():
+        match change:
+            case None:
+                changed.pop(name, None)
+            case Plus(amount):
+                changed[name] = row.get(name, 0) + amount
+            case Once(value):
+                changed.setdefault(name, value)
+            case str():
+                changed[name] = str(change)
+            case _:
+                changed[name] = change
+    return changed
