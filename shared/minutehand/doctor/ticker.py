@@ -17,7 +17,7 @@ from minutehand.domain.run import AgendaEntry, EntryKind, parse_entry_key
 from minutehand.domain.schedule import ScheduleState
 from minutehand.domain.times import MINUTE, SECOND, from_ms
 from minutehand.dynamodb.agenda import CONFIG, LOCK
-from minutehand.dynamodb.rows import shard_key
+from minutehand.dynamodb.rows import shard_key, to_item
 from minutehand.fires.plan import LOOKAHEAD
 
 _LATE = 2 * MINUTE  # behind: what the alarm of the stack rings at
@@ -40,7 +40,7 @@ def ticker(context: DoctorContext) -> Iterator[Finding]:
     if "agenda" not in context.tables:
         return
     table = context.settings.table("agenda")
-    config = context.probe.call("dynamodb", "get_item", TableName=table, Key=CONFIG).data.get("Item")
+    config = context.probe.call("dynamodb", "get_item", TableName=table, Key=to_item(CONFIG)).data.get("Item")
     if config is None:
         yield warn("ticker", "the agenda was never used: there was no schedule and no tick yet", _remedy(context))
         return

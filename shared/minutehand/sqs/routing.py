@@ -1,4 +1,4 @@
-"""Routing: each message goes to the queue that it names, and there to a stripe by its run's key.
+"""The SQS queues as data, and routing: each message goes to the queue that it names, and there to a stripe by its run's key.
 
 A stripe is an SQS queue of its own, with 120,000 messages in flight at most. The run's key decides, not its owner's, so that the runs of
 one crowded schedule or backfill use all stripes. Each stripe shares its messages out by message group, so that no tenant delays another.
@@ -22,8 +22,16 @@ from minutehand.domain.names import stripe_of
 from minutehand.domain.queue import MOST_SECONDS, Queue
 from minutehand.ports.work_queue import OutgoingMessage
 
+log = logging.getLogger(__name__)
+
+BATCH = 10  # messages of one request
+MAX_VISIBILITY = 43_200  # seconds
 RETENTION = 14 * 86_400  # seconds: the longest that SQS keeps a message
 MAX_RECEIVES = 1_000  # the worker settles failures; SQS moves only messages whose runs cannot be leased
+_BATCH_BYTES = 1_000_000  # of the 1 MiB of one request; the rest is for the entries' other fields
+_MARK = "~"  # in no receipt of SQS
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,16 +83,6 @@ def all_queues(declared: Iterable[Queue] = (), *, stripes: int = 1) -> tuple[Sqs
 
 def _striped(queue: str | None, stripes: int, *, since: int = 0) -> Iterator[SqsQueue]:
     return (replace(WORK, suffix=work_suffix(queue, stripe)) for stripe in range(since, stripes))
-
-
-log = logging.getLogger(__name__)
-
-BATCH = 10  # messages of one request
-MAX_VISIBILITY = 43_200  # seconds
-_BATCH_BYTES = 1_000_000  # of the 1 MiB of one request; the rest is for the entries' other fields
-_MARK = "~"  # in no receipt of SQS
-
-_T = TypeVar("_T")
 
 
 class Stripe(NamedTuple):

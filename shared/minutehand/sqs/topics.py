@@ -27,6 +27,9 @@ from minutehand.settings import Settings
 log = logging.getLogger(__name__)
 
 _ACCEPTED = 202
+# The ticker waits for the response and repeats in a minute, so an attempt is short.
+_IMPATIENT = {"retries": {"mode": "standard", "total_max_attempts": 2}, "connect_timeout": 2, "read_timeout": 4}
+_FIFO = ".fifo"
 
 
 class AsyncFunction:
@@ -59,11 +62,6 @@ class AsyncFunction:
         url = f"{endpoint.url}/2015-03-31/functions/{quote(self._name, safe='')}/invocations"
         connections = Connections(url, self._session.trust, proxy=self._session.proxy(url))
         return connections, Signer("lambda", endpoint.region, url, own="x-amz-invocation-type")
-
-
-# The ticker waits for the response and repeats in a minute, so an attempt is short.
-_IMPATIENT = {"retries": {"mode": "standard", "total_max_attempts": 2}, "connect_timeout": 2, "read_timeout": 4}
-_FIFO = ".fifo"
 
 
 class SnsNotices:

@@ -17,6 +17,7 @@ from minutehand.errors import Unavailable
 
 _K = TypeVar("_K", str, int)
 _V = TypeVar("_V")
+_T = TypeVar("_T")
 
 
 @dataclass
@@ -80,9 +81,6 @@ class MemoryTable(Generic[_K, _V]):
 
     def __len__(self) -> int:
         return sum(len(there.items) for there in self._partitions.values())
-
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True)
