@@ -212,7 +212,8 @@ def attempt_row(attempt: FailedAttemptRow, expires: int) -> dict[str, Value]:
 
 def attempt_of(ref: RunRef, row: Mapping[str, Any]) -> FailedAttemptRow:
     failure = Failure(**{field: row[name] for name, field in _FAILURE.items() if name in row})
-    return FailedAttemptRow(run=ref, failure=failure, **{name: row.get(name) for name in _ATTEMPT})
+    given: dict[str, Any] = {"next_attempt_at": None} | {name: row[name] for name in _ATTEMPT if name in row}
+    return FailedAttemptRow(run=ref, failure=failure, **given)
 
 
 def shard_key(shard: int) -> str:
