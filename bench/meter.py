@@ -71,7 +71,7 @@ def clients_of(services: Services) -> tuple[Any, Any]:
     """The clients behind the hot path: DynamoDB's and SQS's."""
     ledger: Any = services.ledger
     work: Any = services.work
-    return ledger._table.client, work._client
+    return ledger._tables.client, work._client
 
 
 def cpu(pid: int) -> float:

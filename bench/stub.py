@@ -62,7 +62,7 @@ class StubbedCloud:
 
     def attach(self, services: Any) -> None:
         """Answer for the clients of these services."""
-        for client in (services.ledger._table.client, services.work._client):
+        for client in (services.ledger._tables.client, services.work._client):
             client.transport.connections = self
 
     def post(self, headers: Mapping[str, str], body: bytes, seconds: float) -> HttpResponse:
@@ -96,12 +96,12 @@ class StubbedCloud:
         return dump({"Attributes": dict.fromkeys(asked["AttributeNames"], "0")})
 
     def _query(self, asked: Any) -> bytes:
-        shard = asked["ExpressionAttributeValues"][":shard"]["S"]
+        shard = asked["ExpressionAttributeValues"][":partition"]["S"]
         entries = self._pages.get(shard, [])
         after = asked.get("ExclusiveStartKey", {}).get("entry", {}).get("S", "")
         first = self._places[shard][after] + 1 if after else 0
         page = entries[first : first + asked["Limit"]]
-        answer: dict[str, Any] = {"Items": [asked_for(entry) for entry in page]}
+        answer: dict[str, Any] = {"Items": [to_item(entry_row(entry)) for entry in page]}
         if first + len(page) < len(entries):
             answer["LastEvaluatedKey"] = {"shard": {"S": shard}, "entry": {"S": page[-1].key}}
         return dump(answer)
@@ -199,8 +199,3 @@ def _received(number: int, body: str) -> dict[str, Any]:
         "Body": body,
         "Attributes": {"ApproximateReceiveCount": "1"},
     }
-
-
-def asked_for(entry: AgendaEntry) -> dict[str, Any]:
-    """An entry as the projection gives it."""
-    return {name: value for name, value in to_item(entry_row(entry)).items() if name != "shard"}

@@ -14,7 +14,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
-from minutehand.sqs.queue_definitions import WORK, work_suffix
+from minutehand.sqs.routing import WORK, work_suffix
 
 from .function import NAMESPACE
 from .installation import InstallationSettings

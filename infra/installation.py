@@ -11,7 +11,7 @@ from aws_cdk import aws_logs as logs
 from minutehand.domain.queue import MOST_STRIPES
 from minutehand.errors import InvalidInput
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_SHARDS
-from minutehand.sqs.queue_definitions import WORK
+from minutehand.sqs.routing import WORK
 
 from .bundling import AWS, BundleTarget
 

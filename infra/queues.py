@@ -11,7 +11,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 from minutehand.domain.queue import Queue, striped_text
 from minutehand.errors import InvalidInput
-from minutehand.sqs.queue_definitions import DEAD, MAX_RECEIVES, SqsQueue, all_queues, work_suffix
+from minutehand.sqs.routing import DEAD, MAX_RECEIVES, SqsQueue, all_queues, work_suffix
 
 from .acknowledge import acknowledge_for
 from .installation import InstallationSettings

@@ -15,7 +15,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 from minutehand.domain.queue import BATCH, LEAST_RUNS, Queue, check_pollers
 from minutehand.errors import InvalidInput
-from minutehand.sqs.queue_definitions import WORK
+from minutehand.sqs.routing import WORK
 
 from .function import InstallationFunction
 from .installation import InstallationSettings

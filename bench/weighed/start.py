@@ -28,7 +28,7 @@ _CONTEXT = SimpleNamespace(
 def main(function: str) -> None:
     module = importlib.import_module(f"functions.{function}.handler")
     services = module.services()
-    for client in (services.ledger._table.client, services.work._client):
+    for client in (services.ledger._tables.client, services.work._client):
         client.transport.connections = SimpleNamespace(post=_stop)
     module.handler({"Records": [_RECORD]}, _CONTEXT)
 

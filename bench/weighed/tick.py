@@ -8,10 +8,10 @@ from typing import Any
 
 from minutehand.domain.names import schedule_owner, shard_of
 from minutehand.domain.run import AgendaEntry, EntryKind
-from minutehand.dynamodb.rows import shard_key
+from minutehand.dynamodb.rows import entry_row, shard_key, to_item
 from minutehand.ticker.tick import tick
 
-from bench.stub import StubbedCloud, asked_for, dump
+from bench.stub import StubbedCloud, dump
 from bench.tick import CASES, DUE, MINUTE, SHARDS, revision, stubbed
 from bench.weighed.scale import peak, say
 
@@ -31,7 +31,7 @@ class Streamed(StubbedCloud):
         numbers = self._numbers[shard]
         first = numbers.index(int(after.rpartition("-")[2].partition("#")[0])) + 1 if after else 0
         page = [_entry(number, int(shard)) for number in numbers[first : first + most]]
-        answer: dict[str, Any] = {"Items": [asked_for(entry) for entry in page]}
+        answer: dict[str, Any] = {"Items": [to_item(entry_row(entry)) for entry in page]}
         if first + most < len(numbers):
             answer["LastEvaluatedKey"] = {"shard": {"S": shard}, "entry": {"S": page[-1].key}}
         return dump(answer)

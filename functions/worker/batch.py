@@ -13,8 +13,7 @@ from minutehand.domain.message import Message
 from minutehand.errors import Unavailable
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage
-from minutehand.sqs.queue_definitions import stripe_called
-from minutehand.sqs.routing import held
+from minutehand.sqs.routing import held, stripe_called
 from minutehand.worker.context import Done, KnownJobs
 from minutehand.worker.delivery.visibility import HIDDEN
 from minutehand.worker.stages import Outcome

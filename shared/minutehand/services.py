@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING
-
 from minutehand.aws import AwsSession, BatchBackoff, Client
 from minutehand.clock import system_clock
 from minutehand.concurrency.pools import RequestPool, RequestStats
 from minutehand.domain.queue import declared_name, striped
 from minutehand.domain.times import DAY, SECOND
-from minutehand.dynamodb.agenda import DynamoAgenda
-from minutehand.dynamodb.ledger import DynamoLedger
+from minutehand.dynamodb.agenda import RowAgenda
+from minutehand.dynamodb.dynamo_tables import DynamoTables
+from minutehand.dynamodb.ledger import RowLedger
 from minutehand.dynamodb.payloads import BucketPayloads
-from minutehand.dynamodb.records import DynamoDeadIndex, DynamoRecords
-from minutehand.dynamodb.schedules import DynamoSchedules
+from minutehand.dynamodb.records import RowDeadIndex, RowRecords
+from minutehand.dynamodb.schedules import RowSchedules
 from minutehand.dynamodb.table_client import TableClient
+from minutehand.dynamodb.tables import TABLES, TableDefinition
 from minutehand.ports.services import Services
 from minutehand.settings import Settings
-from minutehand.sqs.async_function import AsyncFunction
 from minutehand.sqs.queues import SqsDeadQueue, SqsWorkQueue
-from minutehand.sqs.topics import SnsNotices
+from minutehand.sqs.topics import AsyncFunction, SnsNotices
 from minutehand.state.backpressure import Limits
 from minutehand.ticker.fan_out import HandOver
-
-if TYPE_CHECKING:
-    from minutehand.dynamodb.models import Models
 
 __all__ = ["connect", "hand_over_to", "system_clock"]
 
@@ -43,20 +38,14 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
     def pool() -> RequestPool:  # of one table or queue: what one throttles slows down no other
         return RequestPool(settings.requests, stats=stats, wait=backoff.wait)
 
-    def table(suffix: str) -> TableClient:
-        return TableClient(dynamodb, settings.table(suffix), backoff=backoff, pool=pool())
+    def table(each: TableDefinition) -> TableClient:
+        return TableClient(dynamodb, settings.table(each.suffix), backoff=backoff, pool=pool())
 
-    @cache
-    def models() -> Models:
-        from minutehand.dynamodb.models import Models  # noqa: PLC0415 (PynamoDB loads botocore: a tenth of a second)
-
-        return Models(dynamodb, settings, backoff=backoff)
-
-    runs = table("runs")
+    tables = DynamoTables({each: table(each) for each in TABLES}, batched=settings.claim_by == "partiql")
     return Services(
-        schedules=DynamoSchedules(table("revisions"), models=models),
-        ledger=DynamoLedger(runs, retention=retention, claim_by=settings.claim_by),
-        agenda=DynamoAgenda(table("agenda"), shards=settings.shards),
+        schedules=RowSchedules(tables),
+        ledger=RowLedger(tables, retention=retention),
+        agenda=RowAgenda(tables, shards=settings.shards),
         work=SqsWorkQueue(
             sqs,
             settings.queue("work"),
@@ -66,8 +55,8 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
             pool=pool(),
         ),
         dead=SqsDeadQueue(sqs, settings.queue("dead")),
-        dead_index=DynamoDeadIndex(runs, models=models),
-        records=DynamoRecords(runs, models=models),
+        dead_index=RowDeadIndex(tables),
+        records=RowRecords(tables),
         payloads=BucketPayloads(lambda: Client("s3", settings, session), settings.bucket),
         notices=SnsNotices(settings),
         retention=retention,

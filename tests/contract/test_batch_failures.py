@@ -6,10 +6,8 @@ import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
-import botocore.endpoint
 import pytest
 from minutehand import Context, Registry, RunState
 from minutehand.aws import TRANSIENT, BatchBackoff
@@ -46,7 +44,6 @@ PER_STATEMENT = (
 @pytest.fixture
 def cloud(local_cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> Engine:
     """The local cloud; the waits between attempts are left out, and no test has used up the retries of another."""
-    monkeypatch.setattr(botocore.endpoint, "time", SimpleNamespace(sleep=lambda seconds: None))  # PynamoDB's
     engine = _wired("ministack", fresh_settings(local_cloud), monkeypatch)
     for client in engine.wired.values():
         monkeypatch.setattr(client.transport, "_wait", lambda seconds: None)

@@ -9,6 +9,7 @@ import pytest
 from minutehand.domain.names import fire_ref, one_off_ref
 from minutehand.domain.run import DeadRunRow
 from minutehand.domain.times import DAY, MINUTE, SECOND
+from minutehand.dynamodb.tables import RUNS
 from minutehand.ports.services import Services
 from minutehand.state.ending import bury
 from minutehand.state.lease import die
@@ -201,7 +202,7 @@ def test_a_line_leaves_with_its_run(engine: Engine) -> None:
     put(engine.services, a_death())
     key = {"owner": a_death().owner, "key": a_death().key}
     if engine.settings is None:
-        row = engine.memory._content.runs.get(key["owner"], key["key"]) or {}
+        row = engine.memory._tables[RUNS].get(key["owner"], key["key"]) or {}
         assert row["ttl"] == EXPIRES // SECOND
         return
     found = engine.clients["dynamodb"].get_item(

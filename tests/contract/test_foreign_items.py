@@ -54,7 +54,7 @@ def test_an_odd_row_under_a_claimed_key_is_told_apart(engine: Engine, odd: dict[
 )
 def test_an_odd_revision_is_told_apart(engine: Engine, odd: dict[str, Any]) -> None:
     if engine.settings is None:
-        pytest.skip("in memory a revision is an object")
+        pytest.skip("the items of this test are in the JSON of DynamoDB")
     for name in ("good", "odd"):
         head, revision = a_head(name=name), a_revision(name=name)
         engine.services.schedules.arm(head, expected=0, previous=None, revision=revision, entry=None)
@@ -72,7 +72,7 @@ def test_an_odd_revision_is_told_apart(engine: Engine, odd: dict[str, Any]) -> N
 @pytest.mark.parametrize("odd", [{"state": {"S": "DREAMING"}}, {"revision": None}, {"tags": {"S": "["}}])
 def test_an_odd_head_hides_no_other(engine: Engine, odd: dict[str, Any]) -> None:
     if engine.settings is None:
-        pytest.skip("in memory a head is an object")
+        pytest.skip("the items of this test are in the JSON of DynamoDB")
     for name in ("a", "b", "c"):
         head, revision = a_head(name=name), a_revision(name=name)
         engine.services.schedules.arm(head, expected=0, previous=None, revision=revision, entry=None)

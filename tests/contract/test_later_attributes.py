@@ -59,7 +59,7 @@ def later(engine: Engine, table: str, key: Item) -> Item:
 def stored(engine: Engine) -> Engine:
     """A schedule whose head and revision a later release has extended."""
     if engine.settings is None:
-        pytest.skip("in memory heads, revisions and freezes are objects without further attributes")
+        pytest.skip("in memory a row has no attributes of types that this release does not write")
     armed = engine.services.schedules.arm(
         a_head(), expected=0, previous=None, revision=a_revision(), entry=an_entry(NOON + MINUTE)
     )

@@ -8,7 +8,7 @@ import pytest
 from minutehand.domain.names import RunRef
 from minutehand.dynamodb.rows import to_item, to_row
 from minutehand.state.transition import Once, Plus, Transition, holds
-from minutehand.testing.memory.ledger import changed_row
+from minutehand.testing.memory.tables import changed_row
 
 from tests.support.engines import Engine
 from tests.support.rows import SITUATIONS, Row, made
@@ -52,7 +52,7 @@ def present(engine: Engine) -> dict[str, dict[str, Any]]:
 
 
 def expected(row: Row, transition: Transition) -> Row:
-    return changed_row(row, transition) if holds(transition.guard, row) else row
+    return changed_row(row, transition.changes) if holds(transition.guard, row) else row
 
 
 @pytest.mark.parametrize("name", ALL)

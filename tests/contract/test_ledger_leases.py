@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.times import MINUTE, SECOND
+from minutehand.dynamodb.tables import RUNS
 from minutehand.ports.services import Services
 from minutehand.state.before_start import give_up
 from minutehand.state.ending import bury, cancel_waiting, exhaust, lose
@@ -334,7 +335,7 @@ def test_a_verdict_is_moot_once_the_run_succeeded(services: Services, run: RunRo
 def _ttl(engine: Engine, run: RunRow, suffix: str = "") -> int | None:
     key = f"#{run.ref.key}{suffix}" if suffix else run.ref.key
     if engine.settings is None:
-        row = engine.memory._content.runs.get(run.ref.owner, key) or {}
+        row = engine.memory._tables[RUNS].get(run.ref.owner, key) or {}
         return row.get("ttl")
     item = engine.clients["dynamodb"].get_item(
         TableName=engine.settings.table("runs"), Key={"owner": {"S": run.ref.owner}, "key": {"S": key}}

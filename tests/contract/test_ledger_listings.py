@@ -84,7 +84,7 @@ def test_never_leased_finds_what_waits(services: Services, runs: list[RunRow]) -
 
 
 def test_never_leased_pages_past_what_it_skips(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.testing.memory.ledger.PAGE", 3)
+    monkeypatch.setattr("minutehand.testing.memory.tables.PAGE", 3)
     made = [a_run(NOON + i * MINUTE, owner="acme/many") for i in range(30)]
     services.ledger.claim(made)
     for run in made[2:20]:

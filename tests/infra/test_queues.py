@@ -15,7 +15,7 @@ from aws_cdk.assertions import Match, Template
 from cdk_nag import AwsSolutionsChecks
 from minutehand.domain.queue import Queue
 from minutehand.errors import InvalidInput
-from minutehand.sqs.queue_definitions import MAX_RECEIVES, WORK
+from minutehand.sqs.routing import MAX_RECEIVES, WORK
 
 from infra import Minutehand
 from tests.support.stacks import FLAGS, JOBS, NO_BUNDLING

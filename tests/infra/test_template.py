@@ -11,7 +11,7 @@ import pytest
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Match, Template
 from minutehand.dynamodb.tables import TABLES, TableDefinition
-from minutehand.sqs.queue_definitions import MAX_RECEIVES, QUEUES
+from minutehand.sqs.routing import MAX_RECEIVES, QUEUES
 
 from infra.bundling import RUNTIME
 

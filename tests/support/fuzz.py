@@ -21,10 +21,10 @@ from typing import Any
 from minutehand.apply.document import read
 from minutehand.domain.message import decode, decode_letter
 from minutehand.domain.times import DAY
+from minutehand.dynamodb.ledger import decode_cursor
 from minutehand.dynamodb.records import dead_of, record_of
-from minutehand.dynamodb.row_ledger import decode_cursor
 from minutehand.dynamodb.rows import entry_of, run_of, to_row
-from minutehand.dynamodb.schedule_rows import freeze_of, head_of, revision_of
+from minutehand.dynamodb.schedules import freeze_of, head_of, revision_of
 from minutehand.errors import MinutehandError
 from minutehand.owner.runs.redrive import key_before
 from minutehand.timing import Rule, fires, timetable
@@ -42,7 +42,7 @@ def rows(text: str) -> None:
     """A table's item, as every reader of items may meet it."""
     given = json.loads(text)
     row = to_row({name: value for name, value in given.items() if is_attribute(value)})
-    for reader in (run_of, record_of, dead_of, head_of, revision_of, freeze_of, lambda row: entry_of(row, 0)):
+    for reader in (run_of, record_of, dead_of, head_of, revision_of, freeze_of, entry_of):
         ours(reader, row)
 
 

@@ -23,7 +23,7 @@ from minutehand.doctor.context import (
 )
 from minutehand.domain.queue import striped, striped_text
 from minutehand.dynamodb.tables import SCHEDULES, TABLES, TableDefinition
-from minutehand.sqs.queue_definitions import RETENTION, stripe_called
+from minutehand.sqs.routing import RETENTION, stripe_called
 
 _DEPLOYED = "deploy the stack to this account and region, or set MINUTEHAND_PREFIX and AWS_REGION to those of the stack"
 _BUCKET = "set MINUTEHAND_BUCKET to the stack's output BucketName"

@@ -15,7 +15,7 @@ from minutehand.domain.run import AgendaEntry, EntryKind, parse_entry_key
 from minutehand.domain.schedule import ScheduleState
 from minutehand.domain.times import MINUTE, SECOND, from_ms
 from minutehand.dynamodb.agenda import CONFIG, LOCK
-from minutehand.dynamodb.rows import shard_key
+from minutehand.dynamodb.rows import shard_key, to_item
 from minutehand.fires.backpressure import read_hold_log
 from minutehand.fires.context import LOOKAHEAD
 from minutehand.state.lease import SKEW
@@ -43,7 +43,7 @@ def ticker(context: DoctorContext) -> Iterator[Finding]:
     function = f"{context.settings.prefix}-ticker"
     remedy = f"look at the log and the schedule of the function {function}, or run `minutehand ticker`"
     table = context.settings.table("agenda")
-    config = context.probe.call("dynamodb", "get_item", TableName=table, Key=CONFIG).data.get("Item")
+    config = context.probe.call("dynamodb", "get_item", TableName=table, Key=to_item(CONFIG)).data.get("Item")
     if config is None:
         yield warn("the agenda was never used: there was no schedule and no tick yet", remedy)
         return

@@ -1,28 +1,27 @@
-"""The agenda in DynamoDB: entries by shard and due time, a lock per shard, one config item."""
+"""The agenda: entries by shard and due time, a lock for each shard, one config item."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from minutehand.aws import ConditionFailed
 from minutehand.domain.run import AgendaEntry
 from minutehand.domain.times import stamp
-from minutehand.dynamodb.rows import Item, entry_of, entry_row, shard_key, to_item, to_row
-from minutehand.dynamodb.table_client import TableClient
+from minutehand.dynamodb.rows import entry_of, entry_row, shard_key
+from minutehand.dynamodb.tables import AGENDA, Row, RowQuery, RowTables, RowWrite, begins_with
 from minutehand.errors import TooNew, Unreadable
 from minutehand.ports.agenda import DuePage
+from minutehand.state.transition import Absent, Compare, Plus, any_of
 
-CONFIG = {"shard": {"S": "config"}, "entry": {"S": "config"}}
+CONFIG = {"shard": "config", "entry": "config"}
 LOCK = "lock"  # sorts after every entry, as the keys of all other items do
 _QUARANTINED = "quarantined#"
 
 
-class DynamoAgenda:
-    """The agenda in DynamoDB. ``shards`` is the number that the settings ask for."""
+class RowAgenda:
+    """The agenda in the rows of a table. ``shards`` is the number that the settings ask for."""
 
-    def __init__(self, table: TableClient, *, shards: int) -> None:
-        self._table, self._wanted = table, shards
+    def __init__(self, tables: RowTables, *, shards: int) -> None:
+        self._tables, self._wanted = tables, shards
         self._known: int | None = None
 
     def shards(self, *, fresh: bool = False) -> int:
@@ -32,88 +31,66 @@ class DynamoAgenda:
 
     def _read_shards(self) -> int:
         """The number in the config item; made from the settings on first use, raised if the settings ask for more."""
-        config = self._table.call("get_item", Key=CONFIG, ConsistentRead=True).get("Item", {})
-        present = int(config["shards"]["N"]) if config else 0
+        config = self._tables.get("shards", AGENDA, **CONFIG)
+        present = int(config["shards"]) if config else 0
         if present >= self._wanted:
             return present
-        raised = self._table.applies(
-            "put_item",
-            Item=CONFIG | {"shards": {"N": str(self._wanted)}},
-            ConditionExpression="attribute_not_exists(#shards) OR #shards < :wanted",
-            values={"wanted": self._wanted},
-        )
-        return self._wanted if raised else self._read_shards()
+        row, is_less = CONFIG | {"shards": self._wanted}, any_of(Absent("shards"), Compare("shards", "<", self._wanted))
+        put = RowWrite(table=AGENDA, row=row, only_if=is_less, kind="put")
+        return self._wanted if self._tables.write("raise_shards", put)[0] else self._read_shards()
 
     def lock(self, shard: int, *, holder: str, now: int, until: int) -> bool:
-        return self._table.applies(
-            "update_item",
-            Key=_key(shard, LOCK),
-            UpdateExpression="SET #until = :until, #holder = :holder",
-            ConditionExpression="attribute_not_exists(#until) OR #until < :now OR #holder = :holder",
-            values={"now": now, "until": until, "holder": holder},
-        )
+        is_free = any_of(Absent("until"), Compare("until", "<", now), Compare("holder", "=", holder))
+        row = _key(shard, LOCK) | {"until": until, "holder": holder}
+        return self._tables.write("lock", RowWrite(table=AGENDA, row=row, only_if=is_free))[0]
 
     def unlock(self, shard: int, *, holder: str) -> None:
-        self._table.applies(
-            "delete_item",
-            Key=_key(shard, LOCK),
-            ConditionExpression="#holder = :holder",
-            values={"holder": holder},
-        )
+        is_held = Compare("holder", "=", holder)
+        self._tables.write("unlock", RowWrite(table=AGENDA, row=_key(shard, LOCK), only_if=is_held, kind="delete"))
 
     def due(self, shard: int, *, upto: int, after: str | None, limit: int) -> DuePage:
-        answer = self._table.call(
-            "query",
-            ConsistentRead=True,
-            Limit=limit,
-            KeyConditionExpression="#shard = :shard AND #entry < :last",
-            ProjectionExpression="#entry, #after, #failures, #created_at, #queue, #v",  # the shard is known
-            values={"shard": shard_key(shard), "last": stamp(upto + 1)},
-            **({} if after is None else {"ExclusiveStartKey": _key(shard, after)}),
-        )
+        last = stamp(upto + 1)
+        query = RowQuery(table=AGENDA, partition=shard_key(shard), first="0", last=last, limit=limit, after=after)
+        rows, following = self._tables.page("due", query)
         entries, broken, newer = [], [], []
-        for item in answer["Items"]:
+        for row in rows:
             try:
-                entries.append(entry_of(to_row(item), shard))
+                entries.append(entry_of(row))
             except TooNew:
-                newer.append(item["entry"]["S"])
+                newer.append(row["entry"])
             except Unreadable:
-                broken.append(item["entry"]["S"])
-        last = answer.get("LastEvaluatedKey")
-        return DuePage(entries=entries, broken=broken, newer=newer, last=last["entry"]["S"] if last else None)
+                broken.append(row["entry"])
+        return DuePage(entries=entries, broken=broken, newer=newer, last=following)
 
     def put(self, entries: Sequence[AgendaEntry]) -> frozenset[str]:
-        return self._table.write({entry.key: {"PutRequest": {"Item": to_item(entry_row(entry))}} for entry in entries})
+        return self._tables.store("put", [entry_put(entry) for entry in entries])
 
     def remove(self, entries: Sequence[AgendaEntry]) -> frozenset[str]:
-        return self._table.write({e.key: {"DeleteRequest": {"Key": _key(e.shard, e.key)}} for e in entries})
+        return self._tables.store("remove", [_delete(entry) for entry in entries])
 
     def fail(self, entry: AgendaEntry) -> int:
-        try:
-            answer = self._table.call(
-                "update_item",
-                Key=_key(entry.shard, entry.key),
-                UpdateExpression="ADD #failures :one",
-                ConditionExpression="attribute_exists(#entry)",
-                values={"one": 1},
-                ReturnValues="UPDATED_NEW",
-            )
-        except ConditionFailed:
-            return 0
-        return int(answer["Attributes"]["failures"]["N"])
+        row, is_there = _key(entry.shard, entry.key) | {"failures": Plus(1)}, Compare("entry", "=", entry.key)
+        applied, now = self._tables.write("fail", RowWrite(table=AGENDA, row=row, only_if=is_there), returning=True)
+        return int(now["failures"]) if applied and now else 0
 
     def quarantine(self, entry: AgendaEntry, *, reason: str, now: int) -> None:
-        key = _key(entry.shard, entry.key)
-        stored = self._table.call("get_item", Key=key, ConsistentRead=True).get("Item", {})
-        marks: dict[str, Any] = {"entry": f"{_QUARANTINED}{entry.key}", "reason": reason[:500], "quarantined_at": now}
-        self._table.call("put_item", Item=stored | to_item(entry_row(entry) | marks))
-        self._table.call("delete_item", Key=key)
+        marks: Row = {"entry": f"{_QUARANTINED}{entry.key}", "reason": reason[:500], "quarantined_at": now}
+        self._tables.copy("quarantine", AGENDA, _key(entry.shard, entry.key), entry_row(entry) | marks)
+        self._tables.write("remove_quarantined", _delete(entry))
 
     def quarantined(self, shard: int) -> Sequence[str]:
-        values = {"shard": shard_key(shard), "quarantined": _QUARANTINED}
-        rows = self._table.query("#shard = :shard AND begins_with(#entry, :quarantined)", values=values)
+        rows = self._tables.rows("quarantined", begins_with(AGENDA, shard_key(shard), _QUARANTINED))
         return [row["entry"].removeprefix(_QUARANTINED) for row in rows]
 
 
-def _key(shard: int, entry: str) -> Item:
-    return to_item({"shard": shard_key(shard), "entry": entry})
+def entry_put(entry: AgendaEntry) -> RowWrite:
+    """The write of an entry. It replaces one of the same key, and with it the count of its failures."""
+    return RowWrite(table=AGENDA, row=entry_row(entry), kind="put")
+
+
+def _delete(entry: AgendaEntry) -> RowWrite:
+    return RowWrite(table=AGENDA, row=_key(entry.shard, entry.key), kind="delete")
+
+
+def _key(shard: int, entry: str) -> Row:
+    return {"shard": shard_key(shard), "entry": entry}

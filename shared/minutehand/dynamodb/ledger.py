@@ -1,185 +1,240 @@
-"""The ledger in DynamoDB: the requests for claims, transitions and reads of runs."""
+"""The ledger: claims, transitions and reads of runs, and the rows beside a run's row."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+import base64
+import json
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
 
-from minutehand.aws import ConditionFailed, TransactionRefused
-from minutehand.concurrency.pools import RequestPool
-from minutehand.domain.names import RunRef
-from minutehand.domain.run import WAITING, RunRow, RunState
-from minutehand.dynamodb.expressions import (
-    ExpressionWords,
-    condition,
-    insert_statement,
-    update_arguments,
-    update_statement,
-)
-from minutehand.dynamodb.row_ledger import Moves, Row, RowLedger
+from minutehand.domain.names import RunRef, parse_run_id
+from minutehand.domain.run import WAITING, FailedAttemptRow, RunRow, RunState, SiblingRows
+from minutehand.domain.times import DAY, SECOND, stamp
 from minutehand.dynamodb.rows import (
-    Item,
+    attempt_row,
+    beside_prefix,
+    claim_row,
     readable_runs,
-    to_item,
-    to_row,
+    run_of,
+    run_row,
+    sibling_rows,
 )
-from minutehand.dynamodb.table_client import TableClient
-from minutehand.errors import Unavailable
-from minutehand.ports.ledger import BesideKind
-from minutehand.state.transition import Condition, OneOf, Transition, Value
+from minutehand.dynamodb.tables import RUNS, Answer, Row, RowQuery, RowTables, RowWrite, begins_with, put_new
+from minutehand.errors import InvalidInput, Unavailable, Unreadable
+from minutehand.ports.ledger import BatchReadResult, BesideKind, ClaimResult, TransitionResult
+from minutehand.ports.records import RowPage
+from minutehand.state.transition import OneOf, Transition, held, holds, in_state
 
-_MISSING = "attribute_not_exists(#owner)"
+log = logging.getLogger(__name__)
 
-_T = TypeVar("_T")
-_R = TypeVar("_R")
+Moves = Sequence[tuple[RunRef, Transition]]
+
+# Bytes of a one-off's payload in its own row. A larger one has a sibling row: updates bill the whole row.
+INLINE_PAYLOAD = 400
+_FIRST, _LAST = stamp(0), stamp(10**15 - 1)
+_BEYOND = "\x7f"  # sorts after all rows of an instant: fires, triggers, backfills
+_FEW = 5  # rows of a query for the latest runs
+_SUCCESSES = 100  # rows of a query for a success
+_RETRY_SPAN = 14 * DAY  # how long after a failed attempt its run may still be retried
+_UNFINISHED = OneOf("state", tuple(sorted(WAITING | {RunState.RUNNING})))
 
 
-class DynamoLedger(RowLedger):
-    """Runs in DynamoDB. ``claim_by`` is "partiql", or "put" for engines without PartiQL. ``retention`` in ms."""
+class RowLedger:
+    """Runs in the rows of a table. ``retention`` in ms."""
 
-    def __init__(self, table: TableClient, *, retention: int, claim_by: str = "partiql") -> None:
-        super().__init__(retention)
-        self._table, self._batched = table, claim_by == "partiql"
-
-    def _one_by_one(self, do: Callable[[_T], _R], items: Sequence[_T], pool: RequestPool) -> dict[int, _R]:
-        """A request for each item, for engines without PartiQL: index → result. An item without a response is absent."""
-
-        def attempt(item: _T) -> tuple[tuple[_R, ...], int]:
-            try:
-                return (do(item),), 0
-            except Unavailable:
-                return (), 1
-
-        return {index: result for index, got in enumerate(pool.map(attempt, items)) for result in got}
+    def __init__(self, tables: RowTables, *, retention: int) -> None:
+        self._tables, self._retention = tables, retention
 
     # Claims.
 
-    def _insert_all(self, rows: Sequence[Row]) -> Mapping[int, Row | None]:
-        if self._batched:
-            statements = [insert_statement(self._table.name, row) for row in rows]
-            results = self._table.execute(statements, pooled=True)
-            answers = {index: result.row if result.refused else None for index, result in results.items()}
+    def claim(self, runs: Sequence[RunRow]) -> ClaimResult:
+        claims = [put_new(RUNS, claim_row(run, self._retention)) for run in runs]
+        answers = self._tables.write_all("claim", claims, pooled=True)
+        created, existing, unreadable = set(), {}, set()
+        for ref, row in self._with_stored_rows({runs[i].ref: answer for i, answer in answers.items()}).items():
+            try:
+                if row is None:
+                    created.add(ref)
+                else:
+                    existing[ref] = run_of(row)
+            except Unreadable:
+                unreadable.add(ref)
+        return ClaimResult(created=frozenset(created), existing=existing, unreadable=frozenset(unreadable))
+
+    def _with_stored_rows(self, answers: Mapping[RunRef, Answer]) -> dict[RunRef, Row | None]:
+        """The rows that refused claims, None for those that were applied. Some engines refuse without the row: it is read."""
+        unknown = [ref for ref, (applied, row) in answers.items() if not applied and row is None]
+        stored = self._read_all("claimed", unknown)[0] if unknown else {}
+        known = {ref: None if applied else row for ref, (applied, row) in answers.items() if ref not in unknown}
+        return known | stored
+
+    def submit(self, run: RunRow) -> RunRow | None:
+        row = run_row(run)
+        if len(str(row.get("payload", "")).encode()) > INLINE_PAYLOAD:
+            # In one transaction: a payload without its run could be taken for another's.
+            sibling = _key(_payload_ref(run.ref)) | {"payload": row.pop("payload")}
+            writes = [put_new(RUNS, row | {"payload_beside": True}), RowWrite(table=RUNS, row=sibling, kind="put")]
+            applied = self._tables.transact("submit", writes, f"run {run.ref}")
         else:
-            answers = self._one_by_one(self._insert_one, rows, self._table.pool)
-        unknown = {index: _ref(rows[index]) for index, row in answers.items() if row == {}}
-        if unknown:  # the refusal came without the stored row
-            stored, _ = self._get_all(list(unknown.values()))
-            read: dict[int, Row | None] = {index: stored[ref] for index, ref in unknown.items() if ref in stored}
-            answers = {index: row for index, row in answers.items() if row != {}} | read
-        return answers
-
-    def _insert_one(self, row: Row) -> Row | None:
-        try:
-            self._put_new(row)
-        except ConditionFailed as refused:
-            return to_row(refused.item or {})
-        return None
-
-    def _put_new(self, row: Row) -> None:
-        on_failure = {"ConditionExpression": _MISSING, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
-        self._table.call("put_item", Item=to_item(row), **on_failure)
-
-    def _insert(self, row: Row, sibling: Row | None) -> bool:
-        try:
-            if sibling is None:
-                self._put_new(row)
-            else:
-                put = self._table.arguments(Item=to_item(row), ConditionExpression=_MISSING)
-                self._table.transact({"Put": put}, {"Put": self._table.arguments(Item=to_item(sibling))})
-        except (ConditionFailed, TransactionRefused):
-            return False
-        return True
+            applied, _ = self._tables.write("submit", put_new(RUNS, row))
+        if applied:
+            return None
+        existing = self.read(run.ref)
+        if existing is None:
+            raise Unavailable(f"run {run.ref} is being written by another process; try again")
+        return existing
 
     # Transitions.
 
-    def _update(self, ref: RunRef, transition: Transition) -> tuple[bool, Row | None]:
-        try:
-            answer = self._table.call("update_item", Key=_key(ref), **update_arguments(transition))
-        except ConditionFailed as refused:
-            return False, to_row(refused.item) if refused.item else None
-        return True, to_row(answer["Attributes"])
+    def move(self, ref: RunRef, transition: Transition) -> TransitionResult:
+        applied, row = self._tables.write(transition.name, _write(ref, transition), returning=True)
+        if applied and row and "payload_beside" in row and "ttl" in transition.changes:
+            expiry = _key(_payload_ref(ref)) | {"ttl": row["ttl"]}  # the payload is deleted with its run
+            self._tables.write("expire_payload", RowWrite(table=RUNS, row=expiry))
+        return _result(transition, (applied, row))
 
-    def _update_all(self, moves: Moves, *, returning: Collection[RunRef] = ()) -> Mapping[int, tuple[bool, Row | None]]:
-        if not self._batched:
-            return self._one_by_one(lambda move: self._apply(*move), moves, RequestPool())
-        name = self._table.name
-        statements = [update_statement(name, ref, move, returning=ref in returning) for ref, move in moves]
-        return {i: (not result.refused, result.row) for i, result in self._table.execute(statements).items()}
+    def move_all(self, moves: Moves) -> Mapping[RunRef, bool]:
+        return {
+            moves[i][0]: applied or (row is not None and holds(moves[i][1].already, row))
+            for i, (applied, row) in self._write_all(moves).items()
+        }
 
-    def _expire(self, ref: RunRef, expires: int) -> None:
-        self._table.call("update_item", Key=_key(ref), UpdateExpression="SET #ttl = :ttl", values={"ttl": expires})
+    def lease_all(self, leases: Moves, *, known: Collection[RunRef] = ()) -> Mapping[RunRef, TransitionResult]:
+        result = {}
+        for i, answer in self._write_all(leases, known=known, returning=True).items():
+            ref, lease = leases[i]
+            try:
+                if answer[0] and (ref in known or not answer[1]):  # some engines do not return the row
+                    result[ref] = TransitionResult(applied=True, run=None if ref in known else self.read(ref))
+                else:
+                    result[ref] = _result(lease, answer)
+            except Unreadable as problem:  # the leases of the other runs are taken, and must be known
+                log.error("run.unreadable", extra={"run_id": str(ref), "error": str(problem)})
+        return result
+
+    def _write_all(
+        self, moves: Moves, *, known: Collection[RunRef] = (), returning: bool = False
+    ) -> Mapping[int, Answer]:
+        wanted = {i for i, (ref, _) in enumerate(moves) if ref not in known} if returning else set()
+        verb = moves[0][1].name if moves else ""
+        return self._tables.write_all(verb, [_write(*move) for move in moves], returning=wanted)
 
     # Reads.
 
-    def _get(self, ref: RunRef, verb: str) -> Row | None:
-        del verb
-        return self._table.get(owner=ref.owner, key=ref.key)
+    def read(self, ref: RunRef) -> RunRow | None:
+        row = self._tables.get("read", RUNS, **_key(ref))
+        if row is not None and "payload_beside" in row:
+            sibling = self._tables.get("read_payload", RUNS, **_key(_payload_ref(ref)))
+            row = row | ({"payload": sibling["payload"]} if sibling else {})
+        return None if row is None else run_of(row)
 
-    def _get_all(self, refs: Sequence[RunRef]) -> tuple[Mapping[RunRef, Row], frozenset[RunRef]]:
-        items, unread = self._table.read(map(_key, refs))
-        rows = map(to_row, items)
-        return {_ref(row): row for row in rows}, frozenset(_ref(to_row(key)) for key in unread)
+    def look(self, refs: Sequence[RunRef]) -> BatchReadResult:
+        rows, unread = self._read_all("look", list(dict.fromkeys(refs)))
+        found = {run.ref: run for run in readable_runs(rows.values())}
+        return BatchReadResult(found=found, unanswered=frozenset(rows.keys() - found.keys()) | unread)
+
+    def _read_all(self, verb: str, refs: Sequence[RunRef]) -> tuple[dict[RunRef, Row], frozenset[RunRef]]:
+        rows, unread = self._tables.read(verb, RUNS, [_key(ref) for ref in refs])
+        return {_ref(row): row for row in rows}, frozenset(map(_ref, unread))
+
+    # Listings.
 
     def unfinished(self, *, segment: int, segments: int) -> Iterator[RunRow]:
-        words = ExpressionWords()
-        only = condition(OneOf("state", tuple(sorted(WAITING | {RunState.RUNNING}))), words)
-        scan = self._table.pages(
-            "scan", Segment=segment, TotalSegments=segments, FilterExpression=only, values=words.values
-        )
-        return readable_runs(scan)
+        return readable_runs(self._tables.scan("unfinished", RUNS, only=_UNFINISHED, part=(segment, segments)))
 
-    def _query(
-        self,
-        verb: str,
-        owner: str,
-        first: str,
-        last: str,
-        *,
-        only: RunState | None,
-        newest_first: bool,
-        page: int | None,
-        start: str | None,
-    ) -> Iterator[Row]:
-        del verb
-        values: dict[str, Value] = {"owner": owner, "first": first, "last": last}
-        more: dict[str, Any] = {"ScanIndexForward": not newest_first}
-        if only is not None:
-            more["FilterExpression"] = "#state = :state"
-            values["state"] = only
-        if page is not None:
-            more["Limit"] = page
-        if start is not None:
-            more["ExclusiveStartKey"] = _key(RunRef(owner, start))
-        return self._table.query("#owner = :owner AND #key BETWEEN :first AND :last", values=values, **more)
+    def never_leased(self, owner: str, *, after: int | None, upto: int | None = None) -> Iterator[RunRow]:
+        return self._runs("never_leased", owner, after, upto, only=in_state(RunState.QUEUED))
+
+    def window(self, owner: str, *, after: int, upto: int) -> Iterator[RunRow]:
+        return self._runs("window", owner, after, upto)
+
+    def latest(self, owner: str, *, upto: int) -> Iterator[RunRow]:
+        return self._runs("latest", owner, None, upto, newest_first=True, limit=_FEW)
+
+    def succeeded(self, owner: str, *, after: int, upto: int) -> Iterator[RunRow]:
+        only = in_state(RunState.SUCCEEDED)
+        return self._runs("succeeded", owner, after, upto, only=only, newest_first=True, limit=_SUCCESSES)
+
+    def page(
+        self, owner: str, *, after: int | None, upto: int | None, limit: int, cursor: str | None, newest_first: bool
+    ) -> RowPage:
+        start = None if cursor is None else decode_cursor(cursor, owner)
+        rows = self._between("page", owner, (after, upto), newest_first=newest_first, after=start)
+        taken = list(islice(rows, limit + 1))
+        more = encode_cursor(taken[limit - 1]) if len(taken) > limit else None
+        return RowPage(items=list(readable_runs(taken[:limit])), cursor=more)
+
+    def _runs(self, verb: str, owner: str, after: int | None, upto: int | None, **how: Any) -> Iterator[RunRow]:
+        return readable_runs(self._between(verb, owner, (after, upto), **how))
+
+    def _between(self, verb: str, owner: str, span: tuple[int | None, int | None], **how: Any) -> Iterator[Row]:
+        """Rows of an owner with fires in ``(after, upto]``; ``how`` are further fields of the query."""
+        after, upto = span
+        first = _FIRST if after is None else stamp(after) + _BEYOND
+        last = (_LAST if upto is None else stamp(upto)) + _BEYOND
+        if first > last:
+            return iter(())
+        return self._tables.rows(verb, RowQuery(table=RUNS, partition=owner, first=first, last=last, **how))
 
     # Siblings of a run.
 
-    def _put(self, row: Row) -> None:
-        self._table.call("put_item", Item=to_item(row))
+    def record(self, attempt: FailedAttemptRow) -> None:
+        row = attempt_row(attempt, (attempt.ended_at + self._retention + _RETRY_SPAN) // SECOND)
+        self._tables.write("record", RowWrite(table=RUNS, row=row, kind="put"))
 
-    def _put_beside(self, ref: RunRef, kind: BesideKind, guard: Condition, row: Row) -> bool:
-        words = ExpressionWords()
-        clause = condition(guard, words)
-        check = self._table.arguments(Key=_key(ref), ConditionExpression=clause, values=words.values)
-        once: dict[str, Any] = {"ConditionExpression": _MISSING} if kind is BesideKind.STEP else {}
-        put = self._table.arguments(Item=to_item(row), **once)
-        for _ in self._table.backoff.rounds_with_waits():
-            try:
-                self._table.transact({"ConditionCheck": check}, {"Put": put})
-                return True
-            except TransactionRefused as refused:
-                if refused.by_condition:
-                    return False  # any other refusal is a conflict with a heartbeat on the run's row: repeat
-        raise Unavailable(f"{row['key']!r} of run {ref} met other writes on the run's row again and again; try again")
+    def attempts(self, ref: RunRef) -> Sequence[FailedAttemptRow]:
+        return self.beside(ref).attempts
 
-    def _siblings(self, owner: str, prefix: str) -> Iterator[Row]:
-        values = {"owner": owner, "prefix": prefix}
-        return self._table.query("#owner = :owner AND begins_with(#key, :prefix)", values=values)
+    def keep(self, ref: RunRef, *, fence: int, kind: BesideKind, name: str, text: str, expires: int) -> bool:
+        row = _key(RunRef(ref.owner, f"{beside_prefix(ref)}{kind}#{name}"))
+        row |= {"text": text, "ttl": (expires + _RETRY_SPAN) // SECOND}
+        put = put_new(RUNS, row) if kind is BesideKind.STEP else RowWrite(table=RUNS, row=row, kind="put")
+        check = RowWrite(table=RUNS, row=_key(ref), only_if=held(fence), kind="check")
+        # A heartbeat on the run's row is a conflict.
+        return self._tables.transact(f"keep {kind}", [check, put], f"{row['key']!r} of run {ref}")
+
+    def beside(self, ref: RunRef) -> SiblingRows:
+        return sibling_rows(ref, self._tables.rows("beside", begins_with(RUNS, ref.owner, beside_prefix(ref))))
 
 
-def _key(ref: RunRef) -> Item:
-    return {"owner": {"S": ref.owner}, "key": {"S": ref.key}}
+def _write(ref: RunRef, transition: Transition) -> RowWrite:
+    return RowWrite(table=RUNS, row=_key(ref) | dict(transition.changes), only_if=transition.guard)
 
 
-def _ref(row: Mapping[str, Any]) -> RunRef:
+def _result(transition: Transition, answer: Answer) -> TransitionResult:
+    applied, row = answer
+    if row is None or "state" not in row:
+        return TransitionResult(applied=False, run=None)
+    return TransitionResult(applied=applied or holds(transition.already, row), run=run_of(row))
+
+
+def _key(ref: RunRef) -> dict[str, Any]:
+    return {"owner": ref.owner, "key": ref.key}
+
+
+def _ref(row: Row) -> RunRef:
     return RunRef(row["owner"], row["key"])
+
+
+def _payload_ref(ref: RunRef) -> RunRef:
+    return RunRef(ref.owner, f"{beside_prefix(ref)}payload")
+
+
+def encode_cursor(row: Mapping[str, Any]) -> str:
+    """The cursor of a listing after a row: opaque text."""
+    return base64.urlsafe_b64encode(json.dumps([row["owner"], row["key"]]).encode()).decode()
+
+
+def decode_cursor(cursor: str, owner: str) -> str:
+    """The key in a cursor of an owner's listing. Raises InvalidInput: a table refuses a start key that is not a run's."""
+    try:
+        of, key = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+        if of != owner or parse_run_id(str(RunRef(of, key))).key != key:
+            raise ValueError(key)
+    except (ValueError, TypeError, AttributeError, RecursionError) as problem:
+        raise InvalidInput(
+            "cursor", cursor, "is not of this listing", "pass the cursor of the page before"
+        ) from problem
+    return str(key)

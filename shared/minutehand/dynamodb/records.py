@@ -1,4 +1,4 @@
-"""Records and the index of dead runs in DynamoDB: rows of the table of runs, in partitions or behind keys of their own.
+"""Records and the index of dead runs: rows of the table of runs, in partitions or behind keys of their own.
 
 A record is a versioned JSON document that is sorted after all runs of its owner.
 """
@@ -6,60 +6,46 @@ A record is a versioned JSON document that is sorted after all runs of its owner
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from minutehand.aws import ConditionFailed
 from minutehand.domain.run import DeadRunRow, RunState, parse_dead_key, partitions
 from minutehand.domain.times import SECOND
-from minutehand.dynamodb.rows import present, readable, reads, to_item, to_row
-from minutehand.dynamodb.table_client import TableClient
+from minutehand.dynamodb.rows import present, readable, reads
+from minutehand.dynamodb.tables import RUNS, Row, RowQuery, RowTables, RowWrite, begins_with, put_new
 from minutehand.ports.records import Record
-from minutehand.state.transition import Condition, Value
-
-if TYPE_CHECKING:  # PynamoDB is loaded by the first call that needs it
-    from pynamodb.expressions import condition as pynamodb
-
-    from minutehand.dynamodb.models import Models
+from minutehand.state.transition import Absent, Compare, Condition, any_of
 
 
-class DynamoRecords:
-    """Records in one table. ``models`` makes the models when they are first needed."""
+class RowRecords:
+    """Records among the rows of the ledger."""
 
-    def __init__(self, table: TableClient, *, models: Callable[[], Models]) -> None:
-        self._table, self._models = table, models
+    def __init__(self, tables: RowTables) -> None:
+        self._tables = tables
 
     def read(self, owner: str, key: str) -> Record | None:
-        # Not by a model: every tick reads the record of held queues, and every start of an exclusive run its slot.
-        row = self._table.get(owner=owner, key=key)
+        row = self._tables.get("record", RUNS, owner=owner, key=key)
         return None if row is None else record_of(row)
 
     def write(self, record: Record) -> bool:
-        models, row = self._models(), record_row(record)
-        try:
-            models.update(models.records.of(row), follows(models, record))
-        except ConditionFailed as refused:
-            return refused.item is not None and contains(to_row(refused.item), row)
-        return True
+        write = record_write(record)
+        applied, refused = self._tables.write("write_record", write)
+        return applied or (refused is not None and all(refused.get(n) == value for n, value in write.row.items()))
 
     def remove(self, record: Record) -> bool:
-        model = self._models().records
-        try:
-            model(record.owner, record.key).delete(model.version.does_not_exist() | (model.version == record.version))
-        except ConditionFailed:
-            return False
-        return True
+        row, present = {"owner": record.owner, "key": record.key}, Compare("version", "=", record.version)
+        delete = RowWrite(table=RUNS, row=row, only_if=any_of(Absent("version"), present), kind="delete")
+        return self._tables.write("remove_record", delete)[0]
 
     def listed(self, owner: str, prefix: str) -> Iterator[Record]:
-        model = self._models().records
-        found = model.query(owner, model.key.startswith(prefix), consistent_read=True)
-        return readable_records(item.attribute_values for item in found)
+        found = self._tables.rows("records", begins_with(RUNS, owner, prefix))
+        return readable(found, record_of, "record.unreadable")
 
 
-def follows(models: Models, record: Record) -> pynamodb.Condition:
-    """The condition that the stored version is the one before the record's; before version 1 there is no row."""
-    version = models.records.version
-    return version == record.version - 1 if record.version > 1 else version.does_not_exist()
+def record_write(record: Record, *, follows: bool = True) -> RowWrite:
+    """The write of a record; if it ``follows``, over the version before it: before version 1 there is no row."""
+    before = Compare("version", "=", record.version - 1) if record.version > 1 else Absent("version")
+    return RowWrite(table=RUNS, row=record_row(record), only_if=before if follows else None)
 
 
 def record_row(record: Record) -> dict[str, Any]:
@@ -71,11 +57,6 @@ def record_row(record: Record) -> dict[str, Any]:
         "body": json.dumps(record.body, sort_keys=True, separators=(",", ":")),
         "ttl": None if record.expires is None else record.expires // SECOND,
     }
-
-
-def contains(stored: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    """Whether a stored row has every attribute of ``row``; a later release may have added others."""
-    return all(stored.get(name) == value for name, value in row.items())
 
 
 @reads("record {owner}#{key}")
@@ -90,71 +71,51 @@ def record_of(row: Mapping[str, Any]) -> Record:
     )
 
 
-def readable_records(rows: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
-    """The records of rows."""
-    return readable(rows, record_of, "record.unreadable")
+class RowDeadIndex:
+    """Dead runs, a row for each."""
 
-
-class DynamoDeadIndex:
-    """Dead runs in DynamoDB. ``models`` makes the models when they are first needed."""
-
-    def __init__(self, table: TableClient, *, models: Callable[[], Models]) -> None:
-        self._table, self._models = table, models
+    def __init__(self, tables: RowTables) -> None:
+        self._tables = tables
 
     def put(self, dead: DeadRunRow, *, expires: int) -> bool:
-        model = self._models().dead
-        try:
-            model.of(dead_row(dead, expires // SECOND)).save(model.owner.does_not_exist())
-        except ConditionFailed:
-            return False
-        return True
+        return self._tables.write("index", dead_put(dead, expires))[0]
 
     def read(
         self, tenant: str, *, after: int, upto: int, only: Condition | None, before: str | None, page: int | None
     ) -> Iterator[DeadRunRow]:
-        models = self._models()
         for owner, first, last in partitions(tenant, after=after, upto=upto, before=before):
-            found = models.dead.query(
-                owner,
-                models.dead.key.between(first, last),
-                None if only is None else models.dead.condition(only),
-                consistent_read=True,
-                scan_index_forward=False,
-                page_size=page,
+            days = RowQuery(
+                table=RUNS, partition=owner, first=first, last=last, only=only, newest_first=True, limit=page
             )
-            rows = (item.attribute_values for item in found)
-            yield from readable_dead(row for row in rows if row["key"] != before)
+            rows = (row for row in self._tables.rows("read_dead", days) if row["key"] != before)
+            yield from readable(rows, dead_of, "dead.unreadable")
 
     def mark(self, dead: DeadRunRow, *, redriven_as: str) -> bool:
-        models = self._models()
-        try:
-            models.update(models.dead(dead.owner, dead.key, redriven_as=redriven_as), models.dead.owner.exists())
-        except ConditionFailed:
-            return False
-        return True
+        row, is_there = _key(dead) | {"redriven_as": redriven_as}, Compare("owner", "=", dead.owner)
+        return self._tables.write("mark_redriven", RowWrite(table=RUNS, row=row, only_if=is_there))[0]
 
     def remove(self, dead: Sequence[DeadRunRow]) -> frozenset[str]:
-        keys = (to_item({"owner": line.owner, "key": line.key}) for line in dead)
-        return self._table.write({key["key"]["S"]: {"DeleteRequest": {"Key": key}} for key in keys})
+        deletes = [RowWrite(table=RUNS, row=_key(line), kind="delete") for line in dead]
+        return self._tables.store("remove_dead", deletes)
 
 
-def dead_row(dead: DeadRunRow, expires: int) -> dict[str, Value]:
-    """A line as it is first written; ``expires`` in epoch seconds. Run and time of death are in its key."""
-    row = {
-        "owner": dead.owner,
-        "key": dead.key,
-        "job": dead.job,
-        "schedule": dead.schedule,
-        "fence": dead.fence,
+def _key(dead: DeadRunRow) -> Row:
+    return {"owner": dead.owner, "key": dead.key}
+
+
+_COLUMNS = ("job", "fence", "reason", "error_type", "error", "redriven_as")  # named as the fields
+
+
+def dead_put(dead: DeadRunRow, expires: int) -> RowWrite:
+    """The first write of a line that expires at ``expires`` (UTC ms). Run and time of death are in its key."""
+    row = _key(dead) | {name: getattr(dead, name) for name in _COLUMNS}
+    row |= {
         "attempt": dead.attempts,
-        "reason": dead.reason,
+        "schedule": dead.schedule,
         "state": None if dead.state is RunState.DEAD else str(dead.state),
-        "error_type": dead.error_type,
-        "error": dead.error,
-        "redriven_as": dead.redriven_as,
-        "ttl": expires,
+        "ttl": expires // SECOND,
     }
-    return present(row)
+    return put_new(RUNS, present(row))
 
 
 @reads("line {key} of the index of dead runs")
@@ -163,18 +124,8 @@ def dead_of(row: Mapping[str, Any]) -> DeadRunRow:
     ended_at, run = parse_dead_key(row["key"])
     return DeadRunRow(
         run=run,
-        job=row["job"],
         ended_at=ended_at,
-        fence=row["fence"],
         attempts=row["attempt"],
-        reason=row["reason"],
         state=RunState(row.get("state", RunState.DEAD)),
-        error_type=row.get("error_type"),
-        error=row.get("error"),
-        redriven_as=row.get("redriven_as"),
+        **{name: row[name] for name in _COLUMNS if name in row},
     )
-
-
-def readable_dead(rows: Iterable[Mapping[str, Any]]) -> Iterator[DeadRunRow]:
-    """The lines of rows."""
-    return readable(rows, dead_of, "dead.unreadable")

@@ -54,6 +54,15 @@ _TEXTS = (
 )
 _PLAIN = frozenset((*_NUMBERS, *_TEXTS))
 
+_ATTEMPT = ("number", "fence", "worker", "started_at", "ended_at", "next_attempt_at")  # named as the fields
+_FAILURE = {
+    "error_type": "kind",
+    "error": "message",
+    "traceback": "traceback",
+    "error_code": "code",
+    "permanent": "permanent",
+}  # attribute: field
+
 _READ_NUMBERS = (*_NUMBERS, "buried_at", "slices")
 _INT, _STR = frozenset({int}), frozenset({str})
 
@@ -86,7 +95,7 @@ def _foreign(attribute: Mapping[str, Any]) -> Any:
     return int(value) if kind == "N" and value.removeprefix("-").isdigit() else value
 
 
-def present(row: Mapping[str, Value | None]) -> dict[str, Value]:
+def present(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row without the attributes that are None: these are not stored."""
     return {name: value for name, value in row.items() if value is not None}
 
@@ -195,42 +204,16 @@ def sibling_rows(ref: RunRef, rows: Iterable[Mapping[str, Any]]) -> SiblingRows:
 
 def attempt_row(attempt: FailedAttemptRow, expires: int) -> dict[str, Value]:
     """The row of a failed attempt; ``expires`` in epoch seconds."""
-    row: dict[str, Value | None] = {
-        "owner": attempt.run.owner,
-        "key": f"{beside_prefix(attempt.run)}attempt#{attempt.fence:06d}",
-        "number": attempt.number,
-        "fence": attempt.fence,
-        "worker": attempt.worker,
-        "started_at": attempt.started_at,
-        "ended_at": attempt.ended_at,
-        "error_type": attempt.failure.kind,
-        "error": attempt.failure.message,
-        "traceback": attempt.failure.traceback,
-        "error_code": attempt.failure.code,
-        "permanent": attempt.failure.permanent,
-        "next_attempt_at": attempt.next_attempt_at,
-        "ttl": expires,
-    }
-    return present(row)
+    row = {name: getattr(attempt, name) for name in _ATTEMPT}
+    row |= {name: getattr(attempt.failure, field) for name, field in _FAILURE.items()}
+    key = f"{beside_prefix(attempt.run)}attempt#{attempt.fence:06d}"
+    return present(row | {"owner": attempt.run.owner, "key": key, "ttl": expires})
 
 
 def attempt_of(ref: RunRef, row: Mapping[str, Any]) -> FailedAttemptRow:
-    return FailedAttemptRow(
-        run=ref,
-        number=row["number"],
-        fence=row["fence"],
-        worker=row["worker"],
-        started_at=row["started_at"],
-        ended_at=row["ended_at"],
-        failure=Failure(
-            kind=row["error_type"],
-            message=row["error"],
-            traceback=row.get("traceback", ""),
-            code=row.get("error_code"),
-            permanent=bool(row.get("permanent", False)),
-        ),
-        next_attempt_at=row.get("next_attempt_at"),
-    )
+    failure = Failure(**{field: row[name] for name, field in _FAILURE.items() if name in row})
+    given: dict[str, Any] = {"next_attempt_at": None} | {name: row[name] for name in _ATTEMPT if name in row}
+    return FailedAttemptRow(run=ref, failure=failure, **given)
 
 
 def shard_key(shard: int) -> str:
@@ -246,11 +229,11 @@ def entry_row(entry: AgendaEntry) -> dict[str, Value]:
 
 
 @reads("entry {entry}")
-def entry_of(row: Mapping[str, Any], shard: int) -> AgendaEntry:
+def entry_of(row: Mapping[str, Any]) -> AgendaEntry:
     """An entry from its row. Raises Unreadable, TooNew."""
     due, kind, identity = parse_entry_key(row["entry"])
     return AgendaEntry(
-        shard=shard,
+        shard=int(row["shard"]),
         due=due,
         kind=kind,
         id=identity,

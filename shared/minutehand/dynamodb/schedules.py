@@ -1,110 +1,89 @@
-"""Heads, revisions and freezes in DynamoDB.
+"""Heads, revisions and freezes: their rows, and an owner's changes.
 
-An owner's change is one transaction, conditional on the head's version. So an active schedule always has its entry in the agenda, and
-every revision belongs to a head. Ticker and worker read revisions in batches, without a model.
+A change is one transaction, conditional on the head's version. So an active schedule always has its entry in the agenda, and every
+revision belongs to a head. In a row None stands for an attribute that is not stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
 
-from minutehand.aws import ConditionFailed
+from minutehand.domain.options import Options
+from minutehand.domain.policies import Overrides
 from minutehand.domain.run import AgendaEntry
-from minutehand.domain.schedule import ClosedBy, Freeze, Head, Revision, ScheduleState, is_freeze
-from minutehand.domain.times import SECOND
-from minutehand.dynamodb.records import dead_row, follows, record_row
-from minutehand.dynamodb.rows import Item, entry_row, readable, to_item, to_row
-from minutehand.dynamodb.schedule_rows import (
-    ControlRow,
-    freeze_of,
-    freeze_row,
-    head_of,
-    head_row,
-    revision_end,
-    revision_of,
-    revision_row,
+from minutehand.domain.schedule import (
+    ClosedBy,
+    Definition,
+    Freeze,
+    Head,
+    Revision,
+    ScheduleState,
+    freeze_key,
+    is_freeze,
 )
-from minutehand.dynamodb.table_client import TableClient
+from minutehand.dynamodb.agenda import entry_put
+from minutehand.dynamodb.records import dead_put, record_write
+from minutehand.dynamodb.rows import readable, reads
+from minutehand.dynamodb.tables import REVISIONS, SCHEDULES, Row, RowQuery, RowTables, RowWrite, begins_with, put_new
 from minutehand.errors import Unreadable
 from minutehand.ports.records import Record, RowPage
 from minutehand.ports.schedules import IncidentChange, RevisionBatch, RevisionKey
-
-if TYPE_CHECKING:  # PynamoDB is loaded by the first call that needs it
-    from pynamodb.transactions import TransactWrite
-
-    from minutehand.dynamodb.models import ControlModel, Models
+from minutehand.state.transition import Absent, Compare, Plus, all_of, any_of
+from minutehand.timing.rule import from_json
 
 _HISTORY = 50  # revisions read at a time
+_LAST = 10**15  # larger than every revision's number
+_HEAD = [field.name for field in fields(Head)]
+_NUMBERS = ("revision", "version", "failing", "created_at", "updated_at")
+_OPEN = any_of(Absent("active_until"), Compare("closed_by", "=", str(ClosedBy.DRAINED)))  # a drain may become a pause
 
 
-class DynamoSchedules:
-    """Schedules in DynamoDB. ``models`` makes the models when they are first needed."""
+class RowSchedules:
+    """Schedules in the rows of tables."""
 
-    def __init__(self, revisions: TableClient, *, models: Callable[[], Models]) -> None:
-        self._revisions, self._models = revisions, models
+    def __init__(self, tables: RowTables) -> None:
+        self._tables = tables
 
     # Reads.
 
     def revisions(self, keys: Iterable[RevisionKey]) -> RevisionBatch:
-        items, unread = self._revisions.read(to_item({"owner": owner, "number": n}) for owner, n in set(keys))
+        rows, unread = self._tables.read("revisions", REVISIONS, [_key(*key) for key in sorted(set(keys))])
         found: dict[RevisionKey, Revision] = {}
         frozen: dict[str, Freeze] = {}
         broken: dict[RevisionKey, Exception] = {}
-        for item in items:
-            key = _revision_key(item)
+        for row in rows:
+            key = _key_of(row)
             try:
                 if is_freeze(key):
-                    freeze = freeze_of(to_row(item))
+                    freeze = freeze_of(row)
                     frozen[freeze.tenant] = freeze
                 else:
-                    found[key] = revision_of(to_row(item))
-            except Unreadable as problem:  # one bad item stops no other
+                    found[key] = revision_of(row)
+            except Unreadable as problem:  # one bad row stops no other
                 broken[key] = problem
-        unanswered = frozenset(_revision_key(key) for key in unread)
-        return RevisionBatch(found=found, broken=broken, unanswered=unanswered, frozen=frozen)
+        return RevisionBatch(found=found, broken=broken, unanswered=frozenset(map(_key_of, unread)), frozen=frozen)
 
     def head(self, tenant: str, name: str) -> Head | None:
-        models = self._models()
-        row = models.read(models.heads, tenant, name)
+        row = self._tables.get("head", SCHEDULES, tenant=tenant, name=name)
         return None if row is None else head_of(row)
 
     def history(self, owner: str) -> Iterator[Revision]:
-        found = self._models().revisions.query(
-            owner, consistent_read=True, scan_index_forward=False, page_size=_HISTORY
-        )
-        return readable((item.attribute_values for item in found), revision_of, "revision.unreadable")
+        query = RowQuery(table=REVISIONS, partition=owner, first=0, last=_LAST, newest_first=True, limit=_HISTORY)
+        return readable(self._tables.rows("history", query), revision_of, "revision.unreadable")
 
     def page(self, tenant: str, *, prefix: str, limit: int, cursor: str | None) -> RowPage:
-        heads = self._models().heads
-        found = heads.query(
-            tenant,
-            heads.name.startswith(prefix) if prefix else None,
-            consistent_read=True,
-            limit=limit,
-            last_evaluated_key={"tenant": {"S": tenant}, "name": {"S": cursor}} if cursor else None,
+        rows, last = self._tables.page(
+            "page", begins_with(SCHEDULES, tenant, prefix, limit=limit, after=cursor or None)
         )
-        items = list(_heads(found))
-        last = found.last_evaluated_key
-        return RowPage(items=items, cursor=last["name"]["S"] if last else None)
+        return RowPage(items=list(_heads(rows)), cursor=last)
 
     def all_heads(self) -> Iterator[Head]:
-        return _heads(self._models().heads.scan(consistent_read=True))
+        return _heads(self._tables.scan("all_heads", SCHEDULES))
 
     # Changes.
-
-    def _transact(self, head: Head, expected: int, write: Callable[[TransactWrite], None]) -> bool:
-        """One transaction that writes a head over the version that was read, and what else ``write`` adds."""
-
-        def fill(transaction: TransactWrite) -> None:
-            models, item = self._models(), self._models().heads.of(head_row(head))
-            if expected:
-                models.rewrite(transaction, item, models.heads.version == expected)
-            else:
-                transaction.save(item, condition=models.heads.tenant.does_not_exist())
-            write(transaction)
-
-        return self._models().transact(fill, head.owner)
 
     def arm(
         self,
@@ -117,15 +96,8 @@ class DynamoSchedules:
         expect: AgendaEntry | None = None,
         token: Record | None = None,
     ) -> bool:
-        def write(transaction: TransactWrite) -> None:
-            model = self._models().revisions
-            transaction.save(model.of(revision_row(revision)), condition=model.owner.does_not_exist())
-            if previous is not None:
-                self._end(transaction, previous)
-            self._put(transaction, entry, expect)
-            self._remember(transaction, token)
-
-        return self._transact(head, expected, write)
+        more = [put_new(REVISIONS, revision_row(revision)), *_end(previous), *_put(entry, expect), *_remember(token)]
+        return self._change("arm", head, expected, more)
 
     def close(
         self,
@@ -136,80 +108,155 @@ class DynamoSchedules:
         entry: AgendaEntry | None = None,
         token: Record | None = None,
     ) -> bool:
-        def write(transaction: TransactWrite) -> None:
-            if revision is not None:
-                self._end(transaction, revision)
-            self._put(transaction, entry)
-            self._remember(transaction, token)
-
-        return self._transact(head, expected, write)
+        return self._change("close", head, expected, [*_end(revision), *_put(entry), *_remember(token)])
 
     def note(self, note: IncidentChange) -> bool:
-        models = self._models()
+        more = [*_put(*note.entries), *(record_write(record, follows=False) for record in note.records)]
+        if note.revision is not None:
+            more.append(_flag(note.revision, closes=note.closes))
+        if note.dead is not None:
+            more.append(dead_put(note.dead, note.expires))
+        return self._change("note", note.head, note.expected, more)
 
-        def write(transaction: TransactWrite) -> None:
-            if note.revision is not None:
-                self._flag(transaction, note.revision, closes=note.closes)
-            if note.dead is not None:
-                line = models.dead.of(dead_row(note.dead, note.expires // SECOND))
-                transaction.save(line, condition=models.dead.owner.does_not_exist())
-            self._put(transaction, *note.entries)
-            for record in note.records:
-                models.rewrite(transaction, models.records.of(record_row(record)))
-
-        return self._transact(note.head, note.expected, write)
+    def _change(self, verb: str, head: Head, expected: int, more: Sequence[RowWrite]) -> bool:
+        """One transaction that writes a head over the version that was read, and ``more``."""
+        row, is_same = head_row(head), Compare("version", "=", expected)
+        move = RowWrite(table=SCHEDULES, row=row, only_if=is_same) if expected else put_new(SCHEDULES, row)
+        return self._tables.transact(verb, [move, *more], f"the change of {head.owner}")
 
     def complete(self, tenant: str, name: str, *, revision: int, now: int, to: ScheduleState) -> bool:
-        heads = self._models().heads
-        item = heads(tenant, name, state=str(to), updated_at=now)
-        is_current = (heads.revision == revision) & (heads.state == str(ScheduleState.ACTIVE))
-        try:
-            self._models().update(item, is_current, heads.version.add(1))
-        except ConditionFailed:
-            return False
-        return True
+        row: Row = {"tenant": tenant, "name": name, "state": str(to), "updated_at": now, "version": Plus(1)}
+        is_current = all_of(Compare("revision", "=", revision), Compare("state", "=", str(ScheduleState.ACTIVE)))
+        return self._tables.write("complete", RowWrite(table=SCHEDULES, row=row, only_if=is_current))[0]
 
     def freeze(self, freeze: Freeze) -> None:
-        models = self._models()
-        models.update(models.freezes.of(freeze_row(freeze)))
-
-    # Parts of a transaction.
-
-    def _end(self, transaction: TransactWrite, revision: Revision) -> None:
-        """Set the end of a revision that is open, or draining."""
-        model = self._models().revisions
-        item = model.of(_key(revision) | revision_end(revision))
-        is_open = model.active_until.does_not_exist() | (model.closed_by == str(ClosedBy.DRAINED))
-        self._models().rewrite(transaction, item, is_open)
-
-    def _flag(self, transaction: TransactWrite, revision: Revision, *, closes: bool) -> None:
-        """Write on a stored revision whether it fails; if the change ``closes`` it, set its end. It must be open then."""
-        model = self._models().revisions
-        row, condition = _key(revision) | {"failing": revision.failing or None}, model.shard.exists()
-        if closes:
-            row |= revision_end(revision)
-            condition &= model.active_until.does_not_exist()
-        self._models().rewrite(transaction, model.of(row), condition)
-
-    def _put(self, transaction: TransactWrite, *entries: AgendaEntry | None) -> None:
-        for entry in entries:
-            if entry is not None:
-                transaction.save(self._models().entries.of(entry_row(entry)))
-
-    def _remember(self, transaction: TransactWrite, token: Record | None) -> None:
-        """Put a client token's record, as ``Records.write`` would."""
-        if token is not None:
-            models = self._models()
-            models.rewrite(transaction, models.records.of(record_row(token)), follows(models, token))
+        self._tables.write("freeze", RowWrite(table=REVISIONS, row=freeze_row(freeze)))
 
 
-def _key(revision: Revision) -> ControlRow:
-    return {"owner": revision.owner, "number": revision.number}
+def _heads(rows: Iterable[Row]) -> Iterator[Head]:
+    return readable(rows, head_of, "head.unreadable")
 
 
-def _revision_key(item: Item) -> RevisionKey:
-    return item["owner"]["S"], int(item["number"]["N"])
+# Parts of a transaction.
 
 
-def _heads(items: Iterable[ControlModel]) -> Iterator[Head]:
-    return readable((item.attribute_values for item in items), head_of, "head.unreadable")
+def _end(revision: Revision | None) -> list[RowWrite]:
+    """Set the end of a revision that is open, or draining."""
+    return [] if revision is None else [RowWrite(table=REVISIONS, row=_revision_end(revision), only_if=_OPEN)]
+
+
+def _flag(revision: Revision, *, closes: bool) -> RowWrite:
+    """Write on a stored revision whether it fails; if the change ``closes`` it, set its end. It must be open then."""
+    row, condition = _key(revision.owner, revision.number), Compare("owner", "=", revision.owner)
+    row |= {"failing": revision.failing or None}
+    if not closes:
+        return RowWrite(table=REVISIONS, row=row, only_if=condition)
+    return RowWrite(
+        table=REVISIONS, row=row | _revision_end(revision), only_if=all_of(condition, Absent("active_until"))
+    )
+
+
+def _put(*entries: AgendaEntry | None) -> list[RowWrite]:
+    return [entry_put(entry) for entry in entries if entry is not None]
+
+
+def _remember(token: Record | None) -> list[RowWrite]:
+    """Put a client token's record, as ``Records.write`` would."""
+    return [] if token is None else [record_write(token)]
+
+
+# Rows.
+
+
+def _key(owner: str, number: int) -> Row:
+    return {"owner": owner, "number": number}
+
+
+def _key_of(row: Row) -> RevisionKey:
+    return row["owner"], row["number"]
+
+
+def head_row(head: Head) -> Row:
+    """A head as a row; its attributes have the names of the fields."""
+    return vars(head) | {
+        "state": str(head.state),
+        "description": head.description or None,
+        "tags": json.dumps(dict(head.tags)) if head.tags else None,
+        "failing": head.failing or None,
+    }
+
+
+@reads("schedule {tenant}/{name}")
+def head_of(row: Mapping[str, Any]) -> Head:
+    """A head from its row; attributes of a later release are ignored. Raises Unreadable, TooNew."""
+    values = {name: row[name] for name in _HEAD if name in row}
+    values |= {name: int(values[name]) for name in _NUMBERS if name in values}
+    return Head(**values | {"state": ScheduleState(row["state"]), "tags": json.loads(row.get("tags", "{}"))})
+
+
+def revision_row(revision: Revision) -> Row:
+    """A revision as a row."""
+    definition = revision.definition
+    return _revision_end(revision) | {
+        "shard": revision.shard,
+        "job": definition.job,
+        "rule": json.dumps(definition.rule.as_dict()),
+        "payload": definition.payload,
+        "payload_ref": definition.payload_ref,
+        "overrides": definition.overrides.encode(),
+        "options": definition.options.encode(),
+        "failing": revision.failing or None,
+        "active_from": revision.active_from,
+        "anchor": revision.anchor,
+    }
+
+
+def _revision_end(revision: Revision) -> Row:
+    """The key, and the attributes that are set once, when a revision ends."""
+    closed_by = None if revision.closed_by is None else str(revision.closed_by)
+    return _key(revision.owner, revision.number) | {"active_until": revision.active_until, "closed_by": closed_by}
+
+
+@reads("revision {owner}#{number}")
+def revision_of(row: Mapping[str, Any]) -> Revision:
+    """A revision from its row. Raises Unreadable, TooNew."""
+    tenant, _, name = row["owner"].partition("/")
+    return Revision(
+        tenant=tenant,
+        name=name,
+        number=row["number"],
+        shard=int(row["shard"]),
+        definition=Definition(
+            job=row["job"],
+            rule=from_json(row["rule"]),
+            payload=row.get("payload"),
+            payload_ref=row.get("payload_ref"),
+            overrides=Overrides.parse(row.get("overrides")),
+            options=Options.parse(row.get("options")),
+        ),
+        active_from=int(row["active_from"]),
+        anchor=row.get("anchor"),
+        active_until=row.get("active_until"),
+        closed_by=ClosedBy(row["closed_by"]) if "closed_by" in row else None,
+        failing=int(row.get("failing", 0)),
+    )
+
+
+def freeze_row(freeze: Freeze) -> Row:
+    """A freeze as a row among the revisions, so that workers read both in one batch."""
+    return _key(*freeze_key(freeze.tenant)) | {
+        "until": freeze.until,
+        "note": freeze.note,
+        "created_at": freeze.created_at,
+    }
+
+
+@reads("freeze {owner}")
+def freeze_of(row: Mapping[str, Any]) -> Freeze:
+    """The reverse of ``freeze_row``. Raises Unreadable, TooNew."""
+    return Freeze(
+        tenant=row["owner"].partition("/")[0],
+        until=int(row["until"]),
+        note=row.get("note"),
+        created_at=int(row["created_at"]),
+    )

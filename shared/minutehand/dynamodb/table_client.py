@@ -1,4 +1,4 @@
-"""Requests about the items of one table: single requests, queries page by page, and batches.
+"""Requests about the items of one table: single requests and batches.
 
 The HTTP status of a batch is 200 even where single items failed, so every response is read item by item. Items that were throttled or
 not processed are sent again with jittered backoff; an item that has no answer after all rounds is reported as unanswered. The requests of
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from minutehand.aws import TRANSIENT, BatchBackoff, Client, ConditionFailed
+from minutehand.aws import TRANSIENT, BatchBackoff, Client
 from minutehand.concurrency.pools import RequestPool
 from minutehand.dynamodb.rows import Item, to_item, to_row
 from minutehand.errors import Unavailable
@@ -67,36 +67,6 @@ class TableClient:
     def call(self, operation: str, /, **arguments: Any) -> dict[str, Any]:
         """One request; for ``arguments`` see there."""
         return self.client.call(operation, **self.arguments(**arguments))
-
-    def applies(self, operation: str, /, **arguments: Any) -> bool:
-        """One conditional write: whether its condition held."""
-        try:
-            self.call(operation, **arguments)
-        except ConditionFailed:
-            return False
-        return True
-
-    def get(self, **key: Value) -> dict[str, Any] | None:
-        """A row by its key, read strongly; None if there is none."""
-        answer = self.call("get_item", Key=to_item(key), ConsistentRead=True)
-        return to_row(answer["Item"]) if "Item" in answer else None
-
-    def transact(self, *items: dict[str, Any]) -> None:
-        """One transaction. Raises TransactionRefused as well."""
-        self.client.call("transact_write_items", TransactItems=list(items))
-
-    def query(self, condition: str, **arguments: Any) -> Iterator[dict[str, Any]]:
-        """The rows of a query by its key condition, read strongly, page by page as they are asked for."""
-        return self.pages("query", KeyConditionExpression=condition, ConsistentRead=True, **arguments)
-
-    def pages(self, operation: str, /, **arguments: Any) -> Iterator[dict[str, Any]]:
-        """The rows of a query or scan, page by page as they are asked for."""
-        while True:
-            answer = self.call(operation, **arguments)
-            yield from map(to_row, answer["Items"])
-            if "LastEvaluatedKey" not in answer:
-                return
-            arguments["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     # Batches.
 

@@ -1,12 +1,21 @@
-"""The tables as data: the CDK stack, the local cloud, ``doctor`` and the tests create and check them by these definitions."""
+"""The tables as data, and what the stores ask of them: reads and writes of rows, also as data.
+
+The CDK stack, the local cloud, ``doctor`` and the tests create and check the tables by these definitions. ``dynamo_tables`` and
+``testing.memory.tables`` carry the reads and writes out. Their ``verb`` names a request for the hooks of tests; it never leaves the
+process.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from minutehand.state.transition import Absent, Change, Condition
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class TableDefinition:
     """A DynamoDB table, on demand."""
 
@@ -15,6 +24,10 @@ class TableDefinition:
     range_key: str  # attribute
     range_type: str = "S"  # S or N
     ttl: str | None = None  # attribute with the expiry in epoch seconds
+
+    def key_of(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The key's attributes of a row."""
+        return {self.hash_key: row[self.hash_key], self.range_key: row[self.range_key]}
 
     def create_arguments(self, name: str) -> dict[str, Any]:
         """The arguments of ``create_table``."""
@@ -37,3 +50,112 @@ REVISIONS = TableDefinition(suffix="revisions", hash_key="owner", range_key="num
 AGENDA = TableDefinition(suffix="agenda", hash_key="shard", range_key="entry")
 RUNS = TableDefinition(suffix="runs", hash_key="owner", range_key="key", ttl="ttl")
 TABLES = (SCHEDULES, REVISIONS, AGENDA, RUNS)
+
+Row = dict[str, Any]  # attributes by name
+Answer = tuple[bool, Row | None]  # of a write: whether it was applied; and the row as it is now, as far as it is known
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowWrite:
+    """One write of one row.
+
+    A "put" replaces the row. An "update" changes the attributes that it names: None removes one, all others stay. A "check" is a
+    condition of a transaction.
+    """
+
+    table: TableDefinition
+    row: Mapping[str, Change]  # its key, and the attributes to write
+    only_if: Condition | None = None  # what the stored row must meet; a row that does not exist has no attributes
+    kind: Literal["put", "update", "delete", "check"] = "update"
+
+    @property
+    def key(self) -> Row:
+        return self.table.key_of(self.row)
+
+
+def put_new(table: TableDefinition, row: Mapping[str, Change]) -> RowWrite:
+    """A put that is refused where the key exists."""
+    return RowWrite(table=table, row=row, only_if=Absent(table.hash_key), kind="put")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowQuery:
+    """The rows of one partition with range keys in ``[first, last]``."""
+
+    table: TableDefinition
+    partition: str
+    first: str | int
+    last: str | int
+    only: Condition | None = None  # rows that do not meet it are read and left out
+    newest_first: bool = False  # in descending order
+    limit: int | None = None  # rows that one request reads; None: as many as fit
+    after: str | int | None = None  # the range key beyond which to begin
+
+
+def begins_with(table: TableDefinition, partition: str, prefix: str, **how: Any) -> RowQuery:
+    """The rows whose range keys begin so; ``how`` are further fields of the query."""
+    first, last = (
+        prefix or " ",
+        prefix + "\U0010ffff",
+    )  # DynamoDB takes no empty text; the last character sorts after all others
+    return RowQuery(table=table, partition=partition, first=first, last=last, **how)
+
+
+class RowTables(ABC):
+    """The tables of one installation, as one process sees them. Reads are strongly consistent; errors are those of ``ports``."""
+
+    def rows(self, verb: str, query: RowQuery) -> Iterator[Row]:
+        """The rows of a query, page by page as they are asked for."""
+        while True:
+            rows, last = self.page(verb, query)
+            yield from rows
+            if last is None:
+                return
+            query = replace(query, after=last)
+
+    @abstractmethod
+    def page(self, verb: str, query: RowQuery) -> tuple[list[Row], Any]:
+        """One request: the rows, and the range key after which the next page begins (None: there is none)."""
+
+    @abstractmethod
+    def scan(
+        self, verb: str, table: TableDefinition, *, only: Condition | None = None, part: tuple[int, int] | None = None
+    ) -> Iterator[Row]:
+        """All rows of a table that meet ``only``; or the n-th of m parts (n from 0), read with eventual consistency."""
+
+    @abstractmethod
+    def get(self, verb: str, table: TableDefinition, **key: str | int) -> Row | None:
+        """A row by its key."""
+
+    @abstractmethod
+    def read(self, verb: str, table: TableDefinition, keys: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+        """Rows by their keys, each named once, in batches: those found, and the keys that were not answered."""
+
+    @abstractmethod
+    def write(self, verb: str, write: RowWrite, *, returning: bool = False) -> Answer:
+        """One conditional write; ``returning`` the row after an update."""
+
+    @abstractmethod
+    def copy(self, verb: str, table: TableDefinition, key: Row, marks: Row) -> None:
+        """Put a row as it is stored, attributes of later releases included, with ``marks``, which may have another key."""
+
+    @abstractmethod
+    def write_all(
+        self, verb: str, writes: Sequence[RowWrite], *, returning: Collection[int] = (), pooled: bool = False
+    ) -> Mapping[int, Answer]:
+        """Conditional puts and updates of one table in batches, by index; an index that is absent was not answered.
+
+        An applied one brings its row if its index is in ``returning``, where the engine does so. One batch after the other, unless
+        ``pooled``. Raises TypeError for a write that PartiQL cannot express.
+        """
+
+    @abstractmethod
+    def store(self, verb: str, writes: Sequence[RowWrite]) -> frozenset[str]:
+        """Unconditional puts and deletes in batches: the range keys that were accepted."""
+
+    @abstractmethod
+    def transact(self, verb: str, writes: Sequence[RowWrite], about: str) -> bool:
+        """One transaction; False, and nothing is written, if one of its conditions does not hold.
+
+        After a conflict with another write it is sent again. Raises Unavailable, with ``about``, if all attempts meet conflicts.
+        """

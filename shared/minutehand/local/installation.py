@@ -27,7 +27,7 @@ from minutehand.local.cloud import LocalCloud, reached_by_this_process
 from minutehand.local.declared import declared_queues
 from minutehand.local.processes import LogFollower, ProcessGroup, roles
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT, Settings
-from minutehand.sqs.queue_definitions import all_queues
+from minutehand.sqs.routing import all_queues
 
 _READY = 30.0  # seconds for the workers to be ready; usually 1 to 3
 _POLL = 0.05  # seconds between reads of their logs

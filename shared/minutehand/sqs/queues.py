@@ -15,10 +15,10 @@ from minutehand.domain.message import DeadLetter, encode_letter
 from minutehand.domain.queue import MOST_STRIPES, is_queue
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
-from minutehand.sqs.queue_definitions import WORK, work_suffix
 from minutehand.sqs.routing import (
     BATCH,
     MAX_VISIBILITY,
+    WORK,
     Stripe,
     by_stripe,
     cut_by_size,
@@ -26,6 +26,7 @@ from minutehand.sqs.routing import (
     log_detour,
     log_refusal,
     receipts_by_stripe,
+    work_suffix,
 )
 from minutehand.state.backpressure import QueueDepth
 

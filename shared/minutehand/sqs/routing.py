@@ -1,4 +1,4 @@
-"""Routing: each message goes to the queue that it names, and there to a stripe by its run's key.
+"""The SQS queues as data, and routing: each message goes to the queue that it names, and there to a stripe by its run's key.
 
 A stripe is an SQS queue of its own, with 120,000 messages in flight at most. The run's key decides, not its owner's, so that the runs of
 one crowded schedule or backfill use all stripes. Each stripe shares its messages out by message group, so that no tenant delays another.
@@ -12,21 +12,77 @@ concurrency that no other queue has. Messages to other queues are sent.
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 from minutehand.domain.names import stripe_of
+from minutehand.domain.queue import MOST_SECONDS, Queue
 from minutehand.ports.work_queue import OutgoingMessage
 
 log = logging.getLogger(__name__)
 
 BATCH = 10  # messages of one request
 MAX_VISIBILITY = 43_200  # seconds
+RETENTION = 14 * 86_400  # seconds: the longest that SQS keeps a message
+MAX_RECEIVES = 1_000  # the worker settles failures; SQS moves only messages whose runs cannot be leased
 _BATCH_BYTES = 1_000_000  # of the 1 MiB of one request; the rest is for the entries' other fields
 _MARK = "~"  # in no receipt of SQS
 
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SqsQueue:
+    """A standard SQS queue."""
+
+    suffix: str  # its name is `<prefix>-<suffix>`
+    visibility: int  # seconds: at least the timeout of the function that reads it
+    retention: int = RETENTION  # seconds
+    dead_letters: str | None = None  # suffix of the queue that SQS moves poison messages to
+
+    def attributes(self, dead_letter_arn: str | None = None) -> dict[str, str]:
+        """The attributes of ``create_queue``."""
+        attributes = {"VisibilityTimeout": str(self.visibility), "MessageRetentionPeriod": str(self.retention)}
+        if dead_letter_arn is not None:
+            policy = {"deadLetterTargetArn": dead_letter_arn, "maxReceiveCount": MAX_RECEIVES}
+            attributes["RedrivePolicy"] = json.dumps(policy)
+        return attributes
+
+
+DEAD = SqsQueue(suffix="dead", visibility=360)
+WORK = SqsQueue(suffix="work", visibility=6 * MOST_SECONDS, dead_letters="dead")  # as AWS advises: Lambda may repeat
+QUEUES = (DEAD, WORK)  # in the order in which they can be created
+
+
+def work_suffix(queue: str | None, stripe: int = 0) -> str:
+    """The name, after the prefix, of the SQS queue of a declared queue's stripe; None: the default queue.
+
+    The first stripe has the queue's name, so that stripes can be added. A queue's own name has no ``_``.
+    """
+    name = WORK.suffix if queue is None else f"{WORK.suffix}-{queue}"
+    return f"{name}_{stripe}" if stripe else name
+
+
+def stripe_called(name: str) -> int:
+    """The stripe behind the name of an SQS work queue."""
+    number = name.rpartition("_")[2] if "_" in name else ""
+    return int(number) if number.isdigit() else 0
+
+
+def all_queues(declared: Iterable[Queue] = (), *, stripes: int = 1) -> tuple[SqsQueue, ...]:
+    """The SQS queues of an installation in an order in which they can be created; ``stripes`` of the default queue."""
+    return (
+        *QUEUES,
+        *_striped(None, stripes, since=1),
+        *(q for each in declared for q in _striped(each.name, each.stripes)),
+    )
+
+
+def _striped(queue: str | None, stripes: int, *, since: int = 0) -> Iterator[SqsQueue]:
+    return (replace(WORK, suffix=work_suffix(queue, stripe)) for stripe in range(since, stripes))
 
 
 class Stripe(NamedTuple):

@@ -19,11 +19,40 @@ from minutehand.jobs import Registry, default_registry, load
 from minutehand.ports.work_queue import RawMessage
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.views import Run, run_view
-from minutehand.testing.beats import BeatingClock
+from minutehand.state.lease import HEARTBEAT
 from minutehand.testing.clock import ManualClock
 from minutehand.testing.memory.installation import Memory
 from minutehand.testing.process import Hand, bury_all, make_worker
 from minutehand.ticker.tick import tick
+from minutehand.worker.delivery.visibility import Heartbeat
+
+
+class BeatingClock(ManualClock):
+    """The clock of workers; the ``heartbeats`` of the workers are added when these exist."""
+
+    def __init__(self, at: datetime) -> None:
+        super().__init__(at)
+        self.heartbeats: list[Heartbeat] = []
+        self._last_beat = self()  # UTC ms of the last heartbeat, or of the time at which the last job ended
+
+    def reach(self, ms: int) -> None:
+        """Move forward, with a heartbeat every HEARTBEAT while a job runs."""
+        while self._runs() and self._last_beat + HEARTBEAT <= ms:
+            super().reach(self._last_beat + HEARTBEAT)
+            self.beat()
+        super().reach(ms)
+        if not self._runs():
+            self._last_beat = self()
+
+    def beat(self) -> None:
+        """Send a heartbeat now."""
+        self._last_beat = self()
+        for heartbeat in self.heartbeats:
+            heartbeat.beat(self._last_beat)
+
+    def _runs(self) -> bool:
+        return any(heartbeat.leased() for heartbeat in self.heartbeats)
+
 
 _MOST = 1_000_000  # steps of one ``advance``: ends the test of a job that submits itself for ever
 

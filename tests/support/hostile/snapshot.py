@@ -9,18 +9,12 @@ from minutehand.testing import Memory
 
 def snapshot(memory: Memory) -> dict[str, Any]:
     """Tables, queues and bucket. Values in them are replaced and never changed in place, so a shallow copy is one."""
-    content = memory._content
-    tables: dict[str, Any] = {
-        "runs": content.runs,
-        "schedules": content.schedules.heads,
-        "revisions": content.schedules.revisions,
-        "agenda": content.agenda.entries,
-        "aside": content.agenda.quarantined,
+    held: dict[str, Any] = {
+        table.suffix: {(of, key): row for of, key, row in rows} for table, rows in memory._tables.items()
     }
-    held: dict[str, Any] = {name: {(of, key): item for of, key, item in table} for name, table in tables.items()}
     queues = {str(stripe): queue for stripe, queue in memory.stripes.items()} | {"dead letters": memory.dead}
     held |= {name: [(message.id, message.body) for message in queue] for name, queue in queues.items()}
-    return held | {"payloads": dict(content.payloads), "locks": dict(content.agenda.locks)}
+    return held | {"payloads": dict(memory._payloads)}
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:

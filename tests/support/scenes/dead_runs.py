@@ -12,7 +12,7 @@ from minutehand.domain.names import RunRef, parse_run_id
 from minutehand.domain.run import RunRow as LedgerRun
 from minutehand.fires.claim import one_off_message
 from minutehand.ports.services import Services
-from minutehand.sqs.queue_definitions import DEAD
+from minutehand.sqs.routing import DEAD
 from minutehand.state.lease import LEASE, SKEW, die, lease
 from minutehand.testing import Crash, Detail, Hook
 from minutehand.testing.process import bury_all

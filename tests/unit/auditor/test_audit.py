@@ -11,6 +11,7 @@ from minutehand.auditor.audit import GRACE
 from minutehand.domain.run import EntryKind
 from minutehand.domain.schedule import ClosedBy
 from minutehand.domain.times import HOUR, MINUTE, SECOND
+from minutehand.dynamodb.tables import RUNS
 from minutehand.testing import Crash
 from minutehand.testing.process import bury_all
 
@@ -89,7 +90,7 @@ def test_a_lost_run_is_made_good_as_its_policy_has_it(policy: str, claimed: int,
     world.tick()
     lost = [world.run(second).ref for second in (600, 3_000)]
     for ref in lost:
-        world.memory._content.runs.delete(*ref)
+        world.memory._tables[RUNS].delete(*ref)
     assert world.audit().unclaimed == 2
     assert sum(run.skipped or 0 for run in world.memory.runs(OWNER)) == skipped
     started = len(world.started)
@@ -209,7 +210,7 @@ def test_fires_of_the_recent_past_without_a_run_are_claimed() -> None:
     world.live(1_800)
     gone = [run for run in world.memory.runs(OWNER) if 600 <= (run.due - NOON) // SECOND < 900]
     for run in gone:
-        world.memory._content.runs.delete(*run.ref)
+        world.memory._tables[RUNS].delete(*run.ref)
     assert world.audit().unclaimed == len(gone) == 5
     world.work()
     quiet(world)
@@ -341,6 +342,6 @@ def test_the_window_of_an_audit_is_twice_its_period() -> None:
     world.wait(5 * HOUR // SECOND)
     world.tick()
     for run in world.memory.runs(OWNER):
-        world.memory._content.runs.delete(*run.ref)
+        world.memory._tables[RUNS].delete(*run.ref)
     lose_messages(world)
     assert world.audit().unclaimed == (2 * HOUR - GRACE) // MINUTE

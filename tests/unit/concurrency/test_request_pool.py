@@ -222,7 +222,7 @@ def test_a_tick_gets_help_with_requests_and_shards_only_where_it_waits(
     cloud = cloud_of(CASES[0], 400)
     stats = RequestStats()
     services = stubbed(cloud, requests=8, stats=stats)
-    for client in (services.ledger._table.client, services.work._client):  # type: ignore[attr-defined]
+    for client in (services.ledger._tables.client, services.work._client):  # type: ignore[attr-defined]
         client._waited = lambda _: stats.record_wait(waited)
     now, spread = CASES[0].due - MINUTE, FanOutConfig(threads=4, stats=stats)
     report = tick(services, clock=lambda: now, holder="helped", budget=10**9, spread=spread)

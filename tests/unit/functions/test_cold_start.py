@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 NOT_AT_START = {
-    *("boto3", "botocore.client", "botocore.session", "s3transfer", "urllib3", "requests", "pynamodb"),
+    *("boto3", "botocore.client", "botocore.session", "s3transfer", "urllib3", "requests"),
     *("croniter", "dateutil", "holidays", "yaml", "typer", "aws_lambda_powertools.utilities.data_classes"),
 }
 TICK = """

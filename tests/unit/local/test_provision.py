@@ -13,7 +13,7 @@ from botocore.stub import Stubber
 from minutehand.dynamodb.tables import RUNS, TABLES
 from minutehand.local.installation import create_bucket, create_queues, create_tables, provision
 from minutehand.settings import Settings
-from minutehand.sqs.queue_definitions import QUEUES, WORK
+from minutehand.sqs.routing import QUEUES, WORK
 from minutehand.testing.cloud import fresh_settings
 from moto import mock_aws
 

@@ -25,8 +25,8 @@ from minutehand.ports.services import Services
 from minutehand.ports.work_queue import OutgoingMessage
 from minutehand.services import connect, system_clock
 from minutehand.settings import Settings, from_environment
-from minutehand.sqs.queue_definitions import all_queues, stripe_called, work_suffix
 from minutehand.sqs.queues import SqsWorkQueue
+from minutehand.sqs.routing import all_queues, stripe_called, work_suffix
 from minutehand.testing import Harness, Memory
 
 from functions.worker.batch import work_off

@@ -12,7 +12,7 @@ from minutehand.domain.run import TERMINAL, Failure, RunState
 from minutehand.state import before_start, ending, lease
 from minutehand.state import lease as leasing
 from minutehand.state.transition import ERROR_TEXT, Once, Plus, holds
-from minutehand.testing.memory.ledger import changed_row
+from minutehand.testing.memory.tables import changed_row
 
 from tests.support.builders import NOON, OWNER
 from tests.support.rows import EXPIRES, HELD, NOW, SITUATIONS, Row, made
@@ -99,7 +99,7 @@ def test_a_lost_answer_is_recognised(name: str) -> None:
     """What a write leaves says that it was made; and nothing says so of one that was not."""
     transition, where = ALL[name]
     for situation in where:
-        after = changed_row(SITUATIONS[situation], transition)
+        after = changed_row(SITUATIONS[situation], transition.changes)
         assert holds(transition.already, after)
         if transition.to is not None:
             assert after["state"] == transition.to
@@ -116,14 +116,14 @@ def test_a_lost_answer_is_recognised(name: str) -> None:
 def test_no_transition_counts_twice(name: str) -> None:
     transition, where = ALL[name]
     for situation in where:
-        assert not holds(transition.guard, changed_row(SITUATIONS[situation], transition))
+        assert not holds(transition.guard, changed_row(SITUATIONS[situation], transition.changes))
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_what_a_transition_writes_fits_the_state(name: str) -> None:
     transition, where = ALL[name]
     for situation in where:
-        _check(changed_row(SITUATIONS[situation], transition))
+        _check(changed_row(SITUATIONS[situation], transition.changes))
 
 
 def _check(row: Row) -> None:
@@ -184,7 +184,7 @@ def test_no_sequence_of_transitions_breaks_a_row(taken: list[tuple[str, int, int
         transition, _ = made(**fitting)[name]
         if not holds(transition.guard, row):
             continue
-        before, row = row, changed_row(row, transition)
+        before, row = row, changed_row(row, transition.changes)
         _check(row)
         assert row["fence"] == before["fence"] + (name == "lease")
         assert row["rev"] >= before["rev"]
@@ -211,7 +211,7 @@ def test_a_fence_is_held_by_one(taken: list[tuple[str, int, int]]) -> None:
         fitting = {"now": now, "fence": row["fence"] + off, "revision": row["rev"], "token": f"t{now}"}
         transition, _ = made(**fitting)[name]
         if holds(transition.guard, row):
-            row = changed_row(row, transition)
+            row = changed_row(row, transition.changes)
             fences.append(row["fence"])
         for stale in fences:
             if stale < row["fence"]:
@@ -233,7 +233,7 @@ def test_a_run_stays_under_a_kilobyte() -> None:
     """An update bills the whole row."""
     huge = Failure(kind="E" * 5_000, message="m" * 5_000, code="c" * 5_000)
     dead = lease.die(fence=3, now=NOW, expires=EXPIRES, reason="failed 3 times", failure=huge)
-    row = changed_row(SITUATIONS["running"] | {"owner": OWNER, "stage": "s" * 100}, dead)
+    row = changed_row(SITUATIONS["running"] | {"owner": OWNER, "stage": "s" * 100}, dead.changes)
     assert sum(len(name) + len(str(value)) for name, value in row.items()) < 1_300
     assert len(row["error_type"]) == len(row["error"]) == ERROR_TEXT
 

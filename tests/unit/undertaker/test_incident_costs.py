@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from minutehand.aws import BatchBackoff
-from minutehand.dynamodb.models import Models
-from minutehand.dynamodb.schedules import DynamoSchedules
+from minutehand.dynamodb.dynamo_tables import DynamoTables
+from minutehand.dynamodb.schedules import RowSchedules
 from minutehand.dynamodb.table_client import TableClient
+from minutehand.dynamodb.tables import TABLES
 from minutehand.ports.schedules import IncidentChange
 from minutehand.ports.services import Services
-from minutehand.settings import Settings
 from minutehand.testing.process import bury_all, make_worker
 
 from tests.support.scenes.incidents import Scene
@@ -23,9 +22,8 @@ class Transactions:
 
     def __init__(self) -> None:
         self.rows: list[int] = []
-        backoff = BatchBackoff()
-        models = Models(self, Settings(), backoff=backoff)  # type: ignore[arg-type]  # it can but call
-        self.schedules = DynamoSchedules(TableClient(self, "t"), models=lambda: models)  # type: ignore[arg-type]
+        table = TableClient(self, "t")  # type: ignore[arg-type]  # it can but call
+        self.schedules = RowSchedules(DynamoTables(dict.fromkeys(TABLES, table)))
 
     def call(self, operation: str, /, **arguments: Any) -> dict[str, Any]:
         assert operation == "transact_write_items"

@@ -1,4 +1,4 @@
-"""Requests to the cloud in memory. A test can step in before and after each of them.
+"""Tables in memory, and the requests of one process to them. A test can step in before and after each request.
 
 Between two requests of a process anything may happen: another process runs, the process stalls or dies, a request is refused, or it
 takes effect and its response is lost.
@@ -7,19 +7,80 @@ takes effect and its response is lost.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from minutehand.concurrency.pools import RequestStats
 from minutehand.errors import Unavailable
-from minutehand.testing.memory.tables import MemoryTable
 
-_ALL = 10**6  # items: more than any query finds
 _K = TypeVar("_K", str, int)
 _V = TypeVar("_V")
 _T = TypeVar("_T")
+
+
+@dataclass
+class _Partition(Generic[_K, _V]):
+    items: dict[_K, _V] = field(default_factory=dict)
+    order: list[_K] = field(default_factory=list)  # the keys, sorted
+
+
+@dataclass(frozen=True)
+class Slice(Generic[_K, _V]):
+    """One page of a query; ``last`` is the key after which the next page begins, None at the end."""
+
+    items: list[tuple[_K, _V]]
+    last: _K | None
+
+
+class MemoryTable(Generic[_K, _V]):
+    """One table. Values are replaced, never changed in place."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[str, _Partition[_K, _V]] = {}
+
+    def get(self, partition: str, key: _K) -> _V | None:
+        found = self._partitions.get(partition)
+        return None if found is None else found.items.get(key)
+
+    def put(self, partition: str, key: _K, value: _V) -> None:
+        there = self._partitions.setdefault(partition, _Partition())
+        if key not in there.items:
+            insort(there.order, key)
+        there.items[key] = value
+
+    def delete(self, partition: str, key: _K) -> None:
+        there = self._partitions.get(partition)
+        if there is not None and key in there.items:
+            del there.items[key]
+            del there.order[bisect_left(there.order, key)]
+
+    def page(
+        self, partition: str, first: _K, last: _K, *, limit: int, after: _K | None = None, backwards: bool = False
+    ) -> Slice[_K, _V]:
+        """Items with keys in ``[first, last]`` beyond ``after``. As in DynamoDB, a full page has a ``last`` even if nothing follows."""
+        there = self._partitions.get(partition)
+        if there is None:
+            return Slice([], None)
+        low, high = bisect_left(there.order, first), bisect_right(there.order, last)
+        if backwards:
+            high = high if after is None else min(high, bisect_left(there.order, after))
+            keys = there.order[max(low, high - limit) : high][::-1]
+        else:
+            low = low if after is None else max(low, bisect_right(there.order, after))
+            keys = there.order[low : min(high, low + limit)]
+        return Slice([(key, there.items[key]) for key in keys], keys[-1] if len(keys) == limit else None)
+
+    def __iter__(self) -> Iterator[tuple[str, _K, _V]]:
+        """Every item: partition, key, value."""
+        for name in list(self._partitions):
+            there = self._partitions[name]
+            for key in list(there.order):
+                yield name, key, there.items[key]
+
+    def __len__(self) -> int:
+        return sum(len(there.items) for there in self._partitions.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,26 +150,6 @@ class Calls:
             return effect()
 
         return self._request(operation, Detail(place=place, verb=verb, items=items), unless_throttled, token=token)
-
-    def pages(
-        self,
-        table: MemoryTable[_K, _V],
-        place: str,
-        verb: str,
-        keys: tuple[str, _K, _K],
-        *,
-        limit: int = _ALL,
-        after: _K | None = None,
-        backwards: bool = False,
-    ) -> Iterator[_V]:
-        """The items of a partition with keys from the first to the last, a query for each page as they are asked for."""
-        query = partial(table.page, *keys, limit=limit, backwards=backwards)
-        while True:
-            found = self.one("Query", place, verb, partial(query, after=after))
-            yield from (item for _, item in found.items)
-            if found.last is None:
-                return
-            after = found.last
 
     def many(
         self,

@@ -13,32 +13,31 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from random import Random
+from typing import NamedTuple
 
 from minutehand.concurrency.pools import RequestStats
 from minutehand.domain.message import Message, decode
 from minutehand.domain.names import RunRef
+from minutehand.domain.notice import Notice
 from minutehand.domain.payload import object_key
 from minutehand.domain.run import AgendaEntry, RunRow
 from minutehand.domain.schedule import Head, Revision
 from minutehand.domain.times import DAY, SECOND
-from minutehand.dynamodb.rows import run_of
+from minutehand.dynamodb.agenda import RowAgenda
+from minutehand.dynamodb.ledger import RowLedger
+from minutehand.dynamodb.records import RowDeadIndex, RowRecords
+from minutehand.dynamodb.rows import entry_of, present, readable, run_of, shard_key
+from minutehand.dynamodb.schedules import RowSchedules, head_of, head_row, revision_of, revision_row
+from minutehand.dynamodb.tables import AGENDA, REVISIONS, RUNS, SCHEDULES, TABLES, Row
 from minutehand.errors import NotFound
 from minutehand.ports.services import Clock, Services
-from minutehand.sqs.queue_definitions import DEAD, WORK
-from minutehand.sqs.routing import Stripe
+from minutehand.sqs.routing import DEAD, WORK, Stripe
 from minutehand.state.backpressure import Limits
-from minutehand.testing.memory.agenda import AgendaState, MemoryAgenda
-from minutehand.testing.memory.calls import Calls, Hook
-from minutehand.testing.memory.dead_index import MemoryDeadIndex
-from minutehand.testing.memory.ledger import MemoryLedger
-from minutehand.testing.memory.notices import MemoryNotices, Published
+from minutehand.testing.memory.calls import Calls, Hook, MemoryTable
 from minutehand.testing.memory.queue_ports import Idle, MemoryDeadQueue, MemoryWorkQueue, Receiver
 from minutehand.testing.memory.queues import MemoryQueue
-from minutehand.testing.memory.records import MemoryRecords
-from minutehand.testing.memory.schedules import MemorySchedules, ScheduleTables
-from minutehand.testing.memory.tables import MemoryTable, Row
+from minutehand.testing.memory.tables import Content, MemoryTables
 
 RETENTION = 90 * DAY
 SHARDS = 4
@@ -70,14 +69,22 @@ class MemoryPayloads:
         return found
 
 
-@dataclass
-class _Content:
-    """The tables."""
+class Published(NamedTuple):
+    """One publication."""
 
-    runs: MemoryTable[str, Row]
-    schedules: ScheduleTables
-    agenda: AgendaState
-    payloads: dict[str, str]
+    topic: str  # its ARN
+    notice: Notice
+
+
+class MemoryNotices:
+    """Topics as one process sees them; every ARN is a topic."""
+
+    def __init__(self, calls: Calls, published: list[Published]) -> None:
+        self._calls, self._published = calls, published
+
+    def publish(self, topic: str, notice: Notice) -> None:
+        published = Published(topic, notice)
+        self._calls.one("Publish", "topics", "publish", lambda: self._published.append(published), topic)
 
 
 class Memory:
@@ -103,7 +110,8 @@ class Memory:
         self._limits = limits
         self._clock, self._retention, self._shards, self._idle = clock, retention, shards, idle
         self._lock = threading.RLock()
-        self._content = _Content(MemoryTable(), ScheduleTables(), AgendaState(), {})
+        self._tables: Content = {table: MemoryTable() for table in TABLES}
+        self._payloads: dict[str, str] = {}  # by their keys in the bucket
         self.dead = MemoryQueue(clock, visibility=DEAD.visibility, random=random)
         self._random = random
         self.published: list[Published] = []  # to topics, in order
@@ -138,11 +146,11 @@ class Memory:
         single items of a batch ``rounds`` times.
         """
         calls = Calls(hook or Hook(), self._lock, attempts=attempts, rounds=rounds, stats=stats)
-        content, receiver = self._content, Receiver(calls, self._clock, self._idle)
+        tables, receiver = MemoryTables(calls, self._tables), Receiver(calls, self._clock, self._idle)
         return Services(
-            schedules=MemorySchedules(calls, content.schedules, content.agenda, content.runs),
-            ledger=MemoryLedger(calls, content.runs, retention=self._retention),
-            agenda=MemoryAgenda(calls, content.agenda, shards=self._shards),
+            schedules=RowSchedules(tables),
+            ledger=RowLedger(tables, retention=self._retention),
+            agenda=RowAgenda(tables, shards=self._shards),
             work=MemoryWorkQueue(
                 calls,
                 self.stripes,
@@ -151,9 +159,9 @@ class Memory:
                 stripes=self._striped if stripes is None else stripes,
             ),
             dead=MemoryDeadQueue(calls, self.dead, receiver),
-            dead_index=MemoryDeadIndex(calls, content.runs),
-            payloads=MemoryPayloads(calls, content.payloads),
-            records=MemoryRecords(calls, content.runs),
+            dead_index=RowDeadIndex(tables),
+            payloads=MemoryPayloads(calls, self._payloads),
+            records=RowRecords(tables),
             notices=MemoryNotices(calls, self.published),
             retention=self._retention,
             limits=self._limits,
@@ -163,27 +171,28 @@ class Memory:
 
     def row(self, ref: RunRef) -> Row | None:
         """A run's row, attribute by attribute."""
-        found = self._content.runs.get(*ref)
+        found = self._tables[RUNS].get(*ref)
         return None if found is None else dict(found)
 
     def runs(self, owner: str | None = None) -> list[RunRow]:
         """All runs, or an owner's, in order of time."""
-        rows = [row for of, key, row in self._content.runs if owner in (None, of) and key[0] not in "#~"]
+        rows = [row for of, key, row in self._tables[RUNS] if owner in (None, of) and key[0] not in "#~"]
         return sorted((run_of(row) for row in rows), key=lambda run: (run.due, run.ref))
 
     def heads(self) -> list[Head]:
         """All heads, deleted ones too."""
-        return [head for _, _, head in self._content.schedules.heads]
+        return [head_of(row) for _, _, row in self._tables[SCHEDULES]]
 
     def revisions(self, owner: str) -> list[Revision]:
         """A schedule's revisions, oldest first."""
-        return [item for of, _, item in self._content.schedules.revisions if of == owner and isinstance(item, Revision)]
+        rows = [row for of, _, row in self._tables[REVISIONS] if of == owner]
+        return list(readable(rows, revision_of, "revision.unreadable"))
 
     def entries(self) -> list[AgendaEntry]:
         """The agenda in order of due time, without quarantined entries."""
-        return sorted(
-            (e for _, _, e in self._content.agenda.entries if isinstance(e, AgendaEntry)), key=lambda e: e.key
-        )
+        rows = (row for _, key, row in self._tables[AGENDA] if key[0].isdigit())
+        found = readable(rows, entry_of, "entry.unreadable")
+        return sorted(found, key=lambda entry: entry.key)
 
     def messages(self, queue: str | None = None) -> list[Message]:
         """The messages in a work queue, hidden ones too."""
@@ -206,24 +215,25 @@ class Memory:
 
     def put_row(self, ref: RunRef, row: Row) -> None:
         """Write a row of the ledger as it is, for instance as another release would."""
-        self._content.runs.put(*ref, dict(row))
+        self._tables[RUNS].put(*ref, dict(row))
 
     def put_item(self, shard: int, key: str, item: object) -> None:
         """Write an item into the agenda that is not an entry."""
-        self._content.agenda.entries.put(str(shard), key, item)
+        self._tables[AGENDA].put(shard_key(shard), key, {"shard": shard_key(shard), "entry": key, "item": item})
 
     def put_revision(self, owner: str, number: int, item: Revision | Exception) -> None:
         """Write a revision as it is; an Exception stands for an item that cannot be read."""
-        self._content.schedules.revisions.put(owner, number, item)
+        row = revision_row(item) if isinstance(item, Revision) else {"shard": str(item), "until": str(item)}
+        self._tables[REVISIONS].put(owner, number, present(row | {"owner": owner, "number": number}))
 
     def put_head(self, head: Head) -> None:
         """Write a head as it is."""
-        self._content.schedules.heads.put(head.tenant, head.name, head)
+        self._tables[SCHEDULES].put(head.tenant, head.name, present(head_row(head)))
 
     def expire(self) -> int:
         """Delete the rows whose ``ttl`` has passed, as DynamoDB does within days; returns their number."""
-        now = self._clock() // SECOND
-        gone = [(of, key) for of, key, row in self._content.runs if row.get("ttl", now) < now]
+        now, runs = self._clock() // SECOND, self._tables[RUNS]
+        gone = [(of, key) for of, key, row in runs if row.get("ttl", now) < now]
         for of, key in gone:
-            self._content.runs.delete(of, key)
+            runs.delete(of, key)
         return len(gone)

@@ -11,7 +11,6 @@ from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable
 from minutehand.ports.services import Clock
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
-from minutehand.sqs.queue_definitions import work_suffix
 from minutehand.sqs.routing import (
     BATCH,
     MAX_VISIBILITY,
@@ -22,6 +21,7 @@ from minutehand.sqs.routing import (
     log_detour,
     log_refusal,
     receipts_by_stripe,
+    work_suffix,
 )
 from minutehand.state.backpressure import QueueDepth
 from minutehand.testing.memory.calls import Calls

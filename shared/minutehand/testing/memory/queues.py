@@ -11,7 +11,7 @@ from random import Random
 from minutehand.domain.times import SECOND
 from minutehand.ports.services import Clock
 from minutehand.ports.work_queue import RawMessage
-from minutehand.sqs.queue_definitions import MAX_RECEIVES, RETENTION
+from minutehand.sqs.routing import MAX_RECEIVES, RETENTION
 from minutehand.state.backpressure import QueueDepth
 
 IN_FLIGHT = 120_000  # messages received and not yet deleted; above it SQS delivers nothing, without an error

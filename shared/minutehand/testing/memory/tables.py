@@ -1,77 +1,145 @@
-"""Tables in memory: items under a hash and a range key, sorted by the latter, read strongly."""
+"""The tables of an installation in memory, as one process sees them: conditions are evaluated by DynamoDB's rules."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+from zlib import crc32
 
-_K = TypeVar("_K", str, int)
-_V = TypeVar("_V")
+from minutehand.domain.names import RunRef
+from minutehand.dynamodb.dynamo_tables import statement
+from minutehand.dynamodb.rows import present
+from minutehand.dynamodb.table_client import READS, STATEMENTS, WRITES
+from minutehand.dynamodb.tables import AGENDA, RUNS, Answer, Row, RowQuery, RowTables, RowWrite, TableDefinition
+from minutehand.state.transition import Change, Condition, Once, Plus, holds
+from minutehand.testing.memory.calls import Calls, MemoryTable
 
+PAGE = 200  # rows of one query: DynamoDB's megabyte holds some 2,000, but small pages find more interleavings
+_OPERATIONS = {"put": "PutItem", "update": "UpdateItem", "delete": "DeleteItem"}
 
-@dataclass
-class _Partition(Generic[_K, _V]):
-    items: dict[_K, _V] = field(default_factory=dict)
-    order: list[_K] = field(default_factory=list)  # the keys, sorted
-
-
-@dataclass(frozen=True)
-class Slice(Generic[_K, _V]):
-    """One page of a query; ``last`` is the key after which the next page begins, None at the end."""
-
-    items: list[tuple[_K, _V]]
-    last: _K | None
+Content = Mapping[TableDefinition, MemoryTable[Any, Row]]  # the tables that all processes share
 
 
-class MemoryTable(Generic[_K, _V]):
-    """One table. Values are replaced, never changed in place."""
+class MemoryTables(RowTables):
+    """Every request is one of ``calls``, whose hook sees it."""
 
-    def __init__(self) -> None:
-        self._partitions: dict[str, _Partition[_K, _V]] = {}
+    def __init__(self, calls: Calls, content: Content) -> None:
+        self._calls, self._content = calls, content
 
-    def get(self, partition: str, key: _K) -> _V | None:
-        found = self._partitions.get(partition)
-        return None if found is None else found.items.get(key)
+    # Reads.
 
-    def put(self, partition: str, key: _K, value: _V) -> None:
-        there = self._partitions.setdefault(partition, _Partition())
-        if key not in there.items:
-            insort(there.order, key)
-        there.items[key] = value
+    def page(self, verb: str, query: RowQuery) -> tuple[list[Row], Any]:
+        read = partial(self._content[query.table].page, query.partition, query.first, query.last)
+        how = {"limit": query.limit or PAGE, "after": query.after, "backwards": query.newest_first}
+        found = self._calls.one("Query", query.table.suffix, verb, partial(read, **how))
+        return [row for _, row in found.items if query.only is None or holds(query.only, row)], found.last
 
-    def delete(self, partition: str, key: _K) -> None:
-        there = self._partitions.get(partition)
-        if there is not None and key in there.items:
-            del there.items[key]
-            del there.order[bisect_left(there.order, key)]
+    def scan(
+        self, verb: str, table: TableDefinition, *, only: Condition | None = None, part: tuple[int, int] | None = None
+    ) -> Iterator[Row]:
+        number, parts = part or (0, 1)
 
-    def page(
-        self, partition: str, first: _K, last: _K, *, limit: int, after: _K | None = None, backwards: bool = False
-    ) -> Slice[_K, _V]:
-        """Items with keys in ``[first, last]`` beyond ``after``. As in DynamoDB, a full page has a ``last`` even if nothing follows."""
-        there = self._partitions.get(partition)
-        if there is None:
-            return Slice([], None)
-        low, high = bisect_left(there.order, first), bisect_right(there.order, last)
-        if backwards:
-            high = high if after is None else min(high, bisect_left(there.order, after))
-            keys = there.order[max(low, high - limit) : high][::-1]
-        else:
-            low = low if after is None else max(low, bisect_right(there.order, after))
-            keys = there.order[low : min(high, low + limit)]
-        return Slice([(key, there.items[key]) for key in keys], keys[-1] if len(keys) == limit else None)
+        def rows() -> list[Row]:
+            return [row for of, _, row in self._content[table] if crc32(of.encode()) % parts == number]
 
-    def __iter__(self) -> Iterator[tuple[str, _K, _V]]:
-        """Every item: partition, key, value."""
-        for name in list(self._partitions):
-            there = self._partitions[name]
-            for key in list(there.order):
-                yield name, key, there.items[key]
+        return (row for row in self._calls.one("Scan", table.suffix, verb, rows) if only is None or holds(only, row))
 
-    def __len__(self) -> int:
-        return sum(len(there.items) for there in self._partitions.values())
+    def get(self, verb: str, table: TableDefinition, **key: str | int) -> Row | None:
+        return self._calls.one("GetItem", table.suffix, verb, lambda: self._stored(table, key), _item(table, key))
+
+    def read(self, verb: str, table: TableDefinition, keys: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+        items = [_item(table, key) for key in keys]
+        rows = self._calls.many(
+            "BatchGetItem", table.suffix, verb, items, lambda i: self._stored(table, keys[i]), most=READS
+        )
+        unread = [key for i, key in enumerate(keys) if i not in rows]
+        return [row for row in rows.values() if row is not None], unread
+
+    def _stored(self, table: TableDefinition, key: Row) -> Row | None:
+        return self._content[table].get(*table.key_of(key).values())
+
+    # Writes.
+
+    def write(self, verb: str, write: RowWrite, *, returning: bool = False) -> Answer:
+        del returning  # a row that is returned without need is harmless
+        operation, item = _OPERATIONS[write.kind], _item(write.table, write.row)
+        return self._calls.one(operation, write.table.suffix, verb, lambda: self._apply(write), item)
+
+    def _apply(self, write: RowWrite) -> Answer:
+        table, (partition, key) = self._content[write.table], write.key.values()
+        stored = table.get(partition, key)
+        if not self._holds(write):
+            return False, stored
+        if write.kind == "delete":
+            table.delete(partition, key)
+            return True, None
+        row = changed_row({} if write.kind == "put" else stored or {}, write.row)
+        table.put(partition, key, row)
+        return True, row
+
+    def _holds(self, write: RowWrite) -> bool:
+        return write.only_if is None or holds(write.only_if, self._stored(write.table, write.key) or {})
+
+    def copy(self, verb: str, table: TableDefinition, key: Row, marks: Row) -> None:
+        row = present((self._stored(table, key) or {}) | marks)
+        partition, place = table.key_of(row).values()
+        put = partial(self._content[table].put, partition, place, row)
+        self._calls.one("PutItem", table.suffix, verb, put, _item(table, key))
+
+    def write_all(
+        self, verb: str, writes: Sequence[RowWrite], *, returning: Collection[int] = (), pooled: bool = False
+    ) -> Mapping[int, Answer]:
+        del returning, pooled
+        for write in writes:
+            statement("", write)  # raises where PartiQL cannot express it
+        return self._batch("BatchExecuteStatement", verb, writes, STATEMENTS)
+
+    def store(self, verb: str, writes: Sequence[RowWrite]) -> frozenset[str]:
+        distinct = list({str(write.key): write for write in writes}.values())
+        stored = self._batch("BatchWriteItem", verb, distinct, WRITES)
+        return frozenset(str(distinct[i].row[distinct[i].table.range_key]) for i in stored)
+
+    def _batch(self, operation: str, verb: str, writes: Sequence[RowWrite], most: int) -> dict[int, Answer]:
+        items = [_item(write.table, write.row) for write in writes]
+        place = writes[0].table.suffix if writes else ""
+        return self._calls.many(operation, place, verb, items, lambda i: self._apply(writes[i]), most=most)
+
+    def transact(self, verb: str, writes: Sequence[RowWrite], about: str) -> bool:
+        del about
+
+        def apply() -> bool:
+            if not all(map(self._holds, writes)):
+                return False
+            for write in writes:
+                if write.kind != "check":
+                    self._apply(write)
+            return True
+
+        place, item = writes[0].table.suffix, _item(writes[0].table, writes[0].row)
+        return self._calls.one("TransactWriteItems", place, verb, apply, item, token=True)
 
 
-Row = dict[str, Any]  # attributes by name
+def _item(table: TableDefinition, row: Mapping[str, Any]) -> Any:
+    """What the hook sees of a key."""
+    if table is RUNS:
+        return RunRef(row["owner"], row["key"])
+    return row["entry"] if table is AGENDA else tuple(table.key_of(row).values())
+
+
+def changed_row(row: Row, changes: Mapping[str, Change]) -> Row:
+    """A row with changes made."""
+    changed = dict(row)
+    for name, change in changes.items():
+        match change:
+            case None:
+                changed.pop(name, None)
+            case Plus(amount):
+                changed[name] = row.get(name, 0) + amount
+            case Once(value):
+                changed.setdefault(name, value)
+            case str():
+                changed[name] = str(change)
+            case _:
+                changed[name] = change
+    return changed

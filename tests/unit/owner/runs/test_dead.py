@@ -107,7 +107,7 @@ def test_pages_follow_each_other(world: World, limit: int) -> None:
 
 
 def test_pages_pass_over_what_is_filtered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.testing.memory.dead_index.PAGE", 2)
+    monkeypatch.setattr("minutehand.testing.memory.tables.PAGE", 2)
     (first,) = fail(world, "late")
     fail(world, *["hopeless"] * 9)
     (last,) = fail(world, "late")

@@ -11,6 +11,7 @@ import pytest
 from minutehand import Redriven, Run, RunState
 from minutehand.domain.names import parse_run_id
 from minutehand.domain.times import DAY
+from minutehand.dynamodb.tables import RUNS
 from minutehand.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Unavailable
 from minutehand.owner.runs.redrive import replay_ref
 from minutehand.testing import Crash, Hook
@@ -190,7 +191,7 @@ def test_a_dry_run_writes_nothing(world: World) -> None:
 def test_what_cannot_be_repeated_stops_no_other(world: World, dry_run: bool) -> None:
     ids = fail(world, 3)
     gone = parse_run_id(ids[1])
-    world.memory._content.runs.delete(*gone)
+    world.memory._tables[RUNS].delete(*gone)
     done = redrive(world, dry_run=dry_run, **EVERYTHING)
     assert [dead.id for dead in done.runs] == [ids[2], ids[0]]
     assert list(done.failed) == [ids[1]]
@@ -248,7 +249,7 @@ def test_an_event_that_is_set_lets_one_pass(world: World) -> None:
 def test_a_limit_and_a_cursor_pass_over_what_cannot_be_repeated(world: World) -> None:
     ids = fail(world, 5)
     for run_id in ids[3:]:
-        world.memory._content.runs.delete(*parse_run_id(run_id))
+        world.memory._tables[RUNS].delete(*parse_run_id(run_id))
     first = redrive(world, limit=2, **EVERYTHING)
     assert (first.count, list(first.failed)) == (0, [ids[4], ids[3]])
     second = redrive(world, limit=2, cursor=first.cursor, **EVERYTHING)
@@ -331,7 +332,7 @@ def test_the_replay_outlives_the_line_that_leads_to_it(world: World) -> None:
     world.live(1, worker=world.worker(jobs=healed(world)))
     original = world.memory.row(parse_run_id(dead)) or {}
     again = world.memory.row(parse_run_id(replays(world)[0].id)) or {}
-    (line,) = [row for owner, _, row in world.memory._content.runs if "#dead#" in owner]
+    (line,) = [row for owner, _, row in world.memory._tables[RUNS] if "#dead#" in owner]
     assert line["ttl"] == original["ttl"] <= again["ttl"]
     world.clock.advance(timedelta(milliseconds=world.retention + DAY))
     world.memory.expire()

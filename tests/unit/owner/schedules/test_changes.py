@@ -251,7 +251,7 @@ def test_a_pause_whose_sweep_failed_is_finished_by_calling_again() -> None:
 
 
 def test_a_sweep_goes_past_what_it_skips_and_over_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.testing.memory.ledger.PAGE", 7)
+    monkeypatch.setattr("minutehand.testing.memory.tables.PAGE", 7)
     world = World()
     world.scheduler.create_schedule("s", "note", "rate(1 second)")
     world.live(100)

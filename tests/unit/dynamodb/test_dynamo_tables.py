@@ -1,27 +1,24 @@
-"""PynamoDB's requests go over our own client, whose time-outs, endpoint and credentials they have; and what its answers mean."""
+"""The requests of the control plane, and what their answers mean."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-import botocore.session
 import pytest
 from minutehand.aws import BatchBackoff, ConditionFailed, TransactionRefused, translated
 from minutehand.domain.names import fire_ref
 from minutehand.domain.run import DeadRunRow
 from minutehand.domain.schedule import Freeze, ScheduleState
-from minutehand.dynamodb.models import HeadItem, Models
-from minutehand.dynamodb.records import DynamoDeadIndex, DynamoRecords
-from minutehand.dynamodb.schedules import DynamoSchedules
+from minutehand.dynamodb.dynamo_tables import DynamoTables, ExpressionWords, condition, update
+from minutehand.dynamodb.records import RowDeadIndex, RowRecords
+from minutehand.dynamodb.schedules import RowSchedules
 from minutehand.dynamodb.table_client import TableClient
 from minutehand.dynamodb.tables import TABLES
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.ports.records import Record
 from minutehand.ports.schedules import IncidentChange
-from minutehand.settings import Settings
-from minutehand.state.transition import Absent, AllOf, AnyOf, Compare, Condition, OneOf
-from pynamodb.models import Model
+from minutehand.state.transition import Absent, AllOf, AnyOf, Compare, Condition, Once, OneOf, Plus
 
 from tests.support.builders import NOON, OWNER, a_head, a_revision, an_entry
 
@@ -50,10 +47,8 @@ class Installation:
     def __init__(self, client: RecordingClient) -> None:
         given: Any = client
         backoff = BatchBackoff(rounds=3, wait=lambda seconds: None)
-        self.models = Models(given, Settings(prefix="p"), backoff=backoff)
-        self.schedules = DynamoSchedules(TableClient(given, "p-revisions"), models=lambda: self.models)
-        self.records = DynamoRecords(TableClient(given, "p-runs"), models=lambda: self.models)
-        self.dead = DynamoDeadIndex(TableClient(given, "p-runs"), models=lambda: self.models)
+        tables = DynamoTables({each: TableClient(given, f"p-{each.suffix}", backoff=backoff) for each in TABLES})
+        self.schedules, self.records, self.dead = RowSchedules(tables), RowRecords(tables), RowDeadIndex(tables)
 
 
 Act = Callable[[Installation], object]
@@ -80,14 +75,6 @@ CHANGES: list[tuple[str, str, Act]] = [
 
 def arm(on: Installation) -> bool:
     return on.schedules.arm(a_head(), expected=0, previous=None, revision=a_revision(), entry=an_entry())
-
-
-@pytest.fixture(autouse=True)
-def _no_client_of_botocores(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("a client past our own")
-
-    monkeypatch.setattr(botocore.session.Session, "create_client", refuse)
 
 
 @pytest.mark.parametrize(("operation", "table", "act"), READS)
@@ -169,34 +156,28 @@ def test_a_throttled_item_makes_a_transaction_unavailable() -> None:
     assert not isinstance(refusal("ValidationError"), (TransactionRefused, Unavailable))
 
 
-# Models.
-
-
-def test_the_models_have_the_keys_of_their_tables() -> None:
-    models = Models(RecordingClient(), Settings(prefix="p"), backoff=BatchBackoff())  # type: ignore[arg-type]
-    keys = {f"p-{table.suffix}": (table.hash_key, table.range_key, table.range_type) for table in TABLES}
-    bound: list[type[Model]] = [models.heads, models.revisions, models.freezes]
-    bound += [models.entries, models.records, models.dead]
-    assert {model.Meta.table_name for model in bound} == keys.keys()
-    for model in bound:
-        attributes = model.get_attributes().values()
-        (hash_key,) = (attribute for attribute in attributes if attribute.is_hash_key)
-        (range_key,) = (attribute for attribute in attributes if attribute.is_range_key)
-        assert (hash_key.attr_name, range_key.attr_name, range_key.attr_type) == keys[model.Meta.table_name]
+# Expressions.
 
 
 @pytest.mark.parametrize(
     ("clause", "expression"),
     [
-        (Compare("job", "=", "x"), "#0 = :0"),
-        (Compare("version", "<=", 3), "#0 <= :0"),
-        (OneOf("state", ("A", "B")), "#0 IN (:0, :1)"),
-        (Absent("note"), "attribute_not_exists (#0)"),
-        (AllOf((Compare("job", "=", "x"), Absent("note"))), "(#0 = :0 AND attribute_not_exists (#1))"),
-        (AnyOf((Compare("job", "=", "x"), Absent("note"))), "(#0 = :0 OR attribute_not_exists (#1))"),
+        (Compare("job", "=", "x"), "#job = :v0"),
+        (Compare("version", "<=", 3), "#version <= :v0"),
+        (OneOf("state", ("A", "B")), "#state IN (:v0, :v1)"),
+        (Absent("note"), "attribute_not_exists(#note)"),
+        (AllOf((Compare("job", "=", "x"), Absent("note"))), "#job = :v0 AND attribute_not_exists(#note)"),
+        (AnyOf((Compare("job", "=", "x"), Absent("note"))), "(#job = :v0 OR attribute_not_exists(#note))"),
     ],
 )
 def test_a_clause_becomes_a_condition(clause: Condition, expression: str) -> None:
-    names: dict[str, str] = {}
-    values: dict[str, Any] = {}
-    assert HeadItem.condition(clause).serialize(names, values) == expression
+    assert condition(clause, ExpressionWords()) == expression
+
+
+def test_changes_become_an_update_of_the_attributes_that_they_name() -> None:
+    words = ExpressionWords()
+    changes = {"state": "RUNNING", "reason": None, "fence": Plus(1), "slices": Once(0)}
+    assert update(changes, words) == (
+        "SET #state = :v0, #slices = if_not_exists(#slices, :v2) REMOVE #reason ADD #fence :v1"
+    )
+    assert words.values == {"v0": "RUNNING", "v1": 1, "v2": 0}
