@@ -96,7 +96,7 @@ class StubbedCloud:
         return dump({"Attributes": dict.fromkeys(asked["AttributeNames"], "0")})
 
     def _query(self, asked: Any) -> bytes:
-        shard = asked["ExpressionAttributeValues"][":partition"]["S"]
+        shard = asked["ExpressionAttributeValues"][":0"]["S"]
         entries = self._pages.get(shard, [])
         after = asked.get("ExclusiveStartKey", {}).get("entry", {}).get("S", "")
         first = self._places[shard][after] + 1 if after else 0

@@ -1,9 +1,12 @@
-"""Tables in DynamoDB: conditions and changes as expressions of its own operations, and as PartiQL statements in batches."""
+"""Tables in DynamoDB: single requests and transactions with expressions that PynamoDB renders, and PartiQL statements in batches."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
+from itertools import starmap
+from operator import and_, or_
+from types import MappingProxyType
 from typing import Any
 
 from minutehand.aws import ConditionFailed, TransactionRefused
@@ -12,7 +15,19 @@ from minutehand.dynamodb.rows import encode, present, to_item, to_row
 from minutehand.dynamodb.table_client import TableClient
 from minutehand.dynamodb.tables import Answer, Row, RowQuery, RowTables, RowWrite, TableDefinition
 from minutehand.errors import Unavailable
-from minutehand.state.transition import Absent, AllOf, AnyOf, Change, Compare, Condition, Once, OneOf, Plus, Value
+from minutehand.state.transition import (
+    OPERATORS,
+    Absent,
+    AllOf,
+    AnyOf,
+    Change,
+    Compare,
+    Condition,
+    Once,
+    OneOf,
+    Plus,
+    Value,
+)
 
 _OPERATIONS = {"put": "put_item", "update": "update_item", "delete": "delete_item"}
 _PARTS = {"put": "Put", "update": "Update", "delete": "Delete", "check": "ConditionCheck"}  # of a transaction
@@ -32,21 +47,15 @@ class DynamoTables(RowTables):
 
     def page(self, verb: str, query: RowQuery) -> tuple[list[Row], Any]:
         del verb
-        table, words = query.table, ExpressionWords()
-        words.values = {"partition": query.partition, "first": query.first, "last": query.last}
-        arguments: dict[str, Any] = {
-            "KeyConditionExpression": f"#{table.hash_key} = :partition AND #{table.range_key} BETWEEN :first AND :last",
-            "ConsistentRead": True,
-            "ScanIndexForward": not query.newest_first,
-        }
-        if query.only is not None:
-            arguments["FilterExpression"] = condition(query.only, words)
+        table = query.table
+        arguments: dict[str, Any] = {"ConsistentRead": True, "ScanIndexForward": not query.newest_first}
+        arguments |= expressions(KeyConditionExpression=query, FilterExpression=query.only)
         if query.limit is not None:
             arguments["Limit"] = query.limit
         if query.after is not None:
             start = {table.hash_key: query.partition, table.range_key: query.after}
             arguments["ExclusiveStartKey"] = to_item(start)
-        answer = self._tables[table].call("query", values=words.values, **arguments)
+        answer = self._call("query", table, **arguments)
         end = answer.get("LastEvaluatedKey")
         return [to_row(item) for item in answer["Items"]], to_row(end)[table.range_key] if end else None
 
@@ -54,11 +63,10 @@ class DynamoTables(RowTables):
         self, verb: str, table: TableDefinition, *, only: Condition | None = None, part: tuple[int, int] | None = None
     ) -> Iterator[Row]:
         del verb
-        words = ExpressionWords()
-        arguments: dict[str, Any] = {} if only is None else {"FilterExpression": condition(only, words)}
+        arguments: dict[str, Any] = expressions(FilterExpression=only)
         arguments |= {"ConsistentRead": True} if part is None else {"Segment": part[0], "TotalSegments": part[1]}
         while True:
-            answer = self._tables[table].call("scan", values=words.values, **arguments)
+            answer = self._call("scan", table, **arguments)
             yield from map(to_row, answer["Items"])
             if "LastEvaluatedKey" not in answer:
                 return
@@ -70,7 +78,7 @@ class DynamoTables(RowTables):
         return None if item is None else to_row(item)
 
     def _item(self, table: TableDefinition, key: Row) -> dict[str, Any] | None:
-        answer = self._tables[table].call("get_item", Key=to_item(key), ConsistentRead=True)
+        answer = self._call("get_item", table, Key=to_item(key), ConsistentRead=True)
         item: dict[str, Any] | None = answer.get("Item")
         return item
 
@@ -95,7 +103,7 @@ class DynamoTables(RowTables):
 
     def copy(self, verb: str, table: TableDefinition, key: Row, marks: Row) -> None:
         del verb
-        self._tables[table].call("put_item", Item=(self._item(table, key) or {}) | to_item(marks))
+        self._call("put_item", table, Item=(self._item(table, key) or {}) | to_item(marks))
 
     def write_all(
         self, verb: str, writes: Sequence[RowWrite], *, returning: Collection[int] = (), pooled: bool = False
@@ -145,85 +153,80 @@ class DynamoTables(RowTables):
         raise Unavailable(f"{about} met other writes again and again; try again")
 
     def _arguments(self, write: RowWrite) -> dict[str, Any]:
-        words, row = ExpressionWords(), write.row
-        arguments: dict[str, Any] = (
-            {"Item": to_item(present(row))} if write.kind == "put" else {"Key": to_item(write.key)}
-        )
-        if write.kind == "update":
-            arguments["UpdateExpression"] = update(_changes(write), words)
-        if write.only_if is not None:
-            arguments["ConditionExpression"] = condition(write.only_if, words)
-        return self._tables[write.table].arguments(values=words.values, **arguments)
+        what = {"Item": to_item(present(write.row))} if write.kind == "put" else {"Key": to_item(write.key)}
+        changes = _changes(write) if write.kind == "update" else {}
+        found = expressions(changes, ConditionExpression=write.only_if)
+        return {"TableName": self._tables[write.table].name, **what, **found}
+
+    def _call(self, operation: str, table: TableDefinition, **arguments: Any) -> dict[str, Any]:
+        return self.client.call(operation, TableName=self._tables[table].name, **arguments)
 
 
-class ExpressionWords:
-    """The words of an expression. It collects the values that the expression refers to: ``:v0`` stands for ``values["v0"]``."""
-
-    absent, one_of = "attribute_not_exists({})", "{} IN ({})"
-
-    def __init__(self) -> None:
-        self.values: dict[str, Value] = {}
-
-    def name(self, attribute: str) -> str:
-        return f"#{attribute}"
-
-    def value(self, value: Value) -> str:
-        name = f"v{len(self.values)}"
-        self.values[name] = value
-        return f":{name}"
-
-    def either(self, parts: list[str]) -> str:
-        return f"({' OR '.join(parts)})"
+# Expressions.
 
 
-class StatementWords(ExpressionWords):
-    """The words of a PartiQL statement; its values are parameters by their place."""
+def expressions(
+    changes: Mapping[str, Change] = MappingProxyType({}), **clauses: Condition | RowQuery | None
+) -> dict[str, Any]:
+    """The arguments of a request that state clauses and changes, with the names and values to which they refer."""
+    from pynamodb.expressions.update import Update  # noqa: PLC0415 (loads a part of botocore: 40 ms, which `import minutehand` need not take)
 
-    absent, one_of = "{} IS MISSING", "{} IN [{}]"
-
-    def __init__(self) -> None:
-        self.parameters: list[dict[str, Any]] = []
-
-    def name(self, attribute: str) -> str:
-        return f'"{attribute}"'
-
-    def value(self, value: Value) -> str:
-        self.parameters.append(encode(value))
-        return "?"
-
-    def either(self, parts: list[str]) -> str:
-        raise TypeError(f"a batched guard has no alternatives, not {parts}: not every engine reads OR beside the key")
+    names: dict[str, str] = {}
+    values: dict[str, str] = {}
+    texts = {
+        argument: _condition(clause).serialize(names, values)
+        for argument, clause in clauses.items()
+        if clause is not None
+    }
+    if changes:
+        texts["UpdateExpression"] = Update(*starmap(_action, changes.items())).serialize(names, values)
+    if names:
+        texts["ExpressionAttributeNames"] = {placeholder: name for name, placeholder in names.items()}
+    return texts | ({"ExpressionAttributeValues": values} if values else {})
 
 
-def condition(clause: Condition, words: ExpressionWords) -> str:
-    """A clause in the words of an expression or statement."""
+def _condition(clause: Condition | RowQuery) -> Any:
+    """A clause, or the keys of a query, as a condition of PynamoDB's."""
     match clause:
         case Compare(attribute, symbol, value):
-            return f"{words.name(attribute)} {symbol} {words.value(value)}"
+            return OPERATORS[symbol](_path(attribute), _value(value))
         case OneOf(attribute, values):
-            return words.one_of.format(words.name(attribute), ", ".join(map(words.value, values)))
+            return _path(attribute).is_in(*map(_value, values))
         case Absent(attribute):
-            return words.absent.format(words.name(attribute))
+            return _path(attribute).does_not_exist()
         case AllOf(parts):
-            return " AND ".join([condition(part, words) for part in parts])
+            return reduce(and_, map(_condition, parts))
         case AnyOf(parts):
-            return words.either([condition(part, words) for part in parts])
+            return reduce(or_, map(_condition, parts))
+        case RowQuery(table=table, partition=partition, first=first, last=last):
+            keys = _path(table.range_key).between(_value(first), _value(last))
+            return (_path(table.hash_key) == _value(partition)) & keys
 
 
-def update(changes: Mapping[str, Change], words: ExpressionWords) -> str:
-    """Changes as an update expression."""
-    clauses: dict[str, list[str]] = {"SET": [], "REMOVE": [], "ADD": []}
-    for name, change in changes.items():
-        match change:
-            case None:
-                clauses["REMOVE"].append(f"#{name}")
-            case Plus(amount):
-                clauses["ADD"].append(f"#{name} {words.value(amount)}")
-            case Once(value):
-                clauses["SET"].append(f"#{name} = if_not_exists(#{name}, {words.value(value)})")
-            case _:
-                clauses["SET"].append(f"#{name} = {words.value(change)}")
-    return " ".join(f"{word} {', '.join(parts)}" for word, parts in clauses.items() if parts)
+def _path(attribute: str) -> Any:
+    from pynamodb.expressions.operand import Path  # noqa: PLC0415
+
+    return Path([attribute])
+
+
+def _value(value: Value) -> Any:
+    from pynamodb.expressions.operand import Value as Operand  # noqa: PLC0415
+
+    return Operand(encode(value))
+
+
+def _action(attribute: str, change: Change) -> Any:
+    """A change of one attribute as an action of PynamoDB's."""
+    path = _path(attribute)
+    match change:
+        case None:
+            return path.remove()
+        case Plus(amount):
+            return path.add(_value(amount))
+        case Once(value):
+            return path.set(path | _value(value))
+        case _:
+            return path.set(_value(change))
 
 
 def _changes(write: RowWrite) -> dict[str, Change]:
@@ -257,12 +260,33 @@ def _insert_text(table: str, names: tuple[str, ...], literal: bool) -> str:  # n
 
 
 def _update(table: str, write: RowWrite) -> tuple[str, list[dict[str, Any]]]:
-    words, changed = StatementWords(), []
+    changed, values = [], list[Any]()
     for name, change in _changes(write).items():
         if isinstance(change, (Plus, Once)):
             raise TypeError(f"an update of {write.key} cannot be batched: {name} depends on the row")
-        changed.append(f'REMOVE "{name}"' if change is None else f'SET "{name}"={words.value(change)}')
-    words.parameters += to_item(write.key).values()
-    keys = f'"{write.table.hash_key}"=? AND "{write.table.range_key}"=?'
-    guard = "" if write.only_if is None else f" AND {condition(write.only_if, words)}"
-    return f'UPDATE "{table}" {" ".join(changed)} WHERE {keys}{guard}', words.parameters
+        changed.append(f'REMOVE "{name}"' if change is None else f'SET "{name}"=?')
+        values += [] if change is None else [change]
+    guards = [f'"{name}"=?' for name in write.key]
+    values += write.key.values()
+    if write.only_if is not None:
+        guards.append(guard(write.only_if, values))
+    return f'UPDATE "{table}" {" ".join(changed)} WHERE {" AND ".join(guards)}', [encode(value) for value in values]
+
+
+def guard(clause: Condition, values: list[Any]) -> str:
+    """A clause of a statement. It appends the statement's parameters to ``values``."""
+    match clause:
+        case Compare(attribute, symbol, value):
+            values.append(value)
+            return f'"{attribute}" {symbol} ?'
+        case OneOf(attribute, several):
+            values.extend(several)
+            return f'"{attribute}" IN [{", ".join("?" * len(several))}]'
+        case Absent(attribute):
+            return f'"{attribute}" IS MISSING'
+        case AllOf(parts):
+            return " AND ".join([guard(part, values) for part in parts])
+        case AnyOf():
+            raise TypeError(
+                f"a batched guard has no alternatives, not {clause}: not every engine reads OR beside the key"
+            )

@@ -1,4 +1,4 @@
-"""Requests about the items of one table: single requests and batches.
+"""Batches of requests about the items of one table.
 
 The HTTP status of a batch is 200 even where single items failed, so every response is read item by item. Items that were throttled or
 not processed are sent again with jittered backoff; an item that has no answer after all rounds is reported as unanswered. The requests of
@@ -8,15 +8,13 @@ a round go over ``pool``, which limits how many are under way.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, TypeVar
 
 from minutehand.aws import TRANSIENT, BatchBackoff, Client
 from minutehand.concurrency.pools import RequestPool
-from minutehand.dynamodb.rows import Item, to_item, to_row
+from minutehand.dynamodb.rows import Item, to_row
 from minutehand.errors import Unavailable
 from minutehand.state.transition import Value
 
@@ -26,7 +24,6 @@ STATEMENTS = 25  # of one BatchExecuteStatement
 READS = 100  # keys of one BatchGetItem
 WRITES = 25  # requests of one BatchWriteItem
 
-_NO_VALUES: Mapping[str, Value] = {}
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
@@ -49,24 +46,6 @@ class TableClient:
     ) -> None:
         self.client, self.name = client, name
         self.backoff, self.pool = backoff or BatchBackoff(), pool or RequestPool()
-
-    # Single requests.
-
-    def arguments(self, *, values: Mapping[str, Value] = _NO_VALUES, **arguments: Any) -> dict[str, Any]:
-        """The arguments of a request, with the table's name and what its expressions refer to.
-
-        In an expression ``#state`` stands for the attribute ``state``, and ``:first`` for ``values["first"]``.
-        """
-        texts = tuple(text for argument, text in arguments.items() if argument.endswith("Expression"))
-        if texts:
-            arguments["ExpressionAttributeNames"] = dict(_names(texts))
-        if values:
-            arguments["ExpressionAttributeValues"] = to_item({f":{name}": value for name, value in values.items()})
-        return {"TableName": self.name, **arguments}
-
-    def call(self, operation: str, /, **arguments: Any) -> dict[str, Any]:
-        """One request; for ``arguments`` see there."""
-        return self.client.call(operation, **self.arguments(**arguments))
 
     # Batches.
 
@@ -143,12 +122,6 @@ class TableClient:
             if not left:
                 break
         return results, left
-
-
-@lru_cache(maxsize=256)
-def _names(texts: tuple[str, ...]) -> Mapping[str, str]:
-    """The placeholders of expressions: every attribute has one, because many words are reserved."""
-    return {f"#{name}": name for text in texts for name in re.findall(r"#(\w+)", text)}
 
 
 def _range_key(request: Mapping[str, Any]) -> str:

@@ -56,7 +56,7 @@ def look_around(ctx: Context, payload: str | None) -> dict[str, Any]:
         "path": sys.path[-1],
         "terminates": signal.getsignal(signal.SIGTERM) is signal.SIG_DFL,
         "threads": threading.active_count(),
-        "aws": [name for name in sys.modules if name.partition(".")[0] in ("boto3", "botocore")],
+        "aws": [name for name in sys.modules if name.partition(".")[0] in ("boto3", "botocore", "pynamodb")],
     }
 
 

@@ -10,11 +10,11 @@ from minutehand.aws import BatchBackoff, ConditionFailed, TransactionRefused, tr
 from minutehand.domain.names import fire_ref
 from minutehand.domain.run import DeadRunRow
 from minutehand.domain.schedule import Freeze, ScheduleState
-from minutehand.dynamodb.dynamo_tables import DynamoTables, ExpressionWords, condition, update
+from minutehand.dynamodb.dynamo_tables import DynamoTables, expressions
 from minutehand.dynamodb.records import RowDeadIndex, RowRecords
 from minutehand.dynamodb.schedules import RowSchedules
 from minutehand.dynamodb.table_client import TableClient
-from minutehand.dynamodb.tables import TABLES
+from minutehand.dynamodb.tables import REVISIONS, TABLES, RowQuery
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.ports.records import Record
 from minutehand.ports.schedules import IncidentChange
@@ -160,24 +160,35 @@ def test_a_throttled_item_makes_a_transaction_unavailable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("clause", "expression"),
+    ("clause", "expression", "values"),
     [
-        (Compare("job", "=", "x"), "#job = :v0"),
-        (Compare("version", "<=", 3), "#version <= :v0"),
-        (OneOf("state", ("A", "B")), "#state IN (:v0, :v1)"),
-        (Absent("note"), "attribute_not_exists(#note)"),
-        (AllOf((Compare("job", "=", "x"), Absent("note"))), "#job = :v0 AND attribute_not_exists(#note)"),
-        (AnyOf((Compare("job", "=", "x"), Absent("note"))), "(#job = :v0 OR attribute_not_exists(#note))"),
+        (Compare("job", "=", "x"), "#0 = :0", [{"S": "x"}]),
+        (Compare("version", "<=", 3), "#0 <= :0", [{"N": "3"}]),
+        (OneOf("state", ("A", "B")), "#0 IN (:0, :1)", [{"S": "A"}, {"S": "B"}]),
+        (Absent("note"), "attribute_not_exists (#0)", []),
+        (AllOf((Compare("job", "=", "x"), Absent("note"))), "(#0 = :0 AND attribute_not_exists (#1))", [{"S": "x"}]),
+        (AnyOf((Compare("job", "=", "x"), Absent("note"))), "(#0 = :0 OR attribute_not_exists (#1))", [{"S": "x"}]),
+        (
+            RowQuery(table=REVISIONS, partition=OWNER, first=1, last=9),
+            "(#0 = :0 AND #1 BETWEEN :1 AND :2)",
+            [{"S": OWNER}, {"N": "1"}, {"N": "9"}],
+        ),
     ],
 )
-def test_a_clause_becomes_a_condition(clause: Condition, expression: str) -> None:
-    assert condition(clause, ExpressionWords()) == expression
+def test_a_clause_becomes_a_condition(clause: Condition | RowQuery, expression: str, values: list[object]) -> None:
+    arguments = expressions(ConditionExpression=clause)
+    assert arguments["ConditionExpression"] == expression
+    assert list(arguments.get("ExpressionAttributeValues", {}).values()) == values
 
 
 def test_changes_become_an_update_of_the_attributes_that_they_name() -> None:
-    words = ExpressionWords()
-    changes = {"state": "RUNNING", "reason": None, "fence": Plus(1), "slices": Once(0)}
-    assert update(changes, words) == (
-        "SET #state = :v0, #slices = if_not_exists(#slices, :v2) REMOVE #reason ADD #fence :v1"
-    )
-    assert words.values == {"v0": "RUNNING", "v1": 1, "v2": 0}
+    arguments = expressions({"state": "RUNNING", "reason": None, "fence": Plus(1), "slices": Once(0)})
+    assert arguments == {
+        "UpdateExpression": "SET #0 = :0, #1 = if_not_exists (#1, :1) REMOVE #2 ADD #3 :2",
+        "ExpressionAttributeNames": {"#0": "state", "#1": "slices", "#2": "reason", "#3": "fence"},
+        "ExpressionAttributeValues": {":0": {"S": "RUNNING"}, ":1": {"N": "0"}, ":2": {"N": "1"}},
+    }
+
+
+def test_what_states_nothing_needs_no_arguments() -> None:
+    assert expressions(FilterExpression=None) == {}
