@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Protocol
 
 from minutehand.domain.names import RunRef
-from minutehand.domain.run import DeadRunRow, FailedAttemptRow, RunRow, SiblingRows
+from minutehand.domain.run import FailedAttemptRow, RunRow, SiblingRows
 from minutehand.ports.records import RowPage
-from minutehand.state.transition import Condition, Transition
+from minutehand.state.transition import Transition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,24 +112,3 @@ class Ledger(Protocol):
 
     def beside(self, ref: RunRef) -> SiblingRows:
         """The sibling rows of a run, in one query."""
-
-
-class DeadIndex(Protocol):
-    """One line for each dead run. Only the undertaker writes lines, so that other runs cost nothing here."""
-
-    def put(self, dead: DeadRunRow, *, expires: int) -> bool:
-        """Put a line that expires at ``expires`` (UTC ms); False, and nothing is written, if it exists."""
-
-    def read(
-        self, tenant: str, *, after: int, upto: int, only: Condition | None, before: str | None, page: int | None
-    ) -> Iterator[DeadRunRow]:
-        """A tenant's runs that died in ``(after, upto]`` (UTC ms), newest first. Pages are read as the iterator advances.
-
-        ``only``: a condition on the line. ``before``: only lines beyond this key. ``page``: lines of one query; None: as many as fit.
-        """
-
-    def mark(self, dead: DeadRunRow, *, redriven_as: str) -> bool:
-        """Write the id of the run that repeats this one; False if the line no longer exists."""
-
-    def remove(self, dead: Sequence[DeadRunRow]) -> frozenset[str]:
-        """Delete lines: the keys that were accepted."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from minutehand.domain.message import DeadLetter, Message
+from minutehand.domain.message import Message
 from minutehand.state.backpressure import QueueDepth
 
 
@@ -65,16 +65,3 @@ class WorkQueue(Protocol):
 
     def erase(self, receipts: Sequence[str]) -> None:
         """Delete received messages in batches, as ``delete``."""
-
-
-class DeadQueue(Protocol):
-    """The dead-letter queue, as the undertaker and the workers use it."""
-
-    def send(self, letter: DeadLetter) -> None:
-        """Send a dead letter."""
-
-    def receive(self, *, most: int, wait: float) -> Sequence[RawMessage]:
-        """Up to ``most`` dead letters (10 at most), after at most ``wait`` seconds (20 at most) for the first."""
-
-    def delete(self, receipt: str) -> None:
-        """Delete a received letter; one that is deleted already is no error."""

@@ -21,7 +21,7 @@ from minutehand.domain.schedule import Definition
 from minutehand.domain.times import to_ms
 from minutehand.owner.schedules.arm import ScheduleSpec
 from minutehand.owner.schedules.client_tokens import ClientToken
-from minutehand.ports.services import Payloads
+from minutehand.ports.payloads import Payloads
 from minutehand.timing import Rule
 
 _T = TypeVar("_T")
