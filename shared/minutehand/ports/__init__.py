@@ -1,4 +1,4 @@
-"""The protocols that adapters implement, one a module: tables, queues, the bucket and topics."""
+"""The protocols that adapters implement, one a module: tables, queues, the bucket and topics.
 
 ``dynamodb``, ``sqs`` and ``testing.memory`` implement them. Unless a method says otherwise:
 

@@ -1,4 +1,4 @@
-"""The ledger of runs, and the index of the dead ones."""
+"""The ledger of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The work queues and the dead-letter queue."""
+"""The work queues."""
 
 from __future__ import annotations
 
