@@ -6,8 +6,7 @@ The name of the job is looked up only when it is needed, because ``@schedule`` m
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar, Unpack
 
@@ -58,7 +57,7 @@ def schedule(
 
     def note(function: _F) -> _F:
         place = place_of(function)
-        with about(place):
+        try:
             found = declaration(
                 place=place,
                 function=bare(function),
@@ -67,7 +66,7 @@ def schedule(
                 timezone=timezone,
                 payload=payload,
                 description=description,
-                tags=tags or {},
+                tags=tags,
                 delivery=delivery,
                 start=start,
                 retry=retry,
@@ -75,6 +74,8 @@ def schedule(
                 deadline=deadline,
                 **options,
             )
+        except InvalidInput as error:
+            raise error.about(f"{place}: {error.field}") from None
         registry.declare(found)
         return function
 
@@ -137,12 +138,3 @@ def job_of(found: Declaration, registry: Registry) -> str:
 def bare(function: Any) -> Any:
     """The function inside a method, a class method or a decorator that uses ``functools.wraps``."""
     return inspect.unwrap(getattr(function, "__func__", function))
-
-
-@contextmanager
-def about(place: str) -> Iterator[None]:
-    """Errors from within name ``place``."""
-    try:
-        yield
-    except InvalidInput as error:
-        raise error.about(f"{place}: {error.field}") from None

@@ -25,8 +25,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "event": record.getMessage(),
         }
-        line |= _run.get() or {}
-        line |= {name: value for name, value in vars(record).items() if name not in _OWN}
+        line |= (_run.get() or {}) | {name: value for name, value in vars(record).items() if name not in _OWN}
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return _encode(line)

@@ -14,9 +14,7 @@ from minutehand.errors import Misconfigured
 DEFAULT_PREFIX = "minutehand"
 DEFAULT_TENANT = "default"
 DEFAULT_REQUESTS = 8  # with these a ticker whose requests take 10 ms is bound by its processor
-MOST_REQUESTS = 32
 DEFAULT_TICKER_THREADS = 4  # enough to use one processor
-MOST_TICKER_THREADS = 32
 DEFAULT_TICKER_GROUPS = 16  # one for each shard of a default agenda
 MOST_TICKER_GROUPS = 128
 # Units a second: half of a new table's. The default of the CDK construct; the default of a process is no limit.
@@ -33,8 +31,8 @@ _WORDS = {"aws_client": CLIENTS, "claim_by": ("partiql", "put")}  # fields with 
 _BOUNDS: Mapping[str, tuple[int, float, str]] = {  # of the other fields: least, most, unit
     "retention_days": (1, inf, "day"),
     "shards": (1, 1024, "shards"),
-    "requests": (1, MOST_REQUESTS, "batches"),
-    "ticker_threads": (1, MOST_TICKER_THREADS, "threads"),
+    "requests": (1, 32, "batches"),
+    "ticker_threads": (1, 32, "threads"),
     "ticker_groups": (1, MOST_TICKER_GROUPS, "groups"),
     "ticker_writes": (LEAST_TICKER_WRITES, inf, "units a second"),
     "queue_depth": (0, IN_FLIGHT, "messages"),
@@ -43,7 +41,6 @@ _BOUNDS: Mapping[str, tuple[int, float, str]] = {  # of the other fields: least,
 ACCOUNT_ENDPOINTS = ("preferred", "disabled", "required")
 _SERVICE_ENDPOINT = "AWS_ENDPOINT_URL_"
 _SERVICE_NAMES = {"cloudwatch_logs": "logs", "secrets_manager": "secretsmanager"}  # where the variable has another name
-_SYSTEM_PROXIES = ("darwin", "win32")  # systems that configure proxies outside the environment as well
 _PROXY_VARIABLES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "http_proxy", "https_proxy")
 _PROFILE_VARIABLES = ("AWS_CONFIG_FILE", "AWS_DEFAULT_PROFILE", "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE")
 
@@ -187,7 +184,7 @@ def sdk_variables(environ: Mapping[str, str] | None = None) -> SdkVariables:
         has_files=any(map(given.get, _PROFILE_VARIABLES))
         or any((folder / name).exists() for name in ("config", "credentials")),
         has_variants=_is_true(given, "AWS_USE_FIPS_ENDPOINT") or _is_true(given, "AWS_USE_DUALSTACK_ENDPOINT"),
-        has_proxies=sys.platform in _SYSTEM_PROXIES or any(map(given.get, _PROXY_VARIABLES)),
+        has_proxies=sys.platform in ("darwin", "win32") or any(map(given.get, _PROXY_VARIABLES)),
     )
 
 

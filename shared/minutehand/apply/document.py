@@ -28,8 +28,6 @@ from minutehand.domain.schedule import Declaration
 from minutehand.errors import InvalidInput
 
 KEYS = ("managed_by", "schedules")
-_ANYTHING = ("payload",)  # words whose value is any JSON value
-_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _STEPS = re.compile(r"[^.\[\]]+")
 
 
@@ -79,7 +77,7 @@ def _declared(name: str, node: YamlNode) -> Declaration:
     if not isinstance(node.value, dict):
         raise InvalidInput(f"{node.place}: {node.path}", "", "has no words", f"write some of {', '.join(ALL)} below it")
     try:
-        words = {word: below.plain(strict=word in _ANYTHING) for word, below in node.value.items()}
+        words = {word: below.plain(strict=word == "payload") for word, below in node.value.items()}
         return read_words(name, words, node.place)
     except InvalidInput as error:
         raise error.about(_where(node, error.field)) from None
@@ -101,7 +99,7 @@ def _where(node: YamlNode, field_name: str) -> str:
 # Writing.
 
 
-class _Writer(_DUMPER):  # type: ignore[misc]
+class _Writer(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
     """Writes YAML that every YAML reader parses to the same values."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (the base's)

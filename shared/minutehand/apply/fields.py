@@ -29,8 +29,10 @@ RULE = tuple(
 RETRY = tuple(f.name for f in fields(Retry))
 OPTIONS = tuple(f.name for f in fields(Options))
 OVERRIDES = tuple(f.name for f in fields(Overrides))
-ABOUT = ("job", "expression", "timezone", "rule", "payload", "description", "tags", "paused")
-ALL = (*ABOUT, *OVERRIDES, *OPTIONS)
+ALL = (
+    *("job", "expression", "timezone", "rule", "payload", "description", "tags", "paused"),
+    *(*OVERRIDES, *OPTIONS),
+)
 
 
 def words_of(
@@ -65,30 +67,27 @@ def words_of(
 
 def read_words(name: str, words: Mapping[str, Any], place: str) -> Declaration:
     """The declaration with these words. Raises InvalidInput with the path of the word: ``rule.window``."""
-    _known("", words, ALL)
+    _known(words, ALL)
     for needed in ("job", "expression"):
         if words.get(needed) is None:
             raise InvalidInput(needed, None, "is missing", "every schedule has a job and an expression")
     if not isinstance(words["job"], str):
         raise InvalidInput("job", words["job"], "is not a text", "write its name")
     given = {
-        word: words[word]
-        for word in ("payload", "description", "tags", "paused", *OVERRIDES, *OPTIONS)
-        if word in words
+        word: value
+        for word, value in words.items()
+        if word not in ("job", "expression", "timezone", "rule") and (value is not None or word == "payload")
     }
-    if given.get("retry") is not None:
+    if "retry" in given:
         with _below("retry"):
-            given["retry"] = Retry(**_known("retry", given["retry"], RETRY))
-    given = {word: value for word, value in given.items() if value is not None or word == "payload"}
+            given["retry"] = Retry(**_known(given["retry"], RETRY))
     return declaration(place=place, name=name, job=words["job"], expression=_rule(words), **given)
 
 
 def _rule(words: Mapping[str, Any]) -> Rule:
     expression, timezone = words["expression"], words.get("timezone")
     with _below("rule"):
-        rest = {
-            name: value for name, value in _known("rule", words.get("rule") or {}, RULE).items() if value is not None
-        }
+        rest = {name: value for name, value in _known(words.get("rule") or {}, RULE).items() if value is not None}
         rest |= {name: _milliseconds(name, rest[name]) for name in DATES if name in rest}
     first, *also = expression if isinstance(expression, list) and expression else [expression]
     plain = Rule(expression=first, timezone="UTC" if timezone is None else timezone, also=tuple(also))
@@ -106,13 +105,12 @@ def _milliseconds(name: str, value: object) -> int:
     return int(moment.timestamp() * 1000)
 
 
-def _known(path: str, words: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
+def _known(words: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
     if not isinstance(words, Mapping):
         raise InvalidInput("", words, "is not a mapping", f"write some of {', '.join(names)} below it")
     for word in words:
         if word not in names:
-            field = word if path else str(word)
-            raise InvalidInput(field, words[word], "is not known here", f"use some of {', '.join(names)}")
+            raise InvalidInput(str(word), words[word], "is not known here", f"use some of {', '.join(names)}")
     return words
 
 

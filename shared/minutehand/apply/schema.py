@@ -38,7 +38,6 @@ def published() -> str:
 
 def build(remarks: Callable[[type], Mapping[str, str]]) -> str:
     """The schema as JSON text. ``remarks`` gives the comments beside a class's fields: they become descriptions."""
-    retry = _object(_properties(Retry, RETRY, remarks))
     words: dict[str, Any] = {
         "job": {**_NAMED, "description": "name of the job"},
         "expression": {
@@ -46,10 +45,7 @@ def build(remarks: Callable[[type], Mapping[str, str]]) -> str:
             "description": "when it is due: cron, rate(…), at(…), RRULE",
         },
         "timezone": {"type": "string", "default": "UTC", "description": "IANA name that the expression is read in"},
-        "rule": {
-            **_object(_properties(Rule, RULE, remarks)),
-            "description": "further options of the rule",
-        },
+        "rule": {**_object(_properties(Rule, RULE, remarks)), "description": "further options of the rule"},
         "payload": {"description": "payload of the job"},
         "description": {"type": "string", "maxLength": MAX_DESCRIPTION, "description": "free text"},
         "tags": {
@@ -58,15 +54,12 @@ def build(remarks: Callable[[type], Mapping[str, str]]) -> str:
             "maxProperties": MAX_TAGS,
             "description": "key-value pairs to filter by",
         },
-        "paused": {
-            "type": "boolean",
-            "description": "true: paused; false: not paused; left out: unchanged",
-        },
+        "paused": {"type": "boolean", "description": "true: paused; false: not paused; left out: unchanged"},
         **_properties(Overrides, OVERRIDES, lambda _: remarks(Policies)),
         **_properties(Options, OPTIONS, remarks),
     }
+    retry = _object(_properties(Retry, RETRY, remarks))
     words["retry"] = {**retry, "description": "instead of the job's own, as a whole"}
-    schedule = _object(words, required=("job", "expression"))
     top = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Schedules of Minutehand",
@@ -76,7 +69,7 @@ def build(remarks: Callable[[type], Mapping[str, str]]) -> str:
                 "schedules": {
                     "type": "object",
                     "propertyNames": {"pattern": _NAME},
-                    "additionalProperties": schedule,
+                    "additionalProperties": _object(words, required=("job", "expression")),
                     "description": "the schedules by name",
                 },
             },
@@ -87,8 +80,8 @@ def build(remarks: Callable[[type], Mapping[str, str]]) -> str:
 
 
 def _object(properties: Mapping[str, Any], required: tuple[str, ...] = ()) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": "object", "properties": dict(properties), "additionalProperties": False}
-    return found | ({"required": list(required)} if required else {})
+    needed = {"required": list(required)} if required else {}
+    return {"type": "object", "properties": dict(properties), "additionalProperties": False, **needed}
 
 
 def _properties(kind: Any, names: tuple[str, ...], remarks: Callable[[type], Mapping[str, str]]) -> dict[str, Any]:
@@ -96,12 +89,12 @@ def _properties(kind: Any, names: tuple[str, ...], remarks: Callable[[type], Map
     defaults = {f.name: f.default for f in fields(kind) if f.default is not MISSING and f.default is not None}
     found = {}
     for name in names:
-        moment = {"type": "string", "format": "date-time"}
-        found[name] = moment if kind is Rule and name in DATES else _type(hints[name])
+        is_date = kind is Rule and name in DATES
+        found[name] = {"type": "string", "format": "date-time"} if is_date else dict(_type(hints[name]))
         if comments.get(name):
-            found[name] = {**found[name], "description": comments[name]}
+            found[name]["description"] = comments[name]
         if defaults.get(name) not in (None, ()):
-            found[name] = {**found[name], "default": defaults[name]}
+            found[name]["default"] = defaults[name]
     return found
 
 

@@ -26,7 +26,6 @@ from minutehand.local.engine import authorization
 from minutehand.local.processes import LocalProcess, changed_environ, inherited
 
 LOOPBACK = "127.0.0.1"
-REGION = "us-east-1"
 START_TIMEOUT = 30.0  # seconds; 0.2 to 1 is usual
 STOP_TIMEOUT = 20.0  # seconds; the cloud writes its snapshot at SIGTERM
 PORT_ATTEMPTS = 5  # another process may take a free port before the cloud binds it
@@ -88,7 +87,7 @@ class LocalCloud:
                 provision(Settings(endpoint=cloud.endpoint, region=cloud.region))
     """
 
-    region = REGION
+    region = "us-east-1"
 
     def __init__(self, *, data: Path | None = None, variables: Mapping[str, str] | None = None) -> None:
         if find_spec("ministack") is None:
@@ -98,17 +97,13 @@ class LocalCloud:
         passing = Path(tempfile.gettempdir(), f"minutehand-cloud-{secrets.token_hex(8)}")
         self._data = DataDirectory(data.resolve() if data else passing)
         self._child: LocalProcess | None = None
-        self._port = 0
-        self._keys = _new_keys()
-
-    @property
-    def port(self) -> int:
-        return self._port
+        self.port = 0
+        self.credentials = _new_keys()  # access key of this start as environment variables; every other key is refused
 
     @property
     def endpoint(self) -> str:
         """The URL of every service: the value of ``AWS_ENDPOINT_URL``."""
-        return f"http://{LOOPBACK}:{self._port}"
+        return f"http://{LOOPBACK}:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -119,11 +114,6 @@ class LocalCloud:
     @property
     def log(self) -> Path:
         return self._data.path / "cloud.log"
-
-    @property
-    def credentials(self) -> dict[str, str]:
-        """The access key of this start, as environment variables. The cloud refuses every other key."""
-        return dict(self._keys)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -138,7 +128,7 @@ class LocalCloud:
 
     def start(self) -> Self:
         """Start it and return when it answers. Raises Unavailable, with the end of its log, if it does not answer."""
-        self._keys = _new_keys()
+        self.credentials = _new_keys()
         self._data.open()
         for _ in range(PORT_ATTEMPTS):
             if self._attempt(self._choose_port()):
@@ -163,12 +153,12 @@ class LocalCloud:
     def _attempt(self, port: int) -> bool:
         """Start on ``port``; False if the process ended before it answered, because another process took the port."""
         token = secrets.token_hex(8)
-        self._port = port
+        self.port = port
         self._data.move_to(port)
         self._child = LocalProcess("cloud", "minutehand.local.engine", environ=self._environ(token), log=self.log)
         deadline = time.monotonic() + START_TIMEOUT
         while self._child.wait(_POLL) is None:
-            if _answers(self.endpoint, self._keys["AWS_ACCESS_KEY_ID"], token):
+            if _answers(self.endpoint, self.credentials["AWS_ACCESS_KEY_ID"], token):
                 return True
             if time.monotonic() > deadline:
                 raise self._give_up(f"no answer within {START_TIMEOUT:.0f} s; the cloud's log ends:")
@@ -185,7 +175,7 @@ class LocalCloud:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                probe.bind((LOOPBACK, 0 if self._port else self._data.port()))
+                probe.bind((LOOPBACK, 0 if self.port else self._data.port()))
             except OSError:
                 probe.bind((LOOPBACK, 0))
             return int(probe.getsockname()[1])
@@ -195,7 +185,7 @@ class LocalCloud:
         return {
             **inherited(),
             "BIND_HOST": LOOPBACK,
-            "GATEWAY_PORT": str(self._port),
+            "GATEWAY_PORT": str(self.port),
             "MINISTACK_HOST": LOOPBACK,
             "MINISTACK_REGION": self.region,
             "MINISTACK_EDITION": token,  # its health response repeats it, so that no other process on the port is mistaken for it

@@ -26,7 +26,6 @@ Scope = dict[str, Any]
 Asgi = Callable[[Scope, Callable[..., Awaitable[Any]], Callable[..., Awaitable[None]]], Awaitable[None]]
 KeyCheck = Callable[[str, str | None], bool]  # whether the emulator itself issued an access key (with a session token)
 
-HOSTS = frozenset({"127.0.0.1", "localhost"})
 _CREDENTIAL = re.compile(r"^AWS4-HMAC-SHA256\s+(?:.*,\s*)?Credential=([^/,\s]+)/")
 _REFUSED = "UnrecognizedClientException"
 _BY_KEY = "its access key is not that of this local cloud; use the `export` line that `minutehand local` prints, or LocalCloud.environment"
@@ -59,7 +58,7 @@ def refusal(scope: Scope, keys: Collection[str], is_issued: KeyCheck) -> str | N
     if "origin" in headers:
         return "it has an Origin header: web pages have no access to this local cloud"
     host = headers.get("host", "").partition(":")[0].lower()
-    if host not in HOSTS:  # a page whose name was rebound to loopback
+    if host not in ("127.0.0.1", "localhost"):  # a page whose name was rebound to loopback
         return f"its Host is {host!r}; use 127.0.0.1 or localhost"
     query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
     key = _access_key(headers, query)
@@ -88,8 +87,7 @@ def _is_one_of(given: str | None, keys: Collection[str]) -> bool:
 
 async def _forbid(scope: Scope, send: Callable[..., Any], reason: str) -> None:
     """Respond 403 in the format of the request's SDK: JSON or XML."""
-    headers = _headers(scope)
-    message = f"refused: {reason}"
+    headers, message = _headers(scope), f"refused: {reason}"
     if "x-amz-target" in headers or "json" in headers.get("content-type", ""):
         kind, body = "application/x-amz-json-1.0", json.dumps({"__type": _REFUSED, "message": message})
     else:
@@ -97,14 +95,13 @@ async def _forbid(scope: Scope, send: Callable[..., Any], reason: str) -> None:
         body = (
             f"<ErrorResponse><Error><Code>{_REFUSED}</Code><Message>{escape(message)}</Message></Error></ErrorResponse>"
         )
-    length = str(len(body.encode())).encode()
-    start = [(b"content-type", kind.encode()), (b"content-length", length), (b"connection", b"close")]
+    length = str(len(body.encode()))
+    start = [(b"content-type", kind.encode()), (b"content-length", length.encode()), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": 403, "headers": start})
     await send({"type": "http.response.body", "body": body.encode()})
 
 
 _KEYS = "KeyConditionExpression"
-_EQUALITY = 4  # tokens of the simplest condition, its end included
 _MOST = 1_000  # conditions remembered: this package has a few dozen
 
 
@@ -117,7 +114,7 @@ def parse_once(dynamodb: Any) -> None:
     def remembering(expression: str, item: Any, values: Any, names: Any, slot: str = "ConditionExpression") -> Any:
         if slot == _KEYS and expression in parsed:
             tokens = parsed[expression]
-            equal = _is_equal(tokens, item, values, names) if len(tokens) == _EQUALITY else None
+            equal = _is_equal(tokens, item, values, names)
             return dynamodb._ExprEval(tokens, item, values, names).evaluate() if equal is None else equal  # noqa: SLF001 (the same)
         result = evaluate(expression, item, values, names, slot=slot)
         if slot == _KEYS and len(parsed) < _MOST:
@@ -129,10 +126,9 @@ def parse_once(dynamodb: Any) -> None:
 
 def _is_equal(tokens: Any, item: Any, values: Any, names: Any) -> bool | None:
     """The value of the condition ``#key = :text``, which most queries have; None for another condition."""
-    (kind, name), (operator, _), (ref, value), _end = tokens
-    if (kind, operator, ref) != ("NAME_REF", "EQ", "VALUE_REF"):
+    if [token[0] for token in tokens[:-1]] != ["NAME_REF", "EQ", "VALUE_REF"]:  # the last one is the end
         return None
-    wanted = values.get(value)
+    name, wanted = tokens[0][1], values.get(tokens[2][1])
     return bool(item.get(names.get(name)) == wanted) if isinstance(wanted, dict) and "S" in wanted else None
 
 

@@ -32,10 +32,6 @@ from minutehand.sqs.routing import all_queues
 _READY = 30.0  # seconds for the workers to be ready; usually 1 to 3
 _POLL = 0.05  # seconds between reads of their logs
 _SHELL_NEEDS = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_DEFAULT_REGION")
-_WAIT = {
-    "Delay": 1,
-    "MaxAttempts": 60,
-}  # seconds between two requests, number of requests: AWS takes about ten seconds for a table
 
 
 def provision(settings: Settings, *, queues: Iterable[Queue] = ()) -> None:
@@ -57,7 +53,8 @@ def create_tables(dynamodb: Any, settings: Settings) -> None:
             dynamodb.create_table(**table.create_arguments(settings.table(table.suffix)))
     for table in TABLES:
         name = settings.table(table.suffix)
-        dynamodb.get_waiter("table_exists").wait(TableName=name, WaiterConfig=_WAIT)
+        pace = {"Delay": 1, "MaxAttempts": 60}  # seconds between two requests: AWS takes about ten seconds for a table
+        dynamodb.get_waiter("table_exists").wait(TableName=name, WaiterConfig=pace)
         if table.ttl is not None:
             # Some emulators ignore the expiry at creation, and AWS refuses to switch it on twice.
             now = dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
@@ -163,8 +160,8 @@ def installation(
             stripes=striped_text({None: stripes} | {queue.name: queue.stripes for queue in queues}),
         )
         provision(settings, queues=queues)
-        parts = roles(tickers=tickers, workers=workers, jobs=jobs, queues=queues)
-        processes = ProcessGroup(parts, settings, cloud.environment, folder)
+        known = roles(tickers=tickers, workers=workers, jobs=jobs, queues=queues)
+        processes = ProcessGroup(known, settings, cloud.environment, folder)
         follower = processes.follow()  # before the processes start
         with processes:
             yield LocalInstallation(

@@ -25,6 +25,9 @@ from minutehand.ports.work_queue import WorkQueue
 from minutehand.sdk.requests import PendingPayload, token_of
 from minutehand.settings import Settings, from_environment
 
+UNSET: Any = object()  # default of an argument for which None is a value
+_NEIGHBOURS = 200  # existing names that an unknown name is compared with
+
 
 def check_declared(name: str, jobs: Registry, work: WorkQueue) -> None:
     """Raises InvalidInput, with the known queues, for a queue that is neither declared nor existing."""
@@ -37,12 +40,6 @@ def check_declared(name: str, jobs: Registry, work: WorkQueue) -> None:
         "is not declared",
         f"known queues: {', '.join((DEFAULT_QUEUE, *known))}; declare it beside its jobs, Queue({name!r}), and deploy",
     )
-
-
-_NEIGHBOURS = 200  # existing names that an unknown name is compared with
-
-
-UNSET: Any = object()  # default of an argument for which None is a value
 
 
 class SchedulerBase:

@@ -123,10 +123,12 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         self, conditions: Filter, position: str | None, work: _BulkState, pace: TokenBucket, pool: ThreadPoolExecutor
     ) -> str | None:
         """Start an action for each schedule until all are done or ``stop`` is set, at least one. Returns the cursor, None at the end."""
-        begun = False
+        changing, begun = () if work.dry_run else CHANGES.get(work.action, ()), False
         try:
             for part in walk(self.tenant, conditions, self._services, cursor=position, chunk=CHUNK):
-                owner = self._with_heads(part.items, work)
+                owner = copy(self)  # it has the heads that were read, so that no action reads them again
+                to_change = [head for head in part.items if head.state in changing]
+                vars(owner)["_services"] = with_head_cache(self._services, to_change)
                 for head in part.items:
                     if begun and not pace.go_on(wait=not work.dry_run):
                         return work.settle_all()
@@ -143,22 +145,12 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         work.settle_all()
         return None
 
-    def _with_heads(self, heads: Sequence[Head], work: _BulkState) -> BulkMethods:
-        """A copy of this SDK that takes the heads already read, so that an action reads none of them again."""
-        changing = () if work.dry_run else CHANGES.get(work.action, ())
-        to_change = [head for head in heads if head.state in changing]
-        if not to_change:
-            return self
-        other = copy(self)
-        vars(other)["_services"] = with_head_cache(self._services, to_change)
-        return other
-
     def _action(self, action: str, given: Mapping[str, Any]) -> Act:
         """The function to call for each schedule. Raises InvalidInput, also for an argument of another action."""
         if action not in ACTIONS:
             raise InvalidInput("action", action, "is not known", f"use one of {', '.join(ACTIONS)}")
         for name, value in given.items():
-            if name not in ACTIONS[action] and value not in (None, False, UNSET):
+            if name not in ACTIONS[action] and value is not None and value is not False and value is not UNSET:
                 takers = [repr(other) for other in ACTIONS if name in ACTIONS[other]]
                 raise InvalidInput(
                     name, value, f"is not an argument of {action!r}", f"it is for {' and '.join(takers)}"

@@ -13,15 +13,12 @@ from minutehand.concurrency.rate_limits import StopSignal
 from minutehand.domain.names import check_name, one_off_ref
 from minutehand.domain.times import DAY, to_ms
 from minutehand.errors import InvalidInput
-from minutehand.owner.runs import redrive as listing
 from minutehand.owner.runs import redrive as redriving
 from minutehand.owner.runs.redrive import DeadRunFilter, Redriving, replay
 from minutehand.owner.runs.submit import Stored
 from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, SchedulerBase
 from minutehand.sdk.views import Page, Redriven, Run
-
-LATELY = DAY  # before now: the default of ``since``
 
 
 class DeadRunMethods(SchedulerBase):
@@ -44,7 +41,7 @@ class DeadRunMethods(SchedulerBase):
         Raises InvalidInput, Unavailable.
         """
         conditions = self._filter(since, until, job, schedule, error_type, redriven=include_redriven)
-        page = listing.list_dead(self.tenant, conditions, self._services, limit=checked_limit(limit), cursor=cursor)
+        page = redriving.list_dead(self.tenant, conditions, self._services, limit=checked_limit(limit), cursor=cursor)
         return Page(items=[views.dead_view(dead) for dead in page.items], cursor=page.cursor)
 
     def replay_run(self, run_id: str, *, payload: Any = UNSET, idempotency_key: str | None = None) -> Run:
@@ -96,7 +93,7 @@ class DeadRunMethods(SchedulerBase):
             _require_condition("since", filters)
             conditions = self._filter(since, until, job, schedule, error_type)
             most = None if limit is None else checked_limit(limit, most=1_000_000)
-            listing.key_before(cursor, self.tenant)  # refused before a payload is stored
+            redriving.key_before(cursor, self.tenant)  # refused before a payload is stored
         how = Redriving(
             context=self._context,
             dry_run=dry_run,
@@ -128,7 +125,7 @@ class DeadRunMethods(SchedulerBase):
         """
         _require_condition("until", (job, schedule, until, error_type))
         conditions = self._filter(None, until, job, schedule, error_type, redriven=True, ever=True)
-        return listing.purge(self.tenant, conditions, self._services, dry_run=dry_run)
+        return redriving.purge(self.tenant, conditions, self._services, dry_run=dry_run)
 
     def _filter(
         self,
@@ -143,10 +140,10 @@ class DeadRunMethods(SchedulerBase):
     ) -> DeadRunFilter:
         """The filter, its bounds limited to the index's retention. ``ever``: from the index's beginning."""
         now = self._clock()
-        oldest, newest = listing.oldest(now, self._services), now + listing.AHEAD
+        oldest, newest = redriving.oldest(now, self._services), now + redriving.AHEAD
         upto = newest if until is None else to_ms(until, "until")
-        lately = oldest if ever else min(now, upto) - LATELY
-        after = (lately if since is None else to_ms(since, "since")) - 1
+        earliest = oldest if ever else min(now, upto) - DAY
+        after = (earliest if since is None else to_ms(since, "since")) - 1
         if after >= upto:
             raise InvalidInput(
                 "since", since, "leaves an empty interval", "give a time before until, and not in the future"

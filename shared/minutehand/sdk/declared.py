@@ -133,8 +133,9 @@ class DeclarationMethods(ScheduleMethods):
         if one is not None:
             same = (one.definition.payload, one.definition.payload_ref) == (definition.payload, definition.payload_ref)
             payload = value if same else self._payload(one.definition)  # an equal one is not fetched from the bucket
-            head = one.head
-            current = CurrentState(words=self._words(one, payload), managed_by=head.managed_by, revision=head.revision)
+            current = CurrentState(
+                words=self._words(one, payload), managed_by=one.head.managed_by, revision=one.head.revision
+            )
         wanted = DeclaredState(declaration=declared, words=words, job=job)
         return plan_change(name, wanted, current, managed_by=owner, adopt=adopt)
 

@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime
-from enum import Enum
 from typing import Any, TypeVar
 
 from minutehand.arguments import payload_text, rule_of
@@ -52,8 +51,14 @@ class PendingPayload:
 
     def beside(self, present: Definition | None) -> StoredPayload:
         """The present definition's payload if it is equal, else the newly stored one."""
-        if present is not None and self._is_that_of(present):
-            return present.payload, present.payload_ref
+        if present is not None:
+            text, ref = present.payload, present.payload_ref
+            if text is None:
+                is_equal = ref is not None and is_object_of(ref, self._tenant, self.text)
+            else:
+                is_equal = text == self.text or payload_text(json.loads(text)) == self.text
+            if is_equal:
+                return text, ref
         if self._stored is None:
             self._stored = self.store(INLINE_PAYLOAD)
         return self._stored
@@ -63,11 +68,6 @@ class PendingPayload:
         if size(self.text) <= most:
             return self.text, None
         return None, self._payloads.put(self._tenant, self.text)
-
-    def _is_that_of(self, present: Definition) -> bool:
-        if present.payload is None:
-            return present.payload_ref is not None and is_object_of(present.payload_ref, self._tenant, self.text)
-        return present.payload == self.text or payload_text(json.loads(present.payload)) == self.text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,12 +109,8 @@ def changed_rule(present: Rule, expression: str | Sequence[str] | Rule | None, t
         return rule_of(expression, timezone)
     if expression is None and timezone is None:
         return present
-    if expression is None:
-        return replace(present, timezone=either(timezone, present.timezone), last=None)
-    given = Rule.of(expression)
-    return replace(
-        present, expression=given.expression, also=given.also, timezone=either(timezone, present.timezone), last=None
-    )
+    given, zone = present if expression is None else Rule.of(expression), either(timezone, present.timezone)
+    return replace(present, expression=given.expression, also=given.also, timezone=zone, last=None)
 
 
 def either(given: _T | None, present: _T) -> _T:
@@ -139,8 +135,6 @@ def _plain(value: object) -> object:
         return to_ms(value, "client_token")
     if isinstance(value, PendingPayload):
         return value.text
-    if isinstance(value, Enum):
-        return value.value
     if is_dataclass(value):
         return {f.name: getattr(value, f.name) for f in fields(value)}
     return repr(value)

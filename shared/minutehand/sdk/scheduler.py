@@ -19,14 +19,7 @@ from minutehand.worker.admission.admit import freeze_of
 LONGEST_FREEZE = 400  # days; to stop schedules for longer, pause or delete them
 
 
-class Scheduler(
-    DeclarationMethods,
-    BulkMethods,
-    ReadMethods,
-    RunMethods,
-    BackfillMethods,
-    DeadRunMethods,
-):
+class Scheduler(DeclarationMethods, BulkMethods, ReadMethods, RunMethods, BackfillMethods, DeadRunMethods):
     """One tenant's schedules and runs.
 
     ``settings`` (default: from the environment) say where the tables and queues are; ``endpoint`` and ``prefix`` override two
@@ -47,8 +40,8 @@ class Scheduler(
             raise InvalidInput(
                 "until", until, "is not ahead, or too far", f"give a moment within the next {LONGEST_FREEZE} days"
             )
-        text = None if note is None else checked_text("note", note, MAX_DESCRIPTION)
-        self._services.schedules.freeze(Freeze(tenant=self.tenant, until=end, note=text, created_at=now))
+        note = None if note is None else checked_text("note", note, MAX_DESCRIPTION)
+        self._services.schedules.freeze(Freeze(tenant=self.tenant, until=end, note=note, created_at=now))
 
     def thaw(self) -> None:
         """End the freeze now, if there is one. Runs that it delayed start within five minutes. Raises Unavailable."""

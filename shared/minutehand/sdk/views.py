@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from minutehand.domain.message import reading
 from minutehand.domain.run import DeadRunRow as IndexedRun
-from minutehand.domain.run import FailedAttemptRow, RunState, SiblingRows
 from minutehand.domain.run import RunRow as LedgerRun
+from minutehand.domain.run import RunState, SiblingRows
 from minutehand.domain.schedule import Head, Revision, ScheduleState
 from minutehand.domain.times import from_ms
 from minutehand.timing import Rule, zone
@@ -248,25 +248,23 @@ def run_view(
             payload=_value(payload or run.payload),
             result=_value(result or run.result),
             steps={name: json.loads(text) for name, text in siblings.steps.items()},
-            failed_attempts=[_attempt_view(attempt) for attempt in siblings.attempts],
+            failed_attempts=[
+                view_of(
+                    FailedAttempt,
+                    attempt,
+                    error_type=attempt.failure.kind,
+                    error=attempt.failure.message,
+                    error_code=attempt.failure.code,
+                    traceback=attempt.failure.traceback,
+                    permanent=attempt.failure.permanent,
+                )
+                for attempt in siblings.attempts
+            ],
         )
 
 
 def dead_view(dead: IndexedRun) -> DeadRun:
     return view_of(DeadRun, dead, id=str(dead.run), tenant=dead.run.tenant)
-
-
-def _attempt_view(attempt: FailedAttemptRow) -> FailedAttempt:
-    failure = attempt.failure
-    return view_of(
-        FailedAttempt,
-        attempt,
-        error_type=failure.kind,
-        error=failure.message,
-        error_code=failure.code,
-        traceback=failure.traceback,
-        permanent=failure.permanent,
-    )
 
 
 def _value(text: str | None) -> Any:

@@ -51,11 +51,10 @@ class LocalOptions:
 
 def run(options: LocalOptions, console: Console, stop: threading.Event) -> int:
     """Run a session until ``stop`` is set or its time is over. Raises UncleanSession if a fire was missing or double."""
-    jobs = (*([DEMO] if options.examples else []), *options.jobs)
     with (
         installation(
             data=options.data,
-            jobs=jobs,
+            jobs=(*([DEMO] if options.examples else []), *options.jobs),
             tickers=options.tickers,
             workers=options.workers,
             tenant=options.tenant,
@@ -103,8 +102,7 @@ class LocalSession:
 
     def follow(self, stop: threading.Event, seconds: float | None) -> None:
         """Show runs and schedules until ``stop`` is set or the time is over."""
-        terminal = self._console.is_terminal
-        with Live(console=self._console, auto_refresh=False) if terminal else nullcontext() as screen:
+        with Live(console=self._console, auto_refresh=False) if self._console.is_terminal else nullcontext() as screen:
             while not stop.is_set() and (seconds is None or self.seconds < seconds):
                 self._refresh(screen)
                 stop.wait(_POLL if seconds is None else min(_POLL, max(0.0, seconds - self.seconds)))

@@ -141,7 +141,8 @@ def verify(
     missing, unexpected, expected_count = list[str](), list[str](), 0
     lateness: dict[str, list[timedelta]] = {}
     counted = [run for run, _ in one_offs]
-    known = {parse_run_id(run.id).owner for run in counted}
+    since = {schedule.owner: schedule.since for schedule in watched}
+    known = {parse_run_id(run.id).owner for run in counted} | since.keys()
     for schedule in watched:
         expected = set(schedule.expected(upto))
         expected_count += len(expected)
@@ -151,7 +152,6 @@ def verify(
         unexpected += sorted({run.id for run in present} - expected)
         lateness.setdefault(schedule.start, []).extend(run.lateness for run in present if run.lateness is not None)
         counted += present
-        known.add(schedule.owner)
     others = [run_id for run_id in starts.started if parse_run_id(run_id).owner not in known]
     lateness["other"] = [starts.lateness[run_id] for run_id in others if run_id in starts.lateness]
     return VerifierReport(
@@ -164,10 +164,8 @@ def verify(
         double=starts.twice(),
         unexpected=unexpected,
         astray=[run.id for run, end in one_offs if run.ended_at is not None and run.state != end],
-        caught_up=sum(_is_before(run_id, watched) for run_id in starts.started),
+        caught_up=sum(
+            ref.owner in since and from_ms(int(ref.key)) <= since[ref.owner]
+            for ref in map(parse_run_id, starts.started)
+        ),
     )
-
-
-def _is_before(run_id: str, watched: Sequence[WatchedSchedule]) -> bool:
-    ref = parse_run_id(run_id)
-    return any(ref.owner == schedule.owner and from_ms(int(ref.key)) <= schedule.since for schedule in watched)
