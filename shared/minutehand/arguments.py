@@ -26,31 +26,22 @@ def payload_text(payload: Any) -> str:
     try:
         text = json_text(payload, sort_keys=True)
         json.loads(text)
+        too_deep = is_too_deep(text)
     except RecursionError:
-        raise _too_deep(payload) from None
-    except (TypeError, ValueError) as problem:
-        raise InvalidInput(
-            "payload", payload, f"is not JSON ({problem})", "use dicts, lists, text, finite numbers, booleans and None"
-        ) from None
-    if is_too_deep(text):
-        raise _too_deep(payload)
+        too_deep = True
+    except (TypeError, ValueError) as error:
+        remedy = "use dicts, lists, text, finite numbers, booleans and None"
+        raise InvalidInput("payload", payload, f"is not JSON ({error})", remedy) from None
+    if too_deep:
+        problem = f"has lists and dicts nested more than {MAX_DEPTH} levels deep"
+        raise InvalidInput("payload", payload, problem, "flatten it, or store it and pass its address")
     if has_half_pair(text):
-        raise InvalidInput(
-            "payload", payload, "has half of a surrogate pair", "decode the text as UTF-16 or UTF-8 first"
-        )
+        remedy = "decode the text as UTF-16 or UTF-8 first"
+        raise InvalidInput("payload", payload, "has half of a surrogate pair", remedy)
     if size(text) > MAX_PAYLOAD:
-        raise InvalidInput(
-            "payload",
-            payload,
-            f"has {size(text):,} bytes of JSON",
-            f"keep it within {MAX_PAYLOAD:,}, or store it and pass its address",
-        )
+        remedy = f"keep it within {MAX_PAYLOAD:,}, or store it and pass its address"
+        raise InvalidInput("payload", payload, f"has {size(text):,} bytes of JSON", remedy)
     return text
-
-
-def _too_deep(payload: object) -> InvalidInput:
-    problem = f"has lists and dicts nested more than {MAX_DEPTH} levels deep"
-    return InvalidInput("payload", payload, problem, "flatten it, or store it and pass its address")
 
 
 def rule_of(expression: str | Sequence[str] | Rule, timezone: str | None) -> Rule:
@@ -96,9 +87,8 @@ def _not_too_far(field: str, value: object, due: int, now: int) -> int:
 
 def checked_text(field: str, value: object, limit: int) -> str:
     if not is_text(value, limit):
-        raise InvalidInput(
-            field, value, "is not a text of fitting length", f"use a str of at most {limit:,} characters of Unicode"
-        )
+        remedy = f"use a str of at most {limit:,} characters of Unicode"
+        raise InvalidInput(field, value, "is not a text of fitting length", remedy)
     return str(value)
 
 
@@ -107,26 +97,22 @@ def checked_tags(tags: object) -> dict[str, str]:
         raise InvalidInput("tags", tags, "is not a dict of fitting size", f"use at most {MAX_TAGS} pairs of texts")
     for key, value in tags.items():
         if not key or not is_text(key, MAX_TAG) or not is_text(value, MAX_TAG):
-            raise InvalidInput(
-                "tags", {key: value}, "is not a pair of short texts", f"use str of 1 to {MAX_TAG} characters"
-            )
+            remedy = f"use str of 1 to {MAX_TAG} characters"
+            raise InvalidInput("tags", {key: value}, "is not a pair of short texts", remedy)
     return dict(tags)
 
 
 def checked_limit(limit: object, most: int = 1_000, field: str = "limit") -> int:
-    """A page size. Raises InvalidInput."""
     return check_whole(field, limit, 1, most)
 
 
 def checked_revision(number: object) -> int | None:
-    """The number of the revision that a caller expects, or None. Raises InvalidInput."""
     if number is None or (isinstance(number, int) and not isinstance(number, bool) and number >= 1):
         return number
     raise InvalidInput("expected_revision", number, "is not the number of a revision", "pass Schedule.revision")
 
 
 def checked_rate(rate: object, what: str) -> float:
-    """A rate of ``what`` a second. Raises InvalidInput."""
     if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate <= MAX_RATE:
         raise InvalidInput("rate", rate, f"is not a number of {what} a second", f"use a number up to {MAX_RATE:,.0f}")
     return float(rate)

@@ -221,17 +221,15 @@ def load(package: str, registry: Registry = default_registry) -> Registry:
             if not found.name.rpartition(".")[2].startswith("__"):
                 importlib.import_module(found.name)
     except ImportError as problem:
-        raise JobError(
-            f"jobs={package!r} cannot be imported: {problem}; is it installed, or on PYTHONPATH?"
-        ) from problem
+        remedy = "is it installed, or on PYTHONPATH?"
+        raise JobError(f"jobs={package!r} cannot be imported: {problem}; {remedy}") from problem
     if not len(registry):
         raise JobError(f'jobs={package!r} declares no job; decorate its functions with @job("name")')
     for known in registry:  # any module may declare a job's queue, so all have been imported
         if known.queue is not None and registry.find_queue(known.queue) is None:
-            there = ", ".join(queue.name for queue in registry.queues()) or "none"
             raise JobError(
                 f'job={known.name!r}: its queue {known.queue!r} is not declared; write Queue("{known.queue}") beside it. '
-                f"Declared: {there}"
+                f"Declared: {', '.join(queue.name for queue in registry.queues()) or 'none'}"
             )
     return registry
 

@@ -29,10 +29,7 @@ RULE = tuple(
 RETRY = tuple(f.name for f in fields(Retry))
 OPTIONS = tuple(f.name for f in fields(Options))
 OVERRIDES = tuple(f.name for f in fields(Overrides))
-ALL = (
-    *("job", "expression", "timezone", "rule", "payload", "description", "tags", "paused"),
-    *(*OVERRIDES, *OPTIONS),
-)
+ALL = ("job", "expression", "timezone", "rule", "payload", "description", "tags", "paused", *OVERRIDES, *OPTIONS)
 
 
 def words_of(

@@ -138,9 +138,6 @@ class _Reader:
             return scalar(given.value) if given.style in (None, "") else given.value
         if isinstance(given, yaml.SequenceNode):
             return [self.node(one, f"{path}[{number}]", depth) for number, one in enumerate(given.value)]
-        return self._mapping(given, path, depth)
-
-    def _mapping(self, given: yaml.Node, path: str, depth: int) -> dict[str, YamlNode]:
         found: dict[str, YamlNode] = {}
         for key, value in given.value:
             name = key.value

@@ -54,19 +54,19 @@ class ApplyPlan:
         return sum(1 for _ in self.of(act))
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeclaredState:
-    declaration: Declaration
-    words: Mapping[str, Any]  # its declared fields
-    job: str
-
-
 def plan_change(
-    name: str, wanted: DeclaredState, present: CurrentState | None, *, managed_by: str | None, adopt: bool
+    declared: Declaration,
+    words: Mapping[str, Any],
+    present: CurrentState | None,
+    *,
+    job: str,
+    managed_by: str | None,
+    adopt: bool,
 ) -> PlannedChange:
-    common: dict[str, Any] = {"name": name, "declaration": wanted.declaration, "job": wanted.job}
+    """The change from the present state to the declared ``words``."""
+    common: dict[str, Any] = {"name": declared.name or job, "declaration": declared, "job": job}
     if present is None:
-        new = {word: (None, value) for word, value in wanted.words.items()}
+        new = {word: (None, value) for word, value in words.items()}
         return PlannedChange(act=ApplyAction.CREATE, fields=new, **common)
     common["revision"] = present.revision
     adopts = present.managed_by is None and managed_by is not None
@@ -74,7 +74,7 @@ def plan_change(
         whose = f"it is managed by {present.managed_by}" if present.managed_by else "it has no owner"
         why = "it has no owner; --adopt makes it yours" if adopts else whose
         return PlannedChange(act=ApplyAction.FOREIGN, why=why, **common)
-    differs = _difference(present.words, wanted.words)
+    differs = _difference(present.words, words)
     act = ApplyAction.UPDATE if differs or adopts else ApplyAction.UNCHANGED
     return PlannedChange(act=act, fields=differs, adopts=adopts, **common)
 

@@ -110,8 +110,10 @@ class LocalInstallation:
     @property
     def exports(self) -> str:
         """The shell command that lets another terminal reach it."""
-        variables = {name: self.environment[name] for name in _SHELL_NEEDS}
-        variables |= {"MINUTEHAND_BUCKET": str(self.settings.bucket), "MINUTEHAND_LOGS": str(self.folder)}
+        variables = {
+            **{name: self.environment[name] for name in _SHELL_NEEDS},
+            **{"MINUTEHAND_BUCKET": str(self.settings.bucket), "MINUTEHAND_LOGS": str(self.folder)},
+        }
         return "export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
 
     def wait_until_ready(self, stop: threading.Event) -> None:

@@ -218,19 +218,13 @@ class ProcessGroup:
         self.stop()
 
     def _start(self, name: str) -> None:
-        log = self._folder / f"{name}.log"
         self._children[name] = LocalProcess(
-            name, "minutehand", self._roles[name].arguments, environ=self._environ, log=log
+            name, "minutehand", self._roles[name].arguments, environ=self._environ, log=self._folder / f"{name}.log"
         )
 
 
 def roles(
-    *,
-    tickers: int = 1,
-    workers: int = 2,
-    jobs: Sequence[str],
-    concurrency: int = 10,
-    queues: Iterable[Queue] = (),
+    *, tickers: int = 1, workers: int = 2, jobs: Sequence[str], concurrency: int = 10, queues: Iterable[Queue] = ()
 ) -> list[ProcessRole]:
     """The usual processes: ``tickers``, ``workers``, a worker for each declared queue, and one undertaker."""
     known = tuple(argument for package in jobs for argument in ("--jobs", package))

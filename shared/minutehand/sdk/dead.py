@@ -54,8 +54,7 @@ class DeadRunMethods(SchedulerBase):
         """
         key = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
         original, stored = self._read(run_id), self._replacement(payload, dry_run=False)
-        run = replay(original, one_off_ref(self.tenant, key), self._context, payload=stored)
-        return views.run_view(run)
+        return views.run_view(replay(original, one_off_ref(self.tenant, key), self._context, payload=stored))
 
     def redrive(
         self,
@@ -104,8 +103,7 @@ class DeadRunMethods(SchedulerBase):
             payload=self._replacement(payload, dry_run=dry_run),
         )
         if run_id is not None:
-            dead = redriving.redrive_one(ref, how)
-            return Redriven(runs=[views.dead_view(dead)], failed={}, dry_run=dry_run)
+            return Redriven(runs=[views.dead_view(redriving.redrive_one(ref, how))], failed={}, dry_run=dry_run)
         done = redriving.redrive_all(self.tenant, conditions, how, limit=most, cursor=cursor)
         runs = [views.dead_view(dead) for dead in done.runs]
         return Redriven(runs=runs, failed=done.failed, dry_run=dry_run, cursor=done.cursor)
@@ -145,9 +143,8 @@ class DeadRunMethods(SchedulerBase):
         earliest = oldest if ever else min(now, upto) - DAY
         after = (earliest if since is None else to_ms(since, "since")) - 1
         if after >= upto:
-            raise InvalidInput(
-                "since", since, "leaves an empty interval", "give a time before until, and not in the future"
-            )
+            remedy = "give a time before until, and not in the future"
+            raise InvalidInput("since", since, "leaves an empty interval", remedy)
         return DeadRunFilter(
             after=max(after, oldest),
             upto=min(upto, newest),

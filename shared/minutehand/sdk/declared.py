@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from minutehand.apply.fields import words_of
-from minutehand.apply.plan import ApplyAction, ApplyPlan, CurrentState, DeclaredState, PlannedChange, plan_change
+from minutehand.apply.plan import ApplyAction, ApplyPlan, CurrentState, PlannedChange, plan_change
 from minutehand.declare import job_of
 from minutehand.domain.names import check_name
 from minutehand.domain.schedule import Declaration, Definition, Head, ScheduleState, settled
@@ -46,7 +46,6 @@ class _ComparedPayload(PendingPayload):
     """A payload that is compared and never stored."""
 
     def store(self, most: int) -> StoredPayload:  # noqa: ARG002 (the base's)
-        """The text, which no definition that is written will have."""
         return self.text, None
 
 
@@ -136,8 +135,7 @@ class DeclarationMethods(ScheduleMethods):
             current = CurrentState(
                 words=self._words(one, payload), managed_by=one.head.managed_by, revision=one.head.revision
             )
-        wanted = DeclaredState(declaration=declared, words=words, job=job)
-        return plan_change(name, wanted, current, managed_by=owner, adopt=adopt)
+        return plan_change(declared, words, current, job=job, managed_by=owner, adopt=adopt)
 
     def _words(self, one: _Existing, payload: Any) -> dict[str, Any]:
         head, paused = one.head, True if one.head.state is ScheduleState.PAUSED else None

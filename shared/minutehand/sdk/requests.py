@@ -122,8 +122,7 @@ def token_of(client_token: str | None, tenant: str, act: str, name: str, *argume
     if client_token is None:
         return None
     check_name(client_token, "client_token")
-    text = json.dumps([act, name, arguments], sort_keys=True, default=_plain)
-    digest = hashlib.sha256(text.encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps([act, name, arguments], sort_keys=True, default=_plain).encode()).hexdigest()
     return ClientToken(tenant=tenant, text=client_token, act=f"{act}({name!r})", digest=digest)
 
 

@@ -205,8 +205,7 @@ def view_of(kind: Callable[..., _T], row: object, **given: Any) -> _T:
     for name, field_ in vars(kind)["__dataclass_fields__"].items():
         if name not in given and hasattr(row, name):
             value = getattr(row, name)
-            is_time = value is not None and field_.type.startswith("datetime")
-            given[name] = from_ms(value) if is_time else value
+            given[name] = from_ms(value) if value is not None and field_.type.startswith("datetime") else value
     return kind(**given)
 
 
