@@ -112,7 +112,8 @@ class LocalInstallation:
         """The shell command that lets another terminal reach it."""
         variables = {
             **{name: self.environment[name] for name in _SHELL_NEEDS},
-            **{"MINUTEHAND_BUCKET": str(self.settings.bucket), "MINUTEHAND_LOGS": str(self.folder)},
+            "MINUTEHAND_BUCKET": str(self.settings.bucket),
+            "MINUTEHAND_LOGS": str(self.folder),
         }
         return "export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
 

@@ -84,12 +84,7 @@ class ScheduleRequest:
     def define(self, present: Definition | None) -> Definition:
         text, ref = self.payload.beside(present)
         return Definition(
-            job=self.job,
-            rule=self.rule,
-            payload=text,
-            payload_ref=ref,
-            overrides=self.overrides,
-            options=self.options,
+            job=self.job, rule=self.rule, payload=text, payload_ref=ref, overrides=self.overrides, options=self.options
         )
 
     def spec(self, *, paused: bool = False) -> ScheduleSpec:

@@ -203,12 +203,7 @@ class ScheduleMethods(SchedulerBase):
         return views.schedule_view(creating.resume(call, self._context))
 
     def delete_schedule(
-        self,
-        name: str,
-        *,
-        drain: bool = False,
-        expected_revision: int | None = None,
-        client_token: str | None = None,
+        self, name: str, *, drain: bool = False, expected_revision: int | None = None, client_token: str | None = None
     ) -> None:
         """Delete a schedule; its runs stay readable by their ids. After the return none of its runs starts.
 
