@@ -19,7 +19,6 @@ from minutehand.errors import InvalidInput, JobError
 from minutehand.jobs import Registry, default_registry, place_of
 from minutehand.timing import Rule
 
-POLICIES = tuple(field.name for field in fields(Overrides))
 _F = TypeVar("_F", bound=Callable[..., object])
 
 
@@ -120,7 +119,7 @@ def declaration(
 def split_words(words: Mapping[str, Any]) -> tuple[Overrides, dict[str, Any]]:
     """The overrides of the job's policies, and the options. Raises InvalidInput."""
     options = dict(words)
-    return overrides(**{name: options.pop(name, None) for name in POLICIES}), options
+    return overrides(**{field.name: options.pop(field.name, None) for field in fields(Overrides)}), options
 
 
 def job_of(found: Declaration, registry: Registry) -> str:

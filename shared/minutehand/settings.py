@@ -102,8 +102,14 @@ class Settings:
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
     """Settings from environment variables; a field whose variable is not set has its default."""
     given = os.environ if environ is None else environ
-    found: dict[str, object] = _configured_endpoints(given)
-    found["region"] = given.get("AWS_REGION") or given.get("AWS_DEFAULT_REGION")
+    found: dict[str, object] = {"region": given.get("AWS_REGION") or given.get("AWS_DEFAULT_REGION")}
+    if not _is_true(given, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"):  # as the AWS SDKs do
+        of_services = {
+            _SERVICE_NAMES.get(service := name.removeprefix(_SERVICE_ENDPOINT).lower(), service): url
+            for name, url in given.items()
+            if name.startswith(_SERVICE_ENDPOINT) and url
+        }
+        found |= {"endpoint": given.get("AWS_ENDPOINT_URL") or None, "endpoints": of_services or None}
     for field in fields(Settings):
         if field.name not in ("endpoint", "endpoints", "region"):
             name = _variable_of(field.name)
@@ -113,18 +119,6 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
 
 def _variable_of(field: str) -> str:
     return f"MINUTEHAND_{field.upper()}"
-
-
-def _configured_endpoints(given: Mapping[str, str]) -> dict[str, object]:
-    """``endpoint`` and ``endpoints`` as the AWS SDKs read them."""
-    if _is_true(given, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"):
-        return {}
-    of_services = {
-        _SERVICE_NAMES.get(service := name.removeprefix(_SERVICE_ENDPOINT).lower(), service): url
-        for name, url in given.items()
-        if name.startswith(_SERVICE_ENDPOINT) and url
-    }
-    return {"endpoint": given.get("AWS_ENDPOINT_URL") or None, "endpoints": of_services or None}
 
 
 def trace_header(environ: Mapping[str, str] | None = None) -> str | None:
@@ -173,7 +167,6 @@ def sdk_variables(environ: Mapping[str, str] | None = None) -> SdkVariables:
     attempts = _number(given, "AWS_MAX_ATTEMPTS")
     if attempts is not None and attempts < 1:
         raise Misconfigured(f"AWS_MAX_ATTEMPTS={attempts} is out of range; use at least 1, or leave it out")
-    folder = Path(given.get("HOME") or "~").expanduser() / ".aws"
     return SdkVariables(
         keys=_keys(given),
         account_id=given.get("AWS_ACCOUNT_ID") or None,
@@ -182,7 +175,9 @@ def sdk_variables(environ: Mapping[str, str] | None = None) -> SdkVariables:
         max_attempts=attempts,
         retry_mode=given.get("AWS_RETRY_MODE") or None,
         has_files=any(map(given.get, _PROFILE_VARIABLES))
-        or any((folder / name).exists() for name in ("config", "credentials")),
+        or any(
+            (Path(given.get("HOME") or "~").expanduser() / ".aws" / name).exists() for name in ("config", "credentials")
+        ),
         has_variants=_is_true(given, "AWS_USE_FIPS_ENDPOINT") or _is_true(given, "AWS_USE_DUALSTACK_ENDPOINT"),
         has_proxies=sys.platform in ("darwin", "win32") or any(map(given.get, _PROXY_VARIABLES)),
     )

@@ -63,7 +63,6 @@ def plan_change(
     managed_by: str | None,
     adopt: bool,
 ) -> PlannedChange:
-    """The change from the present state to the declared ``words``."""
     common: dict[str, Any] = {"name": declared.name or job, "declaration": declared, "job": job}
     if present is None:
         new = {word: (None, value) for word, value in words.items()}

@@ -63,9 +63,9 @@ def refusal(scope: Scope, keys: Collection[str], is_issued: KeyCheck) -> str | N
     query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
     key = _access_key(headers, query)
     token = headers.get("x-amz-security-token") or query.get("X-Amz-Security-Token", [None])[0]
-    if _is_one_of(key, keys) or _is_one_of(token, keys) or (key and is_issued(key, token)):
-        return None
-    return _BY_KEY
+    given = (text.encode() for text in (key, token) if text is not None)
+    is_known = any(hmac.compare_digest(text, known.encode()) for text in given for known in keys)
+    return None if is_known or (key and is_issued(key, token)) else _BY_KEY
 
 
 def _headers(scope: Scope) -> dict[str, str]:
@@ -79,10 +79,6 @@ def _access_key(headers: dict[str, str], query: dict[str, list[str]]) -> str | N
         return found.group(1)
     given = query.get("X-Amz-Credential") or query.get("AWSAccessKeyId") or [""]
     return given[0].partition("/")[0] or None
-
-
-def _is_one_of(given: str | None, keys: Collection[str]) -> bool:
-    return given is not None and any(hmac.compare_digest(given.encode(), key.encode()) for key in keys)
 
 
 async def _forbid(scope: Scope, send: Callable[..., Any], reason: str) -> None:

@@ -128,8 +128,6 @@ class SchedulerBase:
             return replace(given, start=known.policies.start)
         return given
 
-    # Queues.
-
     def queues(self) -> list[str]:
         """Names of the queues that exist: "default", and the declared ones that were deployed. Raises Unavailable, Misconfigured."""
         return [DEFAULT_QUEUE, *self._services.work.names()]

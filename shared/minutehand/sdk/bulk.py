@@ -109,8 +109,14 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         if conditions == Filter():
             remedy = "say which schedules: prefix, state, job, tag, failing or managed_by"
             raise InvalidInput("prefix", prefix, "is empty, and there is no other condition", remedy)
-        given = {"note": note, "drain": drain, "tags": tags, "payload": payload, "client_token": client_token}
-        act = self._action(action, given)
+        if action not in ACTIONS:
+            raise InvalidInput("action", action, "is not known", f"use one of {', '.join(ACTIONS)}")
+        words = {"note": note, "drain": drain, "tags": tags, "payload": payload, "client_token": client_token}
+        for name, value in words.items():
+            if name not in ACTIONS[action] and value is not None and value is not False and value is not UNSET:
+                takers = " and ".join(repr(other) for other in ACTIONS if name in ACTIONS[other])
+                raise InvalidInput(name, value, f"is not an argument of {action!r}", f"it is for {takers}")
+        act = self._act_of(action, note=note, drain=drain, tags=tags, payload=payload, client_token=client_token)
         work = _BulkState(
             action=action, act=(lambda owner, head: None) if dry_run else act, dry_run=dry_run, on_progress=on_progress
         )
@@ -144,18 +150,6 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
             ) from problem
         work.settle_all()
         return None
-
-    def _action(self, action: str, given: Mapping[str, Any]) -> Act:
-        """The function to call for each schedule. Raises InvalidInput, also for an argument of another action."""
-        if action not in ACTIONS:
-            raise InvalidInput("action", action, "is not known", f"use one of {', '.join(ACTIONS)}")
-        for name, value in given.items():
-            if name not in ACTIONS[action] and value is not None and value is not False and value is not UNSET:
-                takers = [repr(other) for other in ACTIONS if name in ACTIONS[other]]
-                raise InvalidInput(
-                    name, value, f"is not an argument of {action!r}", f"it is for {' and '.join(takers)}"
-                )
-        return self._act_of(action, **given)
 
     @staticmethod
     def _act_of(

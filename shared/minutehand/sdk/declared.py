@@ -109,8 +109,6 @@ class DeclarationMethods(ScheduleMethods):
             found.setdefault(one.head.managed_by, {})[one.head.name] = words
         return dict(sorted(found.items(), key=lambda pair: pair[0] or ""))
 
-    # Comparing.
-
     def _compare(
         self, declared: Declaration, there: Mapping[str, _Existing], owner: str | None, *, adopt: bool
     ) -> PlannedChange:
@@ -149,8 +147,6 @@ class DeclarationMethods(ScheduleMethods):
         payload, about = json.loads(declared.payload), (declared.description, declared.tags)
         return self._request(name, job, declared.rule, None, payload, *about, words, owner)
 
-    # Reading.
-
     def _all(self, prefix: str = "") -> Iterator[_Existing]:
         """Every schedule that is not deleted, sorted by name."""
         pages = walk(self.tenant, Filter(prefix=prefix), self._services, cursor=None, chunk=_PAGE)
@@ -163,8 +159,6 @@ class DeclarationMethods(ScheduleMethods):
                 raise Unavailable(f"the revisions of {names} could not be read; try again, or run the auditor")
             for head in batch:
                 yield _Existing(head=head, definition=answer.found[head.owner, head.revision].definition)
-
-    # Writing.
 
     def _carry_out(self, change: PlannedChange, owner: str | None) -> None:
         if change.declaration is None:
