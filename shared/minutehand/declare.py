@@ -95,9 +95,7 @@ def declaration(
     paused: bool | None = None,
     **words: Any,
 ) -> Declaration:
-    """A declaration from a user's arguments, with policies and options as ``words``. Raises InvalidInput, and TypeError for an
-    unknown option.
-    """
+    """A declaration from a user's arguments. Raises InvalidInput, and TypeError for an unknown option."""
     if paused is not None and not isinstance(paused, bool):
         raise InvalidInput("paused", paused, "is neither true nor false", "use true, false, or leave it out")
     policies, options = split_words(words)

@@ -34,8 +34,7 @@ with open(sys.argv[1], "w", encoding="utf-8") as answer:
 
 
 def declared_queues(packages: Sequence[str], *, within: Path | None = None) -> tuple[Queue, ...]:
-    """The queues that ``packages`` declare, in order of name. ``within`` is their folder (default: the working directory, then
-    ``sys.path``).
+    """The queues that ``packages`` declare, in order of name; ``within`` is their folder (default: the working directory).
 
     Raises JobError if one that may declare queues cannot be imported.
     """
@@ -63,10 +62,7 @@ def declared_queues(packages: Sequence[str], *, within: Path | None = None) -> t
 
 
 def _may_declare(package: str, path: Sequence[str]) -> bool:
-    """Whether the text of a package, found without an import, contains a declaration.
-
-    True for a package that is not found: the import then reports it.
-    """
+    """Whether the text of a package contains a declaration; True if it is not found: the import then reports it."""
     tail = Path(*package.split("."))
     places = (place for root in path for place in (Path(root, tail), Path(root, tail).with_suffix(".py")))
     place = next((place for place in places if place.exists()), None)

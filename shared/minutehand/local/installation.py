@@ -35,10 +35,7 @@ _SHELL_NEEDS = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
 
 
 def provision(settings: Settings, *, queues: Iterable[Queue] = ()) -> None:
-    """Create tables, queues and bucket with the names of ``settings``, and the declared ``queues``. Existing ones keep their data.
-
-    The default queue has the number of stripes that ``settings`` says.
-    """
+    """Create tables, bucket, and the usual and declared queues with the names of ``settings``. Existing ones keep their data."""
     where: dict[str, Any] = {"endpoint_url": settings.endpoint, "region_name": settings.region}
     create_tables(boto3.client("dynamodb", **where), settings)
     create_queues(boto3.client("sqs", **where), settings, queues)

@@ -133,10 +133,7 @@ class SchedulerBase:
         return [DEFAULT_QUEUE, *self._services.work.names()]
 
     def _queue_name(self, job: str, given: str | None) -> str | None:
-        """The queue of a run as messages name it: the given one, else its job's; None: the default queue.
-
-        Raises InvalidInput for a queue that neither the loaded jobs declare nor the cloud has.
-        """
+        """The queue of a run as messages name it: the given one, else its job's; None: the default queue. Raises InvalidInput."""
         queue = self._job_queue(job) if given is None else given
         name = None if queue is None else declared_name(check_queue(queue))
         if name is not None:

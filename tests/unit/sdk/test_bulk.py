@@ -14,6 +14,7 @@ from minutehand.errors import InvalidInput, Unavailable
 from minutehand.sdk.bulk import BulkProgress
 from minutehand.testing import Detail, Hook, ManualClock
 
+from tests.support.hostile.pools import Mute
 from tests.support.scenes.world import START, Faults, World, fails
 
 NAMES = [f"team/{number:03d}" for number in range(60)]
@@ -265,6 +266,7 @@ def test_a_long_hold_up_is_not_caught_up_with() -> None:
         (lambda owner: owner.bulk("resume", prefix="team", drain=True), "drain"),
         (lambda owner: owner.bulk("pause", prefix="team", tags={"a": "b"}), "tags"),
         (lambda owner: owner.bulk("pause", prefix="team", payload=None, client_token="t"), "client_token"),
+        (lambda owner: owner.bulk("pause", prefix="team", payload=Mute()), "payload"),
         (lambda owner: owner.bulk("retag", prefix="team"), "tags"),
         (lambda owner: owner.bulk("retag", prefix="team", tags={"a": 1}), "tags"),
         (lambda owner: owner.bulk("trigger", prefix="team", payload={1, 2}), "payload"),

@@ -92,6 +92,7 @@ def prepare(database: Path) -> None:
 
 
 def count(database: sqlite3.Connection) -> int:
+    """Rows in the samples' table."""
     return int(database.execute("SELECT count(*) FROM samples").fetchone()[0])
 
 

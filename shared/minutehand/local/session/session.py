@@ -108,10 +108,7 @@ class LocalSession:
                 stop.wait(_POLL if seconds is None else min(_POLL, max(0.0, seconds - self.seconds)))
 
     def verdict(self, *, wait_for_one_offs: bool) -> VerifierReport:
-        """Wait for the runs that are due by now to end, then compare the expected fires with the runs.
-
-        ``wait_for_one_offs`` waits for one-offs with their retries, too.
-        """
+        """Wait until the runs that are due by now have ended, one-offs too if told, then compare expected fires and runs."""
         upto = datetime.now(UTC)
         awaited = {run_id for watched in self._program.watched for run_id in watched.expected(upto)}
         awaited |= set(self._program.labels) if wait_for_one_offs else set()
