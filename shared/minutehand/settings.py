@@ -167,6 +167,7 @@ def sdk_variables(environ: Mapping[str, str] | None = None) -> SdkVariables:
     attempts = _number(given, "AWS_MAX_ATTEMPTS")
     if attempts is not None and attempts < 1:
         raise Misconfigured(f"AWS_MAX_ATTEMPTS={attempts} is out of range; use at least 1, or leave it out")
+    folder = Path(given.get("HOME") or "~").expanduser() / ".aws"
     return SdkVariables(
         keys=_keys(given),
         account_id=given.get("AWS_ACCOUNT_ID") or None,
@@ -175,9 +176,7 @@ def sdk_variables(environ: Mapping[str, str] | None = None) -> SdkVariables:
         max_attempts=attempts,
         retry_mode=given.get("AWS_RETRY_MODE") or None,
         has_files=any(map(given.get, _PROFILE_VARIABLES))
-        or any(
-            (Path(given.get("HOME") or "~").expanduser() / ".aws" / name).exists() for name in ("config", "credentials")
-        ),
+        or any((folder / name).exists() for name in ("config", "credentials")),
         has_variants=_is_true(given, "AWS_USE_FIPS_ENDPOINT") or _is_true(given, "AWS_USE_DUALSTACK_ENDPOINT"),
         has_proxies=sys.platform in ("darwin", "win32") or any(map(given.get, _PROXY_VARIABLES)),
     )
