@@ -35,9 +35,7 @@ class CommandEntry:
     """Where a command is implemented, and what the root's help says of it."""
 
     help: str  # one line; of a command, the first line of its docstring
-    home: (
-        str  # module, below minutehand.cli, with a function of the command's name, or with ``app``, a group of commands
-    )
+    home: str  # module below minutehand.cli, with a function of the command's name or a group ``app``
 
 
 COMMANDS: Mapping[str, CommandEntry] = {

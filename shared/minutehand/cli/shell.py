@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from minutehand import Page, Scheduler
+    from minutehand.aws import Client
 
 
 Advance = Callable[[int], None]  # takes the number done so far
@@ -48,8 +49,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 def values(item: Any) -> dict[str, Any]:
     """The fields of what the SDK returned, and a run's lateness."""
-    found = _fields(item)
-    return found | ({"lateness": item.lateness} if isinstance(item, minutehand.Run) else {})
+    return _fields(item) | ({"lateness": item.lateness} if isinstance(item, minutehand.Run) else {})
 
 
 def _fields(record: Any) -> dict[str, Any]:
@@ -58,9 +58,9 @@ def _fields(record: Any) -> dict[str, Any]:
 
 
 def print_json(value: object, *, to: TextIO | None = None) -> None:
-    """One line of JSON: ISO 8601 for times, seconds for durations."""
+    """One line of JSON, in the form of ``plain``."""
     out = sys.stdout if to is None else to
-    out.write(json.dumps(value, ensure_ascii=False, default=_plain) + "\n")
+    out.write(json.dumps(value, ensure_ascii=False, default=plain) + "\n")
     out.flush()  # a reader of the pipe gets each line at once
 
 
@@ -76,22 +76,20 @@ def text_of(value: Any) -> str:
         case list() | tuple():
             return "\n".join(map(text_of, value))
         case dict():
-            return json.dumps(value, ensure_ascii=False, default=_plain)
+            return json.dumps(value, ensure_ascii=False, default=plain)
         case _:
-            plain = _in_a_line(value) if _is_record(value) and "__str__" not in vars(type(value)) else str(value)
-            return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", plain)
-
-
-def _in_a_line(record: Any) -> str:
-    """The fields of a dataclass in one line."""
-    return "  ".join(text for field in fields(record) if (text := text_of(getattr(record, field.name))))
+            text = str(value)
+            if _is_record(value) and "__str__" not in vars(type(value)):  # its fields in one line
+                text = "  ".join(filter(None, (text_of(getattr(value, field.name)) for field in fields(value))))
+            return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def _is_record(value: object) -> bool:
     return is_dataclass(value) and not isinstance(value, type)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as JSON has it: ISO 8601 for times, seconds for durations, fields of records, and the text of anything else."""
     match value:
         case datetime():
             return value.isoformat()
@@ -173,7 +171,11 @@ class Shell:
         if self.as_json:
             print_json(found)
             return
-        shown = {name.replace("_", " "): text_of(value) for name, value in found.items() if not _is_nothing(value)}
+        shown = {
+            name.replace("_", " "): text_of(value)
+            for name, value in found.items()
+            if value is not None and value is not False and value not in ("", {}, [], ())
+        }
         width = max(map(len, shown), default=0) + 2
         for name, text in shown.items():  # never cut or wrapped, so that values can be copied
             self.say(name.ljust(width), style="bold", end="")
@@ -241,10 +243,21 @@ class Shell:
             rich.MofNCompleteColumn(),
             rich.TimeRemainingColumn(),
         )
-        disable = self.as_json or not screen.is_terminal
-        with rich.Progress(*columns, console=screen, transient=True, disable=disable) as bar:
+        with rich.Progress(
+            *columns, console=screen, transient=True, disable=self.as_json or not screen.is_terminal
+        ) as bar:
             task = bar.add_task(title, total=total)
             yield lambda done: bar.update(task, completed=done)
+
+
+def pages(client: Client, operation: str, key: str, token: str, **asked: Any) -> Iterator[Any]:
+    """The items under ``key`` in all pages of an answer of AWS, which names the next page by ``token``."""
+    while True:
+        page = client.call(operation, **asked)
+        yield from page.get(key, [])
+        if not page.get(token):
+            return
+        asked[token] = page[token]
 
 
 @contextmanager
@@ -264,7 +277,3 @@ def stop_on_signals() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _is_nothing(value: object) -> bool:
-    return value is None or value is False or value in ("", {}, [], ())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from minutehand.clock import system_clock
-from minutehand.doctor import backlog, installation, schedules, ticker
+from minutehand.doctor import flow, installation, schedules
 from minutehand.doctor.context import AwsProbe, DoctorContext, Finding, Severity, warn
 from minutehand.errors import MinutehandError
 from minutehand.ports.services import Clock
@@ -20,13 +20,13 @@ _THEN: tuple[Check, ...] = (
     installation.queues,
     installation.bucket,
     installation.permissions,
-    ticker.clock,
-    ticker.ticker,
-    ticker.quarantined,
-    backlog.backpressure,
+    flow.clock,
+    flow.ticker,
+    flow.quarantined,
+    flow.backpressure,
     schedules.chains,
     schedules.incidents,
-    backlog.backlog,
+    flow.backlog,
     schedules.jobs,
     schedules.isolation,
 )

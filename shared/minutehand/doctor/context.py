@@ -24,7 +24,7 @@ from minutehand.settings import Settings
 
 _CONFIG = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 2})
 _DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"})
-_BAD_CREDENTIALS = frozenset(
+BAD_CREDENTIALS = frozenset(
     {"AuthFailure", "ExpiredToken", "ExpiredTokenException", "InvalidAccessKeyId", "InvalidClientTokenId"}
     | {"InvalidSignatureException", "RequestTimeTooSkewed", "SignatureDoesNotMatch", "UnrecognizedClientException"}
 )
@@ -83,11 +83,6 @@ class ProbeAnswer:
     def missing(self) -> bool:
         """Whether there is no such table, queue or bucket."""
         return self.code in _MISSING
-
-    @property
-    def is_unauthenticated(self) -> bool:
-        """Whether AWS did not answer, or refused the credentials."""
-        return self.code in (UNREACHABLE, NO_CREDENTIALS, NO_REGION) or self.code in _BAD_CREDENTIALS
 
 
 @dataclass(kw_only=True)

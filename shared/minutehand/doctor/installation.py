@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from minutehand.doctor.context import (
+    BAD_CREDENTIALS,
     NO_CREDENTIALS,
     NO_REGION,
     UNREACHABLE,
@@ -63,7 +64,7 @@ def access(context: DoctorContext) -> Iterator[Finding]:
     elif answer.code in (NO_CREDENTIALS, NO_REGION):
         remedy = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; `minutehand local` prints those of its cloud"
         yield fail(answer.text, remedy)
-    elif answer.is_unauthenticated:
+    elif answer.code in BAD_CREDENTIALS:
         remedy = "renew the credentials (e.g. aws sso login), and set this machine's clock"
         yield fail(f"{answer.code}: {answer.text}", remedy)
     else:

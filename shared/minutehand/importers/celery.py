@@ -18,6 +18,7 @@ from minutehand.importers import jobs_file
 from minutehand.importers.report import Collector, ImportReport, NotMapped
 from minutehand.importers.text import slug
 from minutehand.timing.cron.fields import DAY, HOUR, MINUTE, MONTH, WEEKDAY, FieldSpec, FieldToken, values
+from minutehand.timing.moments import UNITS
 
 _SCHEDULES = ("beat_schedule", "BEAT_SCHEDULE", "CELERY_BEAT_SCHEDULE", "CELERYBEAT_SCHEDULE")
 _ZONES = ("timezone", "CELERY_TIMEZONE")
@@ -35,7 +36,6 @@ _FIELDS: Mapping[str, FieldSpec] = {  # in the order of an expression
     "month_of_year": MONTH,
     "day_of_week": WEEKDAY,
 }
-_UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
 _RUN = 3  # values in a row that are shorter as a range
 
 
@@ -177,9 +177,8 @@ def _rate(every: Any) -> str:
     seconds, rest = divmod(every, timedelta(seconds=1))
     if rest or seconds < 1:
         raise NotMapped(f"every {every.total_seconds():g} s: a rate is a whole number of seconds")
-    unit, size = next((unit, size) for unit, size in _UNITS if seconds % size == 0)
-    count = seconds // size
-    return f"rate({count} {unit}{'s' if count > 1 else ''})"
+    unit, size = next((unit, size) for unit, size in UNITS.items() if seconds % size == 0)
+    return f"rate({seconds // size} {unit}{'s' if seconds > size else ''})"
 
 
 def _crontab(schedule: Any, notes: list[str]) -> dict[str, Any]:

@@ -65,9 +65,20 @@ class IsolatedAttempt:
             file.truncate(FLAGS)
             self._flags = mine.enter_context(mmap.mmap(file.fileno(), FLAGS))
             given = (control.fileno(), talk.fileno(), file.fileno(), *_OUTPUT)
+            run = leased.run
+            order = {
+                "surroundings": capture_surroundings(),
+                "place": vars(place_of(leased.job)),
+                "message": leased.message.encode(),
+                "fence": run.fence,
+                "attempt": run.attempt,
+                "slices": run.slices,
+                "retry": leased.policies.retry.as_dict(),
+                "payload": leased.payload,
+            }
             self._thread = threading.Thread(
                 target=self._run,
-                args=(line(_order(leased)), given, mine, theirs),
+                args=(line(order), given, mine, theirs),
                 name=f"isolated {leased.run.ref}",
                 daemon=True,
             )
@@ -174,17 +185,3 @@ def _not_started(problem: OSError) -> Failed:
 def _pair(mine: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[socket.socket, socket.socket]:
     one, other = socket.socketpair()
     return mine.enter_context(one), theirs.enter_context(other)
-
-
-def _order(leased: LeasedRun) -> dict[str, Any]:
-    run = leased.run
-    return {
-        "surroundings": capture_surroundings(),
-        "place": vars(place_of(leased.job)),
-        "message": leased.message.encode(),
-        "fence": run.fence,
-        "attempt": run.attempt,
-        "slices": run.slices,
-        "retry": leased.policies.retry.as_dict(),
-        "payload": leased.payload,
-    }

@@ -30,7 +30,7 @@ from minutehand.isolation.wire import (
 from minutehand.ports.work_queue import RawMessage
 from minutehand.worker.execution.effects import Effects, RunStore
 from minutehand.worker.execution.perform import call, failure_of, job_context
-from minutehand.worker.stages import AttemptResult, Failed, InFlightMessage, LeasedRun, ReceivedMessage
+from minutehand.worker.stages import Failed, InFlightMessage, LeasedRun, ReceivedMessage
 
 
 def work(talk: socket.socket, flags: int) -> NoReturn:
@@ -44,7 +44,10 @@ def work(talk: socket.socket, flags: int) -> NoReturn:
     retry = Retry(**order["retry"])
     try:
         apply_surroundings(order["surroundings"])
-        ended = _run(order, relay, Policies(retry=retry))
+        leased = _leased(order, Policies(retry=retry))
+        context = job_context(leased, Effects(leased, relay), relay.remaining)
+        with logs.RunFields(run_id=context.run_id, job=context.job, tenant=context.tenant):
+            ended = call(leased, context)
     except BaseException as problem:  # noqa: BLE001 (whatever it is, the worker is told)
         ended = Failed(failure_of(problem, retry))
     sys.stdout.flush()
@@ -53,13 +56,6 @@ def work(talk: socket.socket, flags: int) -> NoReturn:
     if relay.is_mine:
         relay.tell(ended=pack_ended(ended))
     os._exit(isinstance(ended, Failed))  # a fork of the job's that came back here has nothing to say
-
-
-def _run(order: dict[str, Any], relay: Relay, policies: Policies) -> AttemptResult:
-    leased = _leased(order, policies)
-    context = job_context(leased, Effects(leased, relay), relay.remaining)
-    with logs.RunFields(run_id=context.run_id, job=context.job, tenant=context.tenant):
-        return call(leased, context)
 
 
 def _leased(order: dict[str, Any], policies: Policies) -> LeasedRun:
@@ -76,9 +72,10 @@ def _leased(order: dict[str, Any], policies: Policies) -> LeasedRun:
         attempt=order["attempt"],
         slices=order["slices"],
     )
-    in_flight = InFlightMessage("", run.ref, fence=run.fence)
     received = ReceivedMessage(
-        delivery=RawMessage(body="", receipt="", receives=1), in_flight=in_flight, message=message
+        delivery=RawMessage(body="", receipt="", receives=1),
+        in_flight=InFlightMessage("", run.ref, fence=run.fence),
+        message=message,
     )
     job = Job(name=place.job, function=place.find(), policies=policies)
     return LeasedRun(received=received, message=message, job=job, policies=policies, payload=order["payload"], run=run)

@@ -125,7 +125,14 @@ class ForkServer:
         """In the forked process: leave everything that is the parent's, then carry out the order."""
         try:
             os.setsid()
-            self._let_go()
+            signal.set_wakeup_fd(-1)
+            for signum, handler in self._handlers.items():
+                signal.signal(signum, handler or signal.SIG_DFL)  # None: a library's own, which a fork may not call
+            for end in (self._woken, self._wake):
+                os.close(end)
+            self._control.close()
+            for attempt in self._attempts.values():
+                attempt.close()
             for number, place in ((out, 1), (err, 2)):
                 os.dup2(number, place)
             for number in (control, out, err):
@@ -140,16 +147,6 @@ class ForkServer:
             traceback.print_exc()
         finally:
             os._exit(1)
-
-    def _let_go(self) -> None:
-        signal.set_wakeup_fd(-1)
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler or signal.SIG_DFL)  # None: a library's own, which a fork may not call
-        for end in (self._woken, self._wake):
-            os.close(end)
-        self._control.close()
-        for attempt in self._attempts.values():
-            attempt.close()
 
     def _kill(self, attempt: ForkedAttempt) -> None:
         if attempt.pid in self._attempts:  # else it was reaped since the worker asked

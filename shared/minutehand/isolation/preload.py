@@ -108,7 +108,12 @@ def preload(modules: Sequence[str]) -> PreloadReport:
                 importlib.import_module(module)
             except BaseException as problem:  # noqa: BLE001 (a module may call sys.exit; its attempts say so)
                 failed[module] = f"{type(problem).__name__}: {problem}"
-            left = _leftovers(known)
+            deadline = time.monotonic() + _ENDING
+            while (
+                threads := _threads()
+            ) and time.monotonic() < deadline:  # one that was just joined takes a moment to go
+                time.sleep(_LOOK)
+            left = threads + [_describe(number) for number in sorted(_open_files() - known)]
             if left:
                 return PreloadReport(module=module, left=left, failed=failed)
     finally:
@@ -116,20 +121,13 @@ def preload(modules: Sequence[str]) -> PreloadReport:
     return PreloadReport(failed=failed)
 
 
-def _leftovers(known: frozenset[int]) -> list[str]:
-    """Threads and open files that a fork would break, described. A thread that was just joined may take a moment to go."""
-    deadline = time.monotonic() + _ENDING
-    while (threads := _threads()) and time.monotonic() < deadline:
-        time.sleep(_LOOK)
-    return threads + [_describe(number) for number in sorted(_open_files() - known)]
-
-
 def _threads() -> list[str]:
     """All threads but this one."""
     python = [thread for thread in threading.enumerate() if thread is not threading.current_thread()]
     native = (len(list(_TASKS.iterdir())) if _TASKS.exists() else 0) - len(python) - 1
-    named = [f"thread {thread.name!r}" for thread in python]
-    return named + ([f"{native} thread(s) of native code"] if native > 0 else [])
+    return [f"thread {thread.name!r}" for thread in python] + (
+        [f"{native} thread(s) of native code"] if native > 0 else []
+    )
 
 
 def _open_files() -> frozenset[int]:

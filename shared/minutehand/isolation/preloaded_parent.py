@@ -85,14 +85,23 @@ class PreloadedParent:
 
 
 class _Connection:
-    """One such process, and the socket to it."""
+    """One such process, and the socket to it.
+
+    It is a new interpreter, not a fork: the worker has threads. Its session is its own, so that Ctrl-C reaches the worker only.
+    """
 
     def __init__(self, modules: Sequence[str]) -> None:
         self.report: PreloadReport | None = None  # of its imports, when they are done
         self._socket, theirs = socket.socketpair()
         with theirs:
+            given = {"number": theirs.fileno(), "path": sys.path, "modules": list(modules)}
             try:
-                self._process = _spawn(theirs.fileno(), modules)
+                self._process = subprocess.Popen(  # noqa: S603 (our own interpreter and program)
+                    [sys.executable, "-c", _PROGRAM, json.dumps(given)],
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
             except OSError:
                 self._socket.close()
                 raise
@@ -103,17 +112,14 @@ class _Connection:
         with contextlib.suppress(ConnectionError):  # it has ended; what it said before that comes first
             socket.send_fds(self._socket, [b"f"], numbers)
         while (answer := self._read()) and "report" in answer:
-            self._note(PreloadReport(**answer["report"]))
+            self.report = report = PreloadReport(**answer["report"])
+            for module, problem in report.failed.items():
+                log.warning("isolation.import_failed", extra={"imported": module, "error": problem})
+            if report.module is not None:  # then it has ended, and its successor imports nothing
+                log.warning("isolation.not_preloaded", extra={"imported": report.module, "left": report.left})
         if "problem" in answer:
             raise OSError(answer["problem"])
         return int(answer["pid"])
-
-    def _note(self, report: PreloadReport) -> None:
-        self.report = report
-        for module, problem in report.failed.items():
-            log.warning("isolation.import_failed", extra={"imported": module, "error": problem})
-        if report.module is not None:  # then it has ended, and its successor imports nothing
-            log.warning("isolation.not_preloaded", extra={"imported": report.module, "left": report.left})
 
     def await_report(self, seconds: float) -> PreloadReport:
         """What its imports left. Raises OSError."""
@@ -147,14 +153,3 @@ def report_of(modules: Sequence[str]) -> PreloadReport:
     """Import modules in a preloaded parent of their own, which ends then; what they left. Raises OSError if it died or hung."""
     with contextlib.closing(_Connection(modules)) as connection:
         return connection.await_report(LIMIT + _END)
-
-
-def _spawn(number: int, modules: Sequence[str]) -> subprocess.Popen[bytes]:
-    """A new interpreter, not a fork: the worker has threads. Its session is its own, so that Ctrl-C reaches the worker only."""
-    given = json.dumps({"number": number, "path": sys.path, "modules": list(modules)})
-    return subprocess.Popen(  # noqa: S603 (our own interpreter and program)
-        [sys.executable, "-c", _PROGRAM, given],
-        stdin=subprocess.DEVNULL,
-        pass_fds=(number,),
-        start_new_session=True,
-    )

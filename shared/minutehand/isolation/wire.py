@@ -40,8 +40,7 @@ def line(said: Mapping[str, Any]) -> bytes:
 def read_line(lines: BinaryIO) -> dict[str, Any] | None:
     """The next line, or None if the other end is gone."""
     text = lines.readline()
-    said: dict[str, Any] | None = json.loads(text) if text else None
-    return said
+    return json.loads(text) if text else None
 
 
 class LineReader:
@@ -109,20 +108,16 @@ def unpack_error(packed: dict[str, Any]) -> MinutehandError:
 
 def capture_surroundings() -> dict[str, Any]:
     """The surroundings of this process, JSON-able."""
+    try:
+        directory: str | None = str(Path.cwd())
+    except FileNotFoundError:  # it was removed
+        directory = None
     return {
         "path": sys.path,
         "environment": dict(os.environ),
-        "directory": _directory(),
+        "directory": directory,
         "limits": {name: resource.getrlimit(number) for name, number in _LIMITS.items()},
     }
-
-
-def _directory() -> str | None:
-    """The working directory, or None if it was removed."""
-    try:
-        return str(Path.cwd())
-    except FileNotFoundError:
-        return None
 
 
 def apply_surroundings(captured: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from minutehand.timing.cron.fields import listed
 from minutehand.timing.cron.pattern import CronPattern
 from minutehand.timing.expressions import Expression
 from minutehand.timing.holidays import extra
-from minutehand.timing.moments import Moment, Rate
+from minutehand.timing.moments import UNITS, Moment, Rate
 from minutehand.timing.rule import Rule, check_whole
 from minutehand.timing.timetables import LATEST, Timetable, fires, milliseconds, moment, previous
 from minutehand.timing.zones import zone as zones
@@ -23,7 +23,6 @@ from minutehand.timing.zones import zone as zones
 _MOST = 1000  # rows
 _AROUND = 400 * 86_400_000  # milliseconds before a change in which the last fires are searched
 _AHEAD = 2 * 366 * 86_400  # seconds in which the next changes are searched: a zone without one in two years has none
-_UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
 _HASHED = re.compile(r"\bH\b", re.IGNORECASE)
 _PASSES = {"once": "", "first": "first pass", "second": "second pass"}
 
@@ -74,17 +73,16 @@ def _backwards(table: Timetable, before: int, not_before: int) -> Iterable[int]:
 def _merged(rule: Rule, now: int, key: str | None, found: Iterable[int], changes: list[PreviewRow]) -> list[PreviewRow]:
     # A spread fire is not marked: it is never at its own time.
     plain = rule if rule.window or rule.jitter else replace(rule, gap="skip", max_fires=None, last=None)
-    unmoved = plain.plan.timetable(now, key)
+    unmoved, zone = plain.plan.timetable(now, key), zones.table(rule.timezone)
+    merged = list(changes)
+    for due in found:
+        mark, note = "gap", "stands for a time that the clocks skip"
+        if unmoved.next(due - 1) == due:
+            mark = _PASSES[zone.showing(due // 1000)]
+            note = "the clocks show this time twice" if mark else ""
+        merged.append(PreviewRow(moment(due, rule.timezone), "fire", mark, note))
     # Not by the datetimes: those of one zone compare by the wall clock, which is wrong in a repeated hour.
-    merged = [*changes, *(_fire(rule.timezone, due, unmoved) for due in found)]
     return sorted(merged, key=lambda row: (row.at.timestamp(), row.kind))
-
-
-def _fire(zone: str, due: int, unmoved: Timetable) -> PreviewRow:
-    if unmoved.next(due - 1) != due:
-        return PreviewRow(moment(due, zone), "fire", "gap", "stands for a time that the clocks skip")
-    mark = _PASSES[zones.table(zone).showing(due // 1000)]
-    return PreviewRow(moment(due, zone), "fire", mark, "the clocks show this time twice" if mark else "")
 
 
 def _changes(rule: Rule, after: int, until: int) -> list[PreviewRow]:
@@ -140,7 +138,7 @@ def explain(
 def _in_words(expression: Expression, key: str | None) -> str:
     parsed = expression.parsed
     if isinstance(parsed, Rate):
-        unit, seconds = next((unit, seconds) for unit, seconds in _UNITS if parsed.period % seconds == 0)
+        unit, seconds = next((unit, seconds) for unit, seconds in UNITS.items() if parsed.period % seconds == 0)
         number = parsed.period // seconds
         words = f"Every {unit}" if number == 1 else f"Every {number} {unit}s"
         return f"{words} of elapsed time" + (f" from {_moment(parsed.origin)} on" if parsed.origin else "")

@@ -105,17 +105,15 @@ class MovedToBusinessDay:
         clock = local % 86400 if local // 86400 == day else 0
         due = self.table.next(self.zone.reaches(source * 86400 + clock) * 1000 - 1)
         while due is not None and (shown := self.zone.local(due // 1000)) // 86400 <= source:
-            arrived = self._at(due, shown % 86400, source, day) if shown // 86400 == source else None
-            if arrived is not None and arrived > after:
-                return arrived
+            if shown // 86400 == source:
+                arrived: int | None = due
+                if source != day:
+                    arrived = Moment(day * 86400 + shown % 86400).instant(self.zone.name, self.gap)
+                    arrived = None if arrived is None else arrived + due % 1000
+                if arrived is not None and arrived > after:
+                    return arrived
             due = self.table.next(due)
         return None
-
-    def _at(self, due: int, clock: int, source: int, day: int) -> int | None:
-        if source == day:
-            return due
-        arrived = Moment(day * 86400 + clock).instant(self.zone.name, self.gap)
-        return arrived if arrived is None else arrived + due % 1000
 
     def _next_day(self, day: int) -> int | None:
         """The business day of the first fire from ``day`` on; None if there is no more fire."""
@@ -147,8 +145,9 @@ class Exclusions:
     def off(self, day: int, *, business: bool) -> bool:
         """Whether ``day`` is excluded; with ``business``, also whether it is a weekend."""
         today = date.fromordinal(day + EPOCH)
+        weekend = self.holidays.weekend(today) if self.holidays else today.weekday() >= 5
         return (
-            ((business or self.weekends) and self._weekend(today))
+            ((business or self.weekends) and weekend)
             or day <= self.last_of_range(day)
             or any(pattern.matching(today.year, today.month) >> today.day & 1 for pattern in self.days)
             or (self.holidays is not None and self.holidays.holiday(today))
@@ -176,9 +175,6 @@ class Exclusions:
             if pattern.match(begin) == begin:
                 found = max(found, unit - local % unit)
         return found
-
-    def _weekend(self, today: date) -> bool:
-        return self.holidays.weekend(today) if self.holidays else today.weekday() >= 5
 
 
 def _unit(pattern: CronPattern) -> int:

@@ -10,7 +10,7 @@ from minutehand.timing.cron.fields import FieldToken
 from minutehand.timing.zones.zone import FIRST_SECOND, FOREVER, LAST_SECOND, LAST_YEAR, Gap, Repeated, WallClock, table
 
 CENTURY = 100 * 366 * 86400  # seconds; no fire may be further away than that
-_UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
+UNITS = {"day": 86400, "hour": 3600, "minute": 60, "second": 1}
 _RATE = re.compile(
     r"\s*rate\(\s*(?P<number>[0-9]+)\s+(?P<unit>[a-z]+)\s*(?:,\s*from\s*=\s*(?P<origin>[^\s)]+)\s*)?\)\s*",
     re.IGNORECASE,
@@ -53,7 +53,7 @@ def parse_rate(expression: str) -> Rate:
         remedy = "write rate(5 minutes) or rate(5 minutes, from=2026-01-01T00:00:00Z)"
         FieldToken(expression, 0, expression).fail("this rate is not understood", remedy)
     number, unit = (_group(found, name) for name in ("number", "unit"))
-    seconds = _UNITS.get(unit.text.lower().removesuffix("s"))
+    seconds = UNITS.get(unit.text.lower().removesuffix("s"))
     if seconds is None:
         unit.fail(f"{unit.text!r} is not a unit of time", "use seconds, minutes, hours or days")
     period = int(number.text[:12]) * seconds  # twelve digits are more than a century

@@ -73,7 +73,10 @@ class Rule:
         zones.check_name(self.timezone)
         read(self.expression)
         for name in ("also", "exclude"):
-            object.__setattr__(self, name, _texts(name, getattr(self, name)))
+            texts = getattr(self, name)
+            if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
+                raise ExpressionError(name, texts, "not a list of texts", f"give {name}=['…', '…']")
+            object.__setattr__(self, name, tuple(texts))
         self._check()
         object.__setattr__(self, "plan", RulePlan(self))
 
@@ -109,7 +112,12 @@ class Rule:
         if unknown or "expression" not in values:
             problem = f"no rule has {unknown}" if unknown else "there is no expression"
             raise ExpressionError("rule", dict(values), problem, "give expression and any of " + ", ".join(known[1:]))
-        dates: dict[str, Any] = {name: _date(name, values[name]) for name in ("start", "end") if name in values}
+        dates: dict[str, Any] = {}
+        for name in {"start", "end"} & values.keys():
+            value = values[name]
+            if not isinstance(value, int) or not EARLIEST <= value <= LATEST:
+                raise ExpressionError(name, value, "not an instant in UTC milliseconds", "store what as_dict gave")
+            dates[name] = moment(value)
         return cls(**{**values, **dates})
 
     @classmethod
@@ -211,18 +219,6 @@ def _to_json(value: object) -> object:
     if isinstance(value, datetime):
         return milliseconds("start", value)
     return list(value) if isinstance(value, tuple) else value
-
-
-def _date(name: str, value: object) -> datetime:
-    if not isinstance(value, int) or not EARLIEST <= value <= LATEST:
-        raise ExpressionError(name, value, "not an instant in UTC milliseconds", "store what as_dict gave")
-    return moment(value)
-
-
-def _texts(name: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, (list, tuple)) or not all(isinstance(text, str) for text in value):
-        raise ExpressionError(name, value, "not a list of texts", f"give {name}=['…', '…']")
-    return tuple(value)
 
 
 def check_whole(name: str, value: object, low: int, high: int) -> None:

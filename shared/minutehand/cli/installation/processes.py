@@ -46,9 +46,7 @@ def worker(
     ] = 10.0,
 ) -> None:
     """Run jobs: receive messages of a work queue by long polling."""
-    settings = shell.settings
-    if queue is not None:
-        settings = replace(settings, work_queue=queue)
+    settings = shell.settings if queue is None else replace(shell.settings, work_queue=queue)
     registry = load_jobs(jobs or ([settings.jobs] if settings.jobs else []))
     logs.configure()
     with stop_on_signals() as stop:

@@ -47,13 +47,8 @@ def redrive(
     **conditions: Any,
 ) -> None:
     """Repeat dead runs, each once; Ctrl-C ends it between two runs, and the same command continues."""
-    conditions |= {
-        "allow_repeat": allow_repeat,
-        "dry_run": dry_run,
-        "rate": rate,
-        "limit": limit,
-        **payload_of(payload),
-    }
+    conditions |= {"allow_repeat": allow_repeat, "dry_run": dry_run, "rate": rate, "limit": limit}
+    conditions |= payload_of(payload)
     with stop_on_signals() as stop, shell.progress("redriving") as advance:
         done = shell.scheduler.redrive(run_id, **conditions, stop=stop, on_progress=advance)
     if shell.as_json:
@@ -75,5 +70,6 @@ def purge(shell: Shell, *, dry_run: DryRun = False, yes: Yes = False, **conditio
     if count and not dry_run:
         shell.confirm(f"Remove {count} runs from the list of dead runs", yes=yes)
         count = shell.scheduler.purge(**conditions)
-    verb = "would be" if dry_run else "are"
-    shell.answer({"count": count, "dry_run": dry_run}, f"{count} {verb} removed from the list")
+    shell.answer(
+        {"count": count, "dry_run": dry_run}, f"{count} {'would be' if dry_run else 'are'} removed from the list"
+    )

@@ -16,7 +16,7 @@ import typer
 
 from minutehand.aws import Client
 from minutehand.cli.parameters import RunId
-from minutehand.cli.shell import Shell, print_json
+from minutehand.cli.shell import Shell, pages, print_json
 from minutehand.domain.run import TERMINAL
 from minutehand.domain.times import from_ms, to_ms
 from minutehand.errors import Misconfigured
@@ -26,19 +26,15 @@ from minutehand.settings import Settings
 
 _EARLIER, _LATER = timedelta(minutes=15), timedelta(minutes=1)  # runs are claimed early; clocks differ, lines come late
 _SHOWN_ELSEWHERE = frozenset({"time", "level", "event", "message", "logger", "run_id", "traceback", "exception"})
+_BY_TIME = attrgetter("at")
 _PARTS = ("worker", "undertaker", "ticker", "auditor")  # functions; a declared queue's is `worker-<name>`
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogLine:
-    """One line."""
-
     at: datetime  # aware
     source: str  # process or function
     fields: Mapping[str, Any]  # as logged
-
-
-_BY_TIME = attrgetter("at")
 
 
 def logs(
@@ -93,21 +89,18 @@ def _of_file(log: Path, run_id: str) -> Iterator[LogLine]:
         for raw in file:
             fields = parse(raw) if run_id.encode() in raw else None
             if fields is not None and fields.get("run_id") == run_id:
-                yield LogLine(at=_time(fields.get("time")), source=log.stem, fields=fields)
-
-
-def _time(text: object) -> datetime:
-    try:
-        return datetime.fromisoformat(str(text))
-    except ValueError:
-        return datetime.fromtimestamp(0, UTC)
+                try:
+                    at = datetime.fromisoformat(str(fields.get("time")))
+                except ValueError:
+                    at = datetime.fromtimestamp(0, UTC)
+                yield LogLine(at=at, source=log.stem, fields=fields)
 
 
 def _from_cloudwatch(settings: Settings, run: Run) -> Iterator[LogLine]:
     """The lines of a run in the groups of an installation's functions, in order of time."""
     client = Client("logs", settings)
     prefix = f"/aws/lambda/{settings.prefix}-"
-    listed = _items(client, "describe_log_groups", "logGroups", logGroupNamePrefix=prefix)
+    listed = pages(client, "describe_log_groups", "logGroups", "nextToken", logGroupNamePrefix=prefix)
     parts = [str(group["logGroupName"]).removeprefix(prefix) for group in listed]
     # Another installation's prefix may begin as ours does.
     sources = [part for part in parts if part in _PARTS or part.startswith("worker-")]
@@ -122,22 +115,12 @@ def _from_cloudwatch(settings: Settings, run: Run) -> Iterator[LogLine]:
 
     def lines_of(source: str) -> Iterator[LogLine]:
         group = {"logGroupName": prefix + source, "filterPattern": f'"{run.id}"', **span}
-        for event in _items(client, "filter_log_events", "events", **group):
+        for event in pages(client, "filter_log_events", "events", "nextToken", **group):
             fields = _fields(event["message"], run.id)
             if fields is not None:
                 yield LogLine(at=from_ms(event["timestamp"]), source=source, fields=fields)
 
     yield from heapq.merge(*map(lines_of, sources), key=_BY_TIME)
-
-
-def _items(client: Client, operation: str, key: str, **asked: Any) -> Iterator[Any]:
-    """The items of all pages."""
-    while True:
-        page = client.call(operation, **asked)
-        yield from page.get(key, [])
-        if not page.get("nextToken"):
-            return
-        asked["nextToken"] = page["nextToken"]
 
 
 def _fields(text: str, run_id: str) -> Mapping[str, Any] | None:

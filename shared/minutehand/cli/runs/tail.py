@@ -87,31 +87,26 @@ def _polls(stop: threading.Event, until: float | None, follower: RunFollower) ->
         stop.wait(min(pause, left))
 
 
-def _newest(scheduler: Scheduler, name: str) -> list[Run]:
+def _newest(scheduler: Scheduler, name: str) -> Sequence[Run]:
     """The newest runs of a schedule that are due, oldest first."""
-    page = scheduler.list_runs(name, before=datetime.now(UTC), limit=_NEWEST, newest_first=True)
-    return list(reversed(page.items))
+    return scheduler.list_runs(name, before=datetime.now(UTC), limit=_NEWEST, newest_first=True).items[::-1]
 
 
 def _print(shell: Shell, runs: list[Run]) -> None:
     for found in runs:
-        shell.answer(values(found), _line(found))
-
-
-def _line(found: Run) -> str:
-    """The printed line of a run."""
-    late = "" if found.lateness is None else f"{found.lateness.total_seconds():.3f} s late"
-    open_parts = (
-        "" if found.progress is None else f"{found.progress:.0%}",
-        found.stage,
-        "cancellation asked for" if found.cancel_requested else "",
-    )
-    parts = (
-        f"attempt {found.attempt}" if found.attempt > 1 else "",
-        f"slice {found.slices + 1}" if found.slices else "",
-        *(() if found.state in TERMINAL else open_parts),
-        found.reason,
-        f"{found.error_type}: {found.error}" if found.error_type and found.state is not RunState.SUCCEEDED else "",
-    )
-    about = ", ".join(filter(None, parts))
-    return f"{datetime.now().astimezone():%H:%M:%S}  {found.state:<10}  {late:<14}  {found.id}  {about}".rstrip()
+        late = "" if found.lateness is None else f"{found.lateness.total_seconds():.3f} s late"
+        open_parts = (
+            "" if found.progress is None else f"{found.progress:.0%}",
+            found.stage,
+            "cancellation asked for" if found.cancel_requested else "",
+        )
+        parts = (
+            f"attempt {found.attempt}" if found.attempt > 1 else "",
+            f"slice {found.slices + 1}" if found.slices else "",
+            *(() if found.state in TERMINAL else open_parts),
+            found.reason,
+            f"{found.error_type}: {found.error}" if found.error_type and found.state is not RunState.SUCCEEDED else "",
+        )
+        about = ", ".join(filter(None, parts))
+        text = f"{datetime.now().astimezone():%H:%M:%S}  {found.state:<10}  {late:<14}  {found.id}  {about}"
+        shell.answer(values(found), text.rstrip())

@@ -158,15 +158,8 @@ def pause(
     drain: Drain = False,
 ) -> None:
     """Pause a schedule: after the return none of its runs starts."""
-    changed = shell.scheduler.pause_schedule(
-        name,
-        note=note,
-        until=read_moment(until, "until"),
-        drain=drain,
-        expected_revision=expected_revision,
-        client_token=client_token,
-    )
-    shell.show(changed)
+    given: dict[str, Any] = {"expected_revision": expected_revision, "client_token": client_token, "drain": drain}
+    shell.show(shell.scheduler.pause_schedule(name, note=note, until=read_moment(until, "until"), **given))
 
 
 @app.command()
@@ -174,8 +167,7 @@ def resume(
     shell: Shell, name: Name, expected_revision: ExpectedRevision = None, client_token: ClientToken = None
 ) -> None:
     """Resume a paused schedule from now on."""
-    changed = shell.scheduler.resume_schedule(name, expected_revision=expected_revision, client_token=client_token)
-    shell.show(changed)
+    shell.show(shell.scheduler.resume_schedule(name, expected_revision=expected_revision, client_token=client_token))
 
 
 @app.command()

@@ -22,7 +22,7 @@ import typer
 from minutehand.aws import Client
 from minutehand.cli.installation.packages import find_here
 from minutehand.cli.parameters import Command, option, with_parameters
-from minutehand.cli.shell import ExitCode, Shell, print_json
+from minutehand.cli.shell import ExitCode, Shell, pages, plain, print_json
 from minutehand.errors import InvalidInput
 from minutehand.importers.celery import beat_of, read_beat
 from minutehand.importers.cronlines import CrontabForm
@@ -172,8 +172,8 @@ def _read(file: str) -> tuple[str, str]:
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except (OSError, ValueError) as problem:  # ValueError: no file system has such a name
-        why = getattr(problem, "strerror", None) or problem
-        raise InvalidInput("file", file, f"cannot be read ({why})", "check the path") from None
+        what = f"cannot be read ({getattr(problem, 'strerror', None) or problem})"
+        raise InvalidInput("file", file, what, "check the path") from None
     name = STANDARD_INPUT if file == "-" else file
     return text_of(data, name), name
 
@@ -251,7 +251,7 @@ def listing(settings: Settings, *, region: str | None, group: str | None, on_fou
     there = replace(settings, region=region or settings.region)
     lines = list[str]()
     for found in [*_schedules(there, group), *([] if group else _rules(there))]:
-        lines.append(json.dumps(found, default=_iso, ensure_ascii=False))
+        lines.append(json.dumps(found, default=plain, ensure_ascii=False))
         on_found(len(lines))
     return "\n".join(lines)
 
@@ -259,27 +259,14 @@ def listing(settings: Settings, *, region: str | None, group: str | None, on_fou
 def _schedules(settings: Settings, group: str | None) -> Iterator[dict[str, Any]]:
     client = Client("scheduler", settings)
     asked: dict[str, Any] = {"MaxResults": _PAGE} | ({"GroupName": group} if group else {})
-    for one in _items(client, "list_schedules", "Schedules", **asked):
+    for one in pages(client, "list_schedules", "Schedules", "NextToken", **asked):
         answer = client.call("get_schedule", Name=one["Name"], GroupName=one["GroupName"])
         yield {name: value for name, value in answer.items() if name != "ResponseMetadata"}
 
 
 def _rules(settings: Settings) -> Iterator[dict[str, Any]]:
     client = Client("events", settings)
-    for rule in _items(client, "list_rules", "Rules", Limit=_PAGE):
+    for rule in pages(client, "list_rules", "Rules", "NextToken", Limit=_PAGE):
         if rule.get("ScheduleExpression"):
-            yield {**rule, "Targets": [*_items(client, "list_targets_by_rule", "Targets", Rule=rule["Name"])]}
-
-
-def _items(client: Client, operation: str, key: str, **asked: Any) -> Iterator[dict[str, Any]]:
-    """The items of all pages."""
-    while True:
-        answer = client.call(operation, **asked)
-        yield from answer.get(key, [])
-        if not answer.get("NextToken"):
-            return
-        asked["NextToken"] = answer["NextToken"]
-
-
-def _iso(value: object) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
+            targets = pages(client, "list_targets_by_rule", "Targets", "NextToken", Rule=rule["Name"])
+            yield {**rule, "Targets": list(targets)}

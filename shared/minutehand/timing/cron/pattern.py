@@ -49,8 +49,7 @@ class TimesOfDay:
         hour, rest = divmod(clock, 3600)
         minute, second = divmod(rest, 60)
         minutes = self.minutes if unit > 60 else self.minutes & 1 << minute
-        seconds = self.seconds if unit > 1 else self.seconds & 1 << second
-        return TimesOfDay(self.hours & 1 << hour, minutes, seconds)
+        return TimesOfDay(self.hours & 1 << hour, minutes, self.seconds if unit > 1 else self.seconds & 1 << second)
 
     def times(self) -> TimeList:
         return TimeList(listed(self.hours), listed(self.minutes), listed(self.seconds))

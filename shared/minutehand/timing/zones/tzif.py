@@ -43,7 +43,9 @@ class Yearly:
         assert found, self.rule
         month, week, weekday, julian, day, *clock = found.groups()
         if month:
-            ordinal = _nth_weekday(year, int(month), int(week), int(weekday))
+            first = date(year, int(month), 1).toordinal()
+            ordinal = first + (int(weekday) - first) % 7 + 7 * (int(week) - 1)  # 0 = Sunday; week 5 is the last
+            ordinal -= 0 if ordinal - first < monthrange(year, int(month))[1] else 7
         else:  # Jn counts from 1 and never February 29th; n counts from 0 and does
             skipped = (1 - (isleap(year) and int(day) >= 60)) if julian else 0
             ordinal = date(year, 1, 1).toordinal() + int(day) - skipped
@@ -96,10 +98,3 @@ def _seconds(clock: tuple[str | None, ...] | list[str | None]) -> int:
     hours, minutes, seconds = (part or "0" for part in clock)
     total = abs(int(hours)) * 3600 + int(minutes) * 60 + int(seconds)
     return -total if hours.startswith("-") else total
-
-
-def _nth_weekday(year: int, month: int, week: int, weekday: int) -> int:
-    """Ordinal of the ``week``-th ``weekday`` (0 = Sunday) of a month; week 5 is the last."""
-    first = date(year, month, 1).toordinal()
-    day = (weekday - first) % 7 + 7 * (week - 1)
-    return first + day if day < monthrange(year, month)[1] else first + day - 7
