@@ -138,8 +138,7 @@ def options(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line instead of tables.")] = False,
     version: Annotated[  # noqa: ARG001 (its callback has answered)
-        bool,
-        typer.Option("--version", is_eager=True, callback=_version, help="Print the version."),
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
     ] = False,
 ) -> None:
     found = from_environment()

@@ -167,8 +167,7 @@ def _work(context: DoctorContext, suffix: str, attributes: Mapping[str, str]) ->
         remedy = "start a worker: `minutehand worker`, or look at the worker function"
         return warn(f"{what}; no worker has any", remedy)
     if waiting > _MANY:
-        remedy = "start more workers: raise max_concurrency of the stack, or run further `minutehand worker`"
-        return warn(what, remedy)
+        return warn(what, "start more workers: raise max_concurrency of the stack, or run further `minutehand worker`")
     return ok(what)
 
 

@@ -120,9 +120,8 @@ def isolation(context: DoctorContext) -> Iterator[Finding]:
         what = f"{module} cannot be imported by a process of its own: {text}"
         yield fail(what, "fix the module: every attempt of its isolated jobs fails")
     if report.module is not None:
-        left = ", ".join(report.left)
         yield warn(
-            f"the import of {report.module} leaves {left}; so each isolated attempt imports its module again",
+            f"the import of {report.module} leaves {', '.join(report.left)}; so each isolated attempt imports its module again",
             "start threads and open connections when a job first needs them, not on import; "
             "for threads of numerical libraries, set OPENBLAS_NUM_THREADS=1 and OMP_NUM_THREADS=1",
         )

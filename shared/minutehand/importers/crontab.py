@@ -14,14 +14,7 @@ from typing import Any
 from minutehand.arguments import MAX_DESCRIPTION
 from minutehand.errors import InvalidInput
 from minutehand.importers import jobs_file
-from minutehand.importers.cronlines import (
-    CrontabEntry,
-    CrontabForm,
-    CrontabSetting,
-    UnreadableLine,
-    form_of,
-    lines_of,
-)
+from minutehand.importers.cronlines import CrontabEntry, CrontabForm, CrontabSetting, UnreadableLine, form_of, lines_of
 from minutehand.importers.report import Collector, Conversion, ImportReport, NotMapped
 from minutehand.importers.text import program_of, stem_of
 from minutehand.timing.timetables import LONGEST as LONGEST_WINDOW
@@ -57,12 +50,7 @@ class _State:
 
 
 def read_crontab(
-    text: str,
-    source: str,
-    *,
-    timezone: str | None = None,
-    form: CrontabForm | None = None,
-    job: str = "command",
+    text: str, source: str, *, timezone: str | None = None, form: CrontabForm | None = None, job: str = "command"
 ) -> ImportReport:
     """Convert a crontab; ``source`` is its name or path. Raises InvalidInput with line and remedy if the text is not a crontab.
 
@@ -169,7 +157,8 @@ def _expression(when: str, notes: list[str]) -> str:
     fields[0] = fields[0].removeprefix("-")  # cronie: do not log
     for position, text in enumerate(fields):
         if _RANDOM.fullmatch(text):
-            fields[position] = _hashed(text, position)
+            (low, high), (least, most) = text.split("~"), _RANGES[position]
+            fields[position] = f"H({low or least}-{high or most})" if low or high else "H"
             notes.append(f"{text} is one value that stays, chosen by the schedule's name; cron draws it when it starts")
         if _OPEN_STEP.search(text):
             notes.append(f"{text} is read as from there to the end of the field; not every cron does")
@@ -180,12 +169,6 @@ def _period(period: str, notes: list[str]) -> str:
     """The expression for anacron's period in days."""
     notes.append("anacron waits for the machine to be up; here it is due by the clock, and late by a day at the most")
     return _PERIODS.get(period, period if period.startswith("@") else f"rate({period} days)")
-
-
-def _hashed(text: str, position: int) -> str:
-    low, high = text.split("~")
-    least, most = _RANGES[position]
-    return f"H({low or least}-{high or most})" if low or high else "H"
 
 
 def _clocks(expression: str, zone: str) -> dict[str, str]:

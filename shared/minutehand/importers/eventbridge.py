@@ -110,8 +110,7 @@ def _item(node: YamlNode, now: datetime, found: Collector, jobs: _Jobs) -> None:
     name, group = manifest.text("Name"), manifest.text("GroupName")
     if name is None:
         if manifest.has("NextToken"):
-            why = "the listing is not whole: ask for the rest with its NextToken"
-            found.left(node.line, "a page that ends", why)
+            found.left(node.line, "a page that ends", "the listing is not whole: ask for the rest with its NextToken")
         else:
             found.left(node.line, "an entry", "it has no Name")
         return
@@ -192,8 +191,8 @@ def _moment(manifest: Manifest, name: str) -> str | None:
 
 def _is_still_due(words: Mapping[str, Any], now: datetime) -> bool:
     """Whether the schedule has a future fire: ``create_schedule`` refuses one that has none. Raises InvalidInput."""
-    rule = {key: value for key, value in words["rule"].items() if key != "window"}
-    bounds: dict[str, Any] = {key: datetime.fromisoformat(value) for key, value in rule.items()}
+    rule = words["rule"].items()
+    bounds: dict[str, Any] = {key: datetime.fromisoformat(value) for key, value in rule if key != "window"}
     return bool(next_fires(words["expression"], timezone=words["timezone"], after=now, count=1, **bounds))
 
 

@@ -37,7 +37,7 @@ _IDLE = re.compile(
     r"|spec\.jobTemplate\.metadata|spec\.jobTemplate\.spec\.template\.metadata"
     r"|.*\.spec\.(restartPolicy|dnsPolicy|schedulerName|terminationGracePeriodSeconds)"
     r"|.*\.containers\[0\]\.(name|imagePullPolicy|terminationMessagePath|terminationMessagePolicy)"
-    r"|.*\.(completionMode|podReplacementPolicy|manualSelector))([.\[].*)?",
+    r"|.*\.(completionMode|podReplacementPolicy|manualSelector))([.\[].*)?"
 )
 _REASONS = {
     "successfulJobsHistoryLimit": "runs are kept for the retention instead",

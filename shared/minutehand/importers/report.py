@@ -58,8 +58,7 @@ class ImportReport:
 
     def in_shadow(self) -> ImportReport:
         """The same report, with schedules that start no run."""
-        schedules = {name: {**words, "shadow": True} for name, words in self.schedules.items()}
-        return replace(self, schedules=schedules)
+        return replace(self, schedules={name: {**words, "shadow": True} for name, words in self.schedules.items()})
 
     def yaml(self) -> str:
         """The file for ``minutehand apply``."""

@@ -18,15 +18,7 @@ from minutehand.domain.policies import Policies, Retry
 from minutehand.domain.run import RunRow, RunState, SiblingRows
 from minutehand.errors import LeaseLost, MinutehandError
 from minutehand.isolation.preload import Place
-from minutehand.isolation.wire import (
-    CANCELLED,
-    FLAGS,
-    apply_surroundings,
-    line,
-    pack_ended,
-    read_line,
-    unpack_error,
-)
+from minutehand.isolation.wire import CANCELLED, FLAGS, apply_surroundings, line, pack_ended, read_line, unpack_error
 from minutehand.ports.work_queue import RawMessage
 from minutehand.worker.execution.effects import Effects, RunStore
 from minutehand.worker.execution.perform import call, failure_of, job_context

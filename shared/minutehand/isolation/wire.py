@@ -33,7 +33,6 @@ _LIMITS = {name: number for name, number in vars(resource).items() if name.start
 
 
 def line(said: Mapping[str, Any]) -> bytes:
-    """One line."""
     return json.dumps(said, separators=(",", ":")).encode() + b"\n"
 
 

@@ -196,14 +196,13 @@ def _start(command: Command, ctx: Context, lifeline: int) -> subprocess.Popen[by
         "MINUTEHAND_ATTEMPT": str(ctx.attempt),
     }
     environment = {**os.environ, **own, **run, **command.environment}
-    words = list(command.argv) or [command.shell, "-c", str(command.command)]
     # Standard input is a file, so that no thread has to write to a pipe.
     with tempfile.TemporaryFile() if command.stdin else Path(os.devnull).open("r+b") as given:
         given.write(command.stdin.encode())
         given.seek(0)
         try:
             return subprocess.Popen(  # noqa: S603 (the job runs its owner's command)
-                words,
+                command.argv or [command.shell, "-c", str(command.command)],
                 stdin=given,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -236,8 +235,7 @@ def _user(name: str | None) -> tuple[dict[str, Any], dict[str, str]]:
             f"user={name!r}: this worker runs as user {uid} and cannot change; start it as root or as {name}, "
             "or take the user out of the payload"
         )
-    groups = os.getgrouplist(name, entry.pw_gid)
-    return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": groups}, own
+    return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": os.getgrouplist(name, entry.pw_gid)}, own
 
 
 def _with_output(what: str, tail: str) -> str:

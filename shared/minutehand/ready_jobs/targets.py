@@ -80,7 +80,7 @@ def _client(service: str, region: str) -> Any:
 
 
 def _filled(text: str, ctx: Context) -> str:
-    due = ctx.scheduled_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    due = f"{ctx.scheduled_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     words = {"scheduled-time": due, "execution-id": ctx.run_id, "attempt-number": str(ctx.attempt)}
     for word, value in words.items():
         text = text.replace(f"<aws.scheduler.{word}>", value)

@@ -37,11 +37,7 @@ MOST_FIRES = 1000  # that max_fires may ask for: they are counted one by one
 _MOST = 1000  # fires of one answer
 _SLOW = 4  # a step of a recurrence rule takes as long as four steps of a cron expression
 _KEPT = 4096  # rules, and last fires of schedules with max_fires, that a process caches
-_CHOICES = {
-    "gap": (None, *get_args(Gap)),
-    "repeated": (None, *get_args(Repeated)),
-    "on_excluded": get_args(OnExcluded),
-}
+_CHOICES = {"gap": (None, *get_args(Gap)), "repeated": (None, *get_args(Repeated)), "on_excluded": get_args(OnExcluded)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,8 +97,8 @@ class Rule:
 
     def as_dict(self) -> dict[str, Any]:
         """The fields that differ from their defaults, as JSON values."""
-        given = {f.name: getattr(self, f.name) for f in fields(self) if f.init and getattr(self, f.name) != f.default}
-        return {name: _to_json(value) for name, value in given.items()}
+        given = ((f.name, getattr(self, f.name), f.default) for f in fields(self) if f.init)
+        return {name: _to_json(value) for name, value, default in given if value != default}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Rule:
@@ -113,7 +109,7 @@ class Rule:
             problem = f"no rule has {unknown}" if unknown else "there is no expression"
             raise ExpressionError("rule", dict(values), problem, "give expression and any of " + ", ".join(known[1:]))
         dates: dict[str, Any] = {}
-        for name in {"start", "end"} & values.keys():
+        for name in filter(values.__contains__, ("start", "end")):
             value = values[name]
             if not isinstance(value, int) or not EARLIEST <= value <= LATEST:
                 raise ExpressionError(name, value, "not an instant in UTC milliseconds", "store what as_dict gave")

@@ -58,8 +58,7 @@ def worker(
 
 
 def ticker(
-    shell: Shell,
-    period: Annotated[float, typer.Option(min=0.1, max=120, help="Seconds between ticks.")] = 60.0,
+    shell: Shell, period: Annotated[float, typer.Option(min=0.1, max=120, help="Seconds between ticks.")] = 60.0
 ) -> None:
     """Run the ticker: send the runs that are due within the look-ahead to the work queue. Several may run at once."""
     logs.configure()

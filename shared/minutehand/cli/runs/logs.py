@@ -101,32 +101,23 @@ def _from_cloudwatch(settings: Settings, run: Run) -> Iterator[LogLine]:
     client = Client("logs", settings)
     prefix = f"/aws/lambda/{settings.prefix}-"
     listed = pages(client, "describe_log_groups", "logGroups", "nextToken", logGroupNamePrefix=prefix)
-    parts = [str(group["logGroupName"]).removeprefix(prefix) for group in listed]
+    parts = (str(group["logGroupName"]).removeprefix(prefix) for group in listed)
     # Another installation's prefix may begin as ours does.
     sources = [part for part in parts if part in _PARTS or part.startswith("worker-")]
     if not sources:
         raise Misconfigured(f"no log groups {prefix}…; if its workers are processes, give --folder or MINUTEHAND_LOGS")
     begin = min(run.due, run.started_at or run.due)
     end = run.ended_at if run.state in TERMINAL and run.ended_at is not None else datetime.now(UTC)
-    span = {
-        "startTime": to_ms(begin - _EARLIER, "begin"),
-        "endTime": to_ms(max(end, begin) + _LATER, "end"),
-    }
+    span = {"startTime": to_ms(begin - _EARLIER, "begin"), "endTime": to_ms(max(end, begin) + _LATER, "end")}
 
     def lines_of(source: str) -> Iterator[LogLine]:
         group = {"logGroupName": prefix + source, "filterPattern": f'"{run.id}"', **span}
         for event in pages(client, "filter_log_events", "events", "nextToken", **group):
-            fields = _fields(event["message"], run.id)
-            if fields is not None:
+            try:
+                fields = json.loads(event["message"])
+            except ValueError:
+                continue
+            if isinstance(fields, dict) and fields.get("run_id") == run.id:  # the filter also finds ids that begin so
                 yield LogLine(at=from_ms(event["timestamp"]), source=source, fields=fields)
 
     yield from heapq.merge(*map(lines_of, sources), key=_BY_TIME)
-
-
-def _fields(text: str, run_id: str) -> Mapping[str, Any] | None:
-    """The fields of a line that is this run's: the filter also finds ids that begin with this one."""
-    try:
-        fields = json.loads(text)
-    except ValueError:
-        return None
-    return fields if isinstance(fields, dict) and fields.get("run_id") == run_id else None

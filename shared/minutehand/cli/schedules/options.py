@@ -18,8 +18,6 @@ from minutehand.timing import Rule
 
 @dataclass(frozen=True)
 class OptionSpec:
-    """One option."""
-
     name: str  # as the SDK calls it
     kind: Any  # type of its value
     help: str

@@ -36,15 +36,15 @@ def preview(
     if in_words and not shell.as_json:
         console().print(explain(expression, timezone, after=since, key=key).words, highlight=False, markup=False)
     if around_dst:
-        rule = Rule.of(expression, timezone=timezone)
-        shell.list(around_changes(rule, after=since, each=count, key=key), _COLUMNS)
+        found = around_changes(Rule.of(expression, timezone=timezone), after=since, each=count, key=key)
+        shell.list(found, _COLUMNS)
         return
     fires = next_fires(expression, timezone=timezone, after=since, count=count, key=key)
     for fire in fires:
         if shell.as_json:
             print_json(fire.isoformat())
         else:
-            text = fire.isoformat(sep=" ", timespec="seconds")
-            typer.echo(f"{fire:%a} {text}  {fire.tzname()}")  # without loading rich
+            # Without loading rich.
+            typer.echo(f"{fire:%a} {fire.isoformat(sep=' ', timespec='seconds')}  {fire.tzname()}")
     if not fires and not shell.as_json:
         shell.say("no further fire", style="dim")

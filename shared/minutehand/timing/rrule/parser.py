@@ -57,8 +57,6 @@ class Recur:
 
 @dataclass(frozen=True, slots=True)
 class Recurrences:
-    """All lines of a recurrence."""
-
     start: Moment | None  # DTSTART
     rules: tuple[tuple[FieldToken, Recur], ...]
     added: tuple[Moment, ...]  # RDATE
@@ -88,9 +86,11 @@ def parse_rrule(expression: str) -> Recurrences:
             line.fail(f"{line.text[:20]!r} cannot stand here", "give one DTSTART, then RRULE, RDATE and EXDATE lines")
     if not rules and not dates["RDATE"] and start is None:
         FieldToken(expression, 0, expression).fail("nothing recurs here", "add an RRULE or a DTSTART")
-    for token, recur in rules:
-        if recur.until:
-            _check_until(next(part for part in token.split(";") if part.text.upper().startswith("UNTIL=")), dated=dated)
+    for part in (part for token, _ in rules for part in token.split(";")):
+        name, _, until = part.text.upper().partition("=")
+        if name == "UNTIL" and ("T" in until) is dated:
+            problem = "UNTIL has a time, but DTSTART is a date" if dated else "UNTIL is a date, but DTSTART has a time"
+            part.fail(problem, "write UNTIL=20261224" if dated else "write UNTIL=20261224T235959")
     return Recurrences(start, tuple(rules), tuple(dates["RDATE"]), tuple(dates["EXDATE"]))
 
 
@@ -146,21 +146,13 @@ def _recur(token: FieldToken) -> Recur:
     _check_combination(parts, freq.text, by, days)
     return Recur(
         freq=freq.text,
-        interval=_integer(parts["INTERVAL"], 1, max(1, CENTURY // FREQUENCIES[freq.text]))
-        if "INTERVAL" in parts
-        else 1,
+        interval=_integer(parts["INTERVAL"], 1, CENTURY // FREQUENCIES[freq.text]) if "INTERVAL" in parts else 1,
         count=_integer(parts["COUNT"], 1, MOST) if "COUNT" in parts else None,
         until=_stamp(parts["UNTIL"], None) if "UNTIL" in parts else None,
         week_start=WEEKDAYS[start.text] if start else 0,
         days=days,
         by=by,
     )
-
-
-def _check_until(part: FieldToken, *, dated: bool) -> None:
-    if ("T" in part.text.upper().removeprefix("UNTIL=")) is dated:
-        problem = "UNTIL has a time, but DTSTART is a date" if dated else "UNTIL is a date, but DTSTART has a time"
-        part.fail(problem, "write UNTIL=20261224" if dated else "write UNTIL=20261224T235959")
 
 
 def _check_combination(

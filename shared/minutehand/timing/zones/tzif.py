@@ -54,8 +54,7 @@ class Yearly:
 
 def read(data: bytes) -> ZoneChanges:
     """Parse one zone file of version 2 or later (the 64-bit block; the 32-bit one is skipped)."""
-    first = _HEADER.unpack_from(data)
-    start = _HEADER.size + _block_size(first[1:], 4)
+    start = _HEADER.size + _block_size(_HEADER.unpack_from(data)[1:], 4)
     magic, *counts = _HEADER.unpack_from(data, start)
     assert magic == b"TZif", "a zone file of version 1 has no 64-bit block"
     start += _HEADER.size
