@@ -6,14 +6,16 @@ import functools
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from minutehand.errors import InvalidInput
+from minutehand.errors import InvalidInput, Misconfigured
+from minutehand.jobs import Registry, default_registry, load
 
 Command = Callable[..., Any]
 
@@ -71,6 +73,23 @@ def read_instant(text: str, field: str) -> datetime:
     if moment.tzinfo is None:
         raise InvalidInput(field, text, "has no time zone", f"write e.g. {text}Z or {text}+01:00")
     return moment
+
+
+def find_here(packages: Sequence[str]) -> None:
+    """Let packages be imported from the working directory."""
+    here = str(Path.cwd())
+    if packages and here not in sys.path:
+        sys.path.insert(0, here)
+
+
+def load_jobs(packages: Sequence[str]) -> Registry:
+    """The jobs of some packages. Raises Misconfigured without any, JobError for one that cannot be imported."""
+    if not packages:
+        raise Misconfigured("no jobs; name the package that declares them: --jobs my.package, or MINUTEHAND_JOBS")
+    find_here(packages)
+    for package in packages:
+        load(package, default_registry)
+    return default_registry
 
 
 def option(name: str, kind: Any, default: Any, what: Any) -> inspect.Parameter:

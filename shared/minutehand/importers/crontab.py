@@ -73,9 +73,6 @@ def read_crontab(
     return found.report(form.value, owner, remarks, lambda: jobs_file.for_commands(source, job))
 
 
-# Settings.
-
-
 def _setting(line: CrontabSetting, state: _State, found: Collector) -> None:
     try:
         if line.name in _NOT_MAPPED:
@@ -116,9 +113,6 @@ def _set(name: str, value: str, state: _State) -> str | None:
     return None
 
 
-# Entries.
-
-
 def _entry(line: CrontabEntry, name: str, job: str, form: CrontabForm, state: _State, found: Collector) -> None:
     notes: list[str] = []
     if line.when.lower() in _NEVER:
@@ -150,7 +144,6 @@ def _entry(line: CrontabEntry, name: str, job: str, form: CrontabForm, state: _S
 
 
 def _expression(when: str, notes: list[str]) -> str:
-    """The expression for cron's fields."""
     if when.startswith("@"):
         return _WORDS.get(when.lower(), when)
     fields = when.split(" ")
@@ -182,9 +175,6 @@ def _clocks(expression: str, zone: str) -> dict[str, str]:
     wild_here = re.search(r"[*/]", fields[0] + fields[1])
     wild_there = fields[0][:1] == "*" or fields[1][:1] == "*"
     return {"gap": "next_valid", "repeated": "first"} if wild_here and not wild_there else {}
-
-
-# Remarks about the whole file.
 
 
 def _remarks(state: _State, timezone: str | None, form: CrontabForm) -> list[str]:

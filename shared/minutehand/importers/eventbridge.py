@@ -56,8 +56,6 @@ _REMARKS = (
 
 @dataclass
 class _Jobs:
-    """The jobs that the schedules name."""
-
     ready: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)  # name: ARN, parameters
     unwritten: dict[str, str] = field(default_factory=dict)  # name: what it shall call
 
@@ -91,7 +89,6 @@ def read_eventbridge(text: str, source: str, *, now: datetime) -> ImportReport:
 
 
 def _items(node: YamlNode) -> Iterator[YamlNode]:
-    """The schedules and rules of a document."""
     if isinstance(node.value, list):
         for item in node.value:
             yield from _items(item)
@@ -154,9 +151,6 @@ def _scheduled(item: _Item, now: datetime, found: Collector, jobs: _Jobs) -> Non
     found.entry(item.node.line, item.name, item.name, words, [*notes, *item.manifest.rest()])
 
 
-# When it is due.
-
-
 def _times(item: _Item, notes: list[str]) -> dict[str, Any]:
     manifest = item.manifest
     zone = manifest.text("ScheduleExpressionTimezone") or "UTC"
@@ -194,9 +188,6 @@ def _is_still_due(words: Mapping[str, Any], now: datetime) -> bool:
     rule = words["rule"].items()
     bounds: dict[str, Any] = {key: datetime.fromisoformat(value) for key, value in rule if key != "window"}
     return bool(next_fires(words["expression"], timezone=words["timezone"], after=now, count=1, **bounds))
-
-
-# What it calls.
 
 
 def _retry(item: _Item, notes: list[str]) -> dict[str, Any]:

@@ -107,9 +107,6 @@ def _name(node: YamlNode) -> str:
     return "/".join(str(word) for key in ("namespace", "name") if (word := _word(node, "metadata", key)))
 
 
-# One CronJob.
-
-
 def _cron_job(node: YamlNode, timezone: str | None, job: str, found: Collector) -> None:
     manifest, notes = Manifest(node, _RULES), list[str]()
     name = _name(node) or f"cronjob-{node.line}"

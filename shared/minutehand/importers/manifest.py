@@ -35,7 +35,6 @@ class Manifest:
         return node
 
     def has(self, *names: str) -> bool:
-        """Whether there is such a field."""
         return self._node.get(*names) is not None
 
     def text(self, *names: str, of: YamlNode | None = None) -> str | None:

@@ -110,8 +110,6 @@ class IsolatedAttempt:
                 self._talk.sendall(order)
             self._ended(self._died(self._listen()))
 
-    # What it says.
-
     def _listen(self) -> int | None:
         """Follow its process until that is dead; its exit code, or None if the preloaded parent died."""
         talk, control = LineReader(self._talk), LineReader(self._control)
@@ -148,8 +146,6 @@ class IsolatedAttempt:
         except Exception as problem:  # noqa: BLE001 (it is the job's to see)
             return {"error": pack_error(problem)}
         return {"value": value}
-
-    # How it ended.
 
     def _ended(self, ended: AttemptResult) -> None:
         in_flight = self._leased.in_flight

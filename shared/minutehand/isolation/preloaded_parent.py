@@ -127,7 +127,6 @@ class _Connection:
         return PreloadReport(**self._read()["report"])
 
     def hang_up(self) -> None:
-        """Have it end."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 

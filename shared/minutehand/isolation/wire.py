@@ -79,7 +79,6 @@ def pack_ended(ended: AttemptResult) -> dict[str, Any]:
 
 
 def unpack_ended(packed: dict[str, Any]) -> AttemptResult:
-    """The reverse of ``pack_ended``."""
     given = dict(packed)
     kind = _KINDS[given.pop("kind")]
     if given.get("failure") is not None:

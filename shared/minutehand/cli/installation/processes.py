@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from minutehand import logs
-from minutehand.cli.installation.packages import find_here, load_jobs
+from minutehand.cli.parameters import find_here, load_jobs
 from minutehand.cli.shell import ExitCode, Shell, console, print_json, stop_on_signals
 from minutehand.daemon.roles import run_auditor, run_ticker, run_undertaker, run_worker
 from minutehand.errors import InvalidInput

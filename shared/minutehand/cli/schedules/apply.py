@@ -14,8 +14,7 @@ import typer
 from minutehand.apply import schema as schemas
 from minutehand.apply.document import DeclarationFile, read, write
 from minutehand.apply.plan import ApplyAction, ApplyPlan, PlannedChange
-from minutehand.cli.installation.packages import load_jobs
-from minutehand.cli.parameters import DryRun, Yes
+from minutehand.cli.parameters import DryRun, Yes, load_jobs
 from minutehand.cli.shell import ExitCode, Shell, print_json, values
 from minutehand.domain.schedule import Declaration
 from minutehand.errors import InvalidInput
@@ -98,9 +97,6 @@ def schema(shell: Shell) -> None:
         sys.stdout.write(schemas.published())
 
 
-# Reading.
-
-
 def _declared(
     shell: Shell, source: str, jobs: Sequence[str]
 ) -> tuple[Scheduler, Mapping[str | None, Sequence[Declaration]]]:
@@ -125,9 +121,6 @@ def _text(source: str) -> str:
         return sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
     except (OSError, ValueError) as problem:  # ValueError: not UTF-8, or a name that no file has
         raise InvalidInput("source", source, f"cannot be read ({problem})", "check the path and the encoding") from None
-
-
-# Showing.
 
 
 def _show(shell: Shell, plan: ApplyPlan, *, prune: bool) -> None:

@@ -20,8 +20,7 @@ from typing import Annotated, Any
 import typer
 
 from minutehand.aws import Client
-from minutehand.cli.installation.packages import find_here
-from minutehand.cli.parameters import Command, option, with_parameters
+from minutehand.cli.parameters import Command, find_here, option, with_parameters
 from minutehand.cli.shell import ExitCode, Shell, pages, plain, print_json
 from minutehand.errors import InvalidInput
 from minutehand.importers.celery import beat_of, read_beat

@@ -27,8 +27,6 @@ HashValue = Callable[[str, int], int]
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """The values that a field may have."""
-
     name: str
     low: int
     high: int
