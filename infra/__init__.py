@@ -7,7 +7,7 @@ from .node import use_wheel_node
 
 use_wheel_node()
 
-from .bundling import AWS, HERE, BundleTarget  # noqa: E402 — jsii starts Node at the first import of aws_cdk
+from .bundling import AWS, AWS_COMPILED, HERE, BundleTarget  # noqa: E402 — jsii starts Node at the first import of aws_cdk
 from .minutehand import Minutehand  # noqa: E402 — the same
 
-__all__ = ["AWS", "HERE", "BundleTarget", "Minutehand"]
+__all__ = ["AWS", "AWS_COMPILED", "HERE", "BundleTarget", "Minutehand"]

@@ -1,17 +1,20 @@
 """Bundles for the functions, made by pip from wheels for the target platform, without Docker and without a compiler.
 
-There are two: one for ticker, undertaker and auditor, and one for the worker, with the user's jobs in it.
+There are two: one for ticker, undertaker and auditor, and one for the worker, with the user's jobs in it. A bundle has the same bytes
+on every machine: no bytecode unless asked for, no path of the machine, and an archive of our own making.
 """
 
 from __future__ import annotations
 
 import hashlib
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, distribution, requires
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +22,7 @@ from shutil import which
 from typing import Any, cast
 
 import jsii
-from aws_cdk import AssetHashType, BundlingOptions, DockerImage, ILocalBundling
+from aws_cdk import AssetHashType, BundlingOptions, BundlingOutput, DockerImage, ILocalBundling
 from aws_cdk import aws_lambda as lambda_
 from minutehand.errors import Misconfigured
 from packaging.requirements import Requirement
@@ -30,6 +33,14 @@ RUNTIME = lambda_.Runtime.PYTHON_3_14  # the newest that Lambda offers; a test c
 HANDLERS = Path(__file__).parents[1] / "functions"  # beside this package, in the checkout as well as installed
 _PINS = Path(__file__).parents[1] / "constraints.txt"  # in the checkout only
 _LEFT_OUT = ("__pycache__", "*.pyc", ".*", "requirements.txt")
+_PIP_NOTES = (
+    "RECORD",
+    "INSTALLER",
+    "REQUESTED",
+    "direct_url.json",
+)  # with paths and digests of scripts of this machine
+_PLAIN, _EXECUTABLE = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
+_UNIX = 3  # the system that an archive's modes are of
 _CODE = "/var/task"  # the folder of a bundle on Lambda, as tracebacks show it
 _NOT_IN_LAMBDA = ("cli", "local", "testing", "infra", "functions")  # folders of the package that no function imports
 
@@ -45,20 +56,12 @@ class BundleTarget:
     name: str
     arguments: tuple[str, ...]  # of `pip install`
     complete: bool = True  # with our own dependencies; False: the functions' interpreter has them
-    python: str | None = (
-        None  # an interpreter of its version, which compiles the bundle; None: the bundle is source only
-    )
-
-
-def _interpreter(version: str) -> str | None:
-    """An interpreter of that version on this machine."""
-    return sys.executable if version == f"{sys.version_info[0]}.{sys.version_info[1]}" else which(f"python{version}")
+    compiled_by: str | None = None  # version of the interpreter that adds bytecode; None: the bundle is source only
 
 
 _VERSION = RUNTIME.name.removeprefix("python")
 AWS = BundleTarget(
     name="aws",
-    python=_interpreter(_VERSION),
     arguments=(
         *(argument for platform in _PLATFORMS for argument in ("--platform", platform)),
         *("--implementation", "cp"),
@@ -66,6 +69,9 @@ AWS = BundleTarget(
         *("--only-binary", ":all:"),
     ),
 )
+AWS_COMPILED = replace(
+    AWS, compiled_by=_VERSION
+)  # bytecode differs between patch releases of Python, and so between machines
 # The interpreter that runs this, with its packages, for a local cloud: that extracts a bundle for each process of a function, and
 # 50 MB of dependencies take it most of a minute in all.
 HERE = BundleTarget(name="here", arguments=(), complete=False)
@@ -80,6 +86,7 @@ def bundle(target: BundleTarget, jobs: JobPackage | None = None) -> lambda_.Code
         bundling=BundlingOptions(
             image=DockerImage.from_registry("docker-is-never-asked"),
             local=cast(ILocalBundling, _Bundling(target, jobs)),
+            output_type=BundlingOutput.ARCHIVED,
         ),
     )
 
@@ -101,8 +108,34 @@ def build(directory: Path, target: BundleTarget, jobs: JobPackage | None = None)
             _copy(jobs.root, place)
         else:
             shutil.copy2(jobs.root, place)
-    if target.python is not None:
-        _compile(directory, target.python)
+    if target.compiled_by is not None:
+        _compile(directory, _interpreter(target.compiled_by))
+
+
+def pack(directory: Path, archive: Path) -> None:
+    """Put the files of ``directory`` into an archive with the same bytes on every machine.
+
+    The CDK's own archives have their entries in the order of the file system. They are not compressed, because
+    implementations of deflate differ; Lambda unpacks them once.
+    """
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as packed:
+        for name, place in sorted(
+            (p.relative_to(directory).as_posix(), p) for p in directory.rglob("*") if p.is_file()
+        ):
+            entry = zipfile.ZipInfo(name)  # dated 1980
+            entry.create_system = _UNIX
+            entry.external_attr = (_EXECUTABLE if place.stat().st_mode & stat.S_IXUSR else _PLAIN) << 16
+            packed.writestr(entry, place.read_bytes())
+
+
+def _interpreter(version: str) -> str:
+    """An interpreter of that version on this machine. Raises Misconfigured if there is none."""
+    own = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    found = sys.executable if version == own else which(f"python{version}")
+    if found is None:
+        remedy = f"install python{version}, or take target=AWS, which has no bytecode"
+        raise Misconfigured(f"target=AWS_COMPILED: there is no python{version} on the path; {remedy}")
+    return found
 
 
 def _compile(directory: Path, python: str) -> None:
@@ -122,7 +155,10 @@ class _Bundling:
         self._target, self._jobs = target, jobs
 
     def try_bundle(self, output_dir: str, *_: Any, **__: Any) -> bool:  # the options of the image are not used
-        build(Path(output_dir), self._target, self._jobs)
+        place = Path(output_dir)
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix="bundle.") as directory:
+            build(Path(directory), self._target, self._jobs)
+            pack(Path(directory), place / "bundle.zip")
         return True
 
 
@@ -149,6 +185,15 @@ def _install(directory: Path, target: BundleTarget, requirements: Path | None) -
         raise Misconfigured(
             f"pip could not install what the functions need for {target.name} (requirements={str(requirements)!r}):\n{done.stderr.strip()}"
         )
+    _forget_machine(directory)
+
+
+def _forget_machine(directory: Path) -> None:
+    """Remove what pip writes for this machine: scripts that start its interpreter, and where wheels came from."""
+    scripts = (place for place in directory.glob("bin/*") if sys.executable.encode() in place.read_bytes())
+    notes = (place for name in _PIP_NOTES for place in directory.glob(f"*.dist-info/{name}"))
+    for place in (*scripts, *notes):
+        place.unlink()
 
 
 def _check_installed() -> None:
@@ -204,7 +249,7 @@ def fingerprint(target: BundleTarget, jobs: JobPackage | None) -> str:
 def _inputs(target: BundleTarget, requirements: Path | None) -> tuple[bytes, ...]:
     files = [place for place in (_PINS, requirements) if place is not None and place.exists()]
     texts = (target.name, *target.arguments, *_own_requirements(), sys.version if target is HERE else "")
-    compiled = ("compiled",) if target.python is not None else ()
+    compiled = ("compiled",) if target.compiled_by is not None else ()
     complete = ("complete",) if target.complete else ()
     return (*(text.encode() for text in (*texts, *compiled, *complete)), *(place.read_bytes() for place in files))
 

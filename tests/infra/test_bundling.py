@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import marshal
+import os
 import re
 import subprocess
 import sys
@@ -16,11 +17,12 @@ import pytest
 from minutehand.errors import InvalidInput, Misconfigured
 
 from infra import bundling
-from infra.bundling import AWS, HANDLERS, HERE, RUNTIME, build, fingerprint
+from infra.bundling import AWS, HANDLERS, HERE, RUNTIME, build, fingerprint, pack
 from infra.jobs import JobPackage, find_jobs
 
 pytestmark = pytest.mark.check
 
+ROOT = Path(__file__).parents[2]
 JOBS = Path(__file__).parent / "acme" / "jobs"
 LIMIT = 250 * 1024 * 1024  # bytes, unzipped: Lambda's
 FOR_ANYTHING = re.compile(r"(py2\.)?py3-none-any")
@@ -77,7 +79,7 @@ def test_every_binary_for_aws_is_for_graviton_and_the_runtime(aws_bundle: Path) 
 
 def test_the_bundle_holds_what_runs_and_no_more(aws_bundle: Path) -> None:
     assert sum(place.stat().st_size for place in aws_bundle.rglob("*")) < LIMIT
-    assert bool(list(aws_bundle.rglob("__pycache__"))) == (AWS.python is not None)
+    assert not list(aws_bundle.rglob("*.pyc"))
     assert (aws_bundle / "functions" / "worker" / "handler.py").is_file()
     assert (aws_bundle / "minutehand" / "sdk" / "scheduler.py").is_file()
     assert (aws_bundle / "acme" / "jobs" / "__init__.py").is_file()
@@ -87,9 +89,61 @@ def test_the_bundle_holds_what_runs_and_no_more(aws_bundle: Path) -> None:
         assert not (aws_bundle / development).exists()
 
 
-def test_a_bundle_is_compiled_where_there_is_an_interpreter_of_the_runtime(tmp_path: Path) -> None:
+def test_a_bundle_has_the_same_bytes_whoever_makes_it(worker_bundle: Path, tmp_path: Path) -> None:
+    """Another folder, another umask, a wheel from another place: the same bundle."""
+    script = (
+        "import sys; from pathlib import Path; from dataclasses import replace\n"
+        "from infra.bundling import HERE, build; from infra.jobs import find_jobs; from os import umask; umask(0o077)\n"
+        "build(Path(sys.argv[1]), replace(HERE, complete=True), find_jobs(sys.argv[2], sys.argv[3]))"
+    )
+    (tmp_path / "requirements.txt").write_text(f"{_wheel(tmp_path, 'acme_tools')}\n")
+    theirs = tmp_path / "elsewhere" / "bundle"
+    theirs.mkdir(parents=True)
+    places = (theirs, JOBS, tmp_path / "requirements.txt")
+    subprocess.run([sys.executable, "-c", script, *map(str, places)], check=True, cwd=ROOT)
+    pack(worker_bundle, tmp_path / "ours.zip")
+    pack(theirs, tmp_path / "theirs.zip")
+    ours, others = _entries(tmp_path / "ours.zip"), _entries(tmp_path / "theirs.zip")
+    assert "acme_tools/__init__.py" in ours
+    assert {name for name in ours.keys() | others.keys() if ours.get(name) != others.get(name)} == set()
+    assert (tmp_path / "ours.zip").read_bytes() == (tmp_path / "theirs.zip").read_bytes()
+
+
+def test_an_archive_depends_on_names_bytes_and_the_right_to_execute_only(tmp_path: Path) -> None:
+    archives = []
+    for number, names in enumerate((["b/c.py", "a.py", "run"], ["run", "a.py", "b/c.py"])):
+        folder = tmp_path / str(number)
+        (folder / "b").mkdir(parents=True)
+        for name in names:
+            (folder / name).write_text(name)
+            (folder / name).chmod(0o700 if name == "run" else (0o600, 0o664)[number])
+            os.utime(folder / name, (10**9 + number, 10**9 + number))
+        pack(folder, tmp_path / f"{number}.zip")
+        archives.append((tmp_path / f"{number}.zip").read_bytes())
+    assert archives[0] == archives[1]
+    with zipfile.ZipFile(tmp_path / "0.zip") as packed:
+        modes = [(entry.filename, oct(entry.external_attr >> 16)) for entry in packed.infolist()]
+    assert modes == [("a.py", "0o100644"), ("b/c.py", "0o100644"), ("run", "0o100755")]
+
+
+def _entries(archive: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(archive) as packed:
+        return {name: packed.read(name) for name in packed.namelist()}
+
+
+def test_a_bundle_has_no_path_of_the_machine(worker_bundle: Path) -> None:
+    here = (sys.executable.encode(), str(worker_bundle.parent).encode(), str(ROOT).encode())
+    assert not [p.name for p in worker_bundle.rglob("*") if p.is_file() and any(w in p.read_bytes() for w in here)]
+
+
+def test_bytecode_is_refused_without_an_interpreter_of_its_version(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match=r"no python3\.99 on the path; install python3\.99, or take target=AWS"):
+        build(tmp_path, replace(HERE, compiled_by="3.99"))
+
+
+def test_a_bundle_is_compiled_if_that_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "bundle").mkdir()
-    compiled = replace(HERE, python=sys.executable)
+    compiled = replace(HERE, compiled_by=f"{sys.version_info[0]}.{sys.version_info[1]}")
     build(tmp_path / "bundle", compiled)
     handler = tmp_path / "bundle" / "functions" / "ticker" / "handler.py"
     bytecode = Path(cache_from_source(str(handler))).read_bytes()
