@@ -1,4 +1,4 @@
-"""Six alarms, and for each declared queue one for throttling and one for each of its stripes.
+"""Seven alarms, and for each declared queue one for throttling and one for each of its stripes.
 
 Each means that fires are late, end DEAD, or do not start at all.
 """
@@ -22,11 +22,13 @@ from .queues import InstallationQueues, worker_part
 from .worker import WorkerFunction
 
 SILENCE = 3  # minutes without a tick; the look-ahead is as long
+UNAUDITED = 3  # hours without an audit: two may fail
 BEHIND = 120_000  # ms between now and the oldest entry that is due
 WAITING = 15  # minutes without an instant at which a declared queue was empty
 UNBURIED = 5  # minutes with messages in the dead-letter queue, which the undertaker empties in seconds
 
 _MINUTE = Duration.minutes(1)
+_HOUR = Duration.hours(1)
 _FIVE_MINUTES = Duration.minutes(5)
 _OVER = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD
 _UNDER = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
@@ -49,7 +51,12 @@ class InstallationAlarms(Construct):
         super().__init__(scope, name)
         self._installation = installation
         self.topic: sns.ITopic = topic or self._own_topic()
-        self.all = [*self._of_ticker(), *self._of_dead_runs(queues), *self._of_workers(queues, worker, workers)]
+        self.all = [
+            *self._of_ticker(),
+            self._of_auditor(),
+            *self._of_dead_runs(queues),
+            *self._of_workers(queues, worker, workers),
+        ]
 
     def _of_ticker(self) -> Iterator[cloudwatch.Alarm]:
         """Nothing is claimed, or late, or held back."""
@@ -77,6 +84,19 @@ class InstallationAlarms(Construct):
             "A queue is held back: its workers do not keep up, and its fires wait in the agenda. `minutehand doctor` names it.",
             self._metric("QueuesHeld", "ticker", "Maximum", _FIVE_MINUTES),
             _OVER,
+        )
+
+    def _of_auditor(self) -> cloudwatch.Alarm:
+        """Nobody looks for what should be impossible."""
+        return self._alarm(
+            "NoAudit",
+            "no-audit",
+            f"No audit for {UNAUDITED} hours: a lost message or entry would not be found. Look at the auditor's log and its schedule.",
+            self._metric("Audits", "auditor", "Sum", _HOUR),
+            _UNDER,
+            threshold=1,
+            periods=UNAUDITED,
+            missing=cloudwatch.TreatMissingData.BREACHING,
         )
 
     def _of_dead_runs(self, queues: InstallationQueues) -> Iterator[cloudwatch.Alarm]:

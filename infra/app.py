@@ -8,12 +8,32 @@ from typing import Any
 
 from aws_cdk import App, Duration, RemovalPolicy, Validations
 from cdk_nag import AwsSolutionsChecks
+from minutehand.errors import InvalidInput
 
-from . import AWS, HERE
+from . import AWS, AWS_COMPILED, HERE
 from .stack import MinutehandStack
 
 JOBS = "examples/starter"  # the default, if the context names no package
 STACK = "Minutehand"
+PROTECTED = "termination-protection"  # in the context; of the stack itself, not of the construct
+
+_REMOVAL = {
+    "retain": RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+    "retain-always": RemovalPolicy.RETAIN,
+    "destroy": RemovalPolicy.DESTROY,
+}
+
+
+def _read(name: str, given: object, convert: Callable[[str], Any]) -> Any:
+    try:
+        return convert(str(given))
+    except (KeyError, ValueError):
+        raise InvalidInput(name, given, "is not understood", "see docs/how-to/deploy.md for its values") from None
+
+
+def _flag(text: str) -> bool:
+    return {"true": True, "false": False}[text.lower()]
+
 
 # Names in the context, the construct's argument that each sets, and its conversion.
 KNOBS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
@@ -23,6 +43,8 @@ KNOBS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "memory": ("memory", int),
     "timeout-seconds": ("timeout", lambda text: Duration.seconds(int(text))),
     "max-concurrency": ("max_concurrency", int),
+    "ticker-reserved": ("ticker_reserved", int),
+    "undertaker-reserved": ("undertaker_reserved", int),
     "stripes": ("stripes", int),
     "pollers": ("pollers", int),
     "most-pollers": ("most_pollers", int),
@@ -30,8 +52,10 @@ KNOBS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "ticker-groups": ("ticker_groups", int),
     "ticker-writes": ("ticker_writes", int),
     "retention-days": ("retention", lambda text: Duration.days(int(text))),
-    "removal": ("removal_policy", lambda text: RemovalPolicy[text.upper()]),
-    "target": ("target", {"aws": AWS, "here": HERE}.__getitem__),
+    "removal": ("removal_policy", lambda text: _REMOVAL[text]),
+    "deletion-protection": ("deletion_protection", _flag),
+    "tags": ("tags", lambda text: dict(part.split("=", 1) for part in text.split(","))),
+    "target": ("target", {"aws": AWS, "aws-compiled": AWS_COMPILED, "here": HERE}.__getitem__),
 }
 
 
@@ -42,8 +66,12 @@ def build(context: Mapping[str, Any] | None = None, *, out: Path | None = None) 
     """
     app = App(context=dict(context or {}), outdir=None if out is None else str(out))
     given = {name: app.node.try_get_context(name) for name in KNOBS}
-    knobs = {knob: convert(str(given[name])) for name, (knob, convert) in KNOBS.items() if given[name] is not None}
-    MinutehandStack(app, app.node.try_get_context("stack") or STACK, knobs={"jobs": JOBS, **knobs})
+    knobs = {
+        knob: _read(name, given[name], convert) for name, (knob, convert) in KNOBS.items() if given[name] is not None
+    }
+    protected = _read(PROTECTED, app.node.try_get_context(PROTECTED) or False, _flag)
+    name = app.node.try_get_context("stack") or STACK
+    MinutehandStack(app, name, knobs={"jobs": JOBS, **knobs}, termination_protection=protected)
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     return app
 

@@ -46,6 +46,7 @@ class InstallationFunction(lambda_.Function):
         max_event_age: Duration | None = None,
         retry_attempts: int | None = None,
         role: iam.Role | None = None,
+        reserved: int | None = None,
     ) -> None:
         name = installation.name(name or part)
         group = logs.LogGroup(
@@ -54,6 +55,7 @@ class InstallationFunction(lambda_.Function):
             log_group_name=f"/aws/lambda/{name}",
             retention=installation.log_retention,
             removal_policy=installation.removal_policy,
+            encryption_key=installation.encryption_key,
         )
         super().__init__(
             scope,
@@ -70,6 +72,8 @@ class InstallationFunction(lambda_.Function):
             log_group=group,
             tracing=lambda_.Tracing.ACTIVE,
             environment={**(environment or {}), **_environment(installation, name)},
+            environment_encryption=installation.encryption_key,
+            reserved_concurrent_executions=reserved,
             layers=list(layers),
             vpc=vpc,
             vpc_subnets=vpc_subnets,

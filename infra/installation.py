@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Aws, Duration, RemovalPolicy
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from minutehand.domain.queue import MOST_STRIPES
@@ -27,6 +28,7 @@ class InstallationSettings:
     retention: Duration  # of ended runs in the ledger; whole days
     log_retention: logs.RetentionDays
     removal_policy: RemovalPolicy  # of tables, bucket and logs
+    deletion_protection: bool  # of tables
     encryption_key: kms.IKey | None = None  # None: the keys that AWS owns
     stripes: int = 1  # SQS queues that the default queue consists of
     target: BundleTarget = AWS  # the platform of the bundles
@@ -51,6 +53,20 @@ class InstallationSettings:
     @property
     def retention_days(self) -> int:
         return int(self.retention.to_days())
+
+    def allow_logs_to_use_key(self) -> None:
+        """Let CloudWatch Logs use the customer's key for the functions' log groups. No effect on a key that this app does not create."""
+        if self.encryption_key is None:
+            return
+        groups = f"arn:{Aws.PARTITION}:logs:{Aws.REGION}:{Aws.ACCOUNT_ID}:log-group:/aws/lambda/{self.name('*')}"
+        self.encryption_key.add_to_resource_policy(
+            iam.PolicyStatement(
+                principals=[iam.ServicePrincipal(f"logs.{Aws.REGION}.amazonaws.com")],
+                actions=["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"],
+                resources=["*"],
+                conditions={"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}},
+            )
+        )
 
     def name(self, suffix: str) -> str:
         return f"{self.prefix}-{suffix}"

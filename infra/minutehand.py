@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from aws_cdk import CfnOutput, Duration, RemovalPolicy
+from aws_cdk import CfnOutput, Duration, RemovalPolicy, Tags
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -58,7 +58,10 @@ class Minutehand(Construct):
         environment: variables of all workers.
         secrets: variable → secret; the workers may read it, and find its ARN in the variable.
         layers, vpc, vpc_subnets, security_groups: of all workers.
-        max_concurrency: the most workers of the default queue at once, 2 to 1000; None leaves it to the account's limit.
+        max_concurrency: the most worker functions of the default queue at once, 2 to 1000. None: 500, half of what AWS gives an
+            account, and 100 for a declared queue without ``concurrency``; with ``pollers`` no limit. 0 leaves it to the account's limit.
+        ticker_reserved, undertaker_reserved: functions at once that the account keeps for them, and their maximum. None reserves nothing:
+            AWS keeps 100 of an account's functions unreserved, and a new account may have 10 in all. ``minutehand doctor`` recommends.
         stripes: SQS queues that the default queue consists of, 1 to 100; see `Queue(stripes=...)` for declared ones. It may grow
             at any time; what is taken away goes with its messages, which the auditor sends again.
         pollers, most_pollers: of the default queue's event source, a stripe each: kept always, 2 to 200, and at the most, up to
@@ -73,10 +76,16 @@ class Minutehand(Construct):
             tables, up to 1,000 fires a second; 0: any number.
         retention: how long an ended run stays in the ledger, in whole days.
         alarm_topic: where the alarms go; None makes a topic.
-        encryption_key: the customer's own key for tables, queues, bucket and topic; None leaves it to the keys of AWS.
-        removal_policy: of tables, bucket and logs. RETAIN protects the tables from deletion as well.
+        encryption_key: the customer's own key for tables, queues, bucket, topic, logs and the functions' variables; None leaves it to the
+            keys of AWS. The policy of a key that this app does not create must allow the services: see docs/how-to/deploy.md.
+        removal_policy: of tables, bucket and logs. RETAIN_ON_UPDATE_OR_DELETE keeps them, except those that a failed first deployment
+            made; RETAIN keeps these, too.
+        deletion_protection: of the tables. None: unless ``removal_policy`` is DESTROY. CloudFormation cannot remove a protected table
+            when a first deployment fails: the next one imports it with ``cdk deploy --import-existing-resources``.
+        tags: of all that can have them, besides ``minutehand-prefix``, which bills can be broken down by.
         log_retention: of the functions' logs.
-        target: what the functions are bundled for: AWS, or the interpreter at hand for a local cloud.
+        target: what the functions are bundled for: AWS; AWS_COMPILED, the same with bytecode, made by an interpreter of Lambda's version
+            that must be on the path; or HERE, the interpreter at hand, for a local cloud.
 
     Raises InvalidInput, with the field and the remedy, at synthesis.
     """
@@ -99,6 +108,8 @@ class Minutehand(Construct):
         vpc_subnets: ec2.SubnetSelection | None = None,
         security_groups: Sequence[ec2.ISecurityGroup] | None = None,
         max_concurrency: int | None = None,
+        ticker_reserved: int | None = None,
+        undertaker_reserved: int | None = None,
         stripes: int = 1,
         pollers: int | None = None,
         most_pollers: int | None = None,
@@ -111,7 +122,9 @@ class Minutehand(Construct):
         notice_topics: Sequence[str] = (),
         alarm_topic: sns.ITopic | None = None,
         encryption_key: kms.IKey | None = None,
-        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN,
+        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+        deletion_protection: bool | None = None,
+        tags: Mapping[str, str] | None = None,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
         target: BundleTarget = AWS,
     ) -> None:
@@ -123,9 +136,15 @@ class Minutehand(Construct):
             retention=retention,
             log_retention=log_retention,
             removal_policy=removal_policy,
+            deletion_protection=removal_policy is not RemovalPolicy.DESTROY
+            if deletion_protection is None
+            else deletion_protection,
             encryption_key=encryption_key,
             target=target,
         )
+        installation.allow_logs_to_use_key()
+        for name, word in {"minutehand-prefix": prefix, **(tags or {})}.items():
+            Tags.of(self).add(name, word)
         self._store = store = InstallationStore(self, "Store", installation=installation)
         package = find_jobs(jobs, requirements)
         declared = declared_by(package) if queues is None else queues
@@ -139,10 +158,13 @@ class Minutehand(Construct):
             notice_topics=notice_topics,
             groups=ticker_groups,
             writes=ticker_writes,
+            reserved=ticker_reserved,
             queue_depth=queue_depth,
             queue_age=queue_age,
         )
-        UndertakerFunction(self, "Undertaker", installation=installation, store=store, queues=made)
+        UndertakerFunction(
+            self, "Undertaker", installation=installation, store=store, queues=made, reserved=undertaker_reserved
+        )
         AuditorFunction(self, "Auditor", installation=installation, store=store, queues=made)
         common = WorkerSettings(
             installation=installation,

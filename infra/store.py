@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Duration
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
@@ -83,7 +83,7 @@ class InstallationStore(Construct):
             encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED if key else dynamodb.TableEncryption.DEFAULT,
             encryption_key=key,
             removal_policy=self._installation.removal_policy,
-            deletion_protection=self._installation.removal_policy is RemovalPolicy.RETAIN,
+            deletion_protection=self._installation.deletion_protection,
         )
 
     def _bucket(self) -> s3.Bucket:

@@ -45,6 +45,7 @@ class TickerFunction(Construct):
         notice_topics: Sequence[str] = (),
         groups: int = DEFAULT_TICKER_GROUPS,
         writes: int = DEFAULT_TICKER_WRITES,
+        reserved: int | None = None,
         queue_depth: int = DEFAULT_DEPTH,
         queue_age: Duration = QUEUE_AGE,
     ) -> None:
@@ -58,6 +59,7 @@ class TickerFunction(Construct):
             timeout=TIMEOUT,
             max_event_age=EVENT_AGE,
             retry_attempts=0,
+            reserved=_reserved(reserved, groups),
             environment={**_width(groups, writes), **_limits(queue_depth, queue_age)},
         )
         store.allow(self.function, "agenda", READ, WRITE, BATCH, DELETE)
@@ -83,6 +85,14 @@ class TickerFunction(Construct):
             arn_format=ArnFormat.COLON_RESOURCE_NAME,
         )
         iam.Grant.add_to_principal(grantee=self.function, actions=["lambda:InvokeFunction"], resource_arns=[arn])
+
+
+def _reserved(functions: int | None, groups: int) -> int | None:
+    """The reservation, which is a maximum as well: fewer would throttle a tick's own invocations."""
+    if functions is not None and functions <= groups:
+        remedy = f"use at least {groups + 1}, or fewer ticker_groups, or None"
+        raise InvalidInput("ticker_reserved", functions, f"is less than a tick and its {groups} invocations", remedy)
+    return functions
 
 
 def _width(groups: int, writes: int) -> dict[str, str]:

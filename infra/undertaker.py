@@ -6,6 +6,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from constructs import Construct
+from minutehand.errors import InvalidInput
 
 from .function import InstallationFunction
 from .installation import InstallationSettings
@@ -14,6 +15,7 @@ from .store import PARTIQL, READ, WRITE, InstallationStore
 
 MESSAGES = 10  # in a batch; the maximum of SQS without a window
 MEMORY = 512  # MB
+LEAST_RESERVED = 5  # as many batches as Lambda's standard polling begins with; a throttled one stays hidden for the queue's visibility
 TIMEOUT = Duration.seconds(60)  # a sixth of the queue's visibility, as AWS advises
 
 
@@ -28,6 +30,7 @@ class UndertakerFunction(Construct):
         installation: InstallationSettings,
         store: InstallationStore,
         queues: InstallationQueues,
+        reserved: int | None = None,
     ) -> None:
         super().__init__(scope, name)
         self.function = InstallationFunction(
@@ -37,6 +40,7 @@ class UndertakerFunction(Construct):
             description="Minutehand: records dead runs",
             memory=MEMORY,
             timeout=TIMEOUT,
+            reserved=_reserved(reserved),
             recursive_loop=lambda_.RecursiveLoop.ALLOW,  # it sends runs with attempts left back, at most three times
         )
         self.function.add_event_source(
@@ -48,3 +52,10 @@ class UndertakerFunction(Construct):
         store.allow(self.function, "agenda", ("dynamodb:PutItem",))
         store.allow_key(self.function)
         queues.allow_send(self.function)
+
+
+def _reserved(functions: int | None) -> int | None:
+    if functions is not None and functions < LEAST_RESERVED:
+        remedy = f"use at least {LEAST_RESERVED}, or None"
+        raise InvalidInput("undertaker_reserved", functions, "would throttle Lambda's pollers of its queue", remedy)
+    return functions

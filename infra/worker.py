@@ -13,7 +13,8 @@ from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
-from minutehand.domain.queue import BATCH, LEAST_RUNS, Queue, check_pollers
+from minutehand.domain.names import check_whole
+from minutehand.domain.queue import BATCH, LEAST_RUNS, MOST_RUNS, Queue, check_pollers
 from minutehand.errors import InvalidInput
 from minutehand.sqs.routing import WORK
 
@@ -25,6 +26,9 @@ from .store import BATCH as BATCH_WRITES
 from .store import PARTIQL, PAYLOADS, READ, RESULTS, WRITE, InstallationStore
 
 _GROWS_TO = 200  # Lambda's default maximum of an event source's pollers
+# Functions at the same time, where neither a number nor pollers are given. AWS gives an account 1,000: half of them leaves room for the
+# ticker's 17 and for other applications, and 1,000 fires a second took 290 in the model of bench/. A declared queue takes a tenth.
+DEFAULT_CONCURRENCY, DECLARED_CONCURRENCY = 500, 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +38,7 @@ class WorkerSize:
     memory: int  # MB
     timeout: Duration  # at most the visibility of its queue
     batch: int = BATCH  # messages at once
-    max_concurrency: int | None = None  # concurrent functions of each stripe, 2 to 1000; None: the account's limit
+    max_concurrency: int | None  # concurrent functions of each stripe, 2 to 1000; None: the account's limit
     pollers: int | None = None  # kept for each stripe; None: standard polling
     most_pollers: int | None = None  # maximum of each stripe
     reach: str = ""  # end of its description
@@ -56,23 +60,22 @@ class WorkerSize:
         most_pollers: int | None,
         stripes: int,
     ) -> WorkerSize:
-        """The size for the default queue, whose stripes share ``max_concurrency``."""
-        check_pollers(pollers, most_pollers, concurrency=max_concurrency, limit="max_concurrency")
-        if (
-            max_concurrency is not None
-            and stripes > 1
-            and (max_concurrency % stripes or max_concurrency < LEAST_RUNS * stripes)
-        ):
+        """The size for the default queue, whose stripes share ``max_concurrency``; 0 is no limit, None the default."""
+        check_pollers(pollers, most_pollers, concurrency=max_concurrency or None, limit="max_concurrency")
+        if max_concurrency:
+            check_whole("max_concurrency", max_concurrency, LEAST_RUNS, MOST_RUNS)
+        if max_concurrency and stripes > 1 and (max_concurrency % stripes or max_concurrency < LEAST_RUNS * stripes):
             raise InvalidInput(
                 "max_concurrency",
                 max_concurrency,
                 f"cannot be shared by {stripes} stripes, each of which has an event source of its own",
                 f"use a multiple of {stripes}, {LEAST_RUNS * stripes} at the least, or fewer stripes",
             )
+        limit = None if max_concurrency == 0 else _default_limit(DEFAULT_CONCURRENCY, stripes, pollers)
         return cls(
             memory=memory,
             timeout=timeout,
-            max_concurrency=None if max_concurrency is None else max_concurrency // stripes,
+            max_concurrency=max_concurrency // stripes if max_concurrency else limit,
             pollers=pollers,
             most_pollers=most_pollers,
         )
@@ -85,11 +88,16 @@ class WorkerSize:
             memory=queue.memory,
             timeout=Duration.seconds(queue.timeout),
             batch=batch,
-            max_concurrency=functions,
+            max_concurrency=functions or _default_limit(DECLARED_CONCURRENCY, queue.stripes, queue.pollers),
             pollers=queue.pollers,
             most_pollers=queue.most_pollers,
             reach=f" in queue {queue.name}",
         )
+
+
+def _default_limit(functions: int, stripes: int, pollers: int | None) -> int | None:
+    """A stripe's share of the default; provisioned pollers and a maximum concurrency exclude each other."""
+    return None if pollers is not None else max(functions // stripes, LEAST_RUNS)
 
 
 @dataclass(frozen=True, kw_only=True)

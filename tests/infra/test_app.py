@@ -15,6 +15,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk.assertions import Template
 from cdk_nag import AwsSolutionsChecks
+from minutehand.errors import InvalidInput
 
 from infra import Minutehand
 from infra.app import build
@@ -57,6 +58,10 @@ def test_the_context_sets_the_knobs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "target": "here",
         "stack": "Acme",
         "jobs": "tests/infra/acme/jobs",
+        "ticker-reserved": "17",
+        "undertaker-reserved": "5",
+        "tags": "team=data,stage=test",
+        "termination-protection": "true",
     }
     stack = _app(tmp_path, monkeypatch, context).node.find_child("Acme")
     assert isinstance(stack, Stack)
@@ -65,11 +70,42 @@ def test_the_context_sets_the_knobs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "AWS::Lambda::Function", {"FunctionName": "acme-worker", "MemorySize": 1024, "Timeout": 60}
     )
     template.has_resource("AWS::DynamoDB::Table", {"DeletionPolicy": "Delete"})
+    for part, reserved in ("ticker", 17), ("undertaker", 5):
+        template.has_resource_properties(
+            "AWS::Lambda::Function", {"FunctionName": f"acme-{part}", "ReservedConcurrentExecutions": reserved}
+        )
+    tags = [
+        {"Key": "minutehand-prefix", "Value": "acme"},
+        {"Key": "stage", "Value": "test"},
+        {"Key": "team", "Value": "data"},
+    ]
+    template.all_resources_properties("AWS::DynamoDB::Table", {"Tags": tags})
+    assert stack.termination_protection
     assert set(template.find_outputs("*")) >= {"Prefix", "BucketName", "AlarmTopicArn"}
 
 
-def test_cdk_json_runs_the_app() -> None:
-    assert json.loads((ROOT / "cdk.json").read_text())["app"] == ".venv/bin/python -m infra.app"
+def test_the_tables_protection_is_a_knob_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = _app(tmp_path, monkeypatch, {"deletion-protection": "false"}).node.find_child("Minutehand")
+    assert isinstance(stack, Stack)
+    assert not stack.termination_protection
+    protected = {"Properties": {"DeletionProtectionEnabled": False}, "DeletionPolicy": "RetainExceptOnCreate"}
+    Template.from_stack(stack).all_resources("AWS::DynamoDB::Table", protected)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("removal", "perhaps"), ("memory", "much"), ("tags", "team"), ("termination-protection", "maybe")],
+)
+def test_a_context_that_is_not_understood_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    with pytest.raises(InvalidInput, match=rf"{name}.*{value}.*deploy\.md"):
+        _app(tmp_path, monkeypatch, {name: value})
+
+
+def test_cdk_json_runs_the_app_and_stops_no_pipeline_with_a_question() -> None:
+    settings = json.loads((ROOT / "cdk.json").read_text())
+    assert (settings["app"], settings["requireApproval"]) == (".venv/bin/python -m infra.app", "never")
 
 
 def test_cdk_nag_has_nothing_to_say_to_a_user_who_turns_every_knob(tmp_path: Path) -> None:

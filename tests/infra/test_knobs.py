@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -17,6 +18,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Match, Template
 from minutehand.domain.names import schedule_owner
+from minutehand.domain.queue import Queue
 from minutehand.domain.run import dead_owner
 from minutehand.errors import InvalidInput
 
@@ -222,6 +224,8 @@ def test_the_customers_key_encrypts_all_that_holds_data_and_every_function_may_u
     )
     template.all_resources_properties("AWS::SQS::Queue", {"KmsMasterKeyId": arn})
     template.all_resources_properties("AWS::SNS::Topic", {"KmsMasterKeyId": arn})
+    template.all_resources_properties("AWS::Logs::LogGroup", {"KmsKeyId": arn})
+    template.all_resources_properties("AWS::Lambda::Function", {"KmsKeyArn": arn})
     users = template.find_resources(
         "AWS::IAM::Policy",
         {
@@ -240,6 +244,30 @@ def test_the_customers_key_encrypts_all_that_holds_data_and_every_function_may_u
         "JobsUndertaker",
         "JobsAuditor",
     }
+
+
+def test_the_logs_may_use_the_customers_key_for_this_installation_alone(stack: Stack) -> None:
+    Minutehand(stack, "Jobs", jobs=JOBS, encryption_key=kms.Key(stack, "Key"), prefix="acme")
+    (key,) = Template.from_stack(stack).find_resources("AWS::KMS::Key").values()
+    (allowed,) = (s for s in key["Properties"]["KeyPolicy"]["Statement"] if "logs." in json.dumps(s["Principal"]))
+    assert {"kms:Encrypt", "kms:Decrypt", "kms:GenerateDataKey*"} <= set(allowed["Action"])
+    assert json.dumps(allowed["Condition"]["ArnLike"]).endswith(':log-group:/aws/lambda/acme-*"]]}}')
+
+
+def test_a_concurrency_of_none_of_0_and_of_a_number(with_knobs: Callable[..., Template]) -> None:
+    def limits(**knobs: Any) -> list[int | None]:
+        found = with_knobs(**knobs).find_resources("AWS::Lambda::EventSourceMapping").values()
+        sources = [s["Properties"] for s in found if "Work" in json.dumps(s["Properties"]["FunctionName"])]
+        return [source.get("ScalingConfig", {}).get("MaximumConcurrency") for source in sources]
+
+    assert limits(stripes=4) == [125] * 4
+    assert limits(stripes=4, max_concurrency=8) == [2] * 4
+    assert limits(max_concurrency=0) == [None]
+    assert limits(pollers=5) == [None]
+    assert limits(queues=[Queue(name="a", stripes=3), Queue(name="b", pollers=9)], max_concurrency=1000) == [
+        *(1000, 33, 33, 33),
+        None,
+    ]
 
 
 def test_everything_goes_with_the_stack_if_that_is_wanted(with_knobs: Callable[..., Template]) -> None:
@@ -266,6 +294,11 @@ def test_two_installations_share_an_account_under_two_prefixes(stack: Stack) -> 
         ({"shards": 1025}, "shards"),
         ({"retention": Duration.days(0)}, "retention"),
         ({"timeout": Duration.hours(2)}, "timeout"),
+        ({"max_concurrency": 1}, "max_concurrency"),
+        ({"max_concurrency": 1001}, "max_concurrency"),
+        ({"ticker_reserved": 16}, "ticker_reserved"),
+        ({"ticker_reserved": 0, "ticker_groups": 1}, "ticker_reserved"),
+        ({"undertaker_reserved": 4}, "undertaker_reserved"),
         ({"environment": {"MINUTEHAND_PREFIX": "mine"}}, "environment"),
         ({"jobs": "no/such/package"}, "jobs"),
         ({"requirements": "no/such/file.txt"}, "requirements"),

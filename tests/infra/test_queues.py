@@ -82,7 +82,7 @@ def test_the_event_source_holds_to_the_concurrency(template: Template) -> None:
     reports, mail = source_of(template, "JobsWorkerreports"), source_of(template, "JobsWorkermail")
     assert reports["EventSourceArn"]["Fn::GetAtt"][0].startswith("JobsQueuesWorkreports")
     assert (reports["BatchSize"], reports["ScalingConfig"]) == (6, {"MaximumConcurrency": 2})
-    assert (mail["BatchSize"], mail.get("ScalingConfig")) == (10, None)
+    assert (mail["BatchSize"], mail["ScalingConfig"]) == (10, {"MaximumConcurrency": 100})
     assert reports["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
 
 
@@ -129,7 +129,7 @@ def test_a_throttled_worker_and_a_queue_that_is_never_empty_are_alarms(template:
     found = [a["Properties"] for a in template.find_resources("AWS::CloudWatch::Alarm").values()]
     alarms = {a["AlarmName"].removeprefix("minutehand-"): a for a in found}
     assert alarms.keys() == {
-        *("no-tick", "behind", "held-back", "dead-runs", "dead-letter-queue", "worker-throttled"),
+        *("no-tick", "no-audit", "behind", "held-back", "dead-runs", "dead-letter-queue", "worker-throttled"),
         *("worker-reports-throttled", "worker-mail-throttled"),
         *("work-reports-waiting", "work-mail-waiting", "work-gpu-waiting"),
     }

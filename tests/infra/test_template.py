@@ -70,7 +70,10 @@ def test_each_table_is_as_the_package_defines_it(template: Template, table: Tabl
 def test_what_holds_data_outlives_the_stack(template: Template) -> None:
     for kind in ("AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::Logs::LogGroup"):
         for name, resource in resources(template, kind).items():
-            assert resource["DeletionPolicy"] == resource["UpdateReplacePolicy"] == "Retain", name
+            assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == (
+                "RetainExceptOnCreate",
+                "Retain",
+            ), name
     for name, table in resources(template, "AWS::DynamoDB::Table").items():
         assert table["Properties"]["DeletionProtectionEnabled"], name
 
@@ -194,6 +197,29 @@ def test_a_batch_fails_by_message_and_not_as_a_whole(template: Template, part: s
             "FunctionName": {"Ref": Match.string_like_regexp(f"Jobs{part.capitalize()}Function.*")},
         },
     )
+
+
+def test_workers_leave_half_of_an_accounts_functions_to_the_ticker_and_others(template: Template) -> None:
+    (worker,) = (
+        s["Properties"]
+        for s in resources(template, "AWS::Lambda::EventSourceMapping").values()
+        if s["Properties"]["FunctionName"]["Ref"].startswith("JobsWorker")
+    )
+    assert worker["ScalingConfig"] == {"MaximumConcurrency": 500}
+    assert not [part for part in PARTS if "ReservedConcurrentExecutions" in function(template, part)]
+
+
+def test_all_that_can_have_tags_names_its_installation(template: Template) -> None:
+    tag = {"Key": "minutehand-prefix", "Value": "minutehand"}
+    for kind in (
+        "AWS::DynamoDB::Table",
+        "AWS::SQS::Queue",
+        "AWS::S3::Bucket",
+        "AWS::Lambda::Function",
+        "AWS::Logs::LogGroup",
+    ):
+        for name, resource in resources(template, kind).items():
+            assert tag in resource["Properties"]["Tags"], name
 
 
 def test_no_function_outlasts_the_messages_it_was_given(template: Template) -> None:
@@ -342,8 +368,17 @@ def test_a_throttled_worker_is_an_alarm(template: Template) -> None:
     assert throttled["Dimensions"][0]["Value"]["Ref"].startswith("JobsWorkerFunction")
 
 
-def test_all_six_alarms_tell_the_topic_when_they_begin_and_when_they_end(template: Template) -> None:
-    template.resource_count_is("AWS::CloudWatch::Alarm", 6)
+def test_three_hours_without_an_audit_are_an_alarm(template: Template) -> None:
+    no_audit = alarm(template, "no-audit")
+    assert (no_audit["Namespace"], no_audit["MetricName"], no_audit["Statistic"]) == ("Minutehand", "Audits", "Sum")
+    assert no_audit["Dimensions"] == [{"Name": "service", "Value": "minutehand-auditor"}]
+    assert (no_audit["ComparisonOperator"], no_audit["Threshold"]) == ("LessThanThreshold", 1)
+    assert (no_audit["Period"], no_audit["EvaluationPeriods"]) == (3600, 3)
+    assert no_audit["TreatMissingData"] == "breaching"
+
+
+def test_all_seven_alarms_tell_the_topic_when_they_begin_and_when_they_end(template: Template) -> None:
+    template.resource_count_is("AWS::CloudWatch::Alarm", 7)
     (topic,) = resources(template, "AWS::SNS::Topic")
     template.all_resources_properties(
         "AWS::CloudWatch::Alarm", {"AlarmActions": [{"Ref": topic}], "OKActions": [{"Ref": topic}]}
