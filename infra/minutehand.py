@@ -26,10 +26,11 @@ from minutehand.settings import (
 from .alarms import InstallationAlarms
 from .auditor import AuditorFunction
 from .bundling import AWS, BundleTarget
+from .grants import allow_reading, allow_scheduling
 from .installation import InstallationSettings
 from .jobs import declared_by, find_jobs
 from .queues import InstallationQueues
-from .store import BATCH, DELETE, PARTIQL, PAYLOADS, READ, RESULTS, WRITE, InstallationStore
+from .store import InstallationStore
 from .ticker import QUEUE_AGE, TickerFunction
 from .undertaker import UndertakerFunction
 from .worker import WorkerFunction, WorkerSettings, WorkerSize, allow_work
@@ -224,19 +225,21 @@ class Minutehand(Construct):
         """The functions of the declared queues, by queue. They have the role of ``worker``."""
         return {name: worker.function for name, worker in self._workers.items()}
 
-    def grant_scheduling(self, grantee: iam.IGrantable) -> None:
-        """Let ``grantee`` do all that the SDK does: create, change and delete schedules, submit, read the ledger."""
-        self._store.allow(grantee, "schedules", READ, WRITE)
-        self._store.allow(grantee, "revisions", READ, WRITE)
-        self._store.allow(grantee, "agenda", READ, WRITE, BATCH, DELETE)
-        self._store.allow(grantee, "runs", READ, WRITE, PARTIQL)
-        self._store.allow_purge(grantee)
-        self._store.allow_objects(grantee, "s3:PutObject", PAYLOADS)
-        self._store.allow_objects(grantee, "s3:GetObject", PAYLOADS)
-        self._store.allow_objects(grantee, "s3:GetObject", RESULTS)
-        self._store.allow_key(grantee)
-        self._queues.allow_send(grantee)
-        self._queues.allow_list(grantee)
+    def grant_reading(self, grantee: iam.IGrantable, *, tenant: str | None = None) -> None:
+        """Let ``grantee`` call what changes nothing in the SDK: schedules, runs, failures, previews; of one tenant or of all.
+
+        The agenda has no partitions of a tenant: ``describe_schedule`` reads its entries, which name schedules of all tenants.
+        """
+        allow_reading(grantee, self._store, self._queues, tenant)
+
+    def grant_scheduling(self, grantee: iam.IGrantable, *, prompt: bool = True, tenant: str | None = None) -> None:
+        """Let ``grantee`` do all that the SDK does: create, change and delete schedules, submit, read the ledger.
+
+        Without ``prompt`` it may not send to the work queues: what it submits for now then starts within two minutes, as the ticker
+        sends it. With ``tenant`` it reads and writes this tenant's schedules, runs and payloads. IAM cannot tell tenants apart in
+        agenda and queues: there it can delay runs of others, or have them looked at.
+        """
+        allow_scheduling(grantee, self._store, self._queues, tenant, prompt=prompt)
 
     def grant_work(self, grantee: iam.IGrantable) -> None:
         """Let ``grantee``, the role of a container that runs ``minutehand worker``, do what the worker function does."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from aws_cdk import Duration
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
@@ -18,14 +20,14 @@ RESULTS = "results/*"  # keys of results and checkpoints
 MARGIN = 14
 UPLOAD_LEFTOVERS = Duration.days(7)  # after which parts of unfinished uploads are deleted
 
-DEAD_INDEX = "*#dead#*"  # partitions of the index of dead runs; no tenant or schedule has `#` in its name
+_LEADING = "dynamodb:LeadingKeys"
 
 READ = ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query")
 WRITE = ("dynamodb:ConditionCheckItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
 BATCH = ("dynamodb:BatchWriteItem",)  # puts and deletes, without conditions: for the agenda only
 DELETE = ("dynamodb:DeleteItem",)
 SCAN = ("dynamodb:Scan",)
-PARTIQL = ("dynamodb:PartiQLInsert", "dynamodb:PartiQLSelect", "dynamodb:PartiQLUpdate")
+PARTIQL = ("dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate")
 
 
 class InstallationStore(Construct):
@@ -37,17 +39,17 @@ class InstallationStore(Construct):
         self.tables = {table.suffix: self._table(table) for table in TABLES}
         self.bucket = self._bucket()
 
-    def allow(self, grantee: iam.IGrantable, suffix: str, *actions: tuple[str, ...]) -> None:
-        """Let ``grantee`` do ``actions`` (groups of them, see above) to one table."""
-        self.tables[suffix].grant(grantee, *(action for group in actions for action in group))
-
-    def allow_purge(self, grantee: iam.IGrantable) -> None:
-        """Let ``grantee`` delete from the index of dead runs, and no other item of the ledger's table."""
+    def allow(self, grantee: iam.IGrantable, suffix: str, *actions: tuple[str, ...], keys: Sequence[str] = ()) -> None:
+        """Let ``grantee`` do ``actions`` (groups of them, see above) to one table; with ``keys`` in partitions like these only."""
+        conditions = {}
+        if keys:  # a request that names no partition has no leading key, and "for all values" would hold for it
+            conditions["ForAllValues:StringLike"] = {_LEADING: list(keys)}
+            conditions["Null"] = {_LEADING: "false"}
         iam.Grant.add_to_principal(
             grantee=grantee,
-            actions=list(BATCH),
-            resource_arns=[self.tables["runs"].table_arn],
-            conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [DEAD_INDEX]}},
+            actions=[action for group in actions for action in group],
+            resource_arns=[self.tables[suffix].table_arn],
+            conditions=conditions or None,
         )
 
     def allow_objects(self, grantee: iam.IGrantable, action: str, keys: str) -> None:
@@ -56,10 +58,13 @@ class InstallationStore(Construct):
         rule = f"AwsSolutions-IAM5[Resource::{arn_of(self.bucket)}/{keys}]"
         acknowledge_for(grantee, rule, "the key of an object contains its run, which is not known at deployment")
 
-    def allow_key(self, grantee: iam.IGrantable) -> None:
+    def allow_key(self, grantee: iam.IGrantable, *, encrypt: bool = True) -> None:
         """Let ``grantee`` use the customer's key, if there is one."""
-        if self._installation.encryption_key is not None:
-            self._installation.encryption_key.grant_encrypt_decrypt(grantee)
+        key = self._installation.encryption_key
+        if key is not None and not encrypt:
+            key.grant_decrypt(grantee)
+        elif key is not None:
+            key.grant_encrypt_decrypt(grantee)
             for action in ("kms:GenerateDataKey*", "kms:ReEncrypt*"):
                 rule = f"AwsSolutions-IAM5[Action::{action}]"
                 acknowledge_for(grantee, rule, "the variants of one action, on the customer's key only")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,10 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Match, Template
-from minutehand.domain.names import schedule_owner
 from minutehand.domain.queue import Queue
-from minutehand.domain.run import dead_owner
 from minutehand.errors import InvalidInput
 
 from infra import Minutehand
-from infra.store import DEAD_INDEX
 
 JOBS = Path(__file__).parent / "acme" / "jobs"
 
@@ -137,45 +133,6 @@ def test_what_the_jobs_need_is_granted_to_the_worker(stack: Stack) -> None:
     Template.from_stack(stack).has_resource_properties(
         "AWS::IAM::Policy",
         {"PolicyDocument": {"Statement": Match.array_with([Match.object_like({"Action": "sns:Publish"})])}},
-    )
-
-
-def test_a_role_that_schedules_can_neither_run_jobs_nor_drop_tables(stack: Stack) -> None:
-    role = iam.Role(stack, "Api", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
-    Minutehand(stack, "Jobs", jobs=JOBS).grant_scheduling(role)
-    (policy,) = (
-        resource["Properties"]["PolicyDocument"]["Statement"]
-        for name, resource in Template.from_stack(stack).find_resources("AWS::IAM::Policy").items()
-        if name.startswith("ApiDefaultPolicy")
-    )
-    granted = {action for statement in policy for action in _listed(statement["Action"])}
-    assert {"dynamodb:PutItem", "dynamodb:UpdateItem", "sqs:SendMessage", "s3:PutObject"} <= granted
-    assert not {"sqs:ReceiveMessage", "sqs:DeleteMessage", "dynamodb:DeleteTable", "dynamodb:Scan"} & granted
-
-
-def test_a_role_that_schedules_deletes_from_the_index_of_dead_runs_and_not_from_the_ledger(stack: Stack) -> None:
-    role = iam.Role(stack, "Api", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
-    Minutehand(stack, "Jobs", jobs=JOBS).grant_scheduling(role)
-    owner = dead_owner("acme", 20_000)
-    assert fnmatchcase(owner, DEAD_INDEX)
-    assert not fnmatchcase(schedule_owner("acme", "reports.daily"), DEAD_INDEX)
-    Template.from_stack(stack).has_resource_properties(
-        "AWS::IAM::Policy",
-        {
-            "PolicyDocument": {
-                "Statement": Match.array_with(
-                    [
-                        Match.object_like(
-                            {
-                                "Action": "dynamodb:BatchWriteItem",
-                                "Condition": {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [DEAD_INDEX]}},
-                                "Resource": {"Fn::GetAtt": [Match.string_like_regexp("JobsStoreRuns"), "Arn"]},
-                            }
-                        )
-                    ]
-                )
-            }
-        },
     )
 
 

@@ -300,9 +300,9 @@ def test_nobody_deletes_from_the_ledger(template: Template) -> None:
 
 
 def test_claims_are_written_in_batches(template: Template) -> None:
-    partiql = {"dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate", "dynamodb:PartiQLSelect"}
     for part in PARTS:
-        assert partiql <= actions(template, part, "StoreRuns"), part
+        statements = {action for action in actions(template, part, "StoreRuns") if "PartiQL" in action}
+        assert statements == {"dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate"}, part
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -1,0 +1,81 @@
+"""What roles outside the installation may do: read, schedule, work. Each has the actions that its calls of the SDK make, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aws_cdk import aws_iam as iam
+from minutehand.domain.names import check_tenant
+
+from .queues import InstallationQueues
+from .store import BATCH, PAYLOADS, READ, RESULTS, InstallationStore
+
+_PUT_AND_UPDATE = ("dynamodb:PutItem", "dynamodb:UpdateItem")
+_STATEMENTS = ("dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate")
+_GET = ("dynamodb:GetItem", "dynamodb:Query")
+
+
+@dataclass(frozen=True)
+class TenantKeys:
+    """The partition keys of one tenant in the tables that have its name in them; of all tenants if it is None."""
+
+    tenant: str | None
+
+    def __post_init__(self) -> None:
+        if self.tenant is not None:
+            check_tenant(self.tenant)
+
+    @property
+    def schedules(self) -> Sequence[str]:
+        return () if self.tenant is None else (self.tenant,)
+
+    @property
+    def owners(self) -> Sequence[str]:
+        """Of revisions, runs and records."""
+        return () if self.tenant is None else (f"{self.tenant}/*",)
+
+    @property
+    def dead(self) -> Sequence[str]:
+        """Of the index of dead runs; no tenant or schedule has `#` in its name."""
+        return (f"{self.tenant or '*'}#dead#*",)
+
+    @property
+    def ledger(self) -> Sequence[str]:
+        return () if self.tenant is None else (*self.owners, *self.dead)
+
+    def objects(self, keys: str) -> str:
+        """The objects under ``keys`` (a prefix and ``*``)."""
+        return keys if self.tenant is None else f"{keys.removesuffix('*')}{self.tenant}/*"
+
+
+def allow_reading(
+    grantee: iam.IGrantable, store: InstallationStore, queues: InstallationQueues, tenant: str | None
+) -> None:
+    """Allow the calls of the SDK that change nothing."""
+    keys = TenantKeys(tenant)
+    store.allow(grantee, "schedules", _GET, keys=keys.schedules)
+    store.allow(grantee, "revisions", READ, keys=keys.owners)
+    store.allow(grantee, "runs", READ, keys=keys.ledger)
+    store.allow(grantee, "agenda", _GET)  # whether a chain is waiting: its shards hold the entries of all tenants
+    for objects in (PAYLOADS, RESULTS):
+        store.allow_objects(grantee, "s3:GetObject", keys.objects(objects))
+    store.allow_key(grantee, encrypt=False)
+    queues.allow_list(grantee)
+
+
+def allow_scheduling(
+    grantee: iam.IGrantable, store: InstallationStore, queues: InstallationQueues, tenant: str | None, *, prompt: bool
+) -> None:
+    """Allow all calls of the SDK."""
+    keys = TenantKeys(tenant)
+    allow_reading(grantee, store, queues, tenant)
+    store.allow(grantee, "schedules", _PUT_AND_UPDATE, keys=keys.schedules)
+    store.allow(grantee, "revisions", _PUT_AND_UPDATE, keys=keys.owners)
+    store.allow(grantee, "runs", _PUT_AND_UPDATE, _STATEMENTS, keys=keys.ledger)
+    store.allow(grantee, "runs", BATCH, keys=keys.dead)  # a purge; nobody deletes from the ledger
+    store.allow(grantee, "agenda", ("dynamodb:PutItem",), BATCH)
+    store.allow_objects(grantee, "s3:PutObject", keys.objects(PAYLOADS))
+    store.allow_key(grantee)
+    if prompt:
+        queues.allow_send(grantee)

@@ -1,0 +1,248 @@
+"""The grants: the calls of the SDK run under the statements of the template, and those have nothing that no call needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk.assertions import Template
+from minutehand import Registry, Scheduler, Settings
+from minutehand.domain.names import schedule_owner
+from minutehand.domain.run import dead_owner
+from minutehand.domain.times import DAY
+from minutehand.errors import InvalidInput, Misconfigured, NotFinished
+from minutehand.fires.context import due_pages
+from minutehand.services import connect, system_clock
+
+from infra import Minutehand
+from tests.contract.test_dead_index import a_death
+from tests.support.policies import Need, enforced, is_allowed
+from tests.support.stacks import JOBS, NO_BUNDLING
+from tests.support.templates import statements
+
+pytestmark = pytest.mark.cloud
+
+LARGE = {"text": "x" * 70_000}  # lies in the bucket
+NEVER = "0 0 1 1 *"
+Statements = Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Grants:
+    """The statements of roles with each grant."""
+
+    scheduling: Statements
+    without_prompt: Statements
+    of_tenant: Statements
+    reading: Statements
+    reading_tenant: Statements
+
+
+@pytest.fixture(scope="module")
+def grants(tmp_path_factory: pytest.TempPathFactory) -> Grants:
+    stack = Stack(App(context=NO_BUNDLING, outdir=str(tmp_path_factory.mktemp("cdk.out"))), "Test")
+    jobs = Minutehand(stack, "Jobs", jobs=JOBS)
+
+    def role(name: str) -> iam.Role:
+        return iam.Role(stack, name, assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
+
+    jobs.grant_scheduling(role("Scheduling"))
+    jobs.grant_scheduling(role("Unprompted"), prompt=False)
+    jobs.grant_scheduling(role("Tenants"), tenant="acme")
+    jobs.grant_reading(role("Reading"))
+    jobs.grant_reading(role("Onlooker"), tenant="acme")
+    template = Template.from_stack(stack)
+    names = ("Scheduling", "Unprompted", "Tenants", "Reading", "Onlooker")
+    return Grants(*(statements(template, f"{name}DefaultPolicy") for name in names))
+
+
+@pytest.fixture
+def jobs() -> Registry:
+    registry = Registry()
+    registry.job("j")(lambda ctx, payload: None)
+    return registry
+
+
+@pytest.fixture
+def acme(local_settings: Settings, jobs: Registry) -> Scheduler:
+    return Scheduler(jobs=jobs, settings=local_settings, tenant="acme")
+
+
+@pytest.fixture
+def other(local_settings: Settings, jobs: Registry) -> Scheduler:
+    return Scheduler(jobs=jobs, settings=local_settings, tenant="acme2")
+
+
+def changes(owner: Scheduler, settings: Settings) -> None:
+    """Every call of the SDK that changes something, at least once."""
+    now = datetime.now(UTC)
+    owner.create_schedule("a", "j", "rate(10 seconds)", payload={"a": 1})
+    owner.create_schedule("large", "j", NEVER, payload=LARGE)
+    owner.upsert_schedule("a", "j", "rate(20 seconds)", payload={"a": 1})
+    owner.update_schedule("a", expression="rate(30 seconds)", client_token="t")
+    owner.skip_next("a")
+    run = owner.submit("j", {"x": 1}, idempotency_key="k")
+    owner.submit("j", {"x": "x" * 2_000}, delay=5_000)
+    owner.submit("j", LARGE)
+    owner.cancel_run(owner.trigger("a", idempotency_key="k").id)
+    owner.cancel_runs("a", between=(now - timedelta(hours=1), now + timedelta(hours=1)))
+    past = owner.backfill("a", now - timedelta(minutes=30), now - timedelta(minutes=20), current=True, dry_run=False)
+    owner.pause_backfill("a", past.id)
+    owner.resume_backfill("a", past.id)
+    owner.cancel_backfill("a", past.id)
+    owner.cancel_run(run.id)
+    owner.replay_run(run.id)
+    _die(owner, settings)
+    owner.redrive(job="j")
+    owner.purge(job="report")
+    owner.pause_schedule("a", until=now + timedelta(hours=1))
+    owner.resume_schedule("a")
+    owner.bulk("pause", prefix="a")
+    owner.freeze(now + timedelta(hours=1))
+    owner.thaw()
+    owner.delete_schedule("a")
+
+
+def _die(owner: Scheduler, settings: Settings) -> None:
+    """A line in the index of dead runs, as the undertaker would put it: it has permissions of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tests.support.policies.is_allowed", lambda need, statements: True)
+        dead = a_death(system_clock() - 1000, tenant=owner.tenant)
+        assert connect(settings).dead_index.put(dead, expires=system_clock() + DAY)
+
+
+READS: Sequence[Callable[[Scheduler], object]] = [
+    lambda owner: owner.get_schedule("a"),
+    lambda owner: owner.get_schedule("large").payload,
+    lambda owner: owner.describe_schedule("a"),
+    lambda owner: owner.list_schedules(),
+    lambda owner: owner.preview("a"),
+    lambda owner: owner.get_run(owner.list_runs("a").items[0].id),
+    lambda owner: owner.list_dead(),
+    lambda owner: owner.list_backfills("a"),
+    lambda owner: owner.frozen(),
+    lambda owner: owner.queues(),
+    lambda owner: owner.export_declared(),
+]
+
+
+def test_who_schedules_may_call_everything_and_has_nothing_else(
+    grants: Grants, acme: Scheduler, local_settings: Settings
+) -> None:
+    with enforced(grants.scheduling, local_settings) as needed:
+        changes(acme, local_settings)
+        acme.create_schedule("a", "j", NEVER)
+        for read in READS:
+            read(acme)
+    used = {need.action for need in needed}
+    unused = {action for statement in grants.scheduling for action in _actions(statement)} - used
+    assert unused <= {"sqs:GetQueueAttributes"}  # the CDK grants it with the right to send
+
+
+def test_who_may_not_prompt_submits_all_the_same_and_leaves_the_sending_to_the_ticker(
+    grants: Grants, acme: Scheduler, local_settings: Settings
+) -> None:
+    assert not {a for statement in grants.without_prompt for a in _actions(statement)} & {"sqs:SendMessage"}
+    with enforced(grants.without_prompt, local_settings):
+        changes(acme, local_settings)
+        run = acme.submit("j", {})
+    services = connect(local_settings)
+    shards = range(services.agenda.shards())
+    entries = {entry.id for shard in shards for page in due_pages(shard, services) for entry in page.entries}
+    assert run.id in entries
+
+
+def test_a_tenants_scheduler_does_everything_for_it_and_nothing_for_another(
+    grants: Grants, acme: Scheduler, other: Scheduler, local_settings: Settings
+) -> None:
+    with enforced(grants.of_tenant, local_settings):
+        changes(acme, local_settings)
+        acme.create_schedule("a", "j", NEVER)
+        for read in READS:
+            read(acme)
+    changes(other, local_settings)
+    other.create_schedule("a", "j", NEVER)
+    theirs = other.list_runs("a").items[0].id
+    refused: Sequence[Callable[[], object]] = [
+        *((lambda read=read: read(other)) for read in READS if read not in TENANTLESS),
+        lambda: other.create_schedule("b", "j", NEVER),
+        lambda: other.update_schedule("a", description="mine"),
+        lambda: other.pause_schedule("a"),
+        lambda: other.delete_schedule("a"),
+        lambda: other.submit("j", {}),
+        lambda: other.submit("j", LARGE),
+        lambda: other.cancel_run(theirs),
+        lambda: other.purge(job="report"),
+        lambda: other.freeze(datetime.now(UTC) + timedelta(hours=1)),
+    ]
+    with enforced(grants.of_tenant, local_settings):
+        for call in refused:
+            with pytest.raises(Misconfigured):
+                call()
+
+
+def test_who_reads_reads_everything_and_changes_nothing(
+    grants: Grants, acme: Scheduler, other: Scheduler, local_settings: Settings
+) -> None:
+    for owner in (acme, other):
+        owner.create_schedule("a", "j", "rate(10 seconds)")
+        owner.create_schedule("large", "j", NEVER, payload=LARGE)
+    for given in (grants.reading, grants.reading_tenant):
+        with enforced(given, local_settings) as needed:
+            for read in READS:
+                read(acme)
+            with pytest.raises(NotFinished):
+                acme.wait_for(acme.list_runs("a").items[0].id, timeout=0.01)
+            for forbidden in (
+                lambda: acme.pause_schedule("a"),
+                lambda: acme.submit("j"),
+                lambda: acme.delete_schedule("a"),
+            ):
+                with pytest.raises(Misconfigured):
+                    forbidden()
+        used = {need.action for need in needed}
+        assert {action for statement in given for action in _actions(statement)} <= used
+    with enforced(grants.reading, local_settings):
+        for read in READS:
+            read(other)
+    with enforced(grants.reading_tenant, local_settings):
+        for read in READS:
+            if read not in TENANTLESS:
+                with pytest.raises(Misconfigured):
+                    read(other)
+
+
+def test_a_request_without_a_partition_is_no_way_around_the_tenant(grants: Grants) -> None:
+    for action in ("dynamodb:PartiQLUpdate", "dynamodb:Query"):
+        assert is_allowed(Need(action, "runs", ("acme/a",)), grants.of_tenant)
+        assert is_allowed(Need(action, "runs", ("acme#dead#2026-01-01",)), grants.of_tenant)
+        for keys in ((), ("acme2/a",), ("acme/a", "acme2/a"), ("acme2#dead#2026-01-01",)):
+            assert not is_allowed(Need(action, "runs", keys), grants.of_tenant)
+
+
+def test_nobody_deletes_from_the_ledger(grants: Grants) -> None:
+    for given in (grants.scheduling, grants.of_tenant):
+        assert is_allowed(Need("dynamodb:BatchWriteItem", "runs", (dead_owner("acme", 20_000),)), given)
+        assert not is_allowed(Need("dynamodb:BatchWriteItem", "runs", (schedule_owner("acme", "a"),)), given)
+        forbidden = {"dynamodb:DeleteItem", "dynamodb:Scan", "dynamodb:DeleteTable", "sqs:ReceiveMessage"}
+        assert not forbidden & {action for statement in given for action in _actions(statement)}
+
+
+def test_a_tenant_that_is_none_is_refused(tmp_path: Path) -> None:
+    stack = Stack(App(context=NO_BUNDLING, outdir=str(tmp_path)), "Test")
+    role = iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
+    with pytest.raises(InvalidInput, match="tenant"):
+        Minutehand(stack, "Jobs", jobs=JOBS).grant_reading(role, tenant="*")
+
+
+TENANTLESS = {READS[9]}  # the names of queues
+
+
+def _actions(statement: dict[str, Any]) -> Iterator[str]:
+    yield from [statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"]
