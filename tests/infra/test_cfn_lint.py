@@ -1,0 +1,52 @@
+"""cfn-lint reads the template as CloudFormation's own schemas describe it: cdk-nag asks whether it is safe, this whether it is valid."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aws_cdk import Stack
+from aws_cdk import aws_kms as kms
+from aws_cdk.assertions import Template
+from minutehand.domain.queue import Queue
+
+from infra import Minutehand
+from tests.support.stacks import JOBS
+
+pytestmark = pytest.mark.check
+
+ACCEPTED = {"W3005"}  # the CDK writes dependencies that follow from references already
+
+
+def complaints(template: Template) -> list[str]:
+    from cfnlint import api
+
+    found = api.lint(json.dumps(template.to_json()), regions=["eu-west-1"])
+    return [f"{match.rule.id} {match.path}: {match.message}" for match in found if match.rule.id not in ACCEPTED]
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        {},
+        {"queues": [Queue(name="reports", concurrency=12, stripes=2), Queue(name="gpu", container=True)], "stripes": 3},
+        {"pollers": 5, "ticker_reserved": 17, "undertaker_reserved": 5, "tags": {"team": "data"}},
+    ],
+    ids=["as-deployed", "queues", "knobs"],
+)
+def test_cfn_lint_has_nothing_to_say(with_knobs: Callable[..., Template], knobs: dict[str, Any]) -> None:
+    assert not complaints(with_knobs(**knobs))
+
+
+def test_nor_about_a_customers_key_and_the_grants(stack: Stack) -> None:
+    Minutehand(stack, "Jobs", jobs=JOBS, encryption_key=kms.Key(stack, "Key"))
+    assert not complaints(Template.from_stack(stack))
+
+
+def test_cfn_lint_would_have_something_to_say(stack: Stack) -> None:
+    template = Template.from_stack(stack).to_json() | {
+        "Resources": {"Queue": {"Type": "AWS::SQS::Queue", "Properties": {"VisibilityTimeout": 50_000}}}
+    }
+    assert any("VisibilityTimeout" in line for line in complaints(Template.from_json(template)))
