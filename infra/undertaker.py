@@ -15,7 +15,8 @@ from .store import PARTIQL, READ, WRITE, InstallationStore
 
 MESSAGES = 10  # in a batch; the maximum of SQS without a window
 MEMORY = 512  # MB
-LEAST_RESERVED = 5  # as many batches as Lambda's standard polling begins with; a throttled one stays hidden for the queue's visibility
+MOST_FUNCTIONS = 10  # after an outage thousands of letters may wait, and the ticker needs functions as well
+LEAST_RESERVED = 2  # the minimum of an event source's maximum concurrency, which must not be over the reservation
 TIMEOUT = Duration.seconds(60)  # a sixth of the queue's visibility, as AWS advises
 
 
@@ -44,7 +45,12 @@ class UndertakerFunction(Construct):
             recursive_loop=lambda_.RecursiveLoop.ALLOW,  # it sends runs with attempts left back, at most three times
         )
         self.function.add_event_source(
-            sources.SqsEventSource(queues.dead, batch_size=MESSAGES, report_batch_item_failures=True)
+            sources.SqsEventSource(
+                queues.dead,
+                batch_size=MESSAGES,
+                report_batch_item_failures=True,
+                max_concurrency=reserved or MOST_FUNCTIONS,
+            )
         )
         store.allow(self.function, "runs", READ, WRITE, PARTIQL)
         store.allow(self.function, "revisions", READ, ("dynamodb:UpdateItem",))  # it records failures on the schedule,
@@ -57,5 +63,7 @@ class UndertakerFunction(Construct):
 def _reserved(functions: int | None) -> int | None:
     if functions is not None and functions < LEAST_RESERVED:
         remedy = f"use at least {LEAST_RESERVED}, or None"
-        raise InvalidInput("undertaker_reserved", functions, "would throttle Lambda's pollers of its queue", remedy)
+        raise InvalidInput(
+            "undertaker_reserved", functions, "is less than what an event source can be limited to", remedy
+        )
     return functions

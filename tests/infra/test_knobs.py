@@ -255,7 +255,7 @@ def test_two_installations_share_an_account_under_two_prefixes(stack: Stack) -> 
         ({"max_concurrency": 1001}, "max_concurrency"),
         ({"ticker_reserved": 16}, "ticker_reserved"),
         ({"ticker_reserved": 0, "ticker_groups": 1}, "ticker_reserved"),
-        ({"undertaker_reserved": 4}, "undertaker_reserved"),
+        ({"undertaker_reserved": 1}, "undertaker_reserved"),
         ({"environment": {"MINUTEHAND_PREFIX": "mine"}}, "environment"),
         ({"jobs": "no/such/package"}, "jobs"),
         ({"requirements": "no/such/file.txt"}, "requirements"),

@@ -206,6 +206,7 @@ def test_workers_leave_half_of_an_accounts_functions_to_the_ticker_and_others(te
         if s["Properties"]["FunctionName"]["Ref"].startswith("JobsWorker")
     )
     assert worker["ScalingConfig"] == {"MaximumConcurrency": 500}
+    template.has_resource_properties("AWS::Lambda::EventSourceMapping", {"ScalingConfig": {"MaximumConcurrency": 10}})
     assert not [part for part in PARTS if "ReservedConcurrentExecutions" in function(template, part)]
 
 
