@@ -15,8 +15,9 @@ from tests.support.doc_pages import ROOT, all_pages
 
 # What else a reader is asked to type; whoever adds to it has looked at it.
 _OTHERS = frozenset(
-    {".", "cd", "export", "git", "pgrep", "pip", "python", ".venv/bin/python", "docker", "kubectl", "mkdir"}
+    {".", "aws", "cd", "export", "git", "pgrep", "pip", "python", ".venv/bin/python", "docker", "kubectl", "mkdir"}
 )
+_CDK_FLAGS = frozenset({"--import-existing-resources"})
 _TOOLS = frozenset({"make", "minutehand", "cdk"})
 
 lines = [pytest.param(line, id=f"{one.name}: {line[:60]}") for one in all_pages() for line in one.shell_lines()]
@@ -55,13 +56,13 @@ def check_minutehand(words: list[str]) -> None:
 
 
 def check_cdk(words: list[str]) -> None:
-    from infra.app import KNOBS
+    from infra.app import KNOBS, PROTECTED
 
-    verb, *options = words
-    assert verb in ("bootstrap", "deploy", "destroy", "synth")
+    verb, *options = (word for word in words if word not in _CDK_FLAGS)
+    assert verb in ("bootstrap", "deploy", "destroy", "diff", "synth")
     for flag, value in zip(options[::2], options[1::2], strict=True):
         assert flag in ("-c", "--context")
-        assert value.partition("=")[0] in (*KNOBS, "stack"), f"{value}: there is no such context"
+        assert value.partition("=")[0] in (*KNOBS, PROTECTED, "stack"), f"{value}: there is no such context"
 
 
 def test_the_makefile_says_what_each_target_is_for() -> None:
