@@ -14,7 +14,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 from minutehand.domain.names import check_whole
-from minutehand.domain.queue import BATCH, LEAST_RUNS, MOST_RUNS, Queue, check_pollers
+from minutehand.domain.queue import BATCH, LEAST_RUNS, Queue, check_pollers
 from minutehand.errors import InvalidInput
 from minutehand.sqs.routing import WORK
 
@@ -25,6 +25,7 @@ from .queues import InstallationQueues, worker_part
 from .store import BATCH as BATCH_WRITES
 from .store import PARTIQL, PAYLOADS, READ, RESULTS, WRITE, InstallationStore
 
+_MOST_FUNCTIONS = 1_000  # the largest maximum concurrency of an event source
 _GROWS_TO = 200  # Lambda's default maximum of an event source's pollers
 # Functions at the same time, where neither a number nor pollers are given. AWS gives an account 1,000: half of them leaves room for the
 # ticker's 17 and for other applications, and 1,000 fires a second took 290 in the model of bench/. A declared queue takes a tenth.
@@ -63,7 +64,7 @@ class WorkerSize:
         """The size for the default queue, whose stripes share ``max_concurrency``; 0 is no limit, None the default."""
         check_pollers(pollers, most_pollers, concurrency=max_concurrency or None, limit="max_concurrency")
         if max_concurrency:
-            check_whole("max_concurrency", max_concurrency, LEAST_RUNS, MOST_RUNS)
+            check_whole("max_concurrency", max_concurrency, LEAST_RUNS, _MOST_FUNCTIONS)
         if max_concurrency and stripes > 1 and (max_concurrency % stripes or max_concurrency < LEAST_RUNS * stripes):
             raise InvalidInput(
                 "max_concurrency",

@@ -13,15 +13,14 @@ from aws_cdk import App, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
 from minutehand import Registry, Scheduler, Settings
-from minutehand.domain.names import schedule_owner
-from minutehand.domain.run import dead_owner
+from minutehand.domain.names import fire_ref, schedule_owner
+from minutehand.domain.run import DeadRunRow, dead_owner
 from minutehand.domain.times import DAY
 from minutehand.errors import InvalidInput, Misconfigured, NotFinished
 from minutehand.fires.context import due_pages
 from minutehand.services import connect, system_clock
 
 from infra import Minutehand
-from tests.contract.test_dead_index import a_death
 from tests.support.policies import Need, enforced, is_allowed
 from tests.support.stacks import JOBS, NO_BUNDLING
 from tests.support.templates import statements
@@ -113,7 +112,16 @@ def _die(owner: Scheduler, settings: Settings) -> None:
     """A line in the index of dead runs, as the undertaker would put it: it has permissions of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tests.support.policies.is_allowed", lambda need, statements: True)
-        dead = a_death(system_clock() - 1000, tenant=owner.tenant)
+        dead = DeadRunRow(
+            run=fire_ref(f"{owner.tenant}/a", system_clock() - 2_000),
+            job="report",
+            ended_at=system_clock() - 1_000,
+            fence=1,
+            attempts=1,
+            reason="failed",
+            error_type="ValueError",
+            error="boom",
+        )
         assert connect(settings).dead_index.put(dead, expires=system_clock() + DAY)
 
 

@@ -12,77 +12,34 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
+from minutehand.auditor.progress import read_progress, write_progress
+from minutehand.auditor.repairs import is_behind, resend, tidy
 from minutehand.domain.names import RunRef, fire_ref, shard_of
 from minutehand.domain.options import CatchUp
 from minutehand.domain.run import WAITING, EntryKind, RunRow, RunState
 from minutehand.domain.schedule import Head, Revision, ScheduleState
-from minutehand.domain.times import HOUR, MINUTE, SECOND
+from minutehand.domain.times import DAY, HOUR, MINUTE, SECOND
 from minutehand.errors import Unavailable
-from minutehand.fires.chain import revision_key
-from minutehand.fires.claim import FireClaim, materialise, message_of, send
+from minutehand.fires.claim import FireClaim, materialise
 from minutehand.fires.context import FAR, FireContext, TickCounts, due_pages, find_revision
 from minutehand.fires.plan import chain_entry, end_of, gaps_before, record_missed, timetable_of
-from minutehand.fires.withdraw import withdraw_beyond
 from minutehand.owner.schedules.stop import resume_entry
 from minutehand.ports.services import Clock, Services
 from minutehand.state.catch_up import covers
-from minutehand.state.overlap import waits_in_turn
 from minutehand.timing import fires
-from minutehand.worker.admission.admit import freeze_of
 
 log = logging.getLogger(__name__)
 
 GRACE = 5 * MINUTE  # how long past its time a run may wait before it is sent again
 WINDOW = 2 * HOUR  # how far back fires are recomputed: twice the auditor's period
-SEGMENTS = 24 * 7  # parts of the ledger, one an hour: every run is read once a week, within the queue's 14 days
+LONGEST = 7 * DAY  # the same after audits that did not come
+HOURS = 24 * 7  # every run is read once a week, within the queue's 14 days
+SEGMENTS = 8 * HOURS  # parts of the ledger, eight an hour, so that an audit which has little time gets further by one
 _MOST = 2_000  # fires of one schedule that are recomputed
-
-
-def resend(run: RunRow, services: Services, clock: Clock) -> bool:
-    """Whether a lost message was replaced; a run that waits for its turn has no message, and is sent without being counted."""
-    if freeze_of(run.ref.tenant, services, clock) is not None:
-        return False  # workers keep its message in the queue until the freeze ends
-    message = message_of(run, services)
-    if message is None or not send([message], services.work, clock)[0] or waits_in_turn(run):
-        return False
-    log.warning("audit.resent", extra={"run_id": str(run.ref), "state": str(run.state)})
-    return True
-
-
-def is_behind(revision: Revision, upto: int, services: Services) -> bool:
-    """Whether the revision's chain has an entry that is due up to an instant (UTC ms), so that the ticker will claim the fires."""
-    for page in due_pages(revision.shard, services, upto=upto):
-        if any(entry.id == revision.id and entry.kind is EntryKind.CHAIN for entry in page.entries):
-            return True
-        if any(key.endswith(f"#{EntryKind.CHAIN}#{revision.id}") for key in page.newer):
-            return True
-    return False
-
-
-def tidy(shard: int, context: FireContext) -> int:
-    """Remove the entries of a shard that lie beyond the end of their revision; how many. Raises Unavailable."""
-    services, removed = context.services, 0
-    for page in due_pages(shard, services):
-        keyed = []
-        for entry in page.entries:
-            if entry.kind is EntryKind.CHAIN:
-                with suppress(ValueError):  # a malformed id, which the ticker counts and moves aside
-                    keyed.append((entry, revision_key(entry)))
-        found = services.schedules.revisions({key for _, key in keyed}).found if keyed else {}
-        moot = []
-        for entry, key in keyed:
-            revision = found.get(key)
-            if revision is not None and revision.active_until is not None and entry.due > revision.active_until:
-                withdraw_beyond(revision, context)
-                log.info("audit.tidied", extra={"entry": entry.key})
-                moot.append(entry)
-        removed += len(services.agenda.remove(moot)) if moot else 0
-    return removed
 
 
 @dataclass(kw_only=True)
@@ -97,44 +54,89 @@ class AuditReport:
     quarantined: int = 0  # entries that were moved aside and wait for an operator
     tidied: int = 0  # entries of closed revisions that lay beyond their end: removed
     failed: int = 0  # schedules that could not be audited
+    stopped: int = 0  # 1: its time was over before it was through; the next audit continues there
     overdue: int = 0  # runs of any age and kind, in this hour's part of the ledger, long past their time: sent again
 
 
 def audit(
-    services: Services, *, clock: Clock, slices: int = 1, window: int = WINDOW, segments: int = SEGMENTS
+    services: Services,
+    *,
+    clock: Clock,
+    slices: int = 1,
+    window: int = WINDOW,
+    segments: int = SEGMENTS,
+    budget: int | None = None,
 ) -> AuditReport:
     """One audit. ``slices`` bounds memory: the heads of one hash range at a time are compared with the agenda.
 
-    ``segments`` is the number of parts of the ledger, of which each audit reads one; 0 reads none.
+    ``segments`` is the number of parts of the ledger, of which each audit reads so many that a week of hourly audits reads all; 0 reads
+    none. An audit that has taken ``budget`` ms begins nothing further; the next one begins there.
     """
-    one = _Audit(services, clock)
-    report = one.report
-    for part in range(slices):
-        heads = [
-            head for head in services.schedules.all_heads() if zlib.crc32(head.owner.encode()[::-1]) % slices == part
-        ]
-        active = [head for head in heads if head.state is ScheduleState.ACTIVE]
-        report.schedules += len(active)
-        one.check_chains(active)
-        report.rearmed += one.check_pauses(heads)
-        for head in active:
-            one.guarded({"schedule": head.owner}, partial(one.check_runs, head, window))
-    report.tidied = sum(tidy(shard, one.context) for shard in range(one.shards))
-    if segments:
-        one.check_segment(clock() // HOUR % segments, segments)
-    report.quarantined = sum(len(services.agenda.quarantined(shard)) for shard in range(one.shards))
-    log.info("audit.done", extra=dict(vars(report)))
-    return report
+    one = _Audit(services, clock, window, segments, budget)
+    one.go_round(slices)
+    one.report.quarantined = sum(len(services.agenda.quarantined(shard)) for shard in range(one.shards))
+    log.info("audit.done", extra=dict(vars(one.report)))
+    return one.report
 
 
 class _Audit:
     """One audit and its report."""
 
-    def __init__(self, services: Services, clock: Clock) -> None:
+    def __init__(self, services: Services, clock: Clock, window: int, segments: int, budget: int | None) -> None:
         self._services, self._clock = services, clock
+        self._window, self._segments = window, segments
+        self._until = None if budget is None else clock() + budget
+        self._progress, self._version = read_progress(services)
         self.context = FireContext(services=services, clock=clock)
         self.shards = services.agenda.shards(fresh=True)
         self.report = AuditReport()
+
+    def go_round(self, slices: int) -> None:
+        """Every step once, from the one on that the last audit did not end."""
+        parts = min(self._segments, max(1, self._segments // HOURS))
+        steps: list[Callable[[], bool]] = [partial(self._check_slice, part, slices) for part in range(slices)]
+        steps += [partial(self._tidy, shard) for shard in range(self.shards)] + [self._check_segment] * parts
+        first = self._progress.step % len(steps)
+        left = next((n for n in (*range(first, len(steps)), *range(first)) if not self._take(n, first, steps[n])), None)
+        self.report.stopped = int(left is not None)
+        write_progress(replace(self._progress, step=left or 0), self._version, self._services)
+
+    def _take(self, number: int, first: int, step: Callable[[], bool]) -> bool:
+        """Whether there was time for a step; the first is always begun, so that every audit gets further."""
+        if number != first and self._is_over():
+            return False
+        if number == 0 and not self._progress.after:
+            self._progress = self._progress.next_round(self._clock())
+        return step()
+
+    def _is_over(self) -> bool:
+        return self._until is not None and self._clock() >= self._until
+
+    def _check_slice(self, part: int, slices: int) -> bool:
+        """Chains of all schedules of a slice, then their runs; whether there was time for all of these."""
+        found = (h for h in self._services.schedules.all_heads() if zlib.crc32(h.owner.encode()[::-1]) % slices == part)
+        heads = sorted(found, key=lambda head: head.owner)
+        active = [head for head in heads if head.state is ScheduleState.ACTIVE]
+        self.report.schedules += len(active)
+        self.check_chains(active)
+        self.report.rearmed += self.check_pauses(heads)
+        for head in (head for head in active if head.owner > self._progress.after):
+            self.guarded({"schedule": head.owner}, partial(self.check_runs, head))
+            self._progress = replace(self._progress, after=head.owner)
+            if self._is_over():
+                return False
+        self._progress = replace(self._progress, after="")
+        return True
+
+    def _tidy(self, shard: int) -> bool:
+        self.report.tidied += tidy(shard, self.context)
+        return True
+
+    def _check_segment(self) -> bool:
+        segment = self._progress.segment % self._segments
+        self.check_segment(segment, self._segments)
+        self._progress = replace(self._progress, segment=(segment + 1) % self._segments)
+        return True
 
     def guarded(self, ids: Mapping[str, str], check: Callable[[], None]) -> None:
         """Run a check. Its failure is counted and logged with ``ids``, and stops no other check."""
@@ -207,12 +209,15 @@ class _Audit:
 
     # Runs.
 
-    def check_runs(self, head: Head, window: int) -> None:
-        """The last ``window`` ms of one schedule. Runs of older revisions are checked too: they must end as well."""
+    def check_runs(self, head: Head) -> None:
+        """The recent past of one schedule. Runs of older revisions are checked too: they must end as well."""
         revision, report = self._open_revision(head), self.report
         if revision is None:
             return
         now = self._clock()
+        window = self._window
+        if self._progress.since:  # rounds that took longer than an hour: nothing may fall between two of them
+            window = min(max(window, now - self._progress.since + HOUR), LONGEST)
         upto = now - GRACE
         ledger = self._services.ledger
         runs = {run.ref: run for run in ledger.window(head.owner, after=now - window, upto=upto)}

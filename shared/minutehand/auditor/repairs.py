@@ -1,0 +1,60 @@
+"""What an audit does about a finding: send a run again, remove entries beyond the end of their revision."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+
+from minutehand.domain.run import EntryKind, RunRow
+from minutehand.domain.schedule import Revision
+from minutehand.fires.chain import revision_key
+from minutehand.fires.claim import message_of, send
+from minutehand.fires.context import FireContext, due_pages
+from minutehand.fires.withdraw import withdraw_beyond
+from minutehand.ports.services import Clock, Services
+from minutehand.state.overlap import waits_in_turn
+from minutehand.worker.admission.admit import freeze_of
+
+log = logging.getLogger(__name__)
+
+
+def resend(run: RunRow, services: Services, clock: Clock) -> bool:
+    """Whether a lost message was replaced; a run that waits for its turn has no message, and is sent without being counted."""
+    if freeze_of(run.ref.tenant, services, clock) is not None:
+        return False  # workers keep its message in the queue until the freeze ends
+    message = message_of(run, services)
+    if message is None or not send([message], services.work, clock)[0] or waits_in_turn(run):
+        return False
+    log.warning("audit.resent", extra={"run_id": str(run.ref), "state": str(run.state)})
+    return True
+
+
+def is_behind(revision: Revision, upto: int, services: Services) -> bool:
+    """Whether the revision's chain has an entry that is due up to an instant (UTC ms), so that the ticker will claim the fires."""
+    for page in due_pages(revision.shard, services, upto=upto):
+        if any(entry.id == revision.id and entry.kind is EntryKind.CHAIN for entry in page.entries):
+            return True
+        if any(key.endswith(f"#{EntryKind.CHAIN}#{revision.id}") for key in page.newer):
+            return True
+    return False
+
+
+def tidy(shard: int, context: FireContext) -> int:
+    """Remove the entries of a shard that lie beyond the end of their revision; how many. Raises Unavailable."""
+    services, removed = context.services, 0
+    for page in due_pages(shard, services):
+        keyed = []
+        for entry in page.entries:
+            if entry.kind is EntryKind.CHAIN:
+                with suppress(ValueError):  # a malformed id, which the ticker counts and moves aside
+                    keyed.append((entry, revision_key(entry)))
+        found = services.schedules.revisions({key for _, key in keyed}).found if keyed else {}
+        moot = []
+        for entry, key in keyed:
+            revision = found.get(key)
+            if revision is not None and revision.active_until is not None and entry.due > revision.active_until:
+                withdraw_beyond(revision, context)
+                log.info("audit.tidied", extra={"entry": entry.key})
+                moot.append(entry)
+        removed += len(services.agenda.remove(moot)) if moot else 0
+    return removed

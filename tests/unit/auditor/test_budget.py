@@ -1,0 +1,110 @@
+"""An audit with a time limit: it gets further each time, nothing is left out, and what lies between two rounds is looked at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from minutehand.auditor import audit as module
+from minutehand.auditor.audit import AuditReport, audit
+from minutehand.auditor.progress import KEY, Progress
+from minutehand.auditor.progress import OWNER as AUDITS
+from minutehand.domain.times import HOUR, SECOND
+from minutehand.dynamodb.tables import RUNS
+from minutehand.ports.records import Record
+
+from tests.support.scenes.world import OWNER, Faults, World, fails
+
+
+def six() -> World:
+    """Six schedules, with nothing due."""
+    world = World(shards=2)
+    for number in range(6):
+        world.scheduler.create_schedule(f"s{number}", "note", "0 18 * * *")
+    return world
+
+
+@pytest.fixture
+def checked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often the runs of a schedule were checked. A check takes ten seconds: see ``hurried``."""
+    seen: Counter[str] = Counter()
+    check = module._Audit.check_runs
+
+    def counted(self: Any, head: Any) -> None:
+        seen[head.name] += 1
+        check(self, head)
+
+    monkeypatch.setattr(module._Audit, "check_runs", counted)
+    return seen
+
+
+def hurried(world: World, budget: int, checked: Counter[str]) -> AuditReport:
+    """An audit on whose clock each check of a schedule takes ten seconds."""
+    before = checked.total()
+
+    def clock() -> int:
+        return world.clock() + (checked.total() - before) * 10 * SECOND
+
+    return audit(world.services, clock=clock, budget=budget, segments=3)
+
+
+def test_what_one_did_not_reach_the_next_begins_with(checked: Counter[str]) -> None:
+    world = six()
+    reports = [hurried(world, 20 * SECOND, checked) for _ in range(3)]
+    assert [report.stopped for report in reports] == [1, 1, 1]
+    assert checked == {f"s{number}": 1 for number in range(6)}
+    assert hurried(world, HOUR, checked).stopped == 0
+
+
+def test_even_without_any_time_every_audit_gets_further(checked: Counter[str]) -> None:
+    world, stopped = six(), 0
+    for _ in range(12):
+        stopped += hurried(world, 0, checked).stopped
+    assert stopped >= 11
+    assert set(checked) == {f"s{number}" for number in range(6)}
+    record = world.services.records.read(AUDITS, KEY)
+    assert record is not None
+    assert record.body["segment"] > 0, "the ledger was read, too"
+
+
+def test_all_of_the_ledger_is_read_a_part_after_the_other_whatever_the_hour() -> None:
+    world = World()
+    run = world.scheduler.submit("note")
+    while found := world.services.work.receive(most=10, wait=0, visibility=30):
+        world.services.work.erase([delivery.receipt for delivery in found])
+    world.wait(4 * 3_600)
+    found_by = [world.audit(segments=5).overdue for _ in range(5)]
+    assert sum(found_by) == 1, run.id
+
+
+@pytest.mark.parametrize("pause", [3 * HOUR, 30 * HOUR])
+def test_fires_between_two_rounds_far_apart_are_found(pause: int) -> None:
+    world = World()
+    world.scheduler.create_schedule("s", "note", "0 * * * *", catch_up="all", catch_up_window=7 * 86_400)
+    world.audit()
+    for _ in range(pause // HOUR):
+        world.live(3_600)
+    gone = world.memory.runs(OWNER)[:2]
+    for run in gone:
+        world.memory._tables[RUNS].delete(*run.ref)
+    assert world.audit().unclaimed == len(gone) == 2
+
+
+@pytest.mark.parametrize("verb", ["record", "write_record"])
+def test_a_record_that_does_not_answer_costs_an_audit_its_place_and_no_more(verb: str) -> None:
+    world = six()
+    world.services.agenda.remove(world.memory.entries()[::2])
+    assert world.audit(world.process(Faults().at(verb, before=fails, times=None))).rearmed == 3
+
+
+@pytest.mark.parametrize("body", [{}, {"step": "x", "after": 7, "what": 1}, {"step": 10**9, "segment": 10**9}])
+def test_a_record_of_another_release_is_no_hindrance(body: dict[str, object]) -> None:
+    world = six()
+    assert world.services.records.write(Record(owner=AUDITS, key=KEY, version=1, body=body))
+    world.services.agenda.remove(world.memory.entries()[::2])
+    report = world.audit()
+    assert (report.rearmed, report.failed, report.stopped) == (3, 0, 0)
+    record = world.services.records.read(AUDITS, KEY)
+    assert record is not None
+    assert (record.version, record.body.keys()) == (2, vars(Progress()).keys())
