@@ -13,6 +13,7 @@ from aws_cdk import App, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
 from minutehand import Registry, Scheduler, Settings
+from minutehand.doctor.installation import WANTED
 from minutehand.domain.names import fire_ref, schedule_owner
 from minutehand.domain.run import DeadRunRow, dead_owner
 from minutehand.domain.times import DAY
@@ -27,6 +28,7 @@ from tests.support.templates import statements
 
 pytestmark = pytest.mark.cloud
 
+_ACTIONS = {"batch_execute_statement": "PartiQLUpdate"}
 LARGE = {"text": "x" * 70_000}  # lies in the bucket
 NEVER = "0 0 1 1 *"
 Statements = Sequence[dict[str, Any]]
@@ -151,6 +153,18 @@ def test_who_schedules_may_call_everything_and_has_nothing_else(
     used = {need.action for need in needed}
     unused = {action for statement in grants.scheduling for action in _actions(statement)} - used
     assert unused <= {"sqs:GetQueueAttributes"}  # the CDK grants it with the right to send
+    on_tables = {
+        (action, suffix)
+        for suffix in WANTED
+        for action in used
+        if action.startswith("dynamodb:") and _grants(grants.scheduling, action, suffix)
+    }
+    assert on_tables - {(need.action, need.resource) for need in needed} <= {("dynamodb:GetItem", "revisions")}
+    for suffix, operations in WANTED.items():
+        tried = {_ACTIONS.get(operation, operation.title().replace("_", "")) for operation in operations}
+        acts = {need.action.removeprefix("dynamodb:") for need in needed if need.resource == suffix}
+        assert acts - tried <= {"PartiQLInsert", "BatchWriteItem"}, f"the doctor does not try all on {suffix}"
+        assert tried - acts <= {"GetItem"}, f"the doctor tries what nobody needs on {suffix}"  # it looks at each table
 
 
 def test_who_may_not_prompt_submits_all_the_same_and_leaves_the_sending_to_the_ticker(
@@ -250,6 +264,10 @@ def test_a_tenant_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 TENANTLESS = {READS[9]}  # the names of queues
+
+
+def _grants(given: Statements, action: str, suffix: str) -> bool:
+    return any(is_allowed(Need(action, suffix, (key,)), given) for key in ("acme", "acme/a", "acme#dead#2026-01-01"))
 
 
 def _actions(statement: dict[str, Any]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from minutehand.clock import system_clock
-from minutehand.doctor import flow, installation, schedules
+from minutehand.doctor import account, flow, installation, schedules
 from minutehand.doctor.context import AwsProbe, DoctorContext, Finding, Severity, warn
 from minutehand.errors import MinutehandError
 from minutehand.ports.services import Clock
@@ -29,6 +29,8 @@ _THEN: tuple[Check, ...] = (
     flow.backlog,
     schedules.jobs,
     schedules.isolation,
+    account.concurrency,
+    account.alarms,
 )
 
 

@@ -26,15 +26,15 @@ from minutehand.domain.queue import striped, striped_text
 from minutehand.dynamodb.tables import SCHEDULES, TABLES, TableDefinition
 from minutehand.sqs.routing import RETENTION, stripe_called
 
+Key = dict[str, dict[str, str]]
 _DEPLOYED = "deploy the stack to this account and region, or set MINUTEHAND_PREFIX and AWS_REGION to those of the stack"
 _BUCKET = "set MINUTEHAND_BUCKET to the stack's output BucketName"
 _LOCAL = "start `minutehand local` and use the line that it prints, or correct --endpoint or AWS_ENDPOINT_URL"
-_ALL = ("get_item", "batch_get_item", "query", "put_item", "update_item", "transact_write_items")  # of every table
-_WANTED = {  # what ``grant_scheduling`` gives, by table; a test compares the two
-    "schedules": _ALL,
-    "revisions": _ALL,
-    "agenda": (*_ALL, "delete_item", "batch_write_item"),
-    "runs": (*_ALL, "batch_execute_statement"),
+WANTED = {  # what ``grant_scheduling`` gives, by table; a test compares the two
+    "schedules": ("get_item", "query", "put_item", "update_item"),
+    "revisions": ("get_item", "batch_get_item", "query", "put_item", "update_item"),
+    "agenda": ("get_item", "query", "put_item", "batch_write_item"),
+    "runs": ("get_item", "batch_get_item", "query", "put_item", "update_item", "batch_execute_statement"),
 }
 
 
@@ -57,7 +57,7 @@ def configuration(context: DoctorContext) -> Iterator[Finding]:
 def access(context: DoctorContext) -> Iterator[Finding]:
     """Whether AWS answers, and which identity the credentials have."""
     table = context.settings.table(SCHEDULES.suffix)
-    answer = context.probe.call("dynamodb", "get_item", TableName=table, Key=no_row(SCHEDULES))
+    answer = context.probe.call("dynamodb", "get_item", TableName=table, Key=no_row(SCHEDULES, context.settings.tenant))
     if answer.code == UNREACHABLE:
         remedy = _LOCAL if context.settings.endpoint else "check the network, AWS_REGION, and proxies"
         yield fail(f"no answer: {answer.text}", remedy)
@@ -81,7 +81,7 @@ def tables(context: DoctorContext) -> Iterator[Finding]:
 
 def _table(context: DoctorContext, table: TableDefinition) -> Finding:
     name, call = context.settings.table(table.suffix), context.probe.call
-    answer = call("dynamodb", "get_item", TableName=name, Key=no_row(table))
+    answer = call("dynamodb", "get_item", TableName=name, Key=no_row(table, context.settings.tenant))
     if answer.missing:
         return fail(f"{name} is not there", _DEPLOYED)
     if answer.code == "ValidationException":
@@ -174,10 +174,14 @@ def grant(answer: ProbeAnswer) -> str:
     return f"{answer.text or answer.code}: try again"
 
 
-def no_row(table: TableDefinition) -> dict[str, dict[str, str]]:
-    """A key that no row has: no tenant begins with ``~``, and no time precedes the epoch."""
+def no_row(table: TableDefinition, tenant: str) -> Key:
+    """A key that no row has, in a partition of the tenant: no name begins with ``~``, no revision is negative, no shard is a word."""
     last = {"N": "-1"} if table.range_type == "N" else {"S": "~doctor"}
-    return {table.hash_key: {"S": "~doctor"}, table.range_key: last}
+    return {table.hash_key: {"S": _partition(table, tenant)}, table.range_key: last}
+
+
+def _partition(table: TableDefinition, tenant: str) -> str:
+    return {"schedules": tenant, "agenda": "~doctor"}.get(table.suffix, f"{tenant}/~doctor")
 
 
 def permissions(context: DoctorContext) -> Iterator[Finding]:
@@ -185,8 +189,9 @@ def permissions(context: DoctorContext) -> Iterator[Finding]:
     tried = refused = 0
     for table in TABLES:
         name = context.settings.table(table.suffix)
-        for operation in _WANTED[table.suffix] if table.suffix in context.tables else ():
-            answer = context.probe.call("dynamodb", operation, **_ARGUMENTS[operation](name, table))
+        for operation in WANTED[table.suffix] if table.suffix in context.tables else ():
+            arguments = _ARGUMENTS[operation](name, table, no_row(table, context.settings.tenant))
+            answer = context.probe.call("dynamodb", operation, **arguments)
             tried += 1
             if (refusal := _refusal(answer)) is not None:
                 refused += 1
@@ -214,35 +219,28 @@ def _never(name: str, table: TableDefinition) -> dict[str, Any]:
     }
 
 
-def _query(name: str, table: TableDefinition) -> dict[str, Any]:
+def _query(name: str, table: TableDefinition, row: Key) -> dict[str, Any]:
     return {
         "TableName": name,
         "Limit": 1,
-        "KeyConditionExpression": "#key = :nobody",
-        "ExpressionAttributeNames": {"#key": table.hash_key},
-        "ExpressionAttributeValues": {":nobody": {"S": "~doctor"}},
+        "KeyConditionExpression": "#key = :nobody AND #range = :nothing",
+        "ExpressionAttributeNames": {"#key": table.hash_key, "#range": table.range_key},
+        "ExpressionAttributeValues": {":nobody": row[table.hash_key], ":nothing": row[table.range_key]},
     }
 
 
-def _statement(name: str, table: TableDefinition) -> dict[str, Any]:
-    where = f"\"{table.hash_key}\" = '~doctor' AND \"{table.range_key}\" = '~doctor' AND \"state\" = 'NONE'"
-    return {"Statements": [{"Statement": f'UPDATE "{name}" SET "reason" = \'\' WHERE {where}'}]}  # noqa: S608 (no row has this key)
+def _statement(name: str, table: TableDefinition, row: Key) -> dict[str, Any]:
+    where = f'"{table.hash_key}" = ? AND "{table.range_key}" = ? AND "state" = \'NONE\''
+    text = f'UPDATE "{name}" SET "reason" = \'\' WHERE {where}'  # noqa: S608 (no row has this key)
+    return {"Statements": [{"Statement": text, "Parameters": [row[table.hash_key], row[table.range_key]]}]}
 
 
-_ARGUMENTS: Mapping[str, Callable[[str, TableDefinition], dict[str, Any]]] = {
-    "get_item": lambda name, table: {"TableName": name, "Key": no_row(table)},
-    "batch_get_item": lambda name, table: {"RequestItems": {name: {"Keys": [no_row(table)]}}},
+_ARGUMENTS: Mapping[str, Callable[[str, TableDefinition, Key], dict[str, Any]]] = {
+    "get_item": lambda name, table, row: {"TableName": name, "Key": row},
+    "batch_get_item": lambda name, table, row: {"RequestItems": {name: {"Keys": [row]}}},
     "query": _query,
-    "put_item": lambda name, table: {"Item": no_row(table), **_never(name, table)},
-    "update_item": lambda name, table: {
-        "Key": no_row(table),
-        "UpdateExpression": "REMOVE nothing",
-        **_never(name, table),
-    },
-    "transact_write_items": lambda name, table: {
-        "TransactItems": [{"ConditionCheck": {"Key": no_row(table), **_never(name, table)}}]
-    },
+    "put_item": lambda name, table, row: {"Item": row, **_never(name, table)},
+    "update_item": lambda name, table, row: {"Key": row, "UpdateExpression": "REMOVE nothing", **_never(name, table)},
     "batch_execute_statement": _statement,
-    "delete_item": lambda name, table: {"Key": no_row(table), **_never(name, table)},
-    "batch_write_item": lambda name, table: {"RequestItems": {name: [{"DeleteRequest": {"Key": no_row(table)}}]}},
+    "batch_write_item": lambda name, table, row: {"RequestItems": {name: [{"DeleteRequest": {"Key": row}}]}},
 }
