@@ -63,6 +63,16 @@ def count_named(names: Mapping[str, str], **values: float) -> None:
     own.flush_metrics()
 
 
+@cache
+def _metered() -> frozenset[str]:
+    return frozenset(name.strip() for name in (from_environment().metric_jobs or "").split(","))
+
+
+def has_metrics(job: str) -> bool:
+    """Whether a job has metrics of its own, each of which CloudWatch bills. The log lines of its runs name it in any case."""
+    return job in _metered()
+
+
 def milliseconds(name: str, value: float) -> None:
     """A duration of this invocation."""
     metrics.add_metric(name=name, unit=MetricUnit.Milliseconds, value=value)

@@ -51,6 +51,7 @@ KNOBS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "shards": ("shards", int),
     "ticker-groups": ("ticker_groups", int),
     "ticker-writes": ("ticker_writes", int),
+    "metric-jobs": ("metric_jobs", lambda text: text.split(",")),
     "retention-days": ("retention", lambda text: Duration.days(int(text))),
     "removal": ("removal_policy", lambda text: _REMOVAL[text]),
     "deletion-protection": ("deletion_protection", _flag),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aws_cdk import Aws, Duration, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
+from minutehand.domain.names import check_name
 from minutehand.domain.queue import MOST_STRIPES
 from minutehand.errors import InvalidInput
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_SHARDS
@@ -31,6 +33,7 @@ class InstallationSettings:
     deletion_protection: bool  # of tables
     encryption_key: kms.IKey | None = None  # None: the keys that AWS owns
     stripes: int = 1  # SQS queues that the default queue consists of
+    metric_jobs: Sequence[str] = ()  # jobs with metrics of their own
     target: BundleTarget = AWS  # the platform of the bundles
 
     def __post_init__(self) -> None:
@@ -47,6 +50,8 @@ class InstallationSettings:
             raise InvalidInput("shards", self.shards, "is out of range", "use 1 to 1024")
         if not 1 <= self.stripes <= MOST_STRIPES:
             raise InvalidInput("stripes", self.stripes, "is out of range", f"use 1 to {MOST_STRIPES}")
+        for job in self.metric_jobs:
+            check_name(job, "metric_jobs")
         if self.retention_days < 1:
             raise InvalidInput("retention", self.retention_days, "is under a day", "use Duration.days(1) or more")
 

@@ -75,6 +75,7 @@ class Minutehand(Construct):
         ticker_writes: write units a second of the table of runs that a tick's claims may take, so that workers have the rest: two
             fifths of what the table takes; a thousand for each of the ``ticker_groups`` that shall be used. The default is for new
             tables, up to 1,000 fires a second; 0: any number.
+        metric_jobs: jobs with metrics of their own, by ``job`` and ``delivery``; CloudWatch bills about ten metrics for each.
         retention: how long an ended run stays in the ledger, in whole days.
         alarm_topic: where the alarms go; None makes a topic.
         encryption_key: the customer's own key for tables, queues, bucket, topic, logs and the functions' variables; None leaves it to the
@@ -119,6 +120,7 @@ class Minutehand(Construct):
         shards: int = DEFAULT_SHARDS,
         ticker_groups: int = DEFAULT_TICKER_GROUPS,
         ticker_writes: int = DEFAULT_TICKER_WRITES,
+        metric_jobs: Sequence[str] = (),
         retention: Duration = RETENTION,
         notice_topics: Sequence[str] = (),
         alarm_topic: sns.ITopic | None = None,
@@ -135,6 +137,7 @@ class Minutehand(Construct):
             shards=shards,
             stripes=stripes,
             retention=retention,
+            metric_jobs=metric_jobs,
             log_retention=log_retention,
             removal_policy=removal_policy,
             deletion_protection=removal_policy is not RemovalPolicy.DESTROY

@@ -13,7 +13,7 @@ from minutehand.ports.work_queue import RawMessage
 from minutehand.services import system_clock
 from minutehand.undertaker.bury import Burial, bury_one
 
-from functions.observe import by_dimensions, count, logger, metrics, services
+from functions.observe import by_dimensions, count, has_metrics, logger, metrics, services
 
 _processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
 
@@ -35,7 +35,7 @@ def _report(burial: Burial) -> None:
     name = _name(burial)
     if name is not None:
         count(**{name: 1})
-        if burial.message is not None:
+        if burial.message is not None and has_metrics(burial.message.job):
             by_dimensions({"job": burial.message.job}, {name: 1})
 
 

@@ -18,7 +18,7 @@ from minutehand.jobs import Registry, load
 from minutehand.settings import from_environment
 from minutehand.worker.stages import Action, Outcome
 
-from functions.observe import around_run, by_dimensions, count, logger, metrics, services
+from functions.observe import around_run, by_dimensions, count, has_metrics, logger, metrics, milliseconds, services
 from functions.worker.batch import work_off
 
 end_process = os._exit
@@ -80,7 +80,7 @@ def _jobs() -> Registry:
 
 
 def _report(outcomes: Iterable[Outcome]) -> None:
-    """Metrics in total, and by job and delivery."""
+    """Metrics in total, and by job and delivery for the jobs that have metrics of their own."""
     groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         if outcome.message is None:
@@ -91,7 +91,10 @@ def _report(outcomes: Iterable[Outcome]) -> None:
         counts = _counts(group)
         count(**counts)
         lags = [outcome.start_lag for outcome in group if outcome.start_lag is not None]
-        by_dimensions({"job": job, "delivery": delivery}, counts, lags)
+        for lag in lags:
+            milliseconds("StartLag", lag)
+        if has_metrics(job):
+            by_dimensions({"job": job, "delivery": delivery}, counts, lags)
 
 
 def _delivery(message: Message) -> str:

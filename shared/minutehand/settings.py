@@ -61,6 +61,7 @@ class Settings:
     work_queue: str | None = None  # MINUTEHAND_WORK_QUEUE: the declared queue that a worker serves; None: the default
     stripes: str | None = None  # MINUTEHAND_STRIPES: of queues with several SQS queues, as in `default=4,reports=2`
     logs: str | None = None  # MINUTEHAND_LOGS: the folder of local processes' logs; None: they are in CloudWatch Logs
+    metric_jobs: str | None = None  # MINUTEHAND_METRIC_JOBS: jobs with metrics of their own in CloudWatch, as in `a,b`
     retention_days: int = 90  # MINUTEHAND_RETENTION_DAYS: how long an ended run stays in the ledger
     queue_depth: int = DEFAULT_DEPTH  # MINUTEHAND_QUEUE_DEPTH: messages of a stripe that hold its queue back; 0: never
     queue_age: int = DEFAULT_AGE  # MINUTEHAND_QUEUE_AGE: seconds that a due run waits before its queue is held back

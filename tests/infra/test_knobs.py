@@ -227,6 +227,16 @@ def test_a_concurrency_of_none_of_0_and_of_a_number(with_knobs: Callable[..., Te
     ]
 
 
+def test_jobs_have_metrics_of_their_own_if_they_are_named(with_knobs: Callable[..., Template]) -> None:
+    told = {"Variables": Match.object_like({"MINUTEHAND_METRIC_JOBS": "a.b,c"})}
+    template = with_knobs(metric_jobs=["a.b", "c"])
+    for part in ("worker", "undertaker"):
+        template.has_resource_properties(
+            "AWS::Lambda::Function", {"FunctionName": f"minutehand-{part}", "Environment": told}
+        )
+    assert "METRIC_JOBS" not in json.dumps(worker(with_knobs()))
+
+
 def test_everything_goes_with_the_stack_if_that_is_wanted(with_knobs: Callable[..., Template]) -> None:
     template = with_knobs(removal_policy=RemovalPolicy.DESTROY)
     for kind in ("AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::Logs::LogGroup"):
@@ -248,6 +258,7 @@ def test_two_installations_share_an_account_under_two_prefixes(stack: Stack) -> 
         ({"prefix": "Acme"}, "prefix"),
         ({"prefix": "a" * 41}, "prefix"),
         ({"shards": 0}, "shards"),
+        ({"metric_jobs": ["a,b"]}, "metric_jobs"),
         ({"shards": 1025}, "shards"),
         ({"retention": Duration.days(0)}, "retention"),
         ({"timeout": Duration.hours(2)}, "timeout"),

@@ -97,6 +97,29 @@ def test_a_batch_runs_and_what_fails_for_good_is_buried(monkeypatch: pytest.Monk
     assert (dead.id, dead.error_type) == (runs[1], "ValueError")
 
 
+def test_only_the_jobs_that_are_named_have_metrics_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """CloudWatch bills every combination of dimensions: a hundred jobs would be a thousand metrics."""
+    observe = __import__("functions.observe", fromlist=["_metered"])
+    monkeypatch.setenv("MINUTEHAND_METRIC_JOBS", "good, rare")
+    observe._metered.cache_clear()
+    stack = Stack(monkeypatch)
+    stack.registry.job("good")(lambda ctx, payload: None)
+    stack.registry.job("other")(lambda ctx, payload: None)
+    stack.registry.job("bad", retry=Retry(max_attempts=1))(lambda ctx, payload: 1 / 0)
+    for job in ("good", "other", "bad"):
+        stack.scheduler.submit(job)
+    invoke("worker", stack.batch(stack.services.work.receive(most=10, wait=0, visibility=HIDDEN)))
+    invoke("undertaker", stack.batch(stack.services.dead.receive(most=10, wait=0)))
+    observe._metered.cache_clear()
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
+    assert {line["job"] for line in lines if "job" in line} == {"good"}
+    (total,) = (line for line in lines if "Succeeded" in line and "job" not in line)
+    assert (sum(total["Succeeded"]), len(total["StartLag"]), sum(total["Failed"])) == (2, 3, 1)
+    assert [line["Dead"] for line in lines if "Dead" in line] == [[1.0]]
+
+
 def test_messages_are_hidden_for_a_lease_before_the_jobs_are_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lambda hides them for 90 minutes: an import that ends the process must not cost so much."""
     stack = Stack(monkeypatch)
