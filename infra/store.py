@@ -41,7 +41,7 @@ class InstallationStore(Construct):
 
     def allow(self, grantee: iam.IGrantable, suffix: str, *actions: tuple[str, ...], keys: Sequence[str] = ()) -> None:
         """Let ``grantee`` do ``actions`` (groups of them, see above) to one table; with ``keys`` in partitions like these only."""
-        conditions = {}
+        conditions: dict[str, dict[str, str | list[str]]] = {}
         if keys:  # a request that names no partition has no leading key, and "for all values" would hold for it
             conditions["ForAllValues:StringLike"] = {_LEADING: list(keys)}
             conditions["Null"] = {_LEADING: "false"}

@@ -45,8 +45,6 @@ def test_nor_about_a_customers_key_and_the_grants(stack: Stack) -> None:
     assert not complaints(Template.from_stack(stack))
 
 
-def test_cfn_lint_would_have_something_to_say(stack: Stack) -> None:
-    template = Template.from_stack(stack).to_json() | {
-        "Resources": {"Queue": {"Type": "AWS::SQS::Queue", "Properties": {"VisibilityTimeout": 50_000}}}
-    }
-    assert any("VisibilityTimeout" in line for line in complaints(Template.from_json(template)))
+def test_cfn_lint_would_have_something_to_say() -> None:
+    cfn = {"Resources": {"Queue": {"Type": "AWS::SQS::Queue", "Properties": {"VisibilityTimeout": 50_000}}}}
+    assert any("VisibilityTimeout" in line for line in complaints(Template.from_json(cfn)))
