@@ -124,7 +124,7 @@ def prove(deployment: Deployment, *, patience: float = PATIENCE) -> Iterator[str
     _wait_for("the worker of the queue", patience, lambda: scheduler.get_run(report).ended_at is not None)
     if (result := scheduler.get_run(report).result) != {"sum": 5050}:
         raise TimeoutError(f"the report came to {result}")
-    _wait_for(f"the log of {_LANE}", patience, lambda: _logged(deployment, _LANE, "starter.report"))
+    _wait_for(f"the log of {_LANE}", patience, lambda: _logged(deployment, _LANE, "Succeeded"))
     yield f"{_LANE}: ran what was sent to queue {_QUEUE}, one of {scheduler.queues()}"
 
     _wait_for("the undertaker", patience, lambda: _logged(deployment, "undertaker", "run.dead"))
