@@ -107,7 +107,7 @@ def report(cloud: Cloud, names: Names, found: Sequence[Finding], left: Sequence[
         "Minutehand": f"{VERSION}, driven by Python {platform.python_version()}",
         "ended": problem or "normally",
         "left behind": "; ".join(left)
-        or "nothing: stacks, tables, queues, functions, logs, buckets and alarms are gone",
+        or "nothing: stacks, tables, queues, functions, logs, buckets, roles and alarms are gone",
     }
     text = page("Proof on AWS" if cloud.is_aws else "Proof on a local cloud", about, found)
     PLACE.mkdir(parents=True, exist_ok=True)

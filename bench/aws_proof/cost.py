@@ -12,11 +12,11 @@ from minutehand.dynamodb.tables import TABLES
 
 from bench.aws_proof.cloud import Cloud
 from bench.aws_proof.deployment import Deployment
+from bench.aws_proof.faults import LATE
 from bench.aws_proof.report import Finding, Verdict, skipped
 from bench.modelled.prices import GB_SECOND, INVOCATION, MILLION, READ, SQS, WRITE
 
 PART = "cost, counted"
-LATE = 180.0  # seconds by which CloudWatch's figures may be late
 FUNCTIONS = ("ticker", "worker", "undertaker", "auditor")
 _MESSAGES = ("NumberOfMessagesSent", "NumberOfMessagesReceived", "NumberOfMessagesDeleted", "NumberOfEmptyReceives")
 

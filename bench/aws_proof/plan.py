@@ -30,6 +30,7 @@ class Plan:
     patience: float  # for what is under way to end
     alarm_patience: float = 900.0
     outage: float = 30.0  # of the minute of fires, for which the queue takes no messages
+    policy: float = 0.0  # until a changed policy holds everywhere
     throttled: int = 25  # write units a second that the table of runs is left with
     rate: int | None = None  # fires a second at the end of the ramp; None: no ramp
     steps: Sequence[float] = STEPS
@@ -77,7 +78,7 @@ class Plan:
 
 
 def on_aws(rate: int | None) -> Plan:
-    return Plan(schedules=100, every=5, lead=45.0, patience=300.0, rate=rate, threads=32)
+    return Plan(schedules=100, every=5, lead=45.0, patience=300.0, policy=60.0, rate=rate, threads=32)
 
 
 def here(rate: int | None) -> Plan:

@@ -134,6 +134,12 @@ def _buckets(cloud: Cloud, names: Names) -> Iterator[str]:
     yield from (name for name in found if name.startswith(mine))
 
 
+def _roles(cloud: Cloud, names: Names) -> Iterator[str]:
+    for page in cloud.client("iam").get_paginator("list_roles").paginate():
+        found = (of["RoleName"] for of in page["Roles"])
+        yield from (name for name in found if name.startswith((names.stack, f"cdk-{names.qualifier}-")))
+
+
 def _alarms(cloud: Cloud, names: Names) -> Iterator[str]:
     pages = cloud.client("cloudwatch").get_paginator("describe_alarms")
     for page in pages.paginate(AlarmNamePrefix=f"{names.prefix}-"):
@@ -147,5 +153,6 @@ _LISTS: dict[str, Callable[[Cloud, Names], Any]] = {
     "function": _functions,
     "log group": _log_groups,
     "bucket": _buckets,
+    "role": _roles,
     "alarm": _alarms,
 }

@@ -8,9 +8,11 @@ from __future__ import annotations
 import io
 import json
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import botocore.session
 import pytest
 from botocore.exceptions import ClientError
 from minutehand.domain.names import fire_ref
@@ -151,6 +153,7 @@ def test_missing_double_and_early_starts_are_told() -> None:
     found = judge_fires("prompt", LOAD, said)
     assert found.verdict is Verdict.BROKEN
     assert "1 missing; 1 double; 1 unexpected; 1 started early" in found.says
+    assert "1 missing; 1 unexpected; " in judge_fires("throttled", LOAD, said, may_repeat=True).says
     fine = judge_fires("prompt", LOAD, [Began("a", due, due + 500) for _, due in LOAD.fires])
     assert fine.verdict is Verdict.HELD
     assert "p99.9 0.500 s" in fine.says
@@ -211,6 +214,35 @@ def test_an_alarm_is_read_from_what_sns_brings() -> None:
     assert alarms.alarm_in(json.dumps({"Message": json.dumps(told)})) == "proof-0a1b2c-dead-runs: ALARM"
 
 
+def test_the_limit_of_the_table_is_taken_back_when_the_block_fails() -> None:
+    dynamodb = Stub()
+    dynamodb.get_waiter = lambda name: Stub()
+    with pytest.raises(TimeoutError), faults._limited(cloud_of(dynamodb=dynamodb), "t", 25):
+        raise TimeoutError
+    limits = [given["OnDemandThroughput"]["MaxWriteRequestUnits"] for _, given in dynamodb.calls]
+    assert limits == [25, -1]
+
+
+def test_the_calls_are_those_of_the_service_models() -> None:
+    """No emulator checks these two: `OnDemandThroughput` and the subscription of a queue."""
+    loader = botocore.session.get_session()
+    update = loader.get_service_model("dynamodb").operation_model("UpdateTable").input_shape
+    assert "MaxWriteRequestUnits" in update.members["OnDemandThroughput"].members
+    subscribe = loader.get_service_model("sns").operation_model("Subscribe").input_shape
+    assert {"TopicArn", "Protocol", "Endpoint"} <= set(subscribe.members)
+
+
+def test_an_alarm_that_arrives_and_one_that_does_not() -> None:
+    told = json.dumps({"Message": json.dumps({"AlarmName": "proof-0a1b2c-dead-runs", "NewStateValue": "ALARM"})})
+    brought = {"Messages": [{"Body": told, "ReceiptHandle": "r"}]}
+    for answer, verdict in ((brought, Verdict.HELD), ({}, Verdict.BROKEN)):
+        sqs = Stub(get_queue_url={"QueueUrl": "u"}, receive_message=answer)
+        deployment: Any = type("There", (), {"cloud": cloud_of(sqs=sqs), "names": Names("0a1b2c")})
+        found = alarms.arrived(deployment, replace(on_aws(None), alarm_patience=0.01))
+        assert found.verdict is verdict
+        assert ("dead-runs: ALARM" in found.says) == bool(answer)
+
+
 def test_the_outage_is_lifted_when_the_block_fails() -> None:
     iam = Stub()
     iam.exceptions = type("Errors", (), {"NoSuchEntityException": KeyError})
@@ -235,12 +267,16 @@ def test_a_step_of_the_removal_that_fails_is_reported_and_the_next_are_taken() -
         "dynamodb": Stub(list_tables={"TableNames": ["proof-0a1b2c-runs", "production-runs"]}),
         "s3": Stub(list_buckets={"Buckets": []}),
         "cloudwatch": Stub(describe_alarms={"MetricAlarms": []}),
-        "iam": Stub(),
+        "iam": Stub(list_roles={"Roles": [{"RoleName": "cdk-mh0a1b2c-deploy-role-1-r"}, {"RoleName": "admin"}]}),
     }
     said = list[str]()
     left = removal.remove(cloud_of(**clients), Names("0a1b2c"), said.append)
     assert left[0].startswith("the queue that hears alarms: ")
-    assert left[1:] == ["table proof-0a1b2c-runs", "log group /aws/lambda/proof-0a1b2c-worker"]
+    assert left[1:] == [
+        "table proof-0a1b2c-runs",
+        "log group /aws/lambda/proof-0a1b2c-worker",
+        "role cdk-mh0a1b2c-deploy-role-1-r",
+    ]
     assert ("delete_log_group", {"logGroupName": "/aws/lambda/proof-0a1b2c-worker"}) in clients["logs"].calls
     assert said[-1] == "removing stack MinutehandProofToolkit-0a1b2c"
 
