@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import boto3
@@ -56,7 +55,7 @@ def cloud_at(endpoint: str) -> Iterator[Cloud]:
 
 
 def _aws() -> Cloud:
-    if set(os.environ) & {"AWS_ENDPOINT_URL"}:
+    if os.environ.get("AWS_ENDPOINT_URL"):
         raise Misconfigured("AWS_ENDPOINT_URL is set, so this would not be AWS; unset it, or use ENDPOINT=local")
     session = boto3.Session()
     region = os.environ.get("AWS_REGION") or session.region_name  # boto3 knows AWS_DEFAULT_REGION and profiles alone
@@ -96,6 +95,3 @@ class Names:
     def heard(self) -> str:
         """The queue that hears the alarms."""
         return f"{self.prefix}-heard"
-
-
-ROOT = Path(__file__).parents[2]

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from minutehand import Scheduler
 from minutehand.domain.names import schedule_owner
 from minutehand.domain.run import RunRow, RunState
 
@@ -150,8 +149,3 @@ def percentiles(seconds: Sequence[float]) -> dict[str, float]:
 def within(seconds: Sequence[float], most: float, of: int) -> float:
     """Per cent of ``of``."""
     return 100 * sum(each <= most for each in seconds) / of if of else 0.0
-
-
-def owner_of(deployment: Deployment) -> Scheduler:
-    """The SDK as it is called now."""
-    return deployment.scheduler()

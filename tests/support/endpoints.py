@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import boto3
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
-from minutehand.local.cloud import REGION, LocalCloud, reached_by_this_process
+from minutehand.local.cloud import LocalCloud, reached_by_this_process
 from minutehand.settings import Settings
 from minutehand.testing import cloud as testing
 from minutehand.testing.cloud import running_cloud
@@ -45,7 +45,7 @@ class Endpoint:
 
     endpoint: str
     name: str = UNKNOWN  # of the engine: moto, localstack, ministack, dynamodb_local
-    region: str = REGION
+    region: str = LocalCloud.region
     credentials: dict[str, str] = field(default_factory=lambda: given_credentials(os.environ))
 
     @property
