@@ -14,7 +14,6 @@ from minutehand.services import connect, system_clock
 
 from bench.aws_proof.cloud import Cloud, Names
 from bench.aws_proof.plan import Plan
-from infra.deploy_local import ASSEMBLY, cdk
 from tests.support.enforced_roles import amend, open_buckets
 
 JOBS = Path(__file__).with_name("jobs.py")
@@ -47,6 +46,8 @@ class Deployment:
 
 def deploy(cloud: Cloud, names: Names, plan: Plan, out: Path) -> Deployment:
     """Synthesise, bootstrap and deploy. Raises Misconfigured, with what the CDK said, if one fails."""
+    from infra.deploy_local import ASSEMBLY, cdk  # noqa: PLC0415 (the CDK takes seconds and a process of Node)
+
     app = ("--app", f'"{sys.executable}" -m infra.app', "--output", str(out / ASSEMBLY))
     cdk(cloud, out, "synth", "--quiet", *app, *_context(cloud, names, plan))
     if not cloud.is_aws:

@@ -21,6 +21,7 @@ import boto3
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 from minutehand.local.cloud import LocalCloud, reached_by_this_process
+from minutehand.local.installation import provision
 from minutehand.settings import Settings
 from minutehand.testing import cloud as testing
 from minutehand.testing.cloud import running_cloud
@@ -190,7 +191,6 @@ def amend(items: list[pytest.Item], engine: str) -> list[pytest.Item]:
 def _removed_at_the_end(where: Endpoint) -> Iterator[None]:
     """Note the installations that are made, which claim as the engine can, and remove them after the block."""
     made: list[Settings] = []
-    provision = testing.provision
 
     def noted(settings: Settings, **more: Any) -> None:
         made.append(settings)
