@@ -80,6 +80,11 @@ run: $(VENV)/.run ## the scheduler with example jobs on an embedded cloud; FOR=9
 deploy-local: setup ## the CDK stack, deployed to an embedded cloud, runs a schedule
 	@$(BIN)/python -m infra.deploy_local
 
+.PHONY: aws-proof
+aws-proof: setup ## prove it on AWS and remove it: YES=yes, RATE=1000 for a ramp; ENDPOINT=local here; REMOVE=proof-1a2b3c
+	@$(BIN)/python -m bench.aws_proof $(if $(ENDPOINT),--endpoint $(ENDPOINT)) $(if $(RATE),--rate $(RATE)) \
+		$(if $(YES),--yes $(YES)) $(if $(REMOVE),--remove $(REMOVE))
+
 .PHONY: synth
 synth: setup ## the CloudFormation template, in cdk.out/
 	$(BIN)/cdk synth --quiet
@@ -100,6 +105,11 @@ test: setup lint ## a sample of each: another part of the long tests every day, 
 check: setup dynamodb-local lint ## everything but mutants, soaks and long proofs: all crash points, engines, packaging, acceptance
 	$(PYTEST) -m 'not proof' $(ARGS)
 
+.PHONY: contract
+contract: setup $(if $(filter dynamodb-local,$(ENDPOINT)),dynamodb-local) ## contract and acceptance suites on ENDPOINT=http://… or dynamodb-local
+	@[ -n "$(ENDPOINT)" ] || { echo "say where: make contract ENDPOINT=http://localhost:4566, or ENDPOINT=dynamodb-local"; exit 2; }
+	MINUTEHAND_TEST_ENDPOINT=$(ENDPOINT) $(PYTEST) -m 'not proof' tests/contract tests/acceptance $(ARGS)
+
 .PHONY: proof
 proof: setup ## histories with faults: FOR=600 seconds from seed SEED=1 on; without FOR the long tests come first
 	$(if $(FOR),,$(PYTEST) -m proof $(ARGS))
@@ -110,8 +120,8 @@ mutants: setup ## break the protocol in every way that we could think of; each m
 	$(BIN)/python -m tests.support.mutants $(ARGS)
 
 .PHONY: chaos
-chaos: $(VENV)/.dev ## real processes, killed, stopped and cut off from their services for FOR=600 seconds; SEED=1
-	$(BIN)/python -m tests.support.chaos $(if $(FOR),--for $(FOR)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+chaos: $(VENV)/.dev ## real processes, killed, stopped and cut off from their services for FOR=600 seconds; SEED=1; ENDPOINT= as of contract
+	$(if $(ENDPOINT),MINUTEHAND_TEST_ENDPOINT=$(ENDPOINT)) $(BIN)/python -m tests.support.chaos $(if $(FOR),--for $(FOR)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: bench
 bench: $(VENV)/.dev ## the figures of the README, measured here; PART=tick for one of them

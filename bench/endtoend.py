@@ -149,7 +149,7 @@ def recurring(scheduler: Scheduler, asked: argparse.Namespace, case: Case) -> li
         instants = (minute + timedelta(seconds=second) for second in range(phase, MINUTE, EVERY))
         return [(name, int(instant.timestamp() * 1e3)) for instant in instants]
 
-    made = _in_threads(create, names, asked.threads, f"{case.name}: schedules created")
+    made = in_threads(create, names, asked.threads, f"{case.name}: schedules created")
     return [fire for fires in made for fire in fires]
 
 
@@ -162,10 +162,10 @@ def burst(scheduler: Scheduler, asked: argparse.Namespace, case: Case) -> list[F
         scheduler.submit(jobs.NAME, name, run_at=due, idempotency_key=name, start=case.start)
         return name, int(due.timestamp() * 1e3)
 
-    return _in_threads(submit, names, asked.threads, f"{case.name}: runs submitted")
+    return in_threads(submit, names, asked.threads, f"{case.name}: runs submitted")
 
 
-def _in_threads(call: Callable[[T], R], values: Sequence[T], threads: int, what: str) -> list[R]:
+def in_threads(call: Callable[[T], R], values: Sequence[T], threads: int, what: str) -> list[R]:
     """The results of the calls in order, with progress."""
     stage, results = Stage(what, len(values)), list[R]()
     with ThreadPoolExecutor(threads) as pool:

@@ -10,13 +10,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import boto3
 from minutehand import Run, RunState, Scheduler, ScheduleState, Settings
@@ -53,6 +53,13 @@ _STRIPES = 2  # of the default queue
 _LANE = worker_part(_QUEUE)
 
 
+class Reached(Protocol):
+    """A cloud that another process reaches by these variables of its environment."""
+
+    @property
+    def environment(self) -> Mapping[str, str]: ...
+
+
 @dataclass(kw_only=True)
 class Deployment:
     """A deployed stack and its clients."""
@@ -73,7 +80,7 @@ def synthesise(cloud: LocalCloud, out: Path) -> Path:
     """Synthesise the stack with bundles for this interpreter; returns the file of its template."""
     app = ("--app", f'"{sys.executable}" -m infra.app', "--output", str(out / ASSEMBLY))
     context = ("target=here", "removal=destroy", f"stripes={_STRIPES}")
-    _cdk(cloud, out, "synth", "--quiet", *app, *(word for each in context for word in ("--context", each)))
+    cdk(cloud, out, "synth", "--quiet", *app, *(word for each in context for word in ("--context", each)))
     return out / ASSEMBLY / f"{STACK}.template.json"
 
 
@@ -83,14 +90,14 @@ def bootstrap(cloud: LocalCloud, out: Path) -> None:
     It needs no app, so it can run beside the synthesis: it is called where there is no ``cdk.json``, whose app the CDK would run.
     """
     account = _client(cloud, "sts").get_caller_identity()["Account"]
-    _cdk(cloud, out, "bootstrap", f"aws://{account}/{cloud.region}", folder=out)
+    cdk(cloud, out, "bootstrap", f"aws://{account}/{cloud.region}", folder=out)
 
 
 def release(cloud: LocalCloud, out: Path) -> Deployment:
     """Deploy the synthesised stack, and connect to the resources that its outputs name."""
     outputs = out / "outputs.json"
     arguments = ("--require-approval", "never", "--outputs-file", str(outputs))
-    _cdk(cloud, out, "deploy", "--app", str(out / ASSEMBLY), *arguments)
+    cdk(cloud, out, "deploy", "--app", str(out / ASSEMBLY), *arguments)
     named = json.loads(outputs.read_text())[STACK]
     settings = Settings(
         prefix=named["Prefix"],
@@ -196,7 +203,8 @@ def _client(cloud: LocalCloud, service: str) -> Any:
     return boto3.client(service, endpoint_url=cloud.endpoint, region_name=cloud.region)
 
 
-def _cdk(cloud: LocalCloud, out: Path, verb: str, *arguments: str, folder: Path = ROOT) -> None:
+def cdk(cloud: Reached, out: Path, verb: str, *arguments: str, folder: Path = ROOT) -> None:
+    """Run the CDK's command line against ``cloud``. Raises Misconfigured, with what it printed, if it fails."""
     node = wheel_node()
     if node is None or not CDK.exists():
         raise Misconfigured("the CDK's command line is not installed; run: make setup")

@@ -1,4 +1,7 @@
-"""Fixtures for all tests: ``local_cloud`` (one for the session) and ``local_settings`` (a fresh installation on it)."""
+"""Fixtures for all tests: ``local_cloud`` (one for the session) and ``local_settings`` (a fresh installation on it).
+
+``make contract ENDPOINT=…`` puts another cloud in its place.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ import botocore.session
 import hypothesis
 import pytest
 from minutehand.daemon import worker_process
+from minutehand.local.cloud import LocalCloud
 
+from tests.support import endpoints
 from tests.support.parts import TURN
 
 pytest_plugins = ["minutehand.testing.plugin"]
@@ -26,10 +31,25 @@ def pytest_report_header() -> str:
     return f"parts of long tests: TURN={TURN} repeats these, make check runs all"
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With an endpoint, what is known to be wrong there is expected to fail."""
+    if (engine := endpoints.engine_asked_for()) is not None:
+        elsewhere = endpoints.amend(items, engine)
+        config.hook.pytest_deselected(items=elsewhere)
+        items[:] = [item for item in items if item not in elsewhere]
+
+
 def pytest_collection_finish() -> None:
     """What the imports have left, a million objects, is there to stay: the garbage collector need not look at it again and again."""
     collect()
     freeze()
+
+
+@pytest.fixture(scope="session")
+def local_cloud() -> Iterator[LocalCloud]:
+    """One cloud for the whole test session."""
+    with endpoints.session_cloud() as cloud:
+        yield cloud
 
 
 @pytest.fixture(scope="session", autouse=True)

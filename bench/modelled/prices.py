@@ -72,7 +72,25 @@ EVENTBRIDGE = Price(
     f"{_FACTS}; cloudburn.io/blog/amazon-eventbridge-pricing (14 million a month free)",
     "2026-11",
 )
-PRICES = (WRITE, PROVISIONED_WRITE, READ, STORAGE, SQS, INVOCATION, GB_SECOND, POLLER, EVENTBRIDGE)
+ALARM = Price("CloudWatch, an alarm for a month", 0.10, "month", _FACTS, "2026-11")
+METRIC = Price("CloudWatch, a metric of one's own for a month", 0.30, "month", _FACTS, "2026-11")
+LOGS = Price("CloudWatch Logs, a GB taken in", 0.50, "GB", "from memory: not found again", "2026-11")
+TRACE = Price("X-Ray, a trace", 5.00 / MILLION, "trace", "from memory: not found again", "2026-11")
+PRICES = (
+    WRITE,
+    PROVISIONED_WRITE,
+    READ,
+    STORAGE,
+    SQS,
+    INVOCATION,
+    GB_SECOND,
+    POLLER,
+    EVENTBRIDGE,
+    ALARM,
+    METRIC,
+    LOGS,
+    TRACE,
+)
 
 
 def table() -> list[dict[str, object]]:

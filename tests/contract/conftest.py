@@ -14,6 +14,7 @@ from minutehand.ports.services import Services
 from minutehand.testing.cloud import fresh_settings
 
 from tests.support.dynamodb_local import endpoint_with_dynamodb_local
+from tests.support.endpoints import PUT_ONLY, engine_asked_for
 from tests.support.engines import (
     Engine,
     _in_memory,
@@ -23,9 +24,13 @@ from tests.support.engines import (
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """All engines; how claims are made matters to claims and take-overs alone."""
+    """All engines, or the one of ``make contract``; how claims are made matters to claims and take-overs alone."""
     if "engine" in metafunc.fixturenames:
         claims = "ledger_claims" in metafunc.module.__name__
+        if (asked := engine_asked_for()) is not None:
+            ways = ["put"] if asked in PUT_ONLY else ["partiql", "put"] if claims else ["partiql"]
+            metafunc.parametrize("engine", [f"{asked}-{way}" for way in ways], indirect=True)
+            return
         names = ["memory", "ministack-partiql", *(["ministack-put"] if claims else [])]
         more = [pytest.param(name, marks=pytest.mark.check) for name in ("moto", "dynamodb_local-partiql")]
         metafunc.parametrize("engine", [*names, *more], indirect=True)
@@ -44,11 +49,14 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     name, _, claim_by = request.param.partition("-")
     if name == "memory":
         yield _in_memory()
+    elif engine_asked_for() is not None:
+        cloud: LocalCloud = request.getfixturevalue("local_cloud")
+        yield _wired(name, fresh_settings(cloud, claim_by=claim_by), monkeypatch)
     elif name == "moto":
         with _in_moto(monkeypatch) as wired:
             yield wired
     else:
-        cloud: LocalCloud = request.getfixturevalue("local_cloud")
+        cloud = request.getfixturevalue("local_cloud")
         endpoint = cloud.endpoint if name == "ministack" else request.getfixturevalue(name)
         yield _wired(name, fresh_settings(cloud, claim_by=claim_by, endpoint=endpoint), monkeypatch)
 

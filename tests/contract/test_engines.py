@@ -152,6 +152,8 @@ KNOWN: dict[Callable[[Raw], str], tuple[str, str]] = {
 def test_an_engine_answers_as_the_table_says(engine: Engine, probe: Callable[[Raw], str]) -> None:
     if engine.settings is None:
         pytest.skip("in memory there is nothing beneath the ports")
+    if engine.name not in ("moto", "ministack", "dynamodb_local"):
+        pytest.skip("the table has no column for this engine")
     sqs, name = engine.clients["sqs"], f"{engine.settings.prefix}-work"
     raw = Raw(
         engine.clients["dynamodb"], sqs, engine.settings.table("runs"), sqs.get_queue_url(QueueName=name)["QueueUrl"]

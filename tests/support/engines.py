@@ -57,7 +57,7 @@ class Engine:
 
     def is_wrong(self, about: str) -> None:
         """Skip where the engine is known to differ from AWS in this."""
-        reason = WRONG[self.name].get(about)
+        reason = WRONG.get(self.name, {}).get(about)
         if reason is not None:
             pytest.skip(f"{about}: {reason}")
 

@@ -14,10 +14,9 @@ import sys
 import time
 from pathlib import Path
 
-from minutehand.testing.cloud import running_cloud
-
 from tests.support.arguments import seconds
 from tests.support.chaos.chaos_run import ChaosRun, brief, conditions, full
+from tests.support.endpoints import session_cloud
 
 BUILD = Path("build/chaos")
 _SHOWN = 40  # violations
@@ -42,7 +41,7 @@ def main() -> int:
     folder = (BUILD / str(given.seed)).resolve()
     plan = (brief if given.hurried else full)(given.seed, given.seconds)
     say(f"seed {given.seed}, {given.seconds:.0f} s, lease {plan.pace.lease:.0f} s, {conditions()}")
-    with running_cloud() as cloud:
+    with session_cloud() as cloud:
         verdict = ChaosRun(plan, cloud, folder, say).run()
     for repeat in verdict.repeats:
         say(f"twice: {repeat}")

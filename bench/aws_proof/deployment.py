@@ -1,0 +1,87 @@
+"""Deploy the stack under names of its own, with a bootstrap of its own, by the real CDK command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from minutehand import Scheduler, Settings
+from minutehand.ports.services import Services
+from minutehand.services import connect, system_clock
+
+from bench.aws_proof.cloud import Cloud, Names
+from bench.aws_proof.plan import Plan
+from tests.support.enforced_roles import amend, open_buckets
+
+JOBS = Path(__file__).with_name("jobs.py")
+AGO = 200_000  # ms: schedules are made as if so long ago, else the SDK itself would claim and send their first fires
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployment:
+    """A deployed stack and its clients."""
+
+    cloud: Cloud
+    names: Names
+    settings: Settings
+    topic: str  # ARN of the alarms
+
+    def scheduler(self, *, ago: int = 0) -> Scheduler:
+        """The SDK, as it was called ``ago`` ms ago."""
+        return Scheduler(settings=self.settings, check_jobs=False, clock=lambda: system_clock() - ago)
+
+    def services(self) -> Services:
+        return connect(self.settings)
+
+    def function(self, part: str) -> str:
+        return f"{self.settings.prefix}-{part}"
+
+    def tick(self) -> None:
+        """Call the ticker beside its clock: what was just made needs not wait a minute for it."""
+        self.cloud.client("lambda").invoke(FunctionName=self.function("ticker"), InvocationType="Event", Payload=b"{}")
+
+
+def deploy(cloud: Cloud, names: Names, plan: Plan, out: Path) -> Deployment:
+    """Synthesise, bootstrap and deploy. Raises Misconfigured, with what the CDK said, if one fails."""
+    from infra.deploy_local import ASSEMBLY, cdk  # noqa: PLC0415 (the CDK takes seconds and a process of Node)
+
+    app = ("--app", f'"{sys.executable}" -m infra.app', "--output", str(out / ASSEMBLY))
+    cdk(cloud, out, "synth", "--quiet", *app, *_context(cloud, names, plan))
+    if not cloud.is_aws:
+        amend(out / ASSEMBLY / f"{names.stack}.template.json")
+    where = f"aws://{cloud.account}/{cloud.region}"
+    own = ("--toolkit-stack-name", names.toolkit)
+    cdk(cloud, out, "bootstrap", where, *own, "--qualifier", names.qualifier, folder=out)
+    if not cloud.is_aws:
+        open_buckets(cloud.client("s3"))
+    outputs = out / "outputs.json"
+    said = ("--require-approval", "never", "--outputs-file", str(outputs))
+    cdk(cloud, out, "deploy", "--app", str(out / ASSEMBLY), *own, *said)
+    return _connected(cloud, names, json.loads(outputs.read_text())[names.stack])
+
+
+def _context(cloud: Cloud, names: Names, plan: Plan) -> list[str]:
+    context = {
+        "stack": names.stack,
+        "prefix": names.prefix,
+        "jobs": str(JOBS),
+        "removal": "destroy",
+        "target": "aws" if cloud.is_aws else "here",
+        "@aws-cdk/core:bootstrapQualifier": names.qualifier,
+        **plan.knobs,
+    }
+    return [word for name, value in context.items() for word in ("--context", f"{name}={value}")]
+
+
+def _connected(cloud: Cloud, names: Names, outputs: dict[str, Any]) -> Deployment:
+    settings = Settings(
+        prefix=outputs["Prefix"],
+        bucket=outputs["BucketName"],
+        stripes=outputs.get("Stripes"),
+        endpoint=cloud.endpoint,
+        region=cloud.region,
+    )
+    return Deployment(cloud=cloud, names=names, settings=settings, topic=outputs["AlarmTopicArn"])

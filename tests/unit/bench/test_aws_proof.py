@@ -1,0 +1,299 @@
+"""The parts of ``make aws-proof`` that need no cloud: the question before it, what is counted, the report, the removal.
+
+tests/acceptance/test_aws_proof.py runs the whole on an embedded cloud.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import botocore.session
+import pytest
+from botocore.exceptions import ClientError
+from minutehand.domain.names import fire_ref
+from minutehand.domain.run import RunRow, RunState
+
+import bench.aws_proof.__main__ as command
+from bench.aws_proof import alarms, cost, faults, ramp, removal
+from bench.aws_proof.acceptance import judge_fires
+from bench.aws_proof.cloud import Cloud, Names
+from bench.aws_proof.load import Load, _began
+from bench.aws_proof.plan import here, on_aws
+from bench.aws_proof.report import Verdict, judged, page, skipped
+from bench.observed.witness import Began
+
+NOW = 1_800_000_000_000
+LOAD = Load(names=["a"], fires=[("a", NOW), ("a", NOW + 10_000)])
+
+
+class Stub:
+    """Answers every call with what it was given for it, and notes the calls."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers, self.calls = answers, list[tuple[str, dict[str, Any]]]()
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*_: str, **given: Any) -> Any:
+            self.calls.append((name, given))
+            answer = self.answers.get(name, {})
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        return call
+
+    def get_paginator(self, name: str) -> Any:
+        return Stub(paginate=[self.answers.get(name, {})])
+
+
+def cloud_of(*, endpoint: str | None = None, functions: Any = None, **clients: Any) -> Cloud:
+    made = {"lambda": functions, **clients}
+    return Cloud(endpoint=endpoint, region="eu-central-1", environment={}, _clients=made)
+
+
+def refused(operation: str, code: str = "AccessDenied") -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": "no"}}, operation)
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """An AWS in which nothing may be made; what was done to it."""
+    done = list[str]()
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    monkeypatch.setattr(Cloud, "account", "123456789012")
+    monkeypatch.setattr(command, "prove", lambda *_: done.append("deployed"))
+    monkeypatch.setattr(command, "remove", lambda *_: [done.append("removed")][:0])  # type: ignore[func-returns-value]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("yes\n"))  # no terminal
+    return done
+
+
+@pytest.mark.parametrize("yes", [[], ["--yes", "y"], ["--yes", "no"]])
+def test_on_aws_nothing_is_made_without_an_explicit_yes_and_the_cost_comes_first(
+    aws: list[str], yes: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["--rate", "10000", *yes]) == 2
+    told = capsys.readouterr().err
+    assert aws == []
+    assert told.index("COST") < told.index("is not yes")
+    assert "account 123456789012, region eu-central-1" in told
+
+
+def test_removal_alone_asks_as_well(aws: list[str]) -> None:
+    assert command.main(["--remove", "proof-0a1b2c"]) == 2
+    assert command.main(["--remove", "proof-0a1b2c", "--yes", "yes"]) == 0
+    assert aws == ["removed"]
+
+
+def test_only_a_prefix_of_a_proof_is_removed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["--remove", "production"])
+    assert "proof-1a2b3c" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), TimeoutError("late"), refused("CreateTable"), KeyError("x")])
+def test_everything_is_removed_after_a_failure_a_ctrl_c_and_a_defect(
+    aws: list[str], error: BaseException, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(command, "prove", broken)
+    monkeypatch.setattr(command, "PLACE", tmp_path)
+    with pytest.raises(KeyError) if isinstance(error, KeyError) else nullcontext():
+        assert command.main(["--yes", "yes"]) == 1
+    assert aws == ["removed"]
+    if isinstance(error, KeyError):
+        return
+    (kept,) = tmp_path.glob("*.md")
+    assert ("interrupted" if isinstance(error, KeyboardInterrupt) else str(error)) in kept.read_text()
+
+
+def test_an_endpoint_that_is_neither_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--endpoint", "http://localhost:4566"]) == 2
+    assert "make contract" in capsys.readouterr().err
+
+
+def test_another_endpoint_in_the_environment_is_not_taken_for_aws(
+    aws: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://localhost:4566")
+    assert command.main(["--yes", "yes"]) == 2
+    assert "AWS_ENDPOINT_URL" in capsys.readouterr().err
+    assert aws == []
+
+
+def test_the_cost_grows_with_the_rate_and_a_large_one_has_the_settings_for_it() -> None:
+    dollars = [sum(on_aws(rate).dollars().values()) for rate in (None, 100, 1_000, 10_000)]
+    assert dollars == sorted(dollars)
+    assert dollars[0] < 1 < dollars[-1] < 100
+    assert on_aws(1_000).knobs == {}
+    assert on_aws(10_000).knobs["stripes"] == "2"
+    assert here(2).rates == [1, 2]
+
+
+# What is counted.
+
+
+def test_missing_double_and_early_starts_are_told() -> None:
+    said = [Began("a", NOW, NOW + 500), Began("a", NOW, NOW + 900), Began("b", NOW, NOW - 1)]
+    found = judge_fires("prompt", LOAD, said)
+    assert found.verdict is Verdict.BROKEN
+    assert "1 missing; 1 double; 1 unexpected; 1 started early" in found.says
+    assert "1 missing; 1 unexpected; " in judge_fires("throttled", LOAD, said, may_repeat=True).says
+    fine = judge_fires("prompt", LOAD, [Began("a", due, due + 500) for _, due in LOAD.fires])
+    assert fine.verdict is Verdict.HELD
+    assert "p99.9 0.500 s" in fine.says
+
+
+def test_a_witness_is_read_among_lines_of_others() -> None:
+    line = {"event": "proof.began", "whose": "a", "due_ms": NOW, "began_ms": NOW + 7.5}
+    said = ["START RequestId: proof.began", json.dumps(line), json.dumps({"event": "proof.began"}), "[1]", "{"]
+    assert list(_began(iter(said))) == [Began("a", NOW, NOW + 7.5)]
+
+
+def row(due: int, created: int, started: int | None) -> RunRow:
+    ref = fire_ref("default/a", due)
+    state = RunState.SUCCEEDED if started else RunState.QUEUED
+    return RunRow(
+        ref=ref,
+        state=state,
+        revision=1,
+        job="x",
+        due=due,
+        not_before=due,
+        created_at=created,
+        started_at=started,
+        fence=1,
+    )
+
+
+def test_a_step_of_the_ramp_has_percentiles_of_both_ways_and_counts_what_is_missing() -> None:
+    (_, first), (_, second) = LOAD.fires
+    rows = [row(first, first - 60_000, first + 1_000), row(second, second + 7_000, None)]
+    found = ramp.measured(2, LOAD, rows, "default")
+    assert (found["fires"], found["missing"], found["goal"]) == (2, 1, "no")
+    assert (found["accepted p50 s"], found["accepted max s"], found["% within 5 s"]) == (0, 7, 50)
+    assert (found["started p99.9 s"], found["% within 2 s"]) == (1, 50)
+    both = [row(due, due - 1, due + 1_999) for due in (first, second)]
+    assert ramp.measured(2, LOAD, both, "default")["goal"] == "yes"
+    none = ramp.measured(2, LOAD, [], "default")
+    assert (none["missing"], none["goal"]) == (2, "no")
+
+
+def test_cost_is_what_cloudwatch_counted_at_the_table_of_prices() -> None:
+    counters = [
+        cost.Counted(what="writes", namespace="A", metric="W", dimension=("T", "t"), dollars=2.0),
+        cost.Counted(what="nothing", namespace="A", metric="R", dimension=("T", "t"), dollars=5.0),
+    ]
+    results = [{"Id": "m0", "Values": [3.0, 4.0]}, {"Id": "m1", "Values": []}]
+    cloudwatch = Stub(get_metric_data={"MetricDataResults": results})
+    found = cost.priced(counters, cloud_of(cloudwatch=cloudwatch), since=datetime.now(UTC), runs=1_000)
+    assert found.rows == [{"what": "writes", "units": 7, "dollars": 14.0}]
+    assert "$14.00 for 1,000 runs, $14000.00 a million" in found.says
+    empty = Stub(get_metric_data={"MetricDataResults": []})
+    none = cost.priced(counters, cloud_of(cloudwatch=empty), since=datetime.now(UTC), runs=1)
+    assert none.verdict is Verdict.SKIPPED
+
+
+def test_an_alarm_is_read_from_what_sns_brings() -> None:
+    told = {"AlarmName": "proof-0a1b2c-dead-runs", "NewStateValue": "ALARM"}
+    assert alarms.alarm_in(json.dumps({"Message": json.dumps(told)})) == "proof-0a1b2c-dead-runs: ALARM"
+
+
+def test_the_limit_of_the_table_is_taken_back_when_the_block_fails() -> None:
+    dynamodb = Stub(get_waiter=Stub())
+    with pytest.raises(TimeoutError), faults._limited(cloud_of(dynamodb=dynamodb), "t", 25):
+        raise TimeoutError
+    updates = [given["OnDemandThroughput"] for name, given in dynamodb.calls if name == "update_table"]
+    limits = [given["MaxWriteRequestUnits"] for given in updates]
+    assert limits == [25, -1]
+
+
+def test_the_calls_are_those_of_the_service_models() -> None:
+    """No emulator checks these two: `OnDemandThroughput` and the subscription of a queue."""
+    loader = botocore.session.get_session()
+    update = loader.get_service_model("dynamodb").operation_model("UpdateTable").input_shape
+    assert "MaxWriteRequestUnits" in update.members["OnDemandThroughput"].members
+    subscribe = loader.get_service_model("sns").operation_model("Subscribe").input_shape
+    assert {"TopicArn", "Protocol", "Endpoint"} <= set(subscribe.members)
+
+
+def test_an_alarm_that_arrives_and_one_that_does_not() -> None:
+    told = json.dumps({"Message": json.dumps({"AlarmName": "proof-0a1b2c-dead-runs", "NewStateValue": "ALARM"})})
+    brought = {"Messages": [{"Body": told, "ReceiptHandle": "r"}]}
+    for answer, verdict in ((brought, Verdict.HELD), ({}, Verdict.BROKEN)):
+        sqs = Stub(get_queue_url={"QueueUrl": "u"}, receive_message=answer)
+        deployment: Any = type("There", (), {"cloud": cloud_of(sqs=sqs), "names": Names("0a1b2c")})
+        found = alarms.arrived(deployment, replace(on_aws(None), alarm_patience=0.01))
+        assert found.verdict is verdict
+        assert ("dead-runs: ALARM" in found.says) == bool(answer)
+
+
+def test_the_outage_is_lifted_when_the_block_fails() -> None:
+    iam = Stub()
+    vars(iam)["exceptions"] = SimpleNamespace(NoSuchEntityException=KeyError)
+    role = {"Role": "arn:aws:iam::1:role/sender"}
+    cloud = cloud_of(iam=iam, functions=Stub(get_function_configuration=role))
+    with pytest.raises(TimeoutError), faults.denied(cloud, Names("0a1b2c")):
+        raise TimeoutError
+    assert [name for name, _ in iam.calls] == ["put_role_policy"] * 2 + ["delete_role_policy"] * 2
+    assert '"Deny"' in iam.calls[0][1]["PolicyDocument"]
+
+
+# Removal and report.
+
+
+def test_a_step_of_the_removal_that_fails_is_reported_and_the_next_are_taken() -> None:
+    gone = refused("Describe", "ValidationError")
+    clients: dict[str, Any] = {
+        "functions": Stub(get_function_configuration=gone, list_functions={"Functions": []}),
+        "sqs": Stub(get_queue_url=refused("GetQueueUrl"), list_queues={}),
+        "cloudformation": Stub(describe_stack_resources=gone, describe_stacks=gone),
+        "logs": Stub(describe_log_groups={"logGroups": [{"logGroupName": "/aws/lambda/proof-0a1b2c-worker"}]}),
+        "dynamodb": Stub(list_tables={"TableNames": ["proof-0a1b2c-runs", "production-runs"]}),
+        "s3": Stub(list_buckets={"Buckets": []}),
+        "cloudwatch": Stub(describe_alarms={"MetricAlarms": []}),
+        "iam": Stub(list_roles={"Roles": [{"RoleName": "cdk-mh0a1b2c-deploy-role-1-r"}, {"RoleName": "admin"}]}),
+    }
+    said = list[str]()
+    left = removal.remove(cloud_of(**clients), Names("0a1b2c"), said.append)
+    assert left[0].startswith("the queue that hears alarms: ")
+    assert left[1:] == [
+        "table proof-0a1b2c-runs",
+        "log group /aws/lambda/proof-0a1b2c-worker",
+        "role cdk-mh0a1b2c-deploy-role-1-r",
+    ]
+    assert ("delete_log_group", {"logGroupName": "/aws/lambda/proof-0a1b2c-worker"}) in clients["logs"].calls
+    assert said[-1] == "removing stack MinutehandProofToolkit-0a1b2c"
+
+
+def test_the_report_has_every_part_with_its_verdict() -> None:
+    rows = [{"a second": 10, "% within 5 s": 99.9412}]
+    findings = [judged("ramp", ["2 missing"], "x|y", rows), skipped("alarms", "nothing goes off here")]
+    text = page("Proof", {"where": "here"}, findings)
+    assert "- parts: 0 held, 1 BROKEN, 1 skipped" in text
+    assert "| ramp | BROKEN | 2 missing; x\\|y |" in text
+    assert "| alarms | skipped | skipped: nothing goes off here |" in text
+    assert text.endswith("## ramp\n\n| a second | % within 5 s |\n| --- | --- |\n| 10 | 99.941 |\n")
+
+
+def test_what_cannot_be_shown_here_says_so() -> None:
+    deployment: Any = type("Here", (), {"cloud": cloud_of(endpoint="http://127.0.0.1:1")})
+    parts = [
+        faults.throttled_table(deployment, here(None)),
+        alarms.arrived(deployment, here(None)),
+        cost.counted(deployment, since=datetime.now(UTC), runs=1),
+        ramp.ramp(deployment, here(None)),
+    ]
+    assert {one.verdict for one in parts} == {Verdict.SKIPPED}
+    assert all(len(one.says) > 20 for one in parts)
