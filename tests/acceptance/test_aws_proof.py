@@ -13,7 +13,7 @@ from minutehand.local.processes import inherited
 
 from tests.support.installation.scene import until
 
-pytestmark = [pytest.mark.check, pytest.mark.cloud]
+pytestmark = pytest.mark.cloud
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 900  # seconds; four minutes are usual
@@ -21,6 +21,7 @@ COMMAND = [sys.executable, "-m", "bench.aws_proof", "--endpoint", "local"]
 GONE = "- left behind: nothing"
 
 
+@pytest.mark.proof
 def test_everything_that_can_be_shown_here_holds_and_nothing_is_left() -> None:
     done = subprocess.run(
         [*COMMAND, "--rate", "1"],
@@ -49,6 +50,7 @@ def test_everything_that_can_be_shown_here_holds_and_nothing_is_left() -> None:
     assert GONE in done.stdout
 
 
+@pytest.mark.check
 def test_after_a_ctrl_c_everything_is_removed() -> None:
     with subprocess.Popen(
         COMMAND, cwd=ROOT, env=inherited(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
