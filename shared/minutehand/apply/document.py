@@ -26,6 +26,7 @@ from minutehand.apply.schema import SCHEMA
 from minutehand.domain.names import check_name
 from minutehand.domain.schedule import Declaration
 from minutehand.errors import InvalidInput
+from minutehand.terminal import is_printable, printable
 
 KEYS = ("managed_by", "schedules")
 _STEPS = re.compile(r"[^.\[\]]+")
@@ -122,15 +123,16 @@ _Writer.add_representer(QuotedText, _represent)
 
 def write(documents: Iterable[DeclarationFile], *, comment: str = "") -> str:
     """The text of some documents, by their ``words``; ``comment`` stands at the top."""
-    top = "".join(f"# {line}".rstrip() + "\n" for line in comment.splitlines())
+    top = "".join(f"# {line}".rstrip() + "\n" for line in printable(comment).splitlines())
     bodies = [
         ({} if document.managed_by is None else {"managed_by": document.managed_by})
         | {"schedules": {name: _for_file(words) for name, words in document.words.items()}}
         for document in documents
     ]
-    text = yaml.dump_all(
-        bodies, Dumper=_Writer, sort_keys=False, allow_unicode=True, width=1_000, default_flow_style=False
-    )
+    style: dict[str, Any] = {"sort_keys": False, "width": 1_000, "default_flow_style": False}
+    text = yaml.dump_all(bodies, Dumper=_Writer, allow_unicode=True, **style)
+    if not is_printable(text):  # marks of direction would show the file in another order than it is in
+        text = yaml.dump_all(bodies, Dumper=_Writer, allow_unicode=False, **style)
     return f"{top}# yaml-language-server: $schema={SCHEMA}\n{text}"
 
 

@@ -23,6 +23,7 @@ from minutehand.cli.shell import ExitCode, NotConfirmed, Shell, code_of, print_j
 from minutehand.domain.names import check_tenant
 from minutehand.errors import ExpressionError, InvalidInput, MinutehandError, shorten
 from minutehand.settings import from_environment
+from minutehand.terminal import printable
 
 _MARKUP: Any = "rich"
 _PREFIX = re.compile("[A-Za-z0-9_-]{1,60}")
@@ -170,6 +171,7 @@ def run(words: Sequence[str]) -> int:
             described = {"error": "Usage", "message": usage.format_message(), "exit_code": ExitCode.USAGE}
             print_json(described, to=sys.stderr)
         else:
+            usage.message = printable(usage.message)
             import_module("typer.rich_utils").rich_format_error(
                 usage
             )  # slow to import, and needed for nothing else here
@@ -190,7 +192,7 @@ def _failed(problem: MinutehandError, *, as_json: bool) -> ExitCode:
     """Print an error: as JSON with fields for programs."""
     code = code_of(problem)
     if not as_json:
-        sys.stderr.write(f"error: {problem}\n")
+        sys.stderr.write(f"error: {printable(str(problem))}\n")
         return code
     described: dict[str, Any] = {"error": type(problem).__name__, "message": str(problem), "exit_code": code}
     if isinstance(problem, InvalidInput):

@@ -6,7 +6,6 @@ rich is imported with the first styled line: JSON, ``--version`` and errors need
 from __future__ import annotations
 
 import json
-import re
 import signal
 import sys
 import threading
@@ -33,6 +32,7 @@ from minutehand.errors import (
     Unavailable,
 )
 from minutehand.settings import Settings
+from minutehand.terminal import in_one_line, printable, printable_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 
 
 Advance = Callable[[int], None]  # takes the number done so far
-
-# A payload or a result must not move the cursor or rename the window of the operator's terminal.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def values(item: Any) -> dict[str, Any]:
@@ -60,7 +57,7 @@ def _fields(record: Any) -> dict[str, Any]:
 def print_json(value: object, *, to: TextIO | None = None) -> None:
     """One line of JSON, in the form of ``plain``."""
     out = sys.stdout if to is None else to
-    out.write(json.dumps(value, ensure_ascii=False, default=plain) + "\n")
+    out.write(printable_json(json.dumps(value, ensure_ascii=False, default=plain)) + "\n")
     out.flush()  # a reader of the pipe gets each line at once
 
 
@@ -76,12 +73,16 @@ def text_of(value: Any) -> str:
         case list() | tuple():
             return "\n".join(map(text_of, value))
         case dict():
-            return json.dumps(value, ensure_ascii=False, default=plain)
+            return printable_json(json.dumps(value, ensure_ascii=False, default=plain))
         case _:
             text = str(value)
             if _is_record(value) and "__str__" not in vars(type(value)):  # its fields in one line
                 text = "  ".join(filter(None, (text_of(getattr(value, field.name)) for field in fields(value))))
-            return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+            return printable(text)
+
+
+def _cell(value: Any) -> str:
+    return in_one_line(", ".join(map(text_of, value)) if isinstance(value, (list, tuple)) else text_of(value))
 
 
 def _is_record(value: object) -> bool:
@@ -187,7 +188,7 @@ class Shell:
             for item in items:
                 print_json(values(item))
             return
-        rows = [[text_of(getattr(item, column)) for column in columns] for item in items]
+        rows = [[_cell(getattr(item, column)) for column in columns] for item in items]
         heading = [column.replace("_", " ") for column in columns]
         widths = [max(map(len, cells)) for cells in zip(heading, *rows, strict=True)]
         for row in (heading, *rows):
@@ -208,8 +209,10 @@ class Shell:
             self.say(text)
 
     def say(self, text: str, *, style: str | None = None, end: str = "\n", stderr: bool = False) -> None:
-        """Print text without interpreting its markup."""
-        console(stderr=stderr).print(text, soft_wrap=True, markup=False, highlight=False, style=style, end=end)
+        """Print text without interpreting its markup or control characters."""
+        console(stderr=stderr).print(
+            printable(text), soft_wrap=True, markup=False, highlight=False, style=style, end=end
+        )
 
     def remark(self, text: str) -> None:
         """A remark on standard error; not with --json."""
@@ -229,7 +232,7 @@ class Shell:
             return
         if self.as_json or not sys.stdin.isatty():
             raise NotConfirmed(f"{what}: there is no terminal to confirm it; give --yes")
-        if not typer.confirm(f"{what}?", err=True):
+        if not typer.confirm(f"{printable(what)}?", err=True):
             raise NotConfirmed(f"{what}: not confirmed, nothing was changed")
 
     @contextmanager

@@ -23,6 +23,7 @@ from minutehand.errors import Misconfigured
 from minutehand.local.processes import parse
 from minutehand.sdk.views import Run
 from minutehand.settings import Settings
+from minutehand.terminal import in_one_line
 
 _EARLIER, _LATER = timedelta(minutes=15), timedelta(minutes=1)  # runs are claimed early; clocks differ, lines come late
 _SHOWN_ELSEWHERE = frozenset({"time", "level", "event", "message", "logger", "run_id", "traceback", "exception"})
@@ -71,7 +72,7 @@ def _print(shell: Shell, line: LogLine) -> None:
     event = fields.get("event") or fields.get("message") or ""
     rest = "  ".join(f"{name}={value}" for name, value in fields.items() if name not in _SHOWN_ELSEWHERE)
     at = line.at.isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
-    shell.say(f"{at}  {fields.get('level', ''):<7}  {line.source}  {event}  {rest}".rstrip())
+    shell.say(in_one_line(f"{at}  {fields.get('level') or ''!s:<7}  {line.source}  {event}  {rest}").rstrip())
     trace = fields.get("traceback") or fields.get("exception")
     if trace:
         shell.say(str(trace))

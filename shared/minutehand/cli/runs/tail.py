@@ -15,6 +15,7 @@ from minutehand.cli.shell import Shell, code_of_run, stop_on_signals, values
 from minutehand.domain.run import TERMINAL, RunState
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.views import Run
+from minutehand.terminal import in_one_line
 
 _SOONEST, _SELDOM = 0.25, 5.0  # seconds between reads: longer while nothing changes
 _SLOWER = 1.5  # factor
@@ -109,4 +110,4 @@ def _print(shell: Shell, runs: list[Run]) -> None:
         )
         about = ", ".join(filter(None, parts))
         text = f"{datetime.now().astimezone():%H:%M:%S}  {found.state:<10}  {late:<14}  {found.id}  {about}"
-        shell.answer(values(found), text.rstrip())
+        shell.answer(values(found), in_one_line(text).rstrip())

@@ -31,6 +31,7 @@ from minutehand.importers.kubernetes import read_kubernetes
 from minutehand.importers.report import Conversion, ImportReport
 from minutehand.importers.text import STANDARD_INPUT, text_of
 from minutehand.settings import Settings
+from minutehand.terminal import in_one_line
 
 app = typer.Typer(
     help="Convert schedules of other systems: a crontab, EventBridge, Kubernetes, Celery.", no_args_is_help=True
@@ -185,19 +186,14 @@ def _show(shell: Shell, found: ImportReport) -> None:
     shell.say(f"{found.source}: {found.read_as}", style="bold")
     width = max((len(line.name or "") for line in found.lines), default=0)
     for line in found.lines:
-        text = _printable(" ".join(line.text.split()))
+        text = in_one_line(" ".join(line.text.split()))
         shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
         name = (line.name or "-").ljust(width)
         shell.say(f"{line.line or '':>5}  {line.fit:<10}  {name}  {shown}", style=_STYLES[line.fit])
         for note in line.notes:
-            shell.say(f"{' ' * 7}{_printable(note)}")
+            shell.say(f"{' ' * 7}{in_one_line(note)}")
     for remark in found.remarks:
         shell.say(f"  for all of them: {remark}")
-
-
-def _printable(text: str) -> str:
-    """A text of the source without terminal control characters."""
-    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def _sum_up(shell: Shell, found: ImportReport, files: dict[Path, str]) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from minutehand.cli.parameters import read_moment
-from minutehand.cli.shell import Shell, console, print_json
+from minutehand.cli.shell import Shell, print_json
 from minutehand.timing import Rule, around_changes, explain, next_fires
 
 _COLUMNS = ("at", "kind", "mark", "note")
@@ -34,7 +34,7 @@ def preview(
     """Show the next fires of an expression."""
     since = read_moment(after, "after") or datetime.now(UTC)
     if in_words and not shell.as_json:
-        console().print(explain(expression, timezone, after=since, key=key).words, highlight=False, markup=False)
+        shell.say(explain(expression, timezone, after=since, key=key).words)
     if around_dst:
         found = around_changes(Rule.of(expression, timezone=timezone), after=since, each=count, key=key)
         shell.list(found, _COLUMNS)

@@ -23,6 +23,7 @@ from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.views import Run
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT
 from minutehand.state.lease import SKEW, lease_end
+from minutehand.terminal import in_one_line, printable
 
 DEMO = "minutehand.local.session.demo_jobs"
 _POLL = 0.25  # seconds between reads of the logs
@@ -72,7 +73,7 @@ def run(options: LocalOptions, console: Console, stop: threading.Event) -> int:
         session.follow(stop, options.seconds)
         lasted = session.seconds
         verdict = session.verdict(wait_for_one_offs=options.seconds is not None)
-        console.print("\n" + summary(verdict, lasted), highlight=False, soft_wrap=True)
+        console.print("\n" + printable(summary(verdict, lasted)), highlight=False, markup=False, soft_wrap=True)
         console.print("stopping …", style="dim")
         if not verdict.clean:
             raise UncleanSession(f"the logs of all processes are in {running.folder}")
@@ -137,7 +138,7 @@ class LocalSession:
             screen.update(live(self._status.rows.values(), now, more=self._status.more), refresh=True)
         elif not self._console.is_terminal:
             for each in ended:
-                self._console.print(line(each), highlight=False, soft_wrap=True)
+                self._console.print(in_one_line(line(each)), highlight=False, markup=False, soft_wrap=True)
 
     def _runs(self, name: str, after: datetime) -> list[Run]:
         runs: list[Run] = []

@@ -17,6 +17,7 @@ from minutehand.errors import InvalidInput
 from minutehand.local.processes import Event
 from minutehand.local.session.verifier import VerifierReport
 from minutehand.sdk.scheduler import Scheduler
+from minutehand.terminal import printable
 
 _SHOWN = 50  # schedules in the table
 _LISTED = 5  # ids of missing or double runs that the summary names
@@ -115,7 +116,7 @@ def live(rows: Iterable[StatusRow], now: datetime, *, more: bool = False) -> Ren
         state = row.outcome if row.state in ("", "ACTIVE") else row.state
         table.add_row(
             escape(row.name),
-            escape(row.when),
+            escape(printable(row.when)),
             _until(row.next, now) if row.state in ("", "ACTIVE") else "",
             _clock(row.last),
             "" if row.lateness is None else lateness(row.lateness),
