@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from math import inf
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from minutehand.errors import Misconfigured
 
@@ -38,6 +39,7 @@ _BOUNDS: Mapping[str, tuple[int, float, str]] = {  # of the other fields: least,
     "queue_depth": (0, IN_FLIGHT, "messages"),
     "queue_age": (1, MOST_AGE, "seconds"),
 }
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 ACCOUNT_ENDPOINTS = ("preferred", "disabled", "required")
 _SERVICE_ENDPOINT = "AWS_ENDPOINT_URL_"
 _SERVICE_NAMES = {"cloudwatch_logs": "logs", "secrets_manager": "secretsmanager"}  # where the variable has another name
@@ -70,6 +72,11 @@ class Settings:
     ticker_threads: int = DEFAULT_TICKER_THREADS  # MINUTEHAND_TICKER_THREADS: shards that a ticker works on at once
     ticker_groups: int = DEFAULT_TICKER_GROUPS  # MINUTEHAND_TICKER_GROUPS: most invocations of one tick; 1: no fan-out
     ticker_writes: int = 0  # MINUTEHAND_TICKER_WRITES: most units a second of a tick's claims; 0: no limit
+
+    @property
+    def is_local(self) -> bool:
+        """Whether they are those of a cloud on this machine, as in all processes of ``minutehand local``."""
+        return self.endpoint is not None and urlsplit(self.endpoint).hostname in _LOOPBACK
 
     def __post_init__(self) -> None:
         for name, known in _WORDS.items():

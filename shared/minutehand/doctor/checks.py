@@ -28,6 +28,7 @@ _THEN: tuple[Check, ...] = (
     schedules.incidents,
     flow.backlog,
     schedules.jobs,
+    schedules.secrets,
     schedules.isolation,
     account.concurrency,
     account.alarms,

@@ -103,6 +103,17 @@ def jobs(context: DoctorContext) -> Iterator[Finding]:
         yield ok(f"{packages}: {len(default_registry.names())} jobs")
 
 
+def secrets(context: DoctorContext) -> Iterator[Finding]:
+    """One finding for each HTTP job that reads secrets from the environment."""
+    for job in default_registry if context.packages else ():
+        names = getattr(job.function, "env_secrets", ())
+        if names:
+            yield warn(
+                f"job {job.name!r} reads secrets from variables ({', '.join(names)}): all who may see a function's configuration see them",
+                "use Secret(parameter=...) or Secret(secret=...); outside of `minutehand local` variables need allow_env_secrets=True",
+            )
+
+
 def isolation(context: DoctorContext) -> Iterator[Finding]:
     """What the import of isolated jobs leaves: one finding, or one for each module that a process of its own cannot import."""
     modules = modules_of(default_registry) if context.packages else []

@@ -11,6 +11,7 @@ from minutehand import Registry
 from minutehand.doctor import Finding, Severity, schedules
 from minutehand.doctor.context import AwsProbe, DoctorContext
 from minutehand.jobs import load
+from minutehand.ready_jobs.http import Secret, http_job
 from minutehand.services import system_clock
 from minutehand.settings import Settings
 
@@ -83,3 +84,17 @@ def test_without_isolated_jobs_there_is_nothing_to_say(monkeypatch: pytest.Monke
         packages=("anything",),
     )
     assert list(schedules.isolation(context)) == []
+
+
+def test_secrets_in_variables_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry, settings = Registry(), Settings()
+    monkeypatch.setattr(schedules, "default_registry", registry)
+    for name, secret in (("crm", Secret(env="CRM_TOKEN")), ("erp", Secret(parameter="/erp"))):
+        http_job(name, url="https://example.com", headers={"X-Key": secret}, registry=registry)
+    probe = AwsProbe(settings=settings, clock=system_clock)
+    context = DoctorContext(settings=settings, probe=probe, clock=system_clock, packages=("anything",))
+    (finding,) = schedules.secrets(context)
+    assert finding.verdict is Severity.WARN
+    assert "'crm'" in finding.what
+    assert "CRM_TOKEN" in finding.what
+    assert "parameter=" in str(finding.remedy)

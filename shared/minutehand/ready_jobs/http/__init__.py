@@ -6,7 +6,7 @@
 >>> _ = http_job(
 ...     "crm.sync",
 ...     url="https://crm.example.com/v1/sync",
-...     headers={"Authorization": Secret(env="CRM_TOKEN", form="Bearer {}")},
+...     headers={"Authorization": Secret(parameter="/acme/crm-token", form="Bearer {}")},
 ...     retry=Retry(max_attempts=6),
 ...     registry=jobs,
 ... )
@@ -18,7 +18,8 @@ connection is made, and the connection goes to the address that was checked: a h
 """
 
 from minutehand.ready_jobs.http.job import http_job
-from minutehand.ready_jobs.http.request import Request, Secret
+from minutehand.ready_jobs.http.request import Request
+from minutehand.ready_jobs.http.secrets import Secret
 from minutehand.ready_jobs.http.send import send
 
 __all__ = ["Request", "Secret", "http_job", "send"]

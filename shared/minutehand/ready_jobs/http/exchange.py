@@ -54,18 +54,17 @@ class Watchdog:
         return left
 
     @contextmanager
-    def guarding(self, sock: socket.socket, origin: str) -> Iterator[None]:
+    def guarding(self, sock: socket.socket, target: CheckedAddress) -> Iterator[None]:
         """Shut the connection down at the limit. The reason for the shutdown then replaces the errors of the connection."""
         done = threading.Event()
-        watcher = threading.Thread(target=self._watch, args=(sock, done), name=f"watchdog {origin}", daemon=True)
+        watcher = threading.Thread(target=self._watch, args=(sock, done), name=f"watchdog {target.origin}", daemon=True)
         watcher.start()
         try:
             yield
-        except TimeoutError as problem:
-            raise (self._why or self._timeout()) from problem
+        except TimeoutError:
+            raise (self._why or self._timeout()) from None
         except (OSError, HTTPException, HTTPError) as problem:
-            plain = ConnectionError(f"{origin}: {type(problem).__name__}: {problem}")
-            raise (self._why or plain) from problem
+            raise (self._why or ConnectionError(f"{target.origin}: {target.told(problem)}")) from None
         finally:
             done.set()
             watcher.join()
@@ -95,7 +94,7 @@ def exchange(
     """Send one request and read its response. Raises ConnectionError, TimeoutError, RunCancelled, LeaseLost."""
     connection, sock = _connect(target, watchdog)
     try:
-        with watchdog.guarding(sock, target.origin):
+        with watchdog.guarding(sock, target):
             connection.timeout = watchdog.left  # for reading; the socket's own is for sending
             sock.settimeout(connection.timeout)
             connection.request(method, target.path, body=body, headers=headers, preload_content=False)
@@ -118,7 +117,7 @@ def _connect(target: CheckedAddress, watchdog: Watchdog) -> tuple[HTTPConnection
         except (OSError, HTTPError) as refused:
             connection.close()
             problem = refused
-    raise ConnectionError(f"{target.origin} cannot be reached: {problem}") from problem
+    raise ConnectionError(f"{target.origin} cannot be reached: {target.told(problem)}") from None
 
 
 def _connection(target: CheckedAddress, address: str, timeout: float) -> HTTPConnection:

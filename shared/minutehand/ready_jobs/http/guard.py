@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import SplitResult, urlsplit
 
+from urllib3.exceptions import HTTPError
+
 from minutehand.errors import InvalidInput, Permanent
 
 Address = IPv4Address | IPv6Address
@@ -49,6 +51,15 @@ class CheckedAddress:
     def origin(self) -> str:
         """Scheme and authority, for logs and errors; path and query are left out because they may hold a secret."""
         return f"{self.scheme}://{self.authority}"
+
+    def told(self, problem: BaseException | None) -> str:
+        """An error of the connection without the addresses in it, which may be internal ones."""
+        while isinstance(problem, HTTPError) and isinstance(problem.__cause__ or problem.__context__, OSError):
+            problem = problem.__cause__ or problem.__context__
+        text = f"{type(problem).__name__}: {problem}"
+        for address in self.addresses:
+            text = text.replace(address, self.host)
+        return text
 
 
 @dataclass(frozen=True)
@@ -93,9 +104,8 @@ class AddressGuard:
         if any(one in network for network in self.networks for one in (address, carried)):
             return
         if carried.is_multicast or not carried.is_global or (carried.version == 6 and carried not in _UNICAST):
-            raise Permanent(
-                f"{host} is {address}, which is not a public address; to allow it for this job, declare it with networks=..."
-            )
+            # Without the address: a tenant who may name hosts must not learn where names of the inside point to.
+            raise Permanent(f"{host} is not at a public address; to allow it for this job, declare networks=...")
 
 
 def guard_of(hosts: Sequence[str], networks: Sequence[str]) -> AddressGuard:

@@ -13,8 +13,9 @@ from minutehand.domain.policies import Retry
 from minutehand.errors import InvalidInput, Permanent
 from minutehand.jobs import Registry, default_registry
 from minutehand.ready_jobs.http.guard import AddressGuard, guard_of
-from minutehand.ready_jobs.http.request import BODILESS, FIELDS, Request, Secret
-from minutehand.ready_jobs.http.send import send_guarded
+from minutehand.ready_jobs.http.request import BODILESS, FIELDS, Request
+from minutehand.ready_jobs.http.secrets import Secret
+from minutehand.ready_jobs.http.send import check_encrypted, send_guarded
 
 _SOME_URL = "https://example.com"  # in place of the payload's, while the rest is checked
 
@@ -32,6 +33,7 @@ def http_job(
     keep: int = 1_000,
     hosts: Sequence[str] = (),
     networks: Sequence[str] = (),
+    allow_env_secrets: bool = False,
     delivery: str | None = None,
     start: str | None = None,
     retry: Retry | None = None,
@@ -44,7 +46,9 @@ def http_job(
     With a ``url``, the payload is sent to it as JSON (``method`` POST by default). Without one the job is *open*: the payload is
     the request, ``{"url": ..., "method": ..., "headers": ..., "body": ...}`` with any field of Request, and the arguments given
     here are its defaults. ``hosts`` and ``networks`` are as in ``send``, the policies as in ``job``; ``timeout`` is the request's.
-    An open job may send a Secret only to declared ``hosts``. Raises InvalidInput, JobError.
+    A Secret is sent over https, and to the host of a fixed ``url`` or to declared ``hosts`` only: an open job with one, or a ``url``
+    that is one, needs ``hosts``. Outside of ``minutehand local`` a ``Secret(env=...)`` needs ``allow_env_secrets=True``.
+    Raises InvalidInput, JobError.
     """
     given: dict[str, Any] = {
         "url": url,
@@ -56,7 +60,7 @@ def http_job(
         "redirects": redirects,
         "keep": keep,
     }
-    call = _Open(given, guard_of(hosts, networks)) if url is None else _Endpoint(given, guard_of(hosts, networks))
+    call = (_Open if url is None else _Endpoint)(given, guard_of(hosts, networks), allow_env_secrets)
     call.check_declaration()
     register = registry.job(
         name,
@@ -74,13 +78,14 @@ def http_job(
 class _Call(ABC):
     given: dict[str, Any]
     guard: AddressGuard
+    allow_env: bool  # whether a deployed worker may read secrets from its environment
 
     def __call__(self, ctx: Context, payload: Any) -> dict[str, Any]:
         try:
             request = self.request(payload)
         except InvalidInput as problem:
             raise Permanent(str(problem)) from None
-        return send_guarded(ctx, request, self.guard)
+        return send_guarded(ctx, request, self.guard, allow_env=self.allow_env)
 
     def __repr__(self) -> str:
         """For the error that two jobs have one name; without headers, which may hold secrets."""
@@ -88,12 +93,20 @@ class _Call(ABC):
 
     def check(self, payload: Any) -> None:
         """Raise InvalidInput for a payload that makes no valid request, as far as that can be checked before the run."""
-        url = self.request(payload).url
+        request = self.request(payload)
+        url = request.url
         if not isinstance(url, Secret):
             try:
+                check_encrypted(request)
                 self.guard.look(url)
             except Permanent as problem:
                 raise InvalidInput("url", url, str(problem), "use another one, or change the job") from None
+
+    @property
+    def env_secrets(self) -> tuple[str, ...]:
+        """The variables that its secrets are read from."""
+        values = (self.given["url"], *self.given["headers"].values())
+        return tuple(value.env for value in values if isinstance(value, Secret) and value.env is not None)
 
     @abstractmethod
     def check_declaration(self) -> None:
@@ -108,6 +121,9 @@ class _Endpoint(_Call):
     """A fixed URL; the payload is the body."""
 
     def check_declaration(self) -> None:
+        if isinstance(self.given["url"], Secret) and not self.guard.hosts:
+            remedy = 'declare the host that may have it: hosts=("hooks.example.com",)'
+            raise InvalidInput("hosts", self.guard.hosts, "is empty, and the URL is a Secret", remedy)
         self.check(None)
 
     def request(self, payload: Any) -> Request:

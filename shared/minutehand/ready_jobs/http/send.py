@@ -13,10 +13,11 @@ from typing import Any
 from urllib.parse import urljoin
 
 from minutehand.domain.job import Context
-from minutehand.errors import Permanent, UnexpectedStatus
+from minutehand.errors import InvalidInput, Permanent, UnexpectedStatus
 from minutehand.ready_jobs.http.exchange import JobResponse, Watchdog, exchange
 from minutehand.ready_jobs.http.guard import AddressGuard, CheckedAddress, guard_of
-from minutehand.ready_jobs.http.request import METHODS, Request, Secret, check_value, redact, resolve
+from minutehand.ready_jobs.http.request import METHODS, Request, check_value
+from minutehand.ready_jobs.http.secrets import Secret, mask, parts_of_url, resolve, without_beginning
 from minutehand.state.retry import is_permanent_status
 
 KEPT_HEADERS = (
@@ -43,23 +44,40 @@ class _Prepared:
     hidden: tuple[str, ...]  # values that must not appear in results, errors or logs
 
 
-def send(ctx: Context, request: Request, *, hosts: Sequence[str] = (), networks: Sequence[str] = ()) -> dict[str, Any]:
+def send(
+    ctx: Context,
+    request: Request,
+    *,
+    hosts: Sequence[str] = (),
+    networks: Sequence[str] = (),
+    allow_env_secrets: bool = False,
+) -> dict[str, Any]:
     """Send a request from a job of your own; the response: ``status``, some ``headers``, the end of its ``body``, its ``bytes``.
 
     It carries ``Idempotency-Key`` (the run's, the same in every attempt), ``Minutehand-Run``, ``Minutehand-Attempt`` and
     ``Minutehand-Scheduled-At``. ``hosts`` are the names that it may go to ("*.example.com": all subdomains; empty: any name),
-    ``networks`` the allowed addresses in addition to public ones ("10.0.0.0/8"). Raises UnexpectedStatus, ConnectionError,
+    ``networks`` the allowed addresses in addition to public ones ("10.0.0.0/8"). A request with a Secret needs ``hosts``, and goes
+    over https. ``allow_env_secrets`` lets a deployed worker read ``Secret(env=...)``. Raises UnexpectedStatus, ConnectionError,
     TimeoutError, Permanent for an address that may not be reached, InvalidInput, RunCancelled, LeaseLost.
     """
-    return send_guarded(ctx, request, guard_of(hosts, networks))
+    if request.secrets and not hosts:
+        remedy = 'name the hosts that may have them: hosts=("api.example.com",)'
+        raise InvalidInput("hosts", hosts, f"is empty, and {', '.join(request.secrets)} is a Secret", remedy)
+    return send_guarded(ctx, request, guard_of(hosts, networks), allow_env=allow_env_secrets)
 
 
-def send_guarded(ctx: Context, request: Request, guard: AddressGuard) -> dict[str, Any]:
+def send_guarded(ctx: Context, request: Request, guard: AddressGuard, *, allow_env: bool) -> dict[str, Any]:
     ctx.raise_if_cancelled()
-    prepared, began, left = _prepare(ctx, request), time.monotonic(), ctx.remaining()
+    check_encrypted(request)
+    prepared, began, left = _prepare(ctx, request, allow_env=allow_env), time.monotonic(), ctx.remaining()
     limit = request.timeout if left is None else min(request.timeout, left - _SPARE)
     watchdog = Watchdog(limit, ctx.raise_if_cancelled)
-    target, response = _exchange_and_follow(prepared, request.redirects, guard, watchdog)
+    try:
+        target, response = _exchange_and_follow(prepared, request.redirects, guard, watchdog)
+    except (ConnectionError, Permanent) as problem:
+        if not prepared.hidden:
+            raise
+        raise type(problem)(mask(prepared.hidden, str(problem))) from None
     ms = round((time.monotonic() - began) * 1_000)
     fields = {"origin": target.origin, "method": prepared.method, "status": response.status, "ms": ms}
     ctx.logger.info("http.answered", extra=fields)
@@ -69,11 +87,18 @@ def send_guarded(ctx: Context, request: Request, guard: AddressGuard) -> dict[st
 # The request.
 
 
-def _prepare(ctx: Context, request: Request) -> _Prepared:
-    url, hidden = resolve(request.url)
+def check_encrypted(request: Request) -> None:
+    """Raise Permanent for a secret that would be sent in the clear."""
+    if request.secrets and isinstance(request.url, str) and not request.url.lower().startswith("https:"):
+        raise Permanent(f"{', '.join(request.secrets)} is a Secret, which is sent over https only; use an https:// URL")
+
+
+def _prepare(ctx: Context, request: Request, *, allow_env: bool) -> _Prepared:
+    url, hidden = resolve(request.url, allow_env=allow_env)
+    hidden += parts_of_url(url) if hidden else ()
     headers, private = dict[str, str](), set(_OF_ONE_HOST)
     for name, value in request.headers.items():
-        headers[name], secret = resolve(value)
+        headers[name], secret = resolve(value, allow_env=allow_env)
         check_value(name, headers[name])
         hidden += secret
         if isinstance(value, Secret):
@@ -101,6 +126,8 @@ def _exchange_and_follow(
     """The response after at most ``redirects`` redirects. The guard checks the target of each."""
     url, headers = prepared.url, prepared.headers
     target = guard.admit(url)
+    if prepared.hidden and target.scheme != "https":
+        raise Permanent(f"{target.origin} is called without encryption, and a Secret is sent over https only")
     for hops in range(redirects + 1):
         response = exchange(target, prepared.method, headers | {"Host": target.authority}, prepared.body, watchdog)
         methods, to = _FOLLOWED.get(response.status, ()), response.headers.get("location")
@@ -121,7 +148,9 @@ def _exchange_and_follow(
 def _check_response(
     request: Request, prepared: _Prepared, target: CheckedAddress, response: JobResponse
 ) -> dict[str, Any]:
-    text = redact(prepared.hidden, response.body.decode("utf-8", "replace"))
+    text = mask(prepared.hidden, response.body.decode("utf-8", "replace"))
+    if not response.is_whole:
+        text = without_beginning(prepared.hidden, text)
     status = response.status
     if status in request.expect or (not request.expect and 200 <= status <= 299):
         return _result(request, prepared, response, text)
@@ -134,10 +163,10 @@ def _check_response(
 
 
 def _result(request: Request, prepared: _Prepared, response: JobResponse, text: str) -> dict[str, Any]:
-    headers = {name: response.headers[name][:_MOST_HEADER] for name in KEPT_HEADERS if name in response.headers}
+    headers = {name: response.headers[name] for name in KEPT_HEADERS if name in response.headers}
     result: dict[str, Any] = {
         "status": response.status,
-        "headers": {name: redact(prepared.hidden, value) for name, value in headers.items()},
+        "headers": {name: mask(prepared.hidden, value)[:_MOST_HEADER] for name, value in headers.items()},
         "body": text[len(text) - min(request.keep, len(text)) :],
         "bytes": len(response.body),
     }

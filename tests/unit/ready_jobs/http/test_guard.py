@@ -56,13 +56,13 @@ def answering(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> list[str]:
 
 @pytest.mark.parametrize("address", PRIVATE)
 def test_no_address_but_those_of_the_internet(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Permanent, match="not a public address"):
+    with pytest.raises(Permanent, match="not at a public address"):
         guard_of((), ()).look(url_of(address))
     answering(monkeypatch, address)
-    with pytest.raises(Permanent, match="not a public address"):
+    with pytest.raises(Permanent, match="not at a public address"):
         guard_of((), ()).admit("https://innocent.example/")
     answering(monkeypatch, f"1.1.1.1 {address}")  # one bad one among those of a name is enough
-    with pytest.raises(Permanent, match="not a public address"):
+    with pytest.raises(Permanent, match="not at a public address"):
         guard_of((), ()).admit("https://innocent.example/")
 
 
@@ -74,7 +74,7 @@ def test_public_addresses_are_reached(address: str) -> None:
 @pytest.mark.parametrize("host", ["2130706433", "0x7f.1", "0177.0.0.1", "127.1", "localhost", "LOCALHOST"])
 def test_an_address_in_disguise_is_what_it_resolves_to(host: str) -> None:
     """This asks the machine's own resolver."""
-    with pytest.raises(Permanent, match="not a public address"):
+    with pytest.raises(Permanent, match="not at a public address"):
         guard_of((), ()).admit(f"http://{host}/")
 
 

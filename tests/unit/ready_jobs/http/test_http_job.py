@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import socket
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from minutehand import Context, Registry, Retry, schedule
 from minutehand.declare import job_of
 from minutehand.errors import InvalidInput, JobError
 from minutehand.ready_jobs.http import Request, Secret, http_job, send
+from minutehand.ready_jobs.http.exchange import LARGEST
+from minutehand.ready_jobs.http.exchange import exchange as exchange_plainly
 from minutehand.ready_jobs.http.send import retry_after
 from minutehand.testing import Harness
 
@@ -265,16 +269,22 @@ def test_a_redirect_is_an_answer_unless_it_shall_be_exchange_and_follow(endpoint
     assert (asked.method, asked.path, asked.body) == ("POST", "/there", b'{"a":1}')
 
 
-def test_what_is_for_one_host_is_not_sent_to_another(
-    endpoint: Endpoint, other: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_for_one_host_is_not_sent_to_another(secure: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CRM_TOKEN", "hush-1")
-    endpoint.answers((307, {"Location": other.url}, b""))
+    to = secure.url.replace("127.0.0.1", "127.0.0.2")  # nobody is there; what would be sent is enough
+    secure.answers((307, {"Location": to}, b""))
     headers = {"X-Token": Secret(env="CRM_TOKEN"), "Authorization": "Basic eA==", "X-Team": "crm"}
-    once(harness_of(endpoint.url, redirects=1, headers=headers))
-    assert {"x-token", "authorization", "x-team"} <= set(endpoint.asked[0].headers)
-    assert {"x-token", "authorization", "x-team"} & set(other.asked[0].headers) == {"x-team"}
-    assert other.asked[0].headers["host"] == other.url.removeprefix("http://")
+    sent: list[Any] = []
+
+    def spying(*given: Any) -> Any:
+        sent.append(given[2])
+        return exchange_plainly(*given)
+
+    monkeypatch.setattr(sys.modules["minutehand.ready_jobs.http.send"], "exchange", spying)
+    once(harness_of(secure.url, redirects=1, headers=headers, allow_env_secrets=True, retry=Retry(max_attempts=1)))
+    assert {"X-Token", "Authorization", "X-Team"} <= set(sent[0])
+    assert {"X-Token", "Authorization", "X-Team"} & set(sent[1]) == {"X-Team"}
+    assert sent[1]["Host"] == to.removeprefix("https://")
 
 
 def test_a_redirect_that_would_make_a_get_of_a_post_is_not_exchange_and_follow(
@@ -304,54 +314,100 @@ def test_redirects_come_to_an_end(endpoint: Endpoint) -> None:
 # Secrets.
 
 
+def secret_of(url: str | None, **declared: Any) -> Harness:
+    headers = {"Authorization": Secret(env="CRM_TOKEN", form="Bearer {}")}
+    return harness_of(url, **{"headers": headers, "allow_env_secrets": True} | declared)
+
+
 def test_a_secret_is_sent_and_seen_nowhere_else(
-    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    secure: Endpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Not in the result of an endpoint that repeats what it was sent, nor in an error, a traceback or a log line."""
     caplog.set_level("DEBUG")
     monkeypatch.setenv("CRM_TOKEN", "hush-2")
-    echo = (200, {"ETag": "hush-2"}, b"you sent Bearer hush-2")
-    endpoint.answers((500, {}, b"you sent Bearer hush-2"), echo)
-    harness = harness_of(endpoint.url, headers={"Authorization": Secret(env="CRM_TOKEN", form="Bearer {}")})
+    # A header and a body that are cut in the middle of it.
+    echo = (200, {"ETag": "x" * 195 + "hush-2"}, b"you sent Bearer hush-2")
+    secure.answers((500, {}, b"you sent Bearer hush-2"), echo)
+    harness = secret_of(secure.url)
     run = once(harness)
-    assert [asked.headers["authorization"] for asked in endpoint.asked] == ["Bearer hush-2"] * 2
+    assert [asked.headers["authorization"] for asked in secure.asked] == ["Bearer hush-2"] * 2
     assert (run.state, run.result["body"]) == ("SUCCEEDED", "you sent Bearer [secret]")
+    assert run.result["headers"]["etag"] == "x" * 195 + "[secr"
     assert run.failed_attempts[0].error.endswith("you sent Bearer [secret]")
     everything = repr(run) + repr(harness.memory.runs()) + caplog.text + repr([vars(line) for line in caplog.records])
-    assert "hush-2" not in everything
+    assert "hush" not in everything
 
 
-def test_a_url_that_is_a_secret_is_not_shown_either(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOOK", f"{endpoint.url}/services/T0/hush-3")
-    endpoint.answers(404)
-    run = once(harness_of(Secret(env="HOOK")))  # type: ignore[arg-type]
-    assert endpoint.asked[0].path == "/services/T0/hush-3"
-    assert run.error == f"POST {endpoint.url} answered 404 Not Found"
+def test_a_large_body_is_masked_up_to_where_it_is_cut(secure: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRM_TOKEN", "hush-0123456789")
+    secure.answers((200, {}, b"." * (LARGEST - 6) + b"hush-0123456789" + b"." * 100))
+    run = once(secret_of(secure.url))
+    assert run.result["more"]
+    assert "hush" not in run.result["body"]
+
+
+def test_a_url_that_is_a_secret_is_not_shown_either(secure: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK", f"{secure.url}/services/T0/hush-3-0123?key=hush%2D3-4567")
+    secure.answers((404, {}, b"cannot POST /services/T0/hush-3-0123, nor T0/hush-3-0123 with hush-3-4567"))
+    hook = {"hosts": ("127.0.0.1",), "allow_env_secrets": True}
+    run = once(harness_of(Secret(env="HOOK"), **hook))  # type: ignore[arg-type]
+    assert secure.asked[0].path == "/services/T0/hush-3-0123?key=hush%2D3-4567"
+    assert run.error == f"POST {secure.url} answered 404 Not Found: cannot POST [secret], nor T0/[secret] with [secret]"
     monkeypatch.setenv("HOOK2", "ftp://hush-4")
-    run = once(harness_of(Secret(env="HOOK2")))  # type: ignore[arg-type]
+    run = once(harness_of(Secret(env="HOOK2"), **hook))  # type: ignore[arg-type]
     assert run.error_type == "Permanent"
     assert "hush-4" not in repr(run)
 
 
-def test_a_secret_that_is_not_there_says_where_it_should_be(endpoint: Endpoint) -> None:
-    run = once(harness_of(endpoint.url, headers={"X": Secret(env="NOT_SET")}, retry=Retry(max_attempts=1)))
+def test_a_secret_that_is_not_there_says_where_it_should_be(secure: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = once(secret_of(secure.url, headers={"X": Secret(env="NOT_SET")}, retry=Retry(max_attempts=1)))
     assert (run.state, run.error_type) == ("DEAD", "Misconfigured")
     assert "NOT_SET is not set" in str(run.error)
+    monkeypatch.setenv("CRM_TOKEN", "hush")
+    run = once(secret_of(secure.url, allow_env_secrets=False, retry=Retry(max_attempts=1)))
+    assert (run.state, run.error_type) == ("DEAD", "Misconfigured")
+    assert "allow_env_secrets=True" in str(run.error)
+    assert secure.asked == []
+
+
+def test_a_secret_is_not_sent_in_the_clear(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRM_TOKEN", "hush-6")
+    monkeypatch.setenv("HOOK", endpoint.url)
+    with pytest.raises(InvalidInput, match="over https only"):
+        secret_of(endpoint.url)
+    with pytest.raises(InvalidInput, match="over https only"):
+        secret_of(None, hosts=("127.0.0.1",)).scheduler.submit("call", {"url": endpoint.url})
+    given: Any = Secret(env="HOOK")
+    run = once(harness_of(given, hosts=("127.0.0.1",), allow_env_secrets=True))
+    assert (run.state, run.error_type) == ("DEAD", "Permanent")
+    assert "over https only" in str(run.error)
     assert endpoint.asked == []
 
 
-def test_an_open_job_gives_its_secrets_to_declared_hosts_only(
-    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    headers = {"X-Token": Secret(env="CRM_TOKEN")}
+def test_secrets_go_to_declared_hosts_only(secure: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidInput, match="would be sent to any host that a payload names"):
-        harness_of(None, headers=headers)
+        secret_of(None)
+    with pytest.raises(InvalidInput, match="the URL is a Secret"):
+        harness_of(Secret(env="HOOK"))  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="name the hosts"):
+        send(cast("Any", None), Request(url=secure.url, headers={"X-Token": Secret(env="CRM_TOKEN")}))
     monkeypatch.setenv("CRM_TOKEN", "hush-5")
-    harness = harness_of(None, headers=headers, hosts=("127.0.0.1",))
-    assert once(harness, {"url": endpoint.url}).state == "SUCCEEDED"
-    assert endpoint.asked[0].headers["x-token"] == "hush-5"
+    harness = secret_of(None, hosts=("127.0.0.1",))
+    assert once(harness, {"url": secure.url}).state == "SUCCEEDED"
+    assert secure.asked[0].headers["authorization"] == "Bearer hush-5"
     with pytest.raises(InvalidInput, match=r"evil\.example is not among the hosts"):
         harness.scheduler.submit("call", {"url": "https://evil.example/"})
+
+
+def test_no_error_tells_an_internal_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenant who may name hosts could otherwise map the inside by its errors."""
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.77", 9))]
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: found)
+    for networks in ((), ("127.0.0.77",)):  # refused by the guard, or by the machine
+        run = once(harness_of("http://db.inside.example:9/", networks=networks, retry=Retry(max_attempts=1)))
+        assert run.state == "DEAD"
+        assert "db.inside.example" in str(run.error)
+        assert "127.0.0.77" not in repr(run)
 
 
 # At the door.

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import ipaddress
-import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
 import boto3
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from minutehand import Retry
 from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.ready_jobs.http import Secret
-from minutehand.ready_jobs.http.exchange import _trust
-from minutehand.ready_jobs.http.request import KEPT, Vault, resolve
+from minutehand.ready_jobs.http.secrets import KEPT, Vault, mask, resolve, without_beginning
 from moto import mock_aws
 
+from tests.support.certificates import certified
 from tests.support.http_endpoint import serving
 from tests.support.http_jobs import harness_of, once
 
@@ -52,7 +45,7 @@ def test_a_secret_is_read_whole_or_by_its_key(cloud: None) -> None:
 
 def test_a_rotated_secret_is_used_after_five_minutes(cloud: None, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("minutehand.ready_jobs.http.request.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("minutehand.ready_jobs.http.secrets.time.monotonic", lambda: now[0])
     parameters, vault, token = boto3.client("ssm", region_name="eu-west-1"), Vault(), Secret(parameter="token")
     parameters.put_parameter(Name="token", Value="old", Type="String")
     assert vault.value(token) == "old"
@@ -65,7 +58,7 @@ def test_a_rotated_secret_is_used_after_five_minutes(cloud: None, monkeypatch: p
 
 def test_the_form_surrounds_the_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN_7", "{}x")
-    assert resolve(Secret(env="TOKEN_7", form="Bearer {}")) == ("Bearer {}x", ("{}x",))
+    assert resolve(Secret(env="TOKEN_7", form="Bearer {}"), allow_env=True) == ("Bearer {}x", ("{}x",))
 
 
 @pytest.mark.parametrize(
@@ -84,36 +77,58 @@ def test_a_secret_names_one_place(given: dict[str, str]) -> None:
         Secret(**given)
 
 
+def test_an_empty_secret_is_an_error(cloud: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    manager = boto3.client("secretsmanager", region_name="eu-west-1")
+    manager.create_secret(Name="blank", SecretString=" \n")
+    manager.create_secret(Name="keys", SecretString='{"token": "", "none": null}')
+    boto3.client("ssm", region_name="eu-west-1").put_parameter(Name="blank", Value=" ", Type="SecureString")
+    monkeypatch.setenv("BLANK", " ")
+    for secret in (
+        Secret(secret="blank"),
+        Secret(secret="keys", key="token"),
+        Secret(secret="keys", key="none"),
+        Secret(parameter="blank"),
+        Secret(env="BLANK"),
+    ):
+        with pytest.raises(Misconfigured, match="empty"):
+            Vault().value(secret, allow_env=True)
+
+
+def test_a_variable_is_read_under_minutehand_local_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRM_TOKEN", "hush-9")
+    for endpoint in (None, "https://vpce-1.dynamodb.eu-west-1.vpce.amazonaws.com"):
+        if endpoint is None:
+            monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+        else:
+            monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        with pytest.raises(Misconfigured, match="allow_env_secrets=True"):
+            Vault().value(Secret(env="CRM_TOKEN"))
+    assert Vault().value(Secret(env="CRM_TOKEN"), allow_env=True) == "hush-9"
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:4566")
+    assert Vault().value(Secret(env="CRM_TOKEN")) == "hush-9"
+
+
+@pytest.mark.parametrize(
+    "echoed",
+    [
+        'p/a "ss"&word+1',
+        "p%2Fa%20%22ss%22%26word%2B1",
+        "p%2Fa+%22ss%22%26word%2B1",
+        'p/a \\"ss\\"&word+1',
+        "p/a &quot;ss&quot;&amp;word+1",
+        "cC9hICJzcyImd29yZCsx",
+    ],
+)
+def test_a_secret_is_masked_in_the_usual_encodings(echoed: str) -> None:
+    assert mask(['p/a "ss"&word+1'], f"you sent <{echoed}>") == "you sent <[secret]>"
+
+
+def test_a_secret_that_is_cut_off_with_its_body_is_not_half_shown() -> None:
+    text = mask(["hush-0123456789"], "long text, hush-01234")
+    assert "hush" not in without_beginning(["hush-0123456789"], text)
+
+
 # TLS.
-
-
-def certified(folder: Path, name: str) -> tuple[ssl.SSLContext, Path]:
-    """A server's context and the certificate that it shows, for 127.0.0.1 or another name."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
-    alternative = x509.IPAddress(ipaddress.ip_address(name)) if name[0].isdigit() else x509.DNSName(name)
-    day = dt.timedelta(days=1)
-    now = dt.datetime.now(dt.UTC)
-    made = (
-        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number(), now - day, now + day)
-        .add_extension(x509.SubjectAlternativeName([alternative]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    certificate, private = folder / "certificate.pem", folder / "key.pem"
-    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    private.write_bytes(key.private_bytes(*form))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, private)
-    return context, certificate
-
-
-@pytest.fixture(autouse=True)
-def trust_anew() -> Iterator[None]:
-    _trust.cache_clear()
-    yield
-    _trust.cache_clear()
 
 
 def test_a_certificate_of_an_authority_that_is_trusted_is_taken(

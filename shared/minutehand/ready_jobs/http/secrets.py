@@ -1,0 +1,144 @@
+"""The secrets of requests: where they are, their values, and texts without them.
+
+Declarations, payloads, results and logs hold the place of a secret and never its value.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from html import escape
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
+
+from minutehand.aws import Client
+from minutehand.errors import InvalidInput, Misconfigured
+from minutehand.settings import from_environment, variable
+
+KEPT = 300.0  # seconds until a value is looked up again; a rotated value is used from then on
+_HIDDEN = "[secret]"
+_LEAST = 4  # characters of another form of a value: a shorter one would be replaced everywhere
+_TELLING = 8  # characters from which a part of a secret URL is masked: shorter ones are words like "hooks"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Secret:
+    """A text that the worker looks up when it sends a request; give one of the three places.
+
+    The worker's role needs ``ssm:GetParameter`` or ``secretsmanager:GetSecretValue`` on the named place, and ``kms:Decrypt`` if its
+    key is one of yours. A value is looked up again after five minutes. Raises InvalidInput.
+    """
+
+    env: str | None = (
+        None  # name of a variable in the worker's environment; refused outside of `minutehand local`, unless allowed
+    )
+    parameter: str | None = None  # name of a parameter in SSM Parameter Store, decrypted
+    secret: str | None = None  # name or ARN of a secret in Secrets Manager
+    key: str | None = None  # of a secret that is a JSON object: which of its values
+    form: str = "{}"  # what is sent, with the value in place of {}
+
+    def __post_init__(self) -> None:
+        places = [place for place in (self.env, self.parameter, self.secret) if place is not None]
+        if len(places) != 1 or not isinstance(places[0], str) or not places[0]:
+            raise InvalidInput("secret", self, "does not name one place", "give env=, parameter= or secret=")
+        if self.key is not None and self.secret is None:
+            raise InvalidInput("key", self.key, "goes with secret= only", "leave it out")
+        if not isinstance(self.form, str) or self.form.count("{}") != 1:
+            raise InvalidInput("form", self.form, "does not hold the value once", 'use a text with one {}: "Bearer {}"')
+
+
+class Vault:
+    """The values that this process has looked up."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Secret, tuple[float, str]] = {}
+        self._clients: dict[str, Client] = {}
+        self._lock = threading.Lock()
+
+    def value(self, secret: Secret, *, allow_env: bool = False) -> str:
+        """The present value of a secret, without its form. Raises Misconfigured, Unavailable."""
+        if secret.env is not None:
+            return _of_environment(secret.env, allowed=allow_env)
+        with self._lock:
+            known = self._kept.get(secret)
+            if known is None or time.monotonic() - known[0] > KEPT:
+                self._kept[secret] = known = (time.monotonic(), self._look_up(secret))
+            return known[1]
+
+    def _look_up(self, secret: Secret) -> str:
+        service = "secretsmanager" if secret.parameter is None else "ssm"
+        if service not in self._clients:
+            self._clients[service] = Client(service, from_environment())
+        if secret.parameter is not None:
+            answer = self._clients[service].call("get_parameter", Name=secret.parameter, WithDecryption=True)
+            return _not_empty(answer["Parameter"]["Value"], f"parameter={secret.parameter!r}")
+        answer = self._clients[service].call("get_secret_value", SecretId=secret.secret)
+        text = _not_empty(answer.get("SecretString"), f"secret={secret.secret!r}")
+        if secret.key is None:
+            return text
+        try:
+            found = json.loads(text)[secret.key]
+        except (ValueError, TypeError, LookupError):
+            raise Misconfigured(f"secret={secret.secret!r} is not a JSON object with the key {secret.key!r}") from None
+        return _not_empty(found, f"secret={secret.secret!r}, key={secret.key!r}")
+
+
+def _of_environment(name: str, *, allowed: bool) -> str:
+    if not (allowed or from_environment().is_local):
+        raise Misconfigured(
+            f"Secret(env={name!r}): outside of `minutehand local` a variable is no place for a secret, because all who may see the "
+            "worker's configuration see it; use parameter= or secret=, or declare allow_env_secrets=True"
+        )
+    found = (variable(name) or "").strip()
+    if not found:
+        raise Misconfigured(f"{name} is not set, or empty, in the worker's environment; set it where the worker runs")
+    return found
+
+
+def _not_empty(value: object, place: str) -> str:
+    """An empty secret would send requests without authentication, and could not be masked."""
+    text = "" if value is None else str(value).strip()
+    if not text:
+        raise Misconfigured(f"{place} is empty; store the value there")
+    return text
+
+
+vault = Vault()
+
+
+def resolve(text: str | Secret, *, allow_env: bool = False) -> tuple[str, tuple[str, ...]]:
+    """The text to send, and the values in it that must not appear in results, errors or logs."""
+    if isinstance(text, str):
+        return text, ()
+    value = vault.value(text, allow_env=allow_env)
+    return text.form.replace("{}", value), (value,)
+
+
+def parts_of_url(url: str) -> tuple[str, ...]:
+    """What an endpoint may repeat of a URL that is a secret: its path, its query, and their longer parts."""
+    _, _, path, query, _ = urlsplit(url)
+    whole = (path + (f"?{query}" if query else ""), path, query)
+    parts = (*path.split("/"), *(value for _, value in parse_qsl(query)))
+    return tuple(text for text in (*whole, *parts) if len(text) >= _TELLING)
+
+
+def mask(hidden: Collection[str], text: str) -> str:
+    """A text with the values of secrets replaced, in the usual encodings too; an endpoint may echo the request. Mask before cutting."""
+    forms = {form for value in hidden for form in _encodings(value)}
+    for form in sorted(forms, key=len, reverse=True):
+        text = text.replace(form, _HIDDEN)
+    return text
+
+
+def without_beginning(hidden: Collection[str], text: str) -> str:
+    """A masked text that was cut off, without the beginning of a secret at its end."""
+    return text[: len(text) - max((len(form) for value in hidden for form in _encodings(value)), default=0)]
+
+
+def _encodings(value: str) -> tuple[str, ...]:
+    encoded = base64.b64encode(value.encode()).decode()
+    others = (unquote(value), quote(value, safe=""), quote_plus(value), json.dumps(value)[1:-1], escape(value), encoded)
+    return (value, *(form for form in others if len(form) >= _LEAST))
