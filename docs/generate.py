@@ -39,7 +39,7 @@ _PHASES = (before_start, lease, ending)  # modules of transitions
 
 # Order of the public names on the page; other names follow.
 _ORDER = (
-    *("job", "schedule", "Context", "Retry", "Delivery", "Start", "Registry", "load"),
+    *("job", "schedule", "Context", "Retry", "Redact", "Delivery", "Start", "Registry", "load"),
     *("Scheduler", "Schedule", "ScheduleState", "Run", "RunState", "Page", "Rule", "next_fires", "Settings"),
 )
 

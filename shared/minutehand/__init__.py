@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from minutehand.declare import schedule
     from minutehand.domain.job import Context
     from minutehand.domain.policies import Delivery, Retry, Start
+    from minutehand.domain.redaction import Redact
     from minutehand.domain.run import RunState
     from minutehand.domain.schedule import ScheduleState
     from minutehand.jobs import Queue, Registry, job, load
@@ -32,6 +33,7 @@ __all__ = [
     "Delivery",
     "Page",
     "Queue",
+    "Redact",
     "Redriven",
     "Registry",
     "Retry",
@@ -55,6 +57,7 @@ _NAMES_BY_HOME = {
     "declare": "schedule",
     "domain.job": "Context",
     "domain.policies": "Delivery Retry Start",
+    "domain.redaction": "Redact",
     "domain.run": "RunState",
     "domain.schedule": "ScheduleState",
     "jobs": "Queue Registry job load",

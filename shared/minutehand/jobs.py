@@ -16,6 +16,7 @@ from minutehand.domain.options import Options, changed
 from minutehand.domain.policies import Isolation, Policies, Retry, check_seconds, overrides, word
 from minutehand.domain.queue import BATCH, MOST_SECONDS, check_queue, declared_name
 from minutehand.domain.queue import Queue as DeclaredQueue
+from minutehand.domain.redaction import USUAL, Redact, check_redact
 from minutehand.errors import InvalidInput, JobError, shorten
 
 if TYPE_CHECKING:  # a module that only declares jobs must not import schedules
@@ -53,6 +54,7 @@ class Registry:
         isolation: str = "thread",
         queue: str | None = None,
         check: Callable[[Any], object] | None = None,
+        redact: Redact = USUAL,
     ) -> Callable[[_F], _F]:
         """Register the decorated function ``(ctx, payload)``, plain or async, as a job. The function is returned unchanged.
 
@@ -61,7 +63,8 @@ class Registry:
         when no attempt starts any more; ``cancel_grace``, the time that a cancelled job has to end. ``isolation="process"`` runs it
         in a separate process on worker processes. ``queue`` names the declared Queue of its runs, unless their schedule or submission
         names another. ``check`` is called with the payload when it is submitted or scheduled; if it raises ValueError, as a
-        Pydantic model does, the payload is refused. Raises InvalidInput, or JobError for a second job of that name.
+        Pydantic model does, the payload is refused. ``redact`` says what of the payload no error in ledger, logs and notices repeats,
+        beside passwords, tokens and the like. Raises InvalidInput, or JobError for a second job of that name.
         """
         check_name(name, "job")
         given = overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline)
@@ -70,6 +73,7 @@ class Registry:
             Policies().overridden(given),
             cancel_grace=30.0 if grace is None else grace,
             isolation=word(Isolation, "isolation", isolation),
+            redact=check_redact(redact),
         )
 
         named = None if queue is None else declared_name(check_queue(queue))

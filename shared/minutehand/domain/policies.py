@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, Self, TypeVar
 
 from minutehand.domain.names import check_whole
+from minutehand.domain.redaction import USUAL, Redact
 from minutehand.errors import InvalidInput
 
 _Word = TypeVar("_Word", bound=StrEnum)
@@ -90,6 +91,7 @@ class Policies:
     deadline: float | None = None  # seconds after the due time: no attempt starts later, the run is EXPIRED
     cancel_grace: float = 30.0  # seconds between the request of a cancellation and its enforcement
     isolation: Isolation = Isolation.THREAD
+    redact: Redact = USUAL  # what errors must not repeat of the payload
 
     @property
     def max_attempts(self) -> int:

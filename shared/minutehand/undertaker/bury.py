@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from minutehand.domain.message import DeadLetter, Message, decode, decode_letter, named_run
 from minutehand.domain.names import RunRef
+from minutehand.domain.redaction import USUAL
 from minutehand.domain.run import Failure, RunRow, RunState
 from minutehand.errors import TooNew, Unavailable, Unreadable
 from minutehand.fires.context import FireContext
@@ -69,7 +70,7 @@ def bury_one(delivery: RawMessage, services: Services, clock: Clock) -> Burial:
 
 def _bury_unreadable(body: str, problem: Unreadable, context: FireContext) -> Burial:
     """A message that cannot be decoded never starts its run. If its text still names the run, the run is dead for that reason."""
-    log.error("letter.unreadable", extra={"error": str(problem), "body": body[:_SHOWN]})
+    log.error("letter.unreadable", extra={"error": str(problem), "body": USUAL.text(body)[:_SHOWN]})
     named = named_run(body)
     if named is None or context.services.ledger.read(named.run) is None:
         return Burial(action="unreadable", reason=str(problem))

@@ -10,6 +10,7 @@ from typing import Any
 from minutehand.domain.job import Context, JobFunction
 from minutehand.domain.payload import json_text
 from minutehand.domain.policies import Retry
+from minutehand.domain.redaction import USUAL, Redact
 from minutehand.errors import InvalidInput, Permanent
 from minutehand.jobs import Registry, default_registry
 from minutehand.ready_jobs.http.guard import AddressGuard, guard_of
@@ -39,6 +40,7 @@ def http_job(
     retry: Retry | None = None,
     deadline: float | None = None,
     queue: str | None = None,
+    redact: Redact = USUAL,
     registry: Registry = default_registry,
 ) -> JobFunction:
     """Register a job that calls an HTTP endpoint; its function, for ``@schedule`` to decorate.
@@ -70,6 +72,7 @@ def http_job(
         deadline=deadline,
         queue=queue,
         check=call.check,
+        redact=redact,
     )
     return register(call)
 

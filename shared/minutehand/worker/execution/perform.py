@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 
 MESSAGE = 2_000  # characters kept of an error's message
 TRACEBACK = 16_000  # characters kept of a traceback: its end, where the cause is
+CODE, NOTE = 100, 200  # characters kept of an error's code, and of the reason for which a result was not kept
+_RAW = 4  # times as much is looked at, because a secret that is cut in two is not recognised
 
 
 def perform(worker: WorkerContext, leased: LeasedRun) -> AttemptResult:
@@ -50,6 +52,26 @@ def perform(worker: WorkerContext, leased: LeasedRun) -> AttemptResult:
             return call(leased, context)
     except BaseException as problem:  # noqa: BLE001 (see above)
         return Failed(failure_of(problem, leased.policies.retry))
+
+
+def presentable(leased: LeasedRun, result: AttemptResult) -> AttemptResult:
+    """The one place at which the texts of a job's errors are redacted and cut: what follows stores, logs and sends them."""
+
+    def clean(text: str) -> str:
+        return leased.policies.redact.text(text, leased.payload)
+
+    if isinstance(result, Returned) and result.note is not None:
+        return replace(result, note=clean(result.note)[:NOTE])
+    failure = getattr(result, "failure", None)
+    if not isinstance(result, (Failed, Cancelled)) or failure is None:
+        return result
+    shown = replace(
+        failure,
+        message=clean(failure.message)[:MESSAGE],
+        traceback=clean(failure.traceback)[-TRACEBACK:],
+        code=None if failure.code is None else clean(failure.code)[:CODE],
+    )
+    return replace(result, failure=shown)
 
 
 def call(leased: LeasedRun, context: Context) -> AttemptResult:
@@ -93,11 +115,11 @@ def returned(result: Any) -> Returned:
     try:
         return Returned(json_text("result", result, LARGEST))
     except InvalidInput as problem:
-        return Returned(None, f"result not kept: {problem}"[:200])
+        return Returned(None, f"result not kept: {problem}"[: NOTE * _RAW])
 
 
 def failure_of(problem: BaseException, retry: Retry) -> Failure:
-    """An exception as bounded text, with what it means for a further attempt."""
+    """An exception as bounded text, not yet redacted, with what it means for a further attempt."""
     text = "".join(traceback.format_exception(problem))
     status = status_of(problem)
     kinds = [kind.__name__ for kind in type(problem).__mro__]
@@ -105,9 +127,9 @@ def failure_of(problem: BaseException, retry: Retry) -> Failure:
     signal = problem if isinstance(problem, JobSignal) else JobSignal()
     return Failure(
         kind=type(problem).__name__,
-        message=_storable(_text(problem)[:MESSAGE]),
-        traceback=_storable(text[-TRACEBACK:]),
-        code=_storable(str(code)[:100]) if isinstance(code, (int, str)) else None,
+        message=_storable(_text(problem)[: MESSAGE * _RAW]),
+        traceback=_storable(text[-TRACEBACK * _RAW :]),
+        code=_storable(str(code)[: CODE * _RAW]) if isinstance(code, (int, str)) else None,
         permanent=signal.permanent or is_permanent(kinds, status, retry),
         retry_after=signal.seconds,
     )
