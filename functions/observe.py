@@ -11,12 +11,14 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from minutehand.concurrency.pools import RequestStats
 from minutehand.domain.message import Message
+from minutehand.logs import KeepRunFields, RunFields
 from minutehand.ports.services import Services
 from minutehand.services import connect
 from minutehand.settings import from_environment
 
 logger = Logger()
 metrics = Metrics()
+_keep_run_fields = KeepRunFields()
 request_stats = RequestStats()  # of the requests of this process's services
 
 
@@ -31,8 +33,9 @@ def _share_format() -> None:
     """Let every logger write in our format, those of jobs included: JSON with the keys of the current run."""
     root = logging.getLogger()
     root.setLevel(logging.INFO)
-    for handler in root.handlers:
+    for handler in (*root.handlers, logger.registered_handler):
         handler.setFormatter(logger.registered_formatter)
+        handler.addFilter(_keep_run_fields)
 
 
 @contextmanager
@@ -41,7 +44,8 @@ def around_run(message: Message) -> Iterator[None]:
     keys = {"run_id": str(message.run), "job": message.job, "tenant": message.run.tenant}
     logger.thread_safe_append_keys(**keys)
     try:
-        yield
+        with RunFields(**keys):
+            yield
     finally:
         logger.thread_safe_remove_keys(list(keys))
 

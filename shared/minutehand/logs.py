@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 import threading
+from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, TextIO
@@ -25,10 +26,32 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "event": record.getMessage(),
         }
-        line |= (_run.get() or {}) | {name: value for name, value in vars(record).items() if name not in _OWN}
+        line |= _run.get() or {}
+        line |= own_fields(record, line)
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return _encode(line)
+
+
+def own_fields(record: logging.LogRecord, line: Mapping[str, Any]) -> dict[str, Any]:
+    """The extra fields of a record. One that would replace a field of the line, such as the run, gets a "_" at its end."""
+    extra = {name: value for name, value in vars(record).items() if name not in _OWN}
+    return {f"{name}_" if _is_taken(name, value, line) else name: value for name, value in extra.items()}
+
+
+def _is_taken(name: str, value: object, line: Mapping[str, Any]) -> bool:
+    return name in line and str(line[name]) != str(value)
+
+
+class KeepRunFields(logging.Filter):
+    """For handlers whose formatter is not ours: no extra field of a record replaces a field of the present run."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        given, run = vars(record), _run.get() or {}
+        for name in run:
+            if name in given and _is_taken(name, given[name], run):
+                given[f"{name}_"] = given.pop(name)
+        return True
 
 
 class Lines(logging.StreamHandler[TextIO]):

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 from minutehand import logs
-from minutehand.logs import AtOnce, RunFields
+from minutehand.domain.job import RunLogger
+from minutehand.logs import AtOnce, KeepRunFields, RunFields
 
 
 class Stream(io.StringIO):
@@ -91,3 +92,28 @@ def test_a_stream_that_is_gone_stops_nobody(stream: Stream, monkeypatch: pytest.
     log.info("first")
     with AtOnce():
         log.info("second")
+
+
+def test_no_extra_field_passes_for_another_run(stream: Stream) -> None:
+    """`minutehand runs logs` and queries of logs go by these fields."""
+    job = RunLogger(logging.getLogger("minutehand.job.a"), {"run_id": "acme/a#1", "tenant": "acme"})
+    spoof = {"run_id": "other/b#1", "tenant": "other", "level": "x", "event": "run.ended", "n": float("nan")}
+    with RunFields(run_id="acme/a#1", tenant="acme"):
+        job.info("said", extra={"tenant": "other", "job": "mine"})
+        logging.getLogger("acme.module").info("said", extra=spoof)
+        log.info("said", extra={"run_id": "acme/a#1"})
+    first, second, third = map(json.loads, stream.getvalue().splitlines())
+    assert all((line["run_id"], line["tenant"]) == ("acme/a#1", "acme") for line in (first, second, third))
+    assert (first["tenant_"], first["job"]) == ("other", "mine")
+    assert (second["event"], second["level"], second["event_"]) == ("said", "INFO", "run.ended")
+    assert "n" in second
+    assert "run_id_" not in third
+
+
+def test_nor_under_another_formatter(stream: Stream) -> None:
+    record = log.makeRecord("x", logging.INFO, "", 0, "said", (), None, extra={"run_id": "other/b#1", "n": 1})
+    with RunFields(run_id="acme/a#1"):
+        assert KeepRunFields().filter(record)
+        assert KeepRunFields().filter(record)
+    assert "run_id" not in vars(record)
+    assert (vars(record)["run_id_"], vars(record)["n"]) == ("other/b#1", 1)

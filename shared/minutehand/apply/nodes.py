@@ -20,6 +20,9 @@ from minutehand.errors import InvalidInput
 
 LARGEST = 16 * 1024 * 1024  # characters of a file
 _MOST = 500_000  # values in a file: aliases can multiply a small text
+_MOST_TEXT = (
+    4 * LARGEST
+)  # characters of these values and their paths: an alias repeats a long text, and a path a long key
 _DEEPEST = MAX_DEPTH + 16  # levels: those of a payload, and the enclosing ones
 _TAGS = ("str", "map", "seq")  # allowed tags; the loader gives one of these to a value without a tag
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,99})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?")
@@ -121,13 +124,14 @@ def _too_much(place: str, path: str) -> InvalidInput:
 
 class _Reader:
     def __init__(self, source: str) -> None:
-        self._source, self._count = source, 0
+        self._source, self._count, self._text = source, 0, 0
 
     def node(self, given: yaml.Node, path: str, depth: int) -> YamlNode:
         line = given.start_mark.line + 1
         place = f"{self._source}:{line}"
         self._count += 1
-        if self._count > _MOST or depth > _DEEPEST:
+        self._text += len(path) + (len(given.value) if isinstance(given, yaml.ScalarNode) else 0)
+        if self._count > _MOST or self._text > _MOST_TEXT or depth > _DEEPEST:
             raise _too_much(place, path)
         if given.tag.removeprefix("tag:yaml.org,2002:") not in _TAGS:
             raise InvalidInput(place, given.tag, "is a tag, which is not allowed", "remove it")

@@ -16,12 +16,14 @@ _TAKEN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 class RunLogger(logging.LoggerAdapter[logging.Logger]):
     """A logger that adds the run's fields to every line.
 
-    A field whose name logging reserves ("name", "module" …) gets a "_" at its end.
+    A field whose name logging reserves ("name", "module" …), or that is one of the run's, gets a "_" at its end.
     """
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        own = {f"{key}_" if key in _TAKEN else key: value for key, value in (kwargs.get("extra") or {}).items()}
-        kwargs["extra"] = {**(self.extra or {}), **own}
+        run = self.extra or {}
+        given = (kwargs.get("extra") or {}).items()
+        own = {f"{key}_" if key in _TAKEN or key in run else key: value for key, value in given}
+        kwargs["extra"] = {**own, **run}
         return msg, kwargs
 
 

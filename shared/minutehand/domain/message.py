@@ -18,6 +18,7 @@ from minutehand.domain.policies import Overrides, Start
 from minutehand.errors import InvalidInput, MinutehandError, TooNew, Unreadable, shorten
 
 SCHEMA = 1  # raised for a change that an older release would misunderstand
+_LAST_SCHEMA = 1_000  # what claims a later one is no message of a later release, which would wait for its deployment
 
 # The exceptions that reading a foreign item may raise.
 GARBAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -26,6 +27,8 @@ GARBAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeErr
 def check_schema(given: Mapping[str, Any], what: str) -> None:
     """Raises TooNew for an item or message of a later schema."""
     schema = given.get("v", 1)
+    if isinstance(schema, int) and schema > _LAST_SCHEMA:
+        raise Unreadable(f"{what} of schema {shorten(schema)}: no release writes that")
     if isinstance(schema, int) and schema > SCHEMA:
         raise TooNew(
             f"{what} of schema {schema}: this release reads up to {SCHEMA}; deploy the newer one to all functions"
@@ -112,6 +115,8 @@ def decode(text: str) -> Message:
         if is_too_deep(text, _DEEPEST):  # a fixed limit: that of Python's parser depends on its caller's depth
             raise ValueError(f"nested more than {_DEEPEST} levels deep")
         body = json.loads(text)
+        if not isinstance(body["v"], int) or not 1 <= body["v"] <= _LAST_SCHEMA:
+            raise ValueError(f"v={shorten(body['v'])} is no schema")
         if body["v"] > SCHEMA:
             raise TooNew(
                 f"message of schema {shorten(body['v'])}: this release reads up to {SCHEMA}; deploy the workers first"

@@ -105,7 +105,7 @@ class BackfillMethods(SchedulerBase):
         Each fire has the definition of the revision that was active at its time, or was paused then; with ``current=True`` all fires
         have the current definition, also fires before the schedule existed. ``payload`` replaces their payload. ``order`` is "oldest"
         or "newest". Fires older than the ledger's retention may have run already: they are refused without ``allow_repeat=True``.
-        With a ``client_token`` a second call within 24 hours returns what the first one started.
+        An interval has at most 1,000,000 fires. With a ``client_token`` a second call within 24 hours returns what the first one started.
         Raises InvalidInput, NotFound, Conflict (another revision than ``expected_revision`` is current), AlreadyExists, Unavailable.
         """
         spec = BackfillSpec(

@@ -250,15 +250,17 @@ def one_definition(revision: Revision, after: int, upto: int) -> list[Definition
 
 
 def survey(
-    spans: Sequence[DefinitionSpan], table_of: TableOf
+    spans: Sequence[DefinitionSpan], table_of: TableOf, most: int
 ) -> tuple[list[DefinitionSpan], int, int | None, int | None]:
-    """The spans that have fires, the number of fires, and the first and last fire."""
+    """The spans that have fires, the number of fires, and the first and last fire. It ends with the fire after ``most``."""
     kept: list[DefinitionSpan] = []
     total, first, last = 0, None, None
     for span in spans:
         before = total
         for fire in fires(table_of(span), span.after, span.upto):
             first, last, total = fire if first is None else first, fire, total + 1
+            if total > most:
+                return kept, total, first, last
         if total > before:
             kept.append(span)
     return kept, total, first, last

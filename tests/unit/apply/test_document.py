@@ -159,6 +159,18 @@ def test_a_name_with_dots_does_not_mislead_the_search_for_the_line() -> None:
 # Bounds.
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"a: &a {'x' * 100_000}\nb: [{', '.join(['*a'] * 1_000)}]\n",  # 100 MB of text
+        f"? {'k' * 100_000}\n: [{', '.join(['1'] * 1_000)}]\n",  # a path for each item
+    ],
+)
+def test_nor_may_a_long_text_or_key_be_repeated(text: str) -> None:
+    with pytest.raises(InvalidInput, match="too large"):
+        read_documents(text, "f.yaml")
+
+
 def test_aliases_cannot_make_much_of_little() -> None:
     laughs = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         f"{chr(98 + n)}: &{chr(98 + n)} [{','.join([f'*{chr(97 + n)}'] * 9)}]\n" for n in range(9)

@@ -38,6 +38,7 @@ PUBLIC = {
     "Queue",
     "Redriven",
     "Registry",
+    "Redact",
     "Retry",
     "Rule",
     "Run",

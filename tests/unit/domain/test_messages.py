@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.domain.message import SCHEMA, DeadLetter, Message, decode, decode_letter, encode_letter
+from minutehand.domain.message import SCHEMA, DeadLetter, Message, check_schema, decode, decode_letter, encode_letter
 from minutehand.domain.names import RunRef, fire_ref, one_off_ref
 from minutehand.domain.payload import json_text, size
 from minutehand.domain.policies import Backoff, Delivery, Overrides, Retry, Start
@@ -133,6 +133,21 @@ def test_what_is_made_to_hurt_is_unreadable(body: str) -> None:
     with pytest.raises(Unreadable):
         decode(body)
     assert decode_letter(body) is None
+
+
+@pytest.mark.parametrize("version", [0, -1, 1.5, 1_001, 10**30, "2"])
+def test_no_release_writes_such_a_schema(version: object) -> None:
+    """A message that pretends to be of a later release would go round until it is deployed: for ever."""
+    with pytest.raises(Unreadable) as refused:
+        decode(json.dumps({"v": version}))
+    assert not isinstance(refused.value, TooNew)
+
+
+@pytest.mark.parametrize("version", [10**9])
+def test_nor_has_an_item_such_a_schema(version: int) -> None:
+    with pytest.raises(Unreadable) as refused:
+        check_schema({"v": version}, "row")
+    assert not isinstance(refused.value, TooNew)
 
 
 @pytest.mark.parametrize("version", [SCHEMA + 1, 99])

@@ -24,6 +24,7 @@ from minutehand.state.backfill import (
 )
 from minutehand.timing import fires
 
+MOST_FIRES = 1_000_000  # of one backfill: counting takes the caller 10 µs each
 _MAX_SPANS = 2_000  # definitions in one interval: its record holds them all, and each change of the window writes it
 
 
@@ -67,7 +68,14 @@ def plan(
             raise Conflict(f"name={head.name!r}: it was deleted meanwhile; nothing is backfilled")
         spans = own_definitions(revisions, after, upto)
     mover = BackfillMover(head.owner, None, context, revisions={r.number: r for r in revisions})
-    found, total, first, last = survey(spans, mover.table)
+    found, total, first, last = survey(spans, mover.table, MOST_FIRES)
+    if total > MOST_FIRES:
+        raise InvalidInput(
+            "end",
+            from_ms(spec.end).isoformat(),
+            f"gives the backfill more than {MOST_FIRES:,} fires",
+            f"backfill it in parts: the {MOST_FIRES:,}th fire is at {from_ms(last or 0).isoformat()}",
+        )
     if len(found) > _MAX_SPANS:
         raise InvalidInput(
             "start",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from minutehand.domain.times import DAY, SECOND, from_ms
 from minutehand.errors import Conflict, InvalidInput, NotFound
 from minutehand.sdk.views import Run
 from minutehand.state.backfill import BackfillState
+from minutehand.timing import fires
 
 from tests.support.scenes.backfills import Onlooker, Scene, whole
 from tests.support.scenes.world import NOON, OWNER, Faults, World, at
@@ -216,6 +218,31 @@ def test_a_year_of_minutes_is_planned_without_being_written(scene: Scene) -> Non
     assert scene.memory.runs() == before
     assert scene.scheduler.list_backfills("s") == []
     assert scene.entries(EntryKind.BACKFILL) == []
+
+
+def test_an_interval_of_too_many_fires_is_refused_before_they_are_counted(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred years of minutes took minutes of the caller's processor."""
+    counted: list[int] = []
+
+    def counting(*given: Any) -> Iterator[int]:
+        for fire in fires(*given):
+            counted.append(fire)
+            yield fire
+
+    monkeypatch.setattr("minutehand.owner.backfill.plan.MOST_FIRES", 1_000)
+    monkeypatch.setattr("minutehand.state.backfill.fires", counting)
+    scene.scheduler.create_schedule("s", "note", "* * * * *")
+    start = at(-40 * 365 * DAY / SECOND)
+    for dry_run in (True, False):
+        counted.clear()
+        with pytest.raises(InvalidInput, match="in parts") as refused:
+            scene.scheduler.backfill("s", start, at(0), current=True, allow_repeat=True, dry_run=dry_run)
+        assert refused.value.field == "end"
+        assert len(counted) == 1_001
+    fitting = scene.scheduler.backfill("s", start, start + timedelta(minutes=1_000), current=True, allow_repeat=True)
+    assert fitting.total == 1_000
 
 
 # Pause, resume, cancel, and what happens to the schedule.
