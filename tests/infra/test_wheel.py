@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tools.pins import pins
+
 pytestmark = pytest.mark.check
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +26,7 @@ Minutehand(stack, "Jobs", jobs="JOBS")
 app.synth()
 print(minutehand.infra.__file__)
 print(bundling.HANDLERS)
+print(sum("==" in line for line in bundling._pins(None).splitlines()))
 """
 
 
@@ -67,4 +70,7 @@ def test_a_user_builds_a_stack_with_the_installed_construct(installed: Path, tmp
     assert done.stdout.split() == [
         str(installed / "minutehand" / "infra" / "__init__.py"),
         str(installed / "minutehand" / "functions"),
+        str(
+            len(pins((ROOT / "constraints.txt").read_text(encoding="utf-8")))
+        ),  # it deploys the versions of its release
     ]

@@ -14,3 +14,13 @@ def test_what_is_said_to_be_tried_is_tried() -> None:
     there = {name for place in places for name in re.findall(r"def test_(\w+)", place.read_text(encoding="utf-8"))}
     assert len(named) > 25
     assert not [name for cut, name in named if not any(one == name or (cut and one.endswith(name)) for one in there)]
+
+
+def test_what_the_threat_model_says_to_hold_is_tried() -> None:
+    text = page("docs/explanation/security.md").text
+    named, files = set(re.findall(r"`(test_\w+)`", text)), set(re.findall(r"`(\w+/[\w/]+\.py)`", text))
+    places = [*(ROOT / "tests").rglob("test_*.py")]
+    there = {name for place in places for name in re.findall(r"def (test_\w+)", place.read_text(encoding="utf-8"))}
+    assert len(named) > 30
+    assert not named - there
+    assert not [file for file in files if not (ROOT / "tests" / file).is_file()]

@@ -221,3 +221,12 @@ def test_only_the_dead_pay() -> None:
     die_of_failure(world)
     bury_all(world.process(undertaker), world.clock)
     assert [detail.verb for operation, detail in undertaker.calls if operation in WRITES] == ["bury", "index"]
+
+
+def test_what_is_logged_of_an_unreadable_letter_tells_no_secret(caplog: pytest.LogCaptureFixture) -> None:
+    world = a_world()
+    world.memory.dead.put('{"v":1,"run":7,"payload":{"password":"hush-0123"}}')
+    bury_all(world.services, world.clock)
+    logged = caplog.text + repr([vars(record) for record in caplog.records])
+    assert "letter.unreadable" in logged
+    assert "hush" not in logged
