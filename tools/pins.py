@@ -123,13 +123,13 @@ def _licences(name: str) -> Iterator[dict[str, Any]]:
         about = metadata(name)
     except PackageNotFoundError:
         return
-    expression = about.get("License-Expression")
+    expression = " ".join(about.get_all("License-Expression") or ())
     if expression:
         yield {"expression": expression}
         return
     lines = [line for line in about.get_all("Classifier") or () if line.startswith("License ::")]
     words = [line.rpartition(" :: ")[2] for line in lines if not line.endswith("OSI Approved")]
-    text = (about.get("License") or "").strip()
+    text = " ".join(about.get_all("License") or ()).strip()
     for word in words or ([text] if text and len(text) < _SHORT and "\n" not in text else []):
         yield {"license": {"name": word}}
 

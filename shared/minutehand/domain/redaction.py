@@ -35,6 +35,7 @@ _MOST = 100  # fields and patterns of a policy
 _OPENING = {"{": "}", "[": "]", "(": ")"}
 _SCHEME = re.compile(r"(?i:bearer|basic|digest|token|negotiate|aws4-hmac-sha256)\s+")
 _QUOTE = re.compile(r"""[bruf]{0,2}(\\{0,3}["'])""", re.IGNORECASE)
+_WORD = re.compile(r"(?:true|false|none|null)\b", re.IGNORECASE)  # says whether there is a value, and not which
 _BARE = re.compile(r"""[^\s,;&"'}\])<>\\]*""")
 
 
@@ -147,6 +148,8 @@ def _end_of_value(text: str, at: int) -> int:
         return len(text) if end < 0 else end + len(quote)
     if text[at : at + 1] in _OPENING:
         return _end_of_bracket(text, at)
+    if _WORD.match(text, at):
+        return at
     scheme = _SCHEME.match(text, at)
     bare = _BARE.match(text, at if scheme is None else scheme.end())
     return at if bare is None else bare.end()

@@ -44,6 +44,7 @@ def test_what_stands_behind_a_name_is_masked(text: str) -> None:
         "TokenError: the server does not answer",
         "basic authentication failed",
         "division by zero",
+        "token=None, secret=false",
     ],
 )
 def test_what_helps_stays(text: str) -> None:

@@ -81,7 +81,7 @@ def test_a_walk_goes_on_beyond_any_cursor(
     for _, length in given_parts:
         ends.append(ends[-1] + length * SECOND)
     spans = [DefinitionSpan(n, after, upto, NOON) for n, (after, upto) in enumerate(pairwise(ends))]
-    kept, total, first, last = survey(spans, lambda part: table(given_parts[part.revision][0]))
+    kept, total, first, last = survey(spans, lambda part: table(given_parts[part.revision][0]), 10**6)
     backfill = a_backfill(tuple(kept), order)
 
     def walked(cursor: int | None = None) -> list[int]:

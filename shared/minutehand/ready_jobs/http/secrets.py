@@ -74,16 +74,17 @@ class Vault:
             self._clients[service] = Client(service, from_environment())
         if secret.parameter is not None:
             answer = self._clients[service].call("get_parameter", Name=secret.parameter, WithDecryption=True)
-            return _not_empty(answer["Parameter"]["Value"], f"parameter={secret.parameter!r}")
+            return _not_empty(answer["Parameter"]["Value"], f"the parameter {secret.parameter!r}")
         answer = self._clients[service].call("get_secret_value", SecretId=secret.secret)
-        text = _not_empty(answer.get("SecretString"), f"secret={secret.secret!r}")
+        place = f"{secret.secret!r} in Secrets Manager"  # not secret=…, which redaction would mask
+        text = _not_empty(answer.get("SecretString"), place)
         if secret.key is None:
             return text
         try:
             found = json.loads(text)[secret.key]
         except (ValueError, TypeError, LookupError):
-            raise Misconfigured(f"secret={secret.secret!r} is not a JSON object with the key {secret.key!r}") from None
-        return _not_empty(found, f"secret={secret.secret!r}, key={secret.key!r}")
+            raise Misconfigured(f"{place} is not a JSON object with the key {secret.key!r}") from None
+        return _not_empty(found, f"the key {secret.key!r} of {place}")
 
 
 def _of_environment(name: str, *, allowed: bool) -> str:
