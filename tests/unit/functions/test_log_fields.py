@@ -1,0 +1,33 @@
+"""Lines on Lambda say whose they are, whatever a job adds to them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+# In a process of its own: it gives every handler of the root logger its format.
+_PROGRAM = """
+import logging, sys
+from functions import observe
+from minutehand.domain.message import Message
+from minutehand.domain.names import RunRef
+
+logging.getLogger().addHandler(logging.StreamHandler(sys.stdout))
+observe._share_format()
+with observe.around_run(Message(run=RunRef("acme/~a", "once"), revision=0, job="j", due=0, not_before=0)):
+    logging.getLogger("acme").info("said", extra={"run_id": "other/b#1", "tenant": "other", "n": 1})
+    logging.getLogger("acme").info("said", extra={"run_id": "acme/~a#once"})
+"""
+
+
+def test_no_job_logs_in_the_name_of_another_run() -> None:
+    environ = os.environ | {"POWERTOOLS_SERVICE_NAME": "test", "POWERTOOLS_METRICS_NAMESPACE": "test"}
+    command = [sys.executable, "-c", _PROGRAM]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
+    spoofed, own = map(json.loads, done.stdout.splitlines())
+    assert (spoofed["run_id"], spoofed["tenant"], spoofed["n"]) == ("acme/~a#once", "acme", 1)
+    assert (spoofed["run_id_"], spoofed["tenant_"]) == ("other/b#1", "other")
+    assert own["run_id"] == "acme/~a#once"
+    assert "run_id_" not in own
