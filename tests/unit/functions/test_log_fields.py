@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+ROOT = Path(__file__).parents[3]
 # In a process of its own: it gives every handler of the root logger its format.
 _PROGRAM = """
 import logging, sys
@@ -23,7 +25,8 @@ with observe.around_run(Message(run=RunRef("acme/~a", "once"), revision=0, job="
 
 
 def test_no_job_logs_in_the_name_of_another_run() -> None:
-    environ = os.environ | {"POWERTOOLS_SERVICE_NAME": "test", "POWERTOOLS_METRICS_NAMESPACE": "test"}
+    own_code = {"PYTHONPATH": os.pathsep.join([str(ROOT / "shared"), str(ROOT)])}
+    environ = os.environ | own_code | {"POWERTOOLS_SERVICE_NAME": "test", "POWERTOOLS_METRICS_NAMESPACE": "test"}
     command = [sys.executable, "-c", _PROGRAM]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
     spoofed, own = map(json.loads, done.stdout.splitlines())
