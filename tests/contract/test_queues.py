@@ -22,7 +22,7 @@ def drained(engine: Engine, most: int = 1_000) -> list[int]:
     dues: list[int] = []
     while found := engine.receive(wait=0):
         for delivery in found:
-            dues.append(decode(delivery.body).due)
+            dues.append(decode(delivery.body).not_before)
             engine.services.work.delete(delivery.receipt)
         assert len(dues) <= most
     return sorted(dues)
@@ -59,7 +59,7 @@ def test_a_delayed_message_is_not_there_yet(engine: Engine) -> None:
     sent = engine.clock()
     assert engine.receive(wait=0) == []
     (delivery,) = engine.receive(wait=3)
-    assert decode(delivery.body).due == NOON - 1
+    assert decode(delivery.body).not_before == NOON - 1
     assert engine.clock() - sent >= 1 * SECOND - 50, "SQS counts whole seconds from when it got the message"
 
 
@@ -135,7 +135,7 @@ def test_a_receipt_of_an_earlier_delivery_deletes_nothing(engine: Engine) -> Non
 
 def test_a_message_is_received_by_one_at_a_time(engine: Engine) -> None:
     engine.services.work.send(parcels(10))
-    seen = [decode(delivery.body).due for _ in range(5) for delivery in engine.receive(4, wait=0)]
+    seen = [decode(delivery.body).not_before for _ in range(5) for delivery in engine.receive(4, wait=0)]
     assert sorted(seen) == [NOON + i * MINUTE for i in range(10)]
 
 

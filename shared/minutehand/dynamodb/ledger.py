@@ -130,8 +130,16 @@ class RowLedger:
             row = row | ({"payload": sibling["payload"]} if sibling else {})
         return None if row is None else run_of(row)
 
-    def look(self, refs: Sequence[RunRef]) -> BatchReadResult:
+    def look(self, refs: Sequence[RunRef], *, whole: bool = False) -> BatchReadResult:
         rows, unread = self._read_all("look", list(dict.fromkeys(refs)))
+        beside = [ref for ref, row in rows.items() if "payload_beside" in row] if whole else []
+        if beside:
+            siblings, left = self._read_all("look_payloads", [_payload_ref(ref) for ref in beside])
+            for ref in beside:
+                sibling = siblings.get(_payload_ref(ref))
+                rows[ref] = rows[ref] | ({"payload": sibling["payload"]} if sibling else {})
+            unread |= {ref for ref in beside if _payload_ref(ref) in left}
+            rows = {ref: row for ref, row in rows.items() if ref not in unread}
         found = {run.ref: run for run in readable_runs(rows.values())}
         return BatchReadResult(found=found, unanswered=frozenset(rows.keys() - found.keys()) | unread)
 
