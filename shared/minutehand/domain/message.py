@@ -162,6 +162,9 @@ def named_run(text: str) -> NamedRun | None:
         return None
 
 
+REJECTED = "REJECTED"  # of a letter: its message was not the run's, which it does not concern
+
+
 @dataclass(frozen=True, kw_only=True)
 class DeadLetter:
     """A message that failed for good, with the verdict of the worker that sent it."""
@@ -172,7 +175,7 @@ class DeadLetter:
     error_type: str = ""  # of the last failure
     error: str = ""  # its message
     traceback: str = ""  # its traceback, shortened
-    state: str = ""  # LOST or EXPIRED; empty: DEAD
+    state: str = ""  # LOST, EXPIRED or REJECTED; empty: DEAD
 
 
 def encode_letter(letter: DeadLetter) -> str:

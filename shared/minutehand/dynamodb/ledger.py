@@ -127,7 +127,7 @@ class RowLedger:
         row = self._tables.get("read", RUNS, **_key(ref))
         if row is not None and "payload_beside" in row:
             sibling = self._tables.get("read_payload", RUNS, **_key(_payload_ref(ref)))
-            row = row | ({"payload": sibling["payload"]} if sibling else {})
+            row = _with_payload(row, sibling)
         return None if row is None else run_of(row)
 
     def look(self, refs: Sequence[RunRef], *, whole: bool = False) -> BatchReadResult:
@@ -136,8 +136,7 @@ class RowLedger:
         if beside:
             siblings, left = self._read_all("look_payloads", [_payload_ref(ref) for ref in beside])
             for ref in beside:
-                sibling = siblings.get(_payload_ref(ref))
-                rows[ref] = rows[ref] | ({"payload": sibling["payload"]} if sibling else {})
+                rows[ref] = _with_payload(rows[ref], siblings.get(_payload_ref(ref)))
             unread |= {ref for ref in beside if _payload_ref(ref) in left}
             rows = {ref: row for ref, row in rows.items() if ref not in unread}
         found = {run.ref: run for run in readable_runs(rows.values())}
@@ -224,6 +223,11 @@ def _key(ref: RunRef) -> dict[str, Any]:
 
 def _ref(row: Row) -> RunRef:
     return RunRef(row["owner"], row["key"])
+
+
+def _with_payload(row: Row, sibling: Row | None) -> Row:
+    """A run's row with the payload beside it, if that is there: its expiry may have been written after it was gone."""
+    return row if sibling is None or "payload" not in sibling else row | {"payload": sibling["payload"]}
 
 
 def _payload_ref(ref: RunRef) -> RunRef:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 
-from minutehand.domain.message import DeadLetter, Message, decode, decode_letter, named_run
+from minutehand.domain.message import REJECTED, DeadLetter, Message, decode, decode_letter, named_run
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import Failure, RunRow, RunState
 from minutehand.errors import TooNew, Unavailable, Unreadable
@@ -59,8 +59,8 @@ def bury_one(delivery: RawMessage, services: Services, clock: Clock) -> Burial:
     except Unreadable as problem:
         return _bury_unreadable(body, problem, context)
     run = services.ledger.read(message.run)
-    if run is None:
-        return _bury_rejected(message.run, body, "" if letter is None else letter.reason)
+    if run is None or (letter is not None and letter.state == REJECTED):
+        return _bury_rejected(message.run, body, "unknown_run" if letter is None else letter.reason)
     burial = _moved_by_sqs(message, run, context) if letter is None else _record(message.run, letter, context)
     return replace(burial, run=run)
 
@@ -76,9 +76,9 @@ def _bury_unreadable(body: str, problem: Unreadable, context: FireContext) -> Bu
 
 
 def _bury_rejected(ref: RunRef, body: str, reason: str) -> Burial:
-    """There is no such run: nothing was accepted, and nothing is recorded. A person sees the message in the log."""
-    log.error("letter.rejected", extra={"run_id": str(ref), "reason": reason or "unknown run", "body": body[:_SHOWN]})
-    return Burial(action="rejected", reason=reason or "unknown run")
+    """The message is of no run that was accepted, or not the run's own: nothing is recorded. A person sees it in the log."""
+    log.error("letter.rejected", extra={"run_id": str(ref), "reason": reason, "body": body[:_SHOWN]})
+    return Burial(action="rejected", reason=reason)
 
 
 def _record(ref: RunRef, letter: DeadLetter, context: FireContext) -> Burial:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from minutehand.domain.message import DeadLetter, Message
+from minutehand.domain.message import REJECTED, DeadLetter, Message
 from minutehand.domain.run import FailedAttemptRow, Failure, RunRow, RunState
 from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable
@@ -81,7 +81,7 @@ def rejected(worker: WorkerContext, received: ReceivedMessage, why: str) -> Outc
     """No run or revision stands behind the message: no process of ours sent it, or somebody has removed rows. A person is to see it."""
     extra = {"run_id": str(received.in_flight.ref), "reason": why, "message_id": received.delivery.id}
     log.error("message.rejected", extra=extra)
-    worker.services.dead.send(DeadLetter(body=received.delivery.body, reason=f"rejected: {why}"))
+    worker.services.dead.send(DeadLetter(body=received.delivery.body, reason=why, state=REJECTED))
     return Outcome(action=Action.REJECTED, message=received.message, why=why)
 
 
