@@ -117,7 +117,7 @@ def _moved_by_sqs(message: Message, run: RunRow, context: FireContext) -> Burial
         own = message_of(run, context.services, message.trace)
         if own is None:
             return _record(message.run, DeadLetter(body="", reason="its revision is missing", fence=run.fence), context)
-        again = replace(own, returned=message.returned + 1)
+        again = replace(own, returned=message.returned + 1, later=message.later)
         if not context.services.work.send([OutgoingMessage(again, _RETURN_DELAY)])[0]:
             raise Unavailable("the work queue did not take a returned message; it stays in the dead-letter queue")
         log.warning("letter.returned", extra={"run_id": str(message.run), "returned": again.returned})
