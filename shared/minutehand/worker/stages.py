@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from functools import cached_property
 
 from minutehand.domain.job import Job
-from minutehand.domain.message import Message
+from minutehand.domain.message import GARBAGE, Message
 from minutehand.domain.names import RunRef
 from minutehand.domain.policies import Delivery as Guarantee
 from minutehand.domain.policies import Policies
@@ -186,10 +187,12 @@ class ReceivedMessage:
 
     @cached_property
     def spec(self) -> RunSpec | None:
-        """What the run executes, if its row and its revision were read."""
+        """What the run executes, if its row and its revision could be read."""
         message, row = self.message, self.row
         if message is not None and message.run.is_one_off:
-            return None if row is None else of_one_off(row)
+            with suppress(*GARBAGE):  # of a row whose policies cannot be read; others of its batch can
+                return None if row is None else of_one_off(row)
+            return None
         revision = None if self.defined_by is None else self.revisions.found.get(self.defined_by)
         return None if message is None or revision is None else of_schedule(message.run, revision, row)
 

@@ -76,6 +76,9 @@ def _unfounded(worker: WorkerContext, received: ReceivedMessage, message: Messag
     ref, again = message.run, worker.clock() + _UNREAD
     if ref in received.rows.unanswered:
         return Outcome.kept(message, "run_unread", at=again)
+    if ref.is_one_off and received.row is not None:
+        log.error("run.unreadable", extra={"run_id": str(ref)})
+        return Outcome.kept(message, "run_unread", at=again)
     key = received.defined_by
     if key is None:
         return rejected(worker, received, "unknown_run")

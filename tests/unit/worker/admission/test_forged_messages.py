@@ -301,3 +301,15 @@ def test_rows_that_were_not_read_are_read_again() -> None:
     assert [(outcome.action, outcome.why) for outcome in outcomes] == [("kept", "run_unread")]
     world.live(30)
     assert world.scheduler.get_run(run.id).state is RunState.SUCCEEDED
+
+
+def test_a_row_whose_policies_cannot_be_read_stops_no_other_of_its_batch() -> None:
+    world = World()
+    broken, good = world.scheduler.submit("note"), world.scheduler.submit("note")
+    ref = parse_run_id(broken.id)
+    row = world.memory.row(ref)
+    assert row is not None
+    world.memory.put_row(ref, {**row, "overrides": "garbage"})
+    outcomes = world.work(together=True)
+    assert sorted(outcome.why for outcome in outcomes) == ["", "run_unread"]
+    assert [start.run_id for start in world.started] == [good.id]
