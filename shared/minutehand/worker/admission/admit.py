@@ -58,9 +58,8 @@ def admit(worker: WorkerContext, received: ReceivedMessage) -> ReadyRun | Outcom
     job = worker.jobs.get(spec.job)
     if job is None:
         return unknown_job(worker, received, message, spec)
-    policies = job.policies.overridden(spec.overrides)
-    if message.backfill is not None:
-        policies = unhurried(policies)
+    own = job.policies.overridden(spec.overrides)
+    policies = own if message.backfill is None else unhurried(own)
     ready = ReadyRun(received=received, message=message, job=job, spec=spec, policies=policies, payload=spec.payload)
     for reason in (*REASONS, acquire_slot) if received.is_exclusive else REASONS:
         outcome = reason(worker, ready)
@@ -74,10 +73,8 @@ def admit(worker: WorkerContext, received: ReceivedMessage) -> ReadyRun | Outcom
 def _unfounded(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome:
     """The run's row, or the revision that defines it, was not read or does not exist."""
     ref, again = message.run, worker.clock() + _UNREAD
-    if ref in received.rows.unanswered:
-        return Outcome.kept(message, "run_unread", at=again)
-    if ref.is_one_off and received.row is not None:
-        log.error("run.unreadable", extra={"run_id": str(ref)})
+    if ref in received.rows.unanswered or (ref.is_one_off and received.row is not None):  # or its policies are garbage
+        log.warning("run.unread", extra={"run_id": str(ref)})
         return Outcome.kept(message, "run_unread", at=again)
     key = received.defined_by
     if key is None:
