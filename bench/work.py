@@ -21,7 +21,6 @@ from minutehand import Registry
 from minutehand.daemon.worker_process import WorkerProcess
 from minutehand.domain.message import Message
 from minutehand.domain.names import fire_ref, one_off_ref, schedule_owner, shard_of
-from minutehand.domain.policies import Start
 from minutehand.domain.run import RunRow, RunState
 from minutehand.dynamodb.rows import run_row, to_item
 
@@ -55,15 +54,7 @@ CASES = (
 
 def message(case: Work, number: int) -> Message:
     ref = one_off_ref("bench", f"{number:032d}") if case.one_off else fire_ref(_owner(number), DUE)
-    return Message(
-        run=ref,
-        revision=0 if case.one_off else 1,
-        job=case.job,
-        due=DUE,
-        not_before=DUE,
-        payload=payload_of(case.payload),
-        start=Start.PROMPT,
-    )
+    return Message(run=ref, revision=0 if case.one_off else 1, not_before=DUE)
 
 
 def _owner(number: int) -> str:
@@ -103,7 +94,8 @@ def cloud_of(case: Work, runs: int) -> StubbedCloud:
     """One in whose queue so many runs wait."""
     sample = Case(case.name, "0 * * * *", payload=case.payload)
     numbers = range(0 if case.one_off else runs)
-    revisions = {_owner(n): revision(_owner(n), shard_of(_owner(n), SHARDS), sample) for n in numbers}
+    job = {"job": {"S": case.job}}
+    revisions = {_owner(n): revision(_owner(n), shard_of(_owner(n), SHARDS), sample) | job for n in numbers}
     bodies = [message(case, number).encode() for number in range(runs)]
     return StubbedCloud(revisions=revisions, run=leased(case), messages=bodies)
 

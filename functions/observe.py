@@ -10,7 +10,7 @@ from functools import cache
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from minutehand.concurrency.pools import RequestStats
-from minutehand.domain.message import Message
+from minutehand.domain.run import RunRow
 from minutehand.logs import KeepRunFields, RunFields
 from minutehand.ports.services import Services
 from minutehand.services import connect
@@ -39,9 +39,9 @@ def _share_format() -> None:
 
 
 @contextmanager
-def around_run(message: Message) -> Iterator[None]:
+def around_run(run: RunRow) -> Iterator[None]:
     """Log keys around one run, in the thread that executes it."""
-    keys = {"run_id": str(message.run), "job": message.job, "tenant": message.run.tenant}
+    keys = {"run_id": str(run.ref), "job": run.job, "tenant": run.ref.tenant}
     logger.thread_safe_append_keys(**keys)
     try:
         with RunFields(**keys):

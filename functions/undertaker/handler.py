@@ -35,8 +35,8 @@ def _report(burial: Burial) -> None:
     name = _name(burial)
     if name is not None:
         count(**{name: 1})
-        if burial.message is not None and has_metrics(burial.message.job):
-            by_dimensions({"job": burial.message.job}, {name: 1})
+        if burial.run is not None and has_metrics(burial.run.job):
+            by_dimensions({"job": burial.run.job}, {name: 1})
 
 
 def _name(burial: Burial) -> str | None:
@@ -44,4 +44,4 @@ def _name(burial: Burial) -> str | None:
     recorded = {RunState.DEAD: "Dead", RunState.EXPIRED: "Expired"}
     if burial.action == "recorded":
         return recorded.get(burial.state)
-    return {"returned": "Returned", "unreadable": "Unreadable"}.get(burial.action)
+    return {"returned": "Returned", "unreadable": "Unreadable", "rejected": "Rejected"}.get(burial.action)

@@ -9,14 +9,13 @@ from typing import Any
 
 from minutehand.concurrency.pools import ThreadCache
 from minutehand.daemon.worker_shell import WorkerShell
-from minutehand.domain.message import Message
+from minutehand.domain.run import RunRow
 from minutehand.errors import Unavailable
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage
 from minutehand.sqs.routing import held, stripe_called
 from minutehand.worker.context import Done, KnownJobs
 from minutehand.worker.delivery.visibility import HIDDEN
-from minutehand.worker.stages import Outcome
 
 log = logging.getLogger(__name__)
 
@@ -30,21 +29,21 @@ def work_off(
     import_jobs: Callable[[], KnownJobs],
     *,
     name: str,
-    around: Callable[[Message], AbstractContextManager[object]],
+    around: Callable[[RunRow], AbstractContextManager[object]],
     remaining: Callable[[], float | None],
-) -> tuple[dict[str, Outcome], bool]:
-    """Run a batch to its end: the outcomes by message; and whether a job's thread was abandoned: only the process's end ends it.
+) -> tuple[dict[str, Done], bool]:
+    """Run a batch to its end: what is done by message; and whether a job's thread was abandoned: only the process's end ends it.
 
     An error goes to Lambda, and all messages come back: soon, if the jobs cannot be imported.
     """
-    deliveries, outcomes = [_delivery(record) for record in records], dict[str, Outcome]()
+    deliveries, outcomes = [_delivery(record) for record in records], dict[str, Done]()
 
     def hide(seconds: int) -> None:
         """Lambda's own visibility is that of the queue, 90 minutes, which a crash would cost."""
         services.work.hide([delivery.receipt for delivery in deliveries], seconds)
 
     def report(done: Sequence[Done]) -> None:
-        outcomes.update({received.delivery.id: outcome for received, outcome in done})
+        outcomes.update({each[0].delivery.id: each for each in done})
 
     try:
         hide(HIDDEN)  # before the import, which may take long or end the process

@@ -9,13 +9,14 @@ from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from minutehand.domain.message import Message
 from minutehand.domain.policies import Policies
 from minutehand.domain.run import RunState
 from minutehand.domain.times import SECOND
 from minutehand.errors import Misconfigured
 from minutehand.jobs import Registry, load
 from minutehand.settings import from_environment
+from minutehand.state.run_spec import RunSpec
+from minutehand.worker.context import Done
 from minutehand.worker.stages import Action, Outcome
 
 from functions.observe import around_run, by_dimensions, count, has_metrics, logger, metrics, milliseconds, services
@@ -31,7 +32,12 @@ _STATES = {
     RunState.LOST: "Lost",
     RunState.SHADOWED: "Shadowed",
 }
-_ACTIONS = {Action.POSTPONED: "Postponed", Action.KEPT: "Kept"}
+_ACTIONS = {
+    Action.POSTPONED: "Postponed",
+    Action.KEPT: "Kept",
+    Action.UNREADABLE: "Unreadable",
+    Action.REJECTED: "Rejected",
+}
 PartialResponse = dict[str, list[dict[str, str]]]  # the messages that Lambda must not delete
 
 
@@ -40,8 +46,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialResponse:
 
     By then every run is settled and its message deleted, so that the error that Lambda sees repeats nothing.
     """
-    done: tuple[PartialResponse, bool] = _run(event, context)
-    response, abandoned = done
+    ended: tuple[PartialResponse, bool] = _run(event, context)
+    response, abandoned = ended
     if abandoned:
         end_process(1)
     return response
@@ -51,7 +57,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialResponse:
 @metrics.log_metrics
 def _run(event: dict[str, Any], context: LambdaContext) -> tuple[PartialResponse, bool]:
     """The messages that stay in the queue, as the others are deleted already; and whether a job's thread was abandoned."""
-    outcomes, abandoned = work_off(
+    done, abandoned = work_off(
         event["Records"],
         services(),
         _jobs,
@@ -59,10 +65,10 @@ def _run(event: dict[str, Any], context: LambdaContext) -> tuple[PartialResponse
         around=around_run,
         remaining=lambda: context.get_remaining_time_in_millis() / SECOND,
     )
-    _report(outcomes.values())
+    _report(done.values())
     if abandoned:
         logger.error("worker.recycling")
-    kept = [message for message, outcome in outcomes.items() if not outcome.gone]
+    kept = [message for message, (_, outcome) in done.items() if not outcome.gone]
     return {"batchItemFailures": [{"itemIdentifier": message} for message in kept]}, abandoned
 
 
@@ -79,14 +85,14 @@ def _jobs() -> Registry:
         raise
 
 
-def _report(outcomes: Iterable[Outcome]) -> None:
+def _report(done: Iterable[Done]) -> None:
     """Metrics in total, and by job and delivery for the jobs that have metrics of their own."""
     groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
-    for outcome in outcomes:
-        if outcome.message is None:
-            count(Unreadable=1)
-            continue
-        groups[outcome.message.job, _delivery(outcome.message)].append(outcome)
+    for received, outcome in done:
+        if received.spec is None:
+            count(**_counts([outcome]))
+        else:
+            groups[received.spec.job, _delivery(received.spec)].append(outcome)
     for (job, delivery), group in groups.items():
         counts = _counts(group)
         count(**counts)
@@ -97,10 +103,10 @@ def _report(outcomes: Iterable[Outcome]) -> None:
             by_dimensions({"job": job, "delivery": delivery}, counts, lags)
 
 
-def _delivery(message: Message) -> str:
-    job = _jobs().get(message.job)
+def _delivery(spec: RunSpec) -> str:
+    job = _jobs().get(spec.job)
     policies = Policies() if job is None else job.policies
-    return str(policies.overridden(message.overrides).delivery)
+    return str(policies.overridden(spec.overrides).delivery)
 
 
 def _counts(outcomes: Iterable[Outcome]) -> dict[str, float]:

@@ -223,7 +223,7 @@ def parcels(count: int) -> list[OutgoingMessage]:
 def fires(engine: Engine) -> list[int]:
     dues = []
     while found := engine.receive(wait=0):
-        dues += [decode(delivery.body).due for delivery in found]
+        dues += [decode(delivery.body).not_before for delivery in found]
         engine.services.work.erase([delivery.receipt for delivery in found])
     return sorted(dues)
 

@@ -53,7 +53,7 @@ def received(services: Services) -> list[int]:
     """Which of the orders are there: minutes past noon."""
     found: list[int] = []
     while deliveries := services.work.receive(most=10, wait=1 if not found else 0, visibility=30):
-        found += [(decode(delivery.body).due - NOON) // MINUTE for delivery in deliveries]
+        found += [(decode(delivery.body).not_before - NOON) // MINUTE for delivery in deliveries]
         services.work.erase([delivery.receipt for delivery in deliveries])
     return sorted(found)
 
@@ -75,7 +75,7 @@ def test_a_worker_holds_and_deletes_what_it_received_from_its_own_queue(engine: 
     held = [*held, *(worker.work.receive(most=10, wait=1, visibility=30) if len(held) < 2 else [])]
     worker.work.delete(held[0].receipt)
     worker.work.hide([held[1].receipt], 0)
-    assert received(worker) == [(decode(held[1].body).due - NOON) // MINUTE]
+    assert received(worker) == [(decode(held[1].body).not_before - NOON) // MINUTE]
     assert received(engine.services) == [2]
 
 

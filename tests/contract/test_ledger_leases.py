@@ -13,6 +13,7 @@ from minutehand.ports.services import Services
 from minutehand.state.before_start import give_up
 from minutehand.state.ending import bury, cancel_waiting, exhaust, lose
 from minutehand.state.lease import LEASE, SKEW, die, release, renew, retry, succeed
+from minutehand.state.run_spec import RunSpec
 from minutehand.worker.admission.lease import first_run
 
 from tests.support.builders import BOOM, NOON, a_message, a_one_off, a_run
@@ -77,7 +78,7 @@ def test_leases_of_a_batch_are_answered_each_for_itself(services: Services) -> N
         assert answers[run.ref].run == services.ledger.read(run.ref)
 
 
-def test_the_row_of_a_known_run_is_what_its_message_and_its_lease_say(services: Services) -> None:
+def test_the_row_of_a_known_run_is_what_its_revision_and_its_lease_say(services: Services) -> None:
     """So it need not come back; a refusal's does."""
     known, refused = a_run(NOON), a_run(NOON + SECOND)
     services.ledger.claim([known, refused])
@@ -90,7 +91,9 @@ def test_the_row_of_a_known_run_is_what_its_message_and_its_lease_say(services: 
         assert not moved.applied
         assert moved.run is not None
     there = services.ledger.read(known.ref)
-    assert there == replace(first_run(a_message(known), wanted), created_at=known.created_at)
+    assert there == replace(
+        first_run(a_message(known), RunSpec(job=known.job, due=known.due), wanted), created_at=known.created_at
+    )
     assert answers[known.ref].run in (None, there)
 
 

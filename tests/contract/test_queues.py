@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from minutehand.domain.message import DeadLetter, decode, decode_letter
-from minutehand.domain.payload import json_text
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import OutgoingMessage
@@ -13,8 +12,8 @@ from tests.support.builders import NOON, a_message, a_run
 from tests.support.engines import Engine
 
 
-def parcels(count: int, *, delay: int = 0, payload: str = "null") -> list[OutgoingMessage]:
-    return [OutgoingMessage(a_message(a_run(NOON + i * MINUTE), payload=payload), delay) for i in range(count)]
+def parcels(count: int, *, delay: int = 0, **later: str) -> list[OutgoingMessage]:
+    return [OutgoingMessage(a_message(a_run(NOON + i * MINUTE), later=later), delay) for i in range(count)]
 
 
 def drained(engine: Engine, most: int = 1_000) -> list[int]:
@@ -22,19 +21,18 @@ def drained(engine: Engine, most: int = 1_000) -> list[int]:
     dues: list[int] = []
     while found := engine.receive(wait=0):
         for delivery in found:
-            dues.append(decode(delivery.body).due)
+            dues.append(decode(delivery.body).not_before)
             engine.services.work.delete(delivery.receipt)
         assert len(dues) <= most
     return sorted(dues)
 
 
 def test_a_message_arrives_as_it_was_sent(engine: Engine) -> None:
-    message = a_message(
-        payload=json_text({"text": "ä \u2028 😀 \x7f \ud83d \uffff", "日本": "本"}), trace="Root=1-a;Parent=b;Sampled=1"
-    )
+    later = {"of a later release": {"text": "ä \u2028 😀 \x7f \ud83d \uffff", "日本": "本"}}
+    message = a_message(later=later, trace="Root=1-a;Parent=b;Sampled=1")
     assert list(engine.services.work.send([OutgoingMessage(message, 0)])) == [True]
     (delivery,) = engine.receive()
-    assert decode(delivery.body) == message
+    assert (decode(delivery.body), decode(delivery.body).later) == (message, later)
     assert delivery.receives == 1
     assert delivery.id
 
@@ -49,7 +47,7 @@ def test_more_than_a_batch_is_sent_whole(engine: Engine) -> None:
 
 
 def test_more_than_a_megabyte_is_sent_in_several_batches(engine: Engine) -> None:
-    big = parcels(20, payload='"' + "x" * 65_000 + '"')
+    big = parcels(20, text="x" * 65_000)
     assert list(engine.services.work.send(big)) == [True] * 20
     assert len(drained(engine)) == 20
 
@@ -59,7 +57,7 @@ def test_a_delayed_message_is_not_there_yet(engine: Engine) -> None:
     sent = engine.clock()
     assert engine.receive(wait=0) == []
     (delivery,) = engine.receive(wait=3)
-    assert decode(delivery.body).due == NOON - 1
+    assert decode(delivery.body).not_before == NOON - 1
     assert engine.clock() - sent >= 1 * SECOND - 50, "SQS counts whole seconds from when it got the message"
 
 
@@ -135,7 +133,7 @@ def test_a_receipt_of_an_earlier_delivery_deletes_nothing(engine: Engine) -> Non
 
 def test_a_message_is_received_by_one_at_a_time(engine: Engine) -> None:
     engine.services.work.send(parcels(10))
-    seen = [decode(delivery.body).due for _ in range(5) for delivery in engine.receive(4, wait=0)]
+    seen = [decode(delivery.body).not_before for _ in range(5) for delivery in engine.receive(4, wait=0)]
     assert sorted(seen) == [NOON + i * MINUTE for i in range(10)]
 
 

@@ -54,7 +54,7 @@ def taken(services: Services, stripe: int) -> list[RawMessage]:
 
 
 def due(deliveries: Sequence[RawMessage]) -> set[int]:
-    return {(decode(delivery.body).due - NOON) // MINUTE for delivery in deliveries}
+    return {(decode(delivery.body).not_before - NOON) // MINUTE for delivery in deliveries}
 
 
 @pytest.mark.parametrize("queue", [None, "reports"])

@@ -30,7 +30,7 @@ def test_a_history_breaks_no_promise(part: int) -> None:
 
 
 def test_a_seed_is_a_history_with_everything_in_it() -> None:
-    one, other = Rich(5, HOSTILE), Rich(5, HOSTILE)
+    one, other = Rich(6, HOSTILE), Rich(6, HOSTILE)
     assert one.judged() == other.judged() == []
     assert one.stage.struck == other.stage.struck
     assert list(one.seen.leases) == list(other.seen.leases)

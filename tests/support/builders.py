@@ -6,7 +6,6 @@ from typing import Any
 
 from minutehand.domain.message import Message
 from minutehand.domain.names import RunRef, fire_ref, one_off_ref
-from minutehand.domain.policies import Overrides
 from minutehand.domain.run import AgendaEntry, EntryKind, FailedAttemptRow, Failure, RunRow, RunState
 from minutehand.domain.schedule import Definition, Head, Revision, ScheduleState
 from minutehand.domain.times import MINUTE, SECOND
@@ -79,10 +78,7 @@ def a_message(run: RunRow | None = None, **changes: Any) -> Message:
     given: dict[str, Any] = {
         "run": of.ref,
         "revision": of.revision,
-        "job": of.job,
-        "due": of.due,
         "not_before": of.not_before,
-        "overrides": Overrides(),
     }
     return Message(**(given | changes))
 

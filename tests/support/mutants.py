@@ -46,6 +46,7 @@ CONTRACT = (
 )  # what the drivers make of AWS's answers
 INCIDENTS = ("tests/unit/undertaker",)
 BACKFILL = tuple(f"tests/unit/owner/backfill/test_{name}.py" for name in ("window", "backfill", "crashes"))
+FORGED = ("tests/unit/worker/admission/test_forged_messages.py",)
 AHEAD = ("tests/unit/worker/test_ahead.py",)
 PATIENCE = 600  # seconds for one mutant
 
@@ -61,11 +62,47 @@ class Mutant:
     killers: Sequence[str] = PROOF
 
 
-_LEASE = "guard=all_of(same_revision(revision), due(now), NOT_CANCELLED, untouched, startable)"
+_LEASE = "guard=all_of(same_revision(revision), of_backfill(backfill), due(now), NOT_CANCELLED, untouched, startable)"
 
 MUTANTS = (
     # The lease: drop any one clause.
     Mutant("lease of any revision", "state/lease.py", _LEASE, _LEASE.replace("same_revision(revision), ", "")),
+    Mutant("lease of any backfill", "state/lease.py", _LEASE, _LEASE.replace("of_backfill(backfill), ", ""), FORGED),
+    Mutant(
+        "a payload of any tenant",
+        "state/run_spec.py",
+        "if self.payload_ref is not None and not is_in_folder_of(self.payload_ref, tenant):",
+        "if False:",
+        FORGED,
+    ),
+    Mutant(
+        "a rejected message is the verdict on the run that it names",
+        "undertaker/bury.py",
+        "if run is None or (letter is not None and letter.state == REJECTED):",
+        "if run is None:",
+        FORGED,
+    ),
+    Mutant(
+        "a message says how long its run has waited for a worker that knows its job",
+        "worker/admission/admit.py",
+        "since = max(since, run.created_at, run.not_before)",
+        "pass",
+        FORGED,
+    ),
+    Mutant(
+        "a message of no run ends others",
+        "worker/admission/overlap.py",
+        "case Turn.CANCEL | Turn.TERMINATE if not _is_open(asking):",
+        "case Turn.CANCEL | Turn.TERMINATE if False:",
+        FORGED,
+    ),
+    Mutant(
+        "a message far ahead of its row's time is kept for its own time",
+        "worker/admission/refused.py",
+        "        return _much_too_early(worker, ready)",
+        "        pass",
+        FORGED,
+    ),
     Mutant("lease before its time", "state/lease.py", _LEASE, _LEASE.replace("due(now), ", "")),
     Mutant(
         "lease of a cancelled run",

@@ -63,7 +63,7 @@ class WorkerProcess:
             services,
             jobs,
             name=process_name("worker"),
-            around=lambda to: logs.RunFields(run_id=str(to.run), job=to.job, tenant=to.run.tenant),
+            around=lambda run: logs.RunFields(run_id=str(run.ref), job=run.job, tenant=run.ref.tenant),
             remaining=lambda: 0.0 if self._stopping.is_set() else None,  # then a job that checkpoints goes on elsewhere
             report=lambda done: self._slots.release(len(done)),  # all at once: so the next poll asks for as many
             isolated=partial(perform_isolated, self._parent),

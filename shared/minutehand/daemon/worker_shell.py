@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 
 from minutehand.concurrency.pools import ThreadCache
-from minutehand.domain.message import Message
+from minutehand.domain.run import RunRow
 from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable
 from minutehand.ports.services import Services
@@ -36,7 +36,7 @@ class WorkerShell:
         jobs: KnownJobs,
         *,
         name: str,
-        around: Callable[[Message], AbstractContextManager[object]],
+        around: Callable[[RunRow], AbstractContextManager[object]],
         remaining: Callable[[], float | None],
         report: Callable[[Sequence[Done]], None],
         isolated: Execute | None = None,

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minutehand.domain.names import RunRef, parse_run_id
-from minutehand.domain.payload import MAX_DEPTH, is_too_deep, json_text
-from minutehand.domain.policies import Overrides, Start
+from minutehand.domain.payload import MAX_DEPTH, is_too_deep
+from minutehand.domain.policies import Start
 from minutehand.errors import InvalidInput, MinutehandError, TooNew, Unreadable, shorten
 
-SCHEMA = 1  # raised for a change that an older release would misunderstand
+SCHEMA = 1  # of items and letters; raised for a change that an older release would misunderstand
+MESSAGE_SCHEMA = 2  # of messages; since 2 they say nothing that the run's row or revision has
 _LAST_SCHEMA = 1_000  # what claims a later one is no message of a later release, which would wait for its deployment
 
 # The exceptions that reading a foreign item may raise.
@@ -52,61 +53,44 @@ def unreadable(what: str, problem: BaseException) -> Unreadable:
 
 
 INLINE_PAYLOAD = 64 * 1024  # bytes: 64 KB are billed as one request; a larger payload is in the bucket
-_DEEPEST = 2 * MAX_DEPTH  # levels: those of a payload, with room for the fields of a later release
+_DEEPEST = 2 * MAX_DEPTH  # levels, with room for the fields of a later release
 _LARGEST = 10**15  # larger than every UTC ms, revision and fence
 _encode = json.JSONEncoder(separators=(",", ":")).encode  # created once: json.dumps creates an encoder for each call
 
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """A request to execute a run. The run's row in the ledger decides whether it is still valid."""
+    """A request to look at a run. What runs, for whom and whether, the run's row and its revision say (``state.run_spec``).
+
+    Everything else is a hint: anybody who may send to the queue can write it.
+    """
 
     run: RunRef
-    revision: int  # of its schedule; 0 for a one-off
-    job: str  # name of the job
-    due: int  # UTC ms of the fire
-    not_before: int  # UTC ms before which no attempt may start
-    payload: str | None = "null"  # JSON text; None: it is in the bucket
-    payload_ref: str | None = None  # key in the bucket
-    timezone: str = "UTC"  # of the schedule, for ctx.scheduled_at
+    revision: int  # of its schedule; 0 for a one-off. The lease requires it of the row
+    not_before: int  # UTC ms before which no attempt may start; the lease requires it of the row
     start: Start = Start.PROMPT  # how soon after not_before it should start
-    overrides: Overrides = field(default_factory=Overrides)  # policies that differ from the job's own
     fence: int = 0  # of the run when the message was sent
     trace: str | None = None  # X-Ray trace header
     returned: int = 0  # how often the undertaker has sent it again
     unknown_since: int | None = None  # UTC ms at which a worker first did not know the job
-    queue: str | None = None  # name of its declared queue; None: the default one
-    missed: bool = False  # its fire was claimed more than a minute late
-    backfill: str | None = None  # id of the backfill that it belongs to
+    backfill: str | None = None  # id of the backfill that it belongs to; the lease requires it of the row
+    queue: str | None = field(default=None, compare=False)  # where it is sent to; its text does not say
     later: Mapping[str, Any] = field(default_factory=dict, compare=False)  # fields of a later release, kept unchanged
 
     def encode(self) -> str:
         """JSON without the fields that have their defaults."""
-        body: dict[str, Any] = {
-            "v": SCHEMA,
-            "run": str(self.run),
-            "job": self.job,
-            "due": self.due,
-            "start": str(self.start),
-        }
+        body: dict[str, Any] = {"v": MESSAGE_SCHEMA, "run": str(self.run), "not_before": self.not_before}
         optional = {
             "rev": self.revision,
-            "not_before": None if self.not_before == self.due else self.not_before,
-            "payload_ref": self.payload_ref,
-            "tz": None if self.timezone == "UTC" else self.timezone,
-            "policies": self.overrides.as_dict(),
+            "start": None if self.start is Start.PROMPT else str(self.start),
             "fence": self.fence,
             "trace": self.trace,
             "returned": self.returned,
             "unknown_since": self.unknown_since,
-            "queue": self.queue,
-            "missed": self.missed,
             "backfill": self.backfill,
         }
         body |= {name: value for name, value in optional.items() if value}
-        body |= self.later
-        text = _encode(body)
-        return text if self.payload is None else f'{text[:-1]},"payload":{self.payload}}}'
+        return _encode(body | dict(self.later))
 
 
 def decode(text: str) -> Message:
@@ -115,43 +99,42 @@ def decode(text: str) -> Message:
         if is_too_deep(text, _DEEPEST):  # a fixed limit: that of Python's parser depends on its caller's depth
             raise ValueError(f"nested more than {_DEEPEST} levels deep")
         body = json.loads(text)
-        if not isinstance(body["v"], int) or not 1 <= body["v"] <= _LAST_SCHEMA:
-            raise ValueError(f"v={shorten(body['v'])} is no schema")
-        if body["v"] > SCHEMA:
-            raise TooNew(
-                f"message of schema {shorten(body['v'])}: this release reads up to {SCHEMA}; deploy the workers first"
-            )
-        del body["v"]
         take = body.pop
-        due = _whole(take("due"))
+        _check_version(take("v"))
         return Message(
             run=parse_run_id(take("run")),
             revision=_whole(take("rev", 0)),
-            job=str(take("job")),
-            due=due,
-            not_before=_whole(take("not_before", due)),
-            payload=json_text(take("payload")) if "payload" in body else None,
-            payload_ref=take("payload_ref", None),
-            timezone=str(take("tz", "UTC")),
-            start=Start(take("start")),
-            overrides=Overrides.from_dict(take("policies", {})),
+            not_before=_whole(take("not_before")),
+            start=Start(take("start", Start.PROMPT)),
             fence=_whole(take("fence", 0)),
-            trace=take("trace", None),
-            returned=int(take("returned", 0)),
-            unknown_since=take("unknown_since", None),
-            queue=_optional_text(take("queue", None)),
-            missed=take("missed", None) is True,
+            trace=_optional_text(take("trace", None)),
+            returned=_whole(take("returned", 0)),
+            unknown_since=_whole(take("unknown_since", 0)) or None,
             backfill=_optional_text(take("backfill", None)),
             later=body,  # what is left
         )
-    except TooNew:
+    except Unreadable:
         raise
     except Exception as problem:  # foreign text may raise any error here
         raise Unreadable(f"not a message of Minutehand: {type(problem).__name__}: {problem}") from problem
 
 
+def _check_version(version: Any) -> None:
+    """Raises TooNew, or Unreadable for a message of an older release: it says what only the row may say."""
+    if not isinstance(version, int) or not 1 <= version <= _LAST_SCHEMA:
+        raise ValueError(f"v={shorten(version)} is no schema")
+    if version > MESSAGE_SCHEMA:
+        raise TooNew(
+            f"message of schema {shorten(version)}: this release reads {MESSAGE_SCHEMA}; deploy the workers first"
+        )
+    if version != MESSAGE_SCHEMA:
+        raise Unreadable(f"message of schema {shorten(version)}: this release reads only {MESSAGE_SCHEMA}")
+
+
 def _optional_text(value: Any) -> str | None:
-    return None if value is None else str(value)
+    if not (value is None or isinstance(value, str)):
+        raise ValueError(f"{shorten(value)} is not text")
+    return value
 
 
 def _whole(value: Any) -> int:
@@ -161,7 +144,7 @@ def _whole(value: Any) -> int:
     return value
 
 
-# The payload is the last field of a message and may contain any text, so only the text before it is searched.
+# In an older release's message the payload was the last field and could contain any text: only the text before it is searched.
 _PAYLOAD = re.compile(r'"payload"\s*:')
 _RUN = re.compile(r'"run"\s*:\s*"([^"\\]{1,1000})"')
 _FENCE = re.compile(r'"fence"\s*:\s*(\d{1,15})\s*[,}]')
@@ -184,6 +167,9 @@ def named_run(text: str) -> NamedRun | None:
         return None
 
 
+REJECTED = "REJECTED"  # of a letter: its message was not the run's, which it does not concern
+
+
 @dataclass(frozen=True, kw_only=True)
 class DeadLetter:
     """A message that failed for good, with the verdict of the worker that sent it."""
@@ -194,7 +180,7 @@ class DeadLetter:
     error_type: str = ""  # of the last failure
     error: str = ""  # its message
     traceback: str = ""  # its traceback, shortened
-    state: str = ""  # LOST or EXPIRED; empty: DEAD
+    state: str = ""  # LOST, EXPIRED or REJECTED; empty: DEAD
 
 
 def encode_letter(letter: DeadLetter) -> str:

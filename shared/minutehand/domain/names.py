@@ -37,6 +37,11 @@ class RunRef(NamedTuple):
         return len(self.key) == STAMP_DIGITS and self.key.isdigit()
 
     @property
+    def instant(self) -> int | None:
+        """UTC ms of the fire or the trigger; None for a one-off, whose row has it."""
+        return int(self.key[:STAMP_DIGITS]) if self.key[:STAMP_DIGITS].isdigit() else None
+
+    @property
     def is_one_off(self) -> bool:
         return self.owner.partition("/")[2].startswith("~")
 

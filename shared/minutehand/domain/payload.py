@@ -57,6 +57,12 @@ def object_key(prefix: str, tenant: str, text: str) -> str:
     return f"{prefix}/{tenant}/{hashlib.sha256(text.encode()).hexdigest()}"
 
 
+def is_in_folder_of(key: str, tenant: str) -> bool:
+    """Whether a key in the bucket is one of the tenant's: ``prefix/tenant/hash``."""
+    parts = key.split("/")
+    return len(parts) == 3 and parts[1] == tenant
+
+
 def is_object_of(key: str, tenant: str, text: str) -> bool:
     prefix, _, _ = key.partition("/")
     return key == object_key(prefix, tenant, text)

@@ -127,11 +127,18 @@ class RowLedger:
         row = self._tables.get("read", RUNS, **_key(ref))
         if row is not None and "payload_beside" in row:
             sibling = self._tables.get("read_payload", RUNS, **_key(_payload_ref(ref)))
-            row = row | ({"payload": sibling["payload"]} if sibling else {})
+            row = _with_payload(row, sibling)
         return None if row is None else run_of(row)
 
-    def look(self, refs: Sequence[RunRef]) -> BatchReadResult:
+    def look(self, refs: Sequence[RunRef], *, whole: bool = False) -> BatchReadResult:
         rows, unread = self._read_all("look", list(dict.fromkeys(refs)))
+        beside = [ref for ref, row in rows.items() if "payload_beside" in row] if whole else []
+        if beside:
+            siblings, left = self._read_all("look_payloads", [_payload_ref(ref) for ref in beside])
+            for ref in beside:
+                rows[ref] = _with_payload(rows[ref], siblings.get(_payload_ref(ref)))
+            unread |= {ref for ref in beside if _payload_ref(ref) in left}
+            rows = {ref: row for ref, row in rows.items() if ref not in unread}
         found = {run.ref: run for run in readable_runs(rows.values())}
         return BatchReadResult(found=found, unanswered=frozenset(rows.keys() - found.keys()) | unread)
 
@@ -216,6 +223,11 @@ def _key(ref: RunRef) -> dict[str, Any]:
 
 def _ref(row: Row) -> RunRef:
     return RunRef(row["owner"], row["key"])
+
+
+def _with_payload(row: Row, sibling: Row | None) -> Row:
+    """A run's row with the payload beside it, if that is there: its expiry may have been written after it was gone."""
+    return row if sibling is None or "payload" not in sibling else row | {"payload": sibling["payload"]}
 
 
 def _payload_ref(ref: RunRef) -> RunRef:

@@ -44,56 +44,35 @@ def sampled(ref: RunRef, trace: str | None) -> str | None:
 
 
 def fire_message(run: RunRow, revision: Revision, trace: str | None = None) -> Message:
-    """The message of a schedule's run, as ``revision`` defines it."""
+    """The message of a schedule's run; ``revision`` defines it."""
     definition = revision.definition
-    own = run.payload is not None or run.payload_ref is not None  # a trigger's or a backfill's
-    return Message(
-        run=run.ref,
-        revision=run.revision,
-        job=definition.job,
-        due=run.due,
-        not_before=run.not_before,
-        payload=run.payload if own else definition.payload,
-        payload_ref=run.payload_ref if own else definition.payload_ref,
-        timezone=definition.rule.timezone,
-        start=definition.overrides.start or Start.PROMPT,
-        overrides=definition.overrides,
-        fence=run.fence,
-        trace=sampled(run.ref, trace),
-        queue=definition.options.queue,
-        missed=run.missed,
-        backfill=run.backfill,
-    )
+    return _message(run, definition.overrides, definition.options.queue, trace)
 
 
 def one_off_message(run: RunRow, trace: str | None = None) -> Message:
     """The message of a one-off, from its row."""
-    overrides = Overrides.parse(run.overrides)
+    return _message(run, Overrides.parse(run.overrides), run.queue, trace)
+
+
+def _message(run: RunRow, overrides: Overrides, queue: str | None, trace: str | None) -> Message:
     return Message(
         run=run.ref,
-        revision=0,
-        job=run.job,
-        due=run.due,
+        revision=run.revision,
         not_before=run.not_before,
-        payload=run.payload,
-        payload_ref=run.payload_ref,
         start=overrides.start or Start.PROMPT,
-        overrides=overrides,
         fence=run.fence,
         trace=sampled(run.ref, trace),
-        queue=run.queue,
+        backfill=run.backfill,
+        queue=queue,
     )
 
 
 def message_of(run: RunRow, services: Services, trace: str | None = None) -> Message | None:
-    """The message of a run in the ledger; None if its revision or payload is gone. Raises Unavailable."""
+    """The message of a run in the ledger; None if its revision is gone. Raises Unavailable."""
     if run.ref.is_one_off:
         return one_off_message(run, trace)
-    whole = services.ledger.read(run.ref) if run.payload_beside and run.payload is None else run
-    if whole is None or (whole.payload_beside and whole.payload is None):
-        return None
     revision = find_revision(run.ref.owner, run.defined_by or run.revision, services)
-    return None if revision is None else fire_message(whole, revision, trace)
+    return None if revision is None else fire_message(run, revision, trace)
 
 
 @dataclass(frozen=True)

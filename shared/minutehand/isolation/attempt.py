@@ -33,6 +33,10 @@ from minutehand.worker.stages import AttemptResult, Cancelled, Failed, LeasedRun
 
 log = logging.getLogger(__name__)
 
+_OF_RUN = (
+    *("revision", "job", "due", "not_before", "created_at", "fence", "attempt", "slices"),
+    *("scheduled_at", "timezone", "backfill", "skipped_until"),
+)  # what a job can reach of its run
 _OUTPUT = (1, 2)  # the worker's standard output and error, which are the job's too
 _DEATH = 5.0  # seconds until a killed process is gone; longer only in an uninterruptible call of the kernel
 
@@ -69,10 +73,8 @@ class IsolatedAttempt:
             order = {
                 "surroundings": capture_surroundings(),
                 "place": vars(place_of(leased.job)),
-                "message": leased.message.encode(),
-                "fence": run.fence,
-                "attempt": run.attempt,
-                "slices": run.slices,
+                "run": {**{name: getattr(run, name) for name in _OF_RUN}, "ref": list(run.ref)},
+                "timezone": leased.spec.timezone,
                 "retry": leased.policies.retry.as_dict(),
                 "payload": leased.payload,
             }

@@ -13,13 +13,15 @@ from typing import Any, BinaryIO, NoReturn
 
 from minutehand import logs
 from minutehand.domain.job import Job
-from minutehand.domain.message import decode
+from minutehand.domain.message import Message
+from minutehand.domain.names import RunRef
 from minutehand.domain.policies import Policies, Retry
 from minutehand.domain.run import RunRow, RunState, SiblingRows
 from minutehand.errors import LeaseLost, MinutehandError
 from minutehand.isolation.preload import Place
 from minutehand.isolation.wire import CANCELLED, FLAGS, apply_surroundings, line, pack_ended, read_line, unpack_error
 from minutehand.ports.work_queue import RawMessage
+from minutehand.state.run_spec import RunSpec
 from minutehand.worker.execution.effects import Effects, RunStore
 from minutehand.worker.execution.perform import call, failure_of, job_context
 from minutehand.worker.stages import Failed, InFlightMessage, LeasedRun, ReceivedMessage
@@ -52,25 +54,24 @@ def work(talk: socket.socket, flags: int) -> NoReturn:
 
 def _leased(order: dict[str, Any], policies: Policies) -> LeasedRun:
     """The worker's leased run as far as a job can reach it."""
-    message, place = decode(order["message"]), Place(**order["place"])
-    run = RunRow(
-        ref=message.run,
-        state=RunState.RUNNING,
-        revision=message.revision,
-        job=message.job,
-        due=message.due,
-        not_before=message.not_before,
-        fence=order["fence"],
-        attempt=order["attempt"],
-        slices=order["slices"],
-    )
+    place = Place(**order["place"])
+    run = RunRow(**order["run"] | {"ref": RunRef(*order["run"]["ref"]), "state": RunState.RUNNING})
+    message = Message(run=run.ref, revision=run.revision, not_before=run.not_before, backfill=run.backfill)
     received = ReceivedMessage(
         delivery=RawMessage(body="", receipt="", receives=1),
         in_flight=InFlightMessage("", run.ref, fence=run.fence),
         message=message,
     )
     job = Job(name=place.job, function=place.find(), policies=policies)
-    return LeasedRun(received=received, message=message, job=job, policies=policies, payload=order["payload"], run=run)
+    return LeasedRun(
+        received=received,
+        message=message,
+        job=job,
+        spec=RunSpec(job=run.job, due=run.due, timezone=order["timezone"]),
+        policies=policies,
+        payload=order["payload"],
+        run=run,
+    )
 
 
 class Relay(RunStore):

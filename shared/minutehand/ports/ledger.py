@@ -72,8 +72,8 @@ class Ledger(Protocol):
     def read(self, ref: RunRef) -> RunRow | None:
         """One run with its payload; None if there is none."""
 
-    def look(self, refs: Sequence[RunRef]) -> BatchReadResult:
-        """Runs in batches, without the payloads in sibling rows."""
+    def look(self, refs: Sequence[RunRef], *, whole: bool = False) -> BatchReadResult:
+        """Runs in batches; with the payloads in sibling rows if ``whole``, which are a second batch where there are any."""
 
     def never_leased(self, owner: str, *, after: int | None, upto: int | None = None) -> Iterator[RunRow]:
         """QUEUED runs of a schedule with fires in ``(after, upto]`` (UTC ms; None: unbounded), oldest first."""

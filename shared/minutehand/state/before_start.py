@@ -23,6 +23,7 @@ from minutehand.state.transition import (
     due,
     ending,
     in_state,
+    of_backfill,
     same_revision,
     up_to_revision,
 )
@@ -106,9 +107,9 @@ def pass_over(*, to: RunState, revision: int, **end: Unpack[EndWords]) -> Transi
     return ending("pass_over", to, all_of(NEVER_LEASED, same_revision(revision)), **end)
 
 
-def give_up(*, revision: int, **end: Unpack[EndWords]) -> Transition:
-    """A waiting run is DEAD without a further attempt: no worker knows its job."""
-    return ending("give_up", RunState.DEAD, all_of(READY, same_revision(revision)), **end)
+def give_up(*, revision: int, backfill: str | None = None, **end: Unpack[EndWords]) -> Transition:
+    """A waiting run is DEAD without a further attempt: no worker knows its job, or what defines it is gone."""
+    return ending("give_up", RunState.DEAD, all_of(READY, same_revision(revision), of_backfill(backfill)), **end)
 
 
 def skip(*, queued: bool, revision: int, act: str, **end: Unpack[EndWords]) -> Transition:
@@ -136,12 +137,12 @@ def _counts(skipped: int, until: int) -> Condition:
     return all_of(in_state(RunState.SKIPPED), Compare("skipped", "=", skipped), Compare("skipped_until", "=", until))
 
 
-def shadow(*, revision: int, now: int, expires: int) -> Transition:
+def shadow(*, revision: int, now: int, expires: int, backfill: str | None = None) -> Transition:
     """A worker could lease the run now, but its schedule is in shadow mode: no job starts, only the lateness is recorded."""
     return ending(
         "shadow",
         RunState.SHADOWED,
-        all_of(same_revision(revision), due(now), NOT_CANCELLED, NEVER_LEASED),
+        all_of(same_revision(revision), of_backfill(backfill), due(now), NOT_CANCELLED, NEVER_LEASED),
         now=now,
         expires=expires,
         reason="shadow",

@@ -21,6 +21,7 @@ from minutehand.state.transition import (
     ending,
     in_state,
     in_state_under,
+    of_backfill,
     same_fence,
     same_revision,
 )
@@ -71,9 +72,9 @@ def hasten(*, now: int) -> Transition:
     )
 
 
-def expire(*, revision: int, now: int, expires: int) -> Transition:
+def expire(*, revision: int, now: int, expires: int, backfill: str | None = None) -> Transition:
     """The run's deadline passed before an attempt could start: the first, or one after its worker crashed."""
-    guard = all_of(same_revision(revision), any_of(READY, abandoned(now)))
+    guard = all_of(same_revision(revision), of_backfill(backfill), any_of(READY, abandoned(now)))
     return ending("expire", RunState.EXPIRED, guard, now=now, expires=expires, reason="deadline passed")
 
 

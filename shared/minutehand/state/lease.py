@@ -29,6 +29,7 @@ from minutehand.state.transition import (
     held,
     in_state,
     in_state_under,
+    of_backfill,
     same_fence,
     same_revision,
 )
@@ -62,9 +63,17 @@ def abandoned(now: int) -> Condition:
 
 
 def lease(
-    *, revision: int, now: int, token: str, worker: str, max_attempts: int, steal: bool, first: bool = False
+    *,
+    revision: int,
+    now: int,
+    token: str,
+    worker: str,
+    max_attempts: int,
+    steal: bool,
+    first: bool = False,
+    backfill: str | None = None,
 ) -> Transition:
-    """A worker leases the run. ``steal``: an abandoned run may be leased too (never with at-most-once).
+    """A worker leases the run of this revision and backfill. ``steal``: an abandoned run may be leased too (never with at-most-once).
 
     ``first``: only a run that was never leased. Then the guard has no alternatives and no change depends on the row, so many runs
     can be leased in one batch.
@@ -75,7 +84,7 @@ def lease(
     return Transition(
         name="lease",
         to=RunState.RUNNING,
-        guard=all_of(same_revision(revision), due(now), NOT_CANCELLED, untouched, startable),
+        guard=all_of(same_revision(revision), of_backfill(backfill), due(now), NOT_CANCELLED, untouched, startable),
         changes={
             "state": RunState.RUNNING,
             "max_attempts": max_attempts,

@@ -73,7 +73,7 @@ class LeaseAnswer:
 
 
 def on_refused_lease(  # noqa: PLR0911 (a table of cases)
-    run: RunRow | None, *, revision: int, now: int, policies: Policies
+    run: RunRow | None, *, revision: int, backfill: str | None = None, now: int, policies: Policies
 ) -> LeaseAnswer:
     """Why a lease was refused, read from the row that refused it."""
     if run is None:
@@ -82,6 +82,8 @@ def on_refused_lease(  # noqa: PLR0911 (a table of cases)
         return LeaseAnswer(OnRefusedLease.DROP, "ended")
     if run.revision != revision:
         return LeaseAnswer(OnRefusedLease.DROP, "other_revision")
+    if run.backfill != backfill:
+        return LeaseAnswer(OnRefusedLease.DROP, "other_claim")
     running = run.state is RunState.RUNNING
     if has_live_lease(run, now):
         return LeaseAnswer(OnRefusedLease.WAIT, "live_lease", (run.lease_until or 0) + SKEW)

@@ -125,6 +125,11 @@ def same_revision(revision: int) -> Condition:
     return Compare("rev", "=", revision)
 
 
+def of_backfill(backfill: str | None) -> Condition:
+    """The run belongs to this backfill, or to none."""
+    return Absent("backfill") if backfill is None else Compare("backfill", "=", backfill)
+
+
 def up_to_revision(revision: int) -> Condition:
     return Compare("rev", "<=", revision)
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 
-from minutehand.domain.message import DeadLetter, Message, decode, decode_letter, named_run
+from minutehand.domain.message import REJECTED, DeadLetter, Message, decode, decode_letter, named_run
 from minutehand.domain.names import RunRef
 from minutehand.domain.redaction import USUAL
 from minutehand.domain.run import Failure, RunRow, RunState
 from minutehand.errors import TooNew, Unavailable, Unreadable
+from minutehand.fires.claim import message_of
 from minutehand.fires.context import FireContext
 from minutehand.ports.services import Clock, Services
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
@@ -36,8 +37,8 @@ _SHOWN = 2_000  # characters of an unreadable letter that are logged
 class Burial:
     """The result of one letter."""
 
-    action: str  # "recorded", "returned", "dropped", "unreadable"
-    message: Message | None = None  # None if it could not be decoded
+    action: str  # "recorded", "returned", "dropped", "unreadable", "rejected"
+    run: RunRow | None = None  # as it was; None if there is none, or its message could not be decoded
     reason: str = ""
     state: RunState = RunState.DEAD  # recorded: the state in which the run ended
     began: bool = False  # an incident of its schedule began
@@ -59,13 +60,10 @@ def bury_one(delivery: RawMessage, services: Services, clock: Clock) -> Burial:
     except Unreadable as problem:
         return _bury_unreadable(body, problem, context)
     run = services.ledger.read(message.run)
-    if run is None:
-        burial = _dropped(message.run, "unknown run")
-    elif letter is not None:
-        burial = _record(message.run, letter, context)
-    else:
-        burial = _moved_by_sqs(message, run, context)
-    return replace(burial, message=message)
+    if run is None or (letter is not None and letter.state == REJECTED):
+        return _bury_rejected(message.run, body, "unknown_run" if letter is None else letter.reason)
+    burial = _moved_by_sqs(message, run, context) if letter is None else _record(message.run, letter, context)
+    return replace(burial, run=run)
 
 
 def _bury_unreadable(body: str, problem: Unreadable, context: FireContext) -> Burial:
@@ -76,6 +74,12 @@ def _bury_unreadable(body: str, problem: Unreadable, context: FireContext) -> Bu
         return Burial(action="unreadable", reason=str(problem))
     reason = f"its message cannot be read: {str(problem)[:_REASON]}"
     return _record(named.run, DeadLetter(body=body, reason=reason, fence=named.fence), context)
+
+
+def _bury_rejected(ref: RunRef, body: str, reason: str) -> Burial:
+    """The message is of no run that was accepted, or not the run's own: nothing is recorded. A person sees it in the log."""
+    log.error("letter.rejected", extra={"run_id": str(ref), "reason": reason, "body": body[:_SHOWN]})
+    return Burial(action="rejected", reason=reason)
 
 
 def _record(ref: RunRef, letter: DeadLetter, context: FireContext) -> Burial:
@@ -111,7 +115,10 @@ def _moved_by_sqs(message: Message, run: RunRow, context: FireContext) -> Burial
         return _dropped(run.ref, "ended")
     attempts_left = run.attempt < (run.max_attempts or 1)
     if (has_live_lease(run, context.clock()) or attempts_left) and message.returned < RETURNS:
-        again = replace(message, returned=message.returned + 1)
+        own = message_of(run, context.services, message.trace)
+        if own is None:
+            return _record(message.run, DeadLetter(body="", reason="its revision is missing", fence=run.fence), context)
+        again = replace(own, returned=message.returned + 1, later=message.later)
         if not context.services.work.send([OutgoingMessage(again, _RETURN_DELAY)])[0]:
             raise Unavailable("the work queue did not take a returned message; it stays in the dead-letter queue")
         log.warning("letter.returned", extra={"run_id": str(message.run), "returned": again.returned})

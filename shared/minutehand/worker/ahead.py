@@ -18,10 +18,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from minutehand.domain.message import Message
 from minutehand.state.start import TOO_LATE
 from minutehand.state.transition import Transition
-from minutehand.worker.stages import LeasedRun, NotBegun
+from minutehand.worker.stages import LeasedRun, NotBegun, ReceivedMessage
 
 if TYPE_CHECKING:  # the context has the instants of its process
     from minutehand.worker.context import WorkerContext
@@ -47,13 +46,14 @@ class Instants:
             return self._waiting.pop(instant)
 
 
-def may_go_ahead(worker: WorkerContext, message: Message) -> bool:
+def may_go_ahead(worker: WorkerContext, received: ReceivedMessage) -> bool:
     """Whether a run that goes ahead of its instant may, by its job's policies.
 
     A worker that dies before the instant must leave it an attempt: nobody can tell that its job had not begun.
     """
-    job = worker.jobs.get(message.job)
-    return job is not None and job.policies.overridden(message.overrides).max_attempts > 1
+    spec = received.spec
+    job = None if spec is None else worker.jobs.get(spec.job)
+    return spec is not None and job is not None and job.policies.overridden(spec.overrides).max_attempts > 1
 
 
 def await_instant(worker: WorkerContext, leased: list[LeasedRun]) -> None:

@@ -23,8 +23,8 @@ from typing import Protocol
 
 from minutehand.concurrency.pools import ThreadCache
 from minutehand.domain.job import Job
-from minutehand.domain.message import DeadLetter, Message
-from minutehand.domain.run import Failure
+from minutehand.domain.message import DeadLetter
+from minutehand.domain.run import Failure, RunRow
 from minutehand.domain.times import SECOND
 from minutehand.ports.services import Clock, Services
 from minutehand.worker.ahead import Instants
@@ -104,7 +104,7 @@ class WorkerContext:
     wait: Callable[[float], object] = field(default_factory=lambda: threading.Event().wait)  # seconds; may end early
     random: random.Random = field(default_factory=random.Random)
     report: Callable[[Sequence[Done]], None] = lambda done: None  # what is done, from any thread, each message once
-    around: Callable[[Message], AbstractContextManager[object]] = lambda message: nullcontext()  # log keys
+    around: Callable[[RunRow], AbstractContextManager[object]] = lambda run: nullcontext()  # log keys
     remaining: Callable[[], float | None] = lambda: None  # seconds until the process's time limit
     isolated: Execute | None = None  # runs jobs with ``isolation="process"``; None: as all others
     threads: ThreadCache = field(default_factory=ThreadCache)  # that batches and jobs run in

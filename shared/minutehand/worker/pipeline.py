@@ -45,7 +45,7 @@ def partition_batch(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> 
         if message is None or not is_batchable(worker, received):
             alone.append([received])
             continue
-        ahead = goes_ahead(message, now) and may_go_ahead(worker, message)
+        ahead = goes_ahead(message, now) and may_go_ahead(worker, received)
         same = by_instant.setdefault((max(message.not_before, now), ahead), {})
         if message.run in same:
             alone.append([replace(received, alone=True)])

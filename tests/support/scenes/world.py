@@ -210,7 +210,7 @@ class World:
         return next(run for run in self.memory.runs(owner) if run.due == NOON + second * SECOND)
 
     def sent(self) -> list[int]:
-        return sorted((message.due - NOON) // SECOND for message in self.memory.messages())
+        return sorted(((message.run.instant or NOON) - NOON) // SECOND for message in self.memory.messages())
 
     def chain(self) -> list[int]:
         """Seconds after NOON at which the chains' entries are due."""

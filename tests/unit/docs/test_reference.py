@@ -185,6 +185,7 @@ def made_transitions() -> Iterator[Transition]:
         "progress": 0.5,
         "stage": "s",
         "claim": a_run(backfill="b"),
+        "backfill": "b",
         "act": "a",
         "until": 1,
         "skipped": 1,

@@ -163,7 +163,7 @@ def test_a_ticker_that_died_between_claim_and_send_leaves_it_to_the_next_and_to_
     claimed = world.fires()
     assert len(claimed) > len(world.memory.messages("reports"))
     world.tick()
-    assert [(message.due - NOON) // SECOND for message in world.memory.messages("reports")] == claimed
+    assert [(message.not_before - NOON) // SECOND for message in world.memory.messages("reports")] == claimed
     assert list(world.lengths()) == ["reports"]
 
 
@@ -291,7 +291,7 @@ def test_a_throttled_queue_leaves_its_own_and_no_others(world: QueueWorld) -> No
     report = world.tick(world.process(Throttled()))
     assert (report.handled.left, report.handled.failed) == (1, 0)
     world.tick()
-    assert {(message.due - NOON) // SECOND for message in world.memory.messages("reports")} == set(world.fires())
+    assert {(message.not_before - NOON) // SECOND for message in world.memory.messages("reports")} == set(world.fires())
 
 
 # For users' tests.

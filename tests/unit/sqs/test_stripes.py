@@ -115,7 +115,7 @@ def test_a_function_settles_what_it_was_handed_from_any_stripe() -> None:
             around=lambda message: _nothing(),
             remaining=lambda: None,
         )
-        assert all(outcomes[record["messageId"]].gone for record in records)
+        assert all(outcomes[record["messageId"]][1].gone for record in records)
     assert set(started) == expected
     assert not any(len(queue) for queue in memory.stripes.values())
 
@@ -249,7 +249,5 @@ def test_what_is_throttled_is_sent_again_beside_what_makes_a_detour() -> None:
     client: Any = Busy()
     work = SqsWorkQueue(client, "p-work", backoff=BatchBackoff(wait=lambda _: None), stripes={None: 2})
     due = 10**12
-    messages = [
-        Message(run=fire_ref("acme/s", due + n), revision=1, job="j", due=due + n, not_before=due) for n in range(8)
-    ]
+    messages = [Message(run=fire_ref("acme/s", due + n), revision=1, not_before=due) for n in range(8)]
     assert list(work.send([OutgoingMessage(message, 0) for message in messages])) == [True] * 8

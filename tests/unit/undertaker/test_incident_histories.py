@@ -82,8 +82,8 @@ class Failing(History):
         """An undertaker; what it has paused must not start any more."""
         for letter in process.services.dead.receive(most=10, wait=0):
             burial = bury_one(letter, process.services, process.clock)
-            if burial.paused and burial.message is not None:
-                owner = burial.message.run.owner
+            if burial.paused and burial.run is not None:
+                owner = burial.run.ref.owner
                 closed = [r for r in self.stage.memory.revisions(owner) if r.closed_by is not None]
                 self.stage.count("paused by itself")
                 self.seen.stops.append((owner, closed[-1].number, self.stage.now))

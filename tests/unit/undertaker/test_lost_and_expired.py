@@ -102,7 +102,7 @@ def test_a_report_of_what_is_not_so_is_moot() -> None:
     world = World()
     run = world.scheduler.submit("note", {"n": 1})
     ref = parse_run_id(run.id)
-    order = Message(run=ref, revision=0, job="note", due=0, not_before=0)
+    order = Message(run=ref, revision=0, not_before=0)
     world.memory.dead.put(encode_letter(DeadLetter(body=order.encode(), reason="deadline passed", state="EXPIRED")))
     (letter,) = world.services.dead.receive(most=1, wait=0)
     assert bury_one(letter, world.services, world.clock).action == "dropped"

@@ -25,7 +25,7 @@ from minutehand.worker.delivery.receive import receive
 from minutehand.worker.delivery.visibility import HIDDEN
 from minutehand.worker.execution.settle import release_run
 
-from tests.support.builders import a_message
+from tests.support.builders import a_message, a_one_off
 from tests.support.scenes.world import NOON, START, Faults, World, at, crash, fails
 
 RECOVERY = (LEASE + SKEW) // SECOND + 5  # seconds within which an abandoned run starts again
@@ -54,7 +54,7 @@ def dies(world: World, verb: str = "succeed", **moment: Any) -> None:
 def test_a_run_takes_one_lease_one_settlement_and_one_deletion() -> None:
     world, faults = submitted(), Faults()
     (outcome,) = world.work(world.worker(faults))
-    assert [verb for verb in faults.verbs() if verb != "receive"] == ["revisions", "lease", "succeed", "erase"]
+    assert [verb for verb in faults.verbs() if verb != "receive"] == ["look", "revisions", "lease", "succeed", "erase"]
     assert (outcome.gone, outcome.action, outcome.state, outcome.attempt) == (True, "settled", RunState.SUCCEEDED, 1)
     assert outcome.start_lag == 0
     assert len(world.memory.work) == 0
@@ -128,7 +128,7 @@ def test_a_message_that_is_far_too_early_goes_back() -> None:
 def test_a_message_beyond_the_queues_reach_goes_back_over_the_agenda() -> None:
     world = submitted(delay=3_600)
     (run,) = world.memory.runs()
-    world.services.work.send([OutgoingMessage(a_message(run, payload="null"), 0)])
+    world.services.work.send([OutgoingMessage(a_message(run), 0)])
     world.work()
     assert len(world.entries(EntryKind.RUN)) == 1
     world.live(3_700)
@@ -164,12 +164,12 @@ def test_a_second_message_of_a_run_that_goes_on_waits_for_its_end() -> None:
     assert len(world.memory.work) == 0
 
 
-def test_a_message_about_no_run_is_dropped() -> None:
+def test_a_message_about_no_run_is_rejected() -> None:
     world = World()
-    world.services.work.send([OutgoingMessage(a_message(job="note", revision=0, due=NOON, not_before=NOON), 0)])
+    world.services.work.send([OutgoingMessage(a_message(a_one_off()), 0)])
     (outcome,) = world.work()
-    assert (outcome.action, outcome.why) == ("refused", "unknown_run")
-    assert len(world.memory.work) == 0
+    assert (outcome.action, outcome.why) == ("rejected", "unknown_run")
+    assert (len(world.memory.work), len(world.memory.dead)) == (0, 1)
 
 
 @pytest.mark.parametrize(

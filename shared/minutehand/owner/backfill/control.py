@@ -224,15 +224,16 @@ def move_on(
     context = FireContext(services=services, clock=clock, trace=message.trace)
     try:
         backfill = read_backfill(message.run.owner, message.backfill, services)
-        if backfill is None or message.due not in backfill.window:
+        fire = message.run.instant
+        if backfill is None or fire is None or fire not in backfill.window:
             return
         if revision is not None and revision.active_until is None:
             mover = BackfillMover(backfill.owner, revision.number, context, {revision.number: revision})
         else:
             mover = mover_of(backfill, context)
         if state in _STARTED:
-            mover.ended[message.due] = state
-        advance(mover, backfill, [message.due], rounds=ROUNDS)
+            mover.ended[fire] = state
+        advance(mover, backfill, [fire], rounds=ROUNDS)
     except Exception as problem:  # noqa: BLE001 (the run is settled; nothing here may undo that)
         extra = {"run_id": str(message.run), "error": f"{type(problem).__name__}: {problem}"}
         log.warning("backfill.left_to_tick", extra=extra)

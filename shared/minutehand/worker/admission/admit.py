@@ -18,11 +18,11 @@ from minutehand.errors import TooNew, Unavailable
 from minutehand.owner.backfill.control import refuse_stopped
 from minutehand.ports.services import Clock, Services
 from minutehand.state.backfill import unhurried
-from minutehand.state.before_start import give_up, refuse, shadow, take_back
-from minutehand.state.lease import SKEW
+from minutehand.state.before_start import refuse, shadow, take_back
 from minutehand.state.refusal import Refusal, deaths, refused_by
+from minutehand.state.run_spec import RunSpec
 from minutehand.worker.admission.overlap import acquire_slot
-from minutehand.worker.admission.refused import RETRY_AFTER, expired, not_due, refused
+from minutehand.worker.admission.refused import RETRY_AFTER, expired, given_up, not_due, refused, rejected
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.stages import ENDED, Action, Outcome, ReadyRun, ReceivedMessage
 
@@ -45,23 +45,60 @@ def admit(worker: WorkerContext, received: ReceivedMessage) -> ReadyRun | Outcom
     message = received.message
     if message is None:
         return _unreadable(worker, received)
-    outcome = _quarantined(worker, received, message) or withdrawn(worker, received, message)
+    spec = received.spec
+    if spec is None or (message.run.is_fire and received.revision is None):
+        return _unfounded(worker, received, message)
+    outcome = (
+        _of_another_claim(received, message)
+        or _quarantined(worker, received, message)
+        or withdrawn(worker, received, message)
+    )
     if outcome is not None:
         return outcome
-    job = worker.jobs.get(message.job)
+    job = worker.jobs.get(spec.job)
     if job is None:
-        return unknown_job(worker, received, message)
-    policies = job.policies.overridden(message.overrides)
-    if message.backfill is not None:
-        policies = unhurried(policies)
-    ready = ReadyRun(received=received, message=message, job=job, policies=policies, payload=message.payload)
+        return unknown_job(worker, received, message, spec)
+    own = job.policies.overridden(spec.overrides)
+    policies = own if message.backfill is None else unhurried(own)
+    ready = ReadyRun(received=received, message=message, job=job, spec=spec, policies=policies, payload=spec.payload)
     for reason in (*REASONS, acquire_slot) if received.is_exclusive else REASONS:
         outcome = reason(worker, ready)
         if outcome is not None:
             return outcome
-    if message.payload_ref is not None:
-        ready.payload = worker.services.payloads.get(message.payload_ref)
+    if spec.payload_ref is not None:
+        ready.payload = worker.services.payloads.get(spec.payload_ref)
     return ready
+
+
+def _unfounded(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome:
+    """The run's row, or the revision that defines it, was not read or does not exist."""
+    ref, again = message.run, worker.clock() + _UNREAD
+    if ref in received.rows.unanswered or (ref.is_one_off and received.row is not None):  # or its policies are garbage
+        log.warning("run.unread", extra={"run_id": str(ref)})
+        return Outcome.kept(message, "run_unread", at=again)
+    key = received.defined_by
+    if key is None:
+        return rejected(worker, received, "unknown_run")
+    if received.spec is not None:  # a backfill's run, which waits under another revision than defines it
+        key = (ref.owner, message.revision)
+    if key in received.revisions.unanswered:
+        return Outcome.kept(message, "revision_unread", at=again)
+    log.error("revision.missing", extra={"run_id": str(ref), "revision": key[1]})
+    if key in received.revisions.broken:  # of a later release, or a person can mend it
+        return Outcome.kept(message, "revision_unread", at=again)
+    run = worker.services.ledger.read(ref)
+    if run is None or run.revision != message.revision:
+        return rejected(worker, received, "unknown_revision")
+    missing = Failure(kind="RevisionMissing", message=f"revision {key[1]} of {key[0]!r} is missing")
+    return given_up(worker, received, message, "revision missing", missing)
+
+
+def _of_another_claim(received: ReceivedMessage, message: Message) -> Outcome | None:
+    """The row was claimed anew since, or the message says what is not so; the row's own message is another one."""
+    row = received.row
+    if row is None or (row.revision, row.backfill) == (message.revision, message.backfill):
+        return None
+    return Outcome.refused(message, ENDED if row.is_terminal else "other_claim")
 
 
 def _unreadable(worker: WorkerContext, received: ReceivedMessage) -> Outcome:
@@ -89,15 +126,10 @@ def _quarantined(worker: WorkerContext, received: ReceivedMessage, message: Mess
 
 def withdrawn(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome | None:
     """Refuse a run that its owner took back before it ever started. Raises Unavailable."""
-    revision = received.revision
     if message.revision == 0:
         return None
-    if message.run.is_fire and revision is None:
-        if (message.run.owner, message.revision) not in received.revisions.unanswered:
-            log.error("revision.missing", extra={"run_id": str(message.run), "revision": message.revision})
-        return Outcome.kept(message, "revision_unread", at=worker.clock() + _UNREAD)
-    fire_of = revision if message.run.is_fire else None
-    refusal = _deleted(worker, message) if fire_of is None else _refused_by(worker, fire_of, message.due)
+    fire_of = received.revision if message.run.is_fire else None
+    refusal = _deleted(worker, message) if fire_of is None else _refused_by(worker, fire_of, message.run.instant or 0)
     if refusal is not None:
         return _refuse(worker, message, refusal)
     found = None if message.backfill is None else refuse_stopped(message, worker.services, worker.clock)
@@ -148,33 +180,38 @@ def _refuse(worker: WorkerContext, message: Message, refusal: Refusal) -> Outcom
     applied = ledger.move(message.run, transition).applied
     if not applied and refusal.beyond and refusal.to is RunState.CANCELLED:
         transition = take_back(
-            revision=message.revision, instant=message.due, now=now, expires=expires, reason=refusal.reason
+            revision=message.revision,
+            instant=message.run.instant or 0,
+            now=now,
+            expires=expires,
+            reason=refusal.reason,
         )
         applied = ledger.move(message.run, transition).applied
     return Outcome.refused(message, refusal.reason, refusal.to) if applied else None
 
 
-def unknown_job(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome:
-    """No job of that name here."""
+def unknown_job(worker: WorkerContext, received: ReceivedMessage, message: Message, spec: RunSpec) -> Outcome:
+    """No job of that name here. Since when, the message says; but the run has not waited longer than its row says."""
     now = worker.clock()
     since, again = message.unknown_since or now, now + UNKNOWN_DELAY
+    run = None if now - since < PATIENCE else worker.services.ledger.read(message.run)
+    if run is not None:
+        since = max(since, run.created_at, run.not_before)
     if now - since < PATIENCE:
-        log.warning("job.unknown", extra={"job": message.job, "run_id": str(message.run)})
+        log.warning("job.unknown", extra={"job": spec.job, "run_id": str(message.run)})
         order = replace(message, unknown_since=since)
         return Outcome.postponed(message, "unknown_job", order=order, at=again, otherwise=again)
-    run = worker.services.ledger.read(message.run)
-    if run is None or run.is_terminal or run.revision != message.revision:
-        return Outcome.refused(message, ENDED)
-    lease_until = run.lease_until or 0
-    if run.state is RunState.RUNNING and lease_until >= now - SKEW:  # another worker knows it, and runs it
-        return Outcome.kept(message, "unknown_job", at=lease_until + SKEW + SECOND)
-    reason = "unknown job"
-    failure = Failure(kind="UnknownJob", message=f"no worker knew job {message.job!r} for {PATIENCE // MINUTE} minutes")
-    worker.send_dead_letter(received.delivery.body, run.fence, reason, failure)
-    expires = worker.expires(now)
-    transition = give_up(revision=message.revision, now=now, expires=expires, reason=reason, failure=failure)
-    moved = worker.services.ledger.move(message.run, transition)
-    return Outcome.ended(message, reason, moved.run.state if moved.applied and moved.run else None)
+    text = f"no worker knew job {spec.job!r} for {PATIENCE // MINUTE} minutes"
+    return given_up(worker, received, message, "unknown job", Failure(kind="UnknownJob", message=text))
+
+
+def without_payload(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
+    """The run's own payload is not there, or is another tenant's."""
+    problem = ready.spec.payload_problem(ready.message.run.tenant)
+    if problem is None:
+        return None
+    failure = Failure(kind="PayloadMissing", message=problem)
+    return given_up(worker, ready.received, ready.message, "payload missing", failure)
 
 
 def frozen(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
@@ -210,15 +247,16 @@ def shadowed(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     if revision is None or not revision.definition.options.shadow:
         return None
     now = worker.clock()
-    transition = shadow(revision=message.revision, now=now, expires=worker.expires(max(now, message.due)))
+    expires = worker.expires(max(now, ready.spec.due))
+    transition = shadow(revision=message.revision, backfill=message.backfill, now=now, expires=expires)
     moved = worker.services.ledger.move(message.run, transition)
     if not moved.applied:
         outcome = refused(worker, ready, moved.run, now)
         return outcome or Outcome.kept(message, "contended", at=worker.clock() + RETRY_AFTER)
-    lag = now - message.due
-    ids = {"run_id": str(message.run), "job": message.job, "tenant": message.run.tenant}
+    lag = now - ready.spec.due
+    ids = {"run_id": str(message.run), "job": ready.job.name, "tenant": message.run.tenant}
     log.info("run.shadowed", extra=ids | {"lateness_ms": lag})
     return Outcome.ended(message, "shadow", RunState.SHADOWED, start_lag=lag)
 
 
-REASONS: tuple[Reason, ...] = (not_due, expired, frozen, shadowed)
+REASONS: tuple[Reason, ...] = (without_payload, not_due, expired, frozen, shadowed)

@@ -15,11 +15,12 @@ from typing import Any
 from minutehand.domain.message import Message
 from minutehand.domain.names import RunRef, shard_of
 from minutehand.domain.policies import Delivery, Isolation
-from minutehand.domain.run import AgendaEntry, EntryKind, FailedAttemptRow, RunRow
+from minutehand.domain.run import MISSED, AgendaEntry, EntryKind, FailedAttemptRow, RunRow
 from minutehand.errors import Unavailable
 from minutehand.ports.ledger import TransitionResult
 from minutehand.state.lease import SKEW, lease, lease_end
 from minutehand.state.refusal import vanished
+from minutehand.state.run_spec import RunSpec
 from minutehand.state.transition import Transition
 from minutehand.worker.admission.refused import RETRY_AFTER, record, refused
 from minutehand.worker.context import WorkerContext
@@ -37,13 +38,13 @@ def is_batchable(worker: WorkerContext, received: ReceivedMessage) -> bool:
 
     What may take longer (a payload in the bucket, a slot, a backfill's next run) would hold up the others of its batch.
     """
-    message, revision = received.message, received.revision
-    job = None if message is None else worker.jobs.get(message.job)
-    if message is None or job is None or received.alone or received.delivery.receives > 1 or message.fence:
+    message, revision, spec = received.message, received.revision, received.spec
+    job = None if spec is None else worker.jobs.get(spec.job)
+    if message is None or spec is None or job is None or received.alone or received.delivery.receives > 1:
         return False
-    if message.backfill or message.payload_ref or job.policies.isolation is not Isolation.THREAD:
+    if message.fence or message.backfill or spec.payload_ref or job.policies.isolation is not Isolation.THREAD:
         return False
-    if (message.overrides.delivery or job.policies.delivery) is Delivery.AT_MOST_ONCE:
+    if (spec.overrides.delivery or job.policies.delivery) is Delivery.AT_MOST_ONCE:
         return False
     if revision is None:
         return message.revision == 0
@@ -59,7 +60,7 @@ def take_leases(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[Leased
         for each in ready
         if not each.in_flight.lost
     }
-    known = {ref for ref in leases if ref.is_fire}  # their rows say no more than message and lease
+    known = _known(ready, worker.clock())
     answers: Mapping[RunRef, TransitionResult] = {}
     try:
         if leases:
@@ -69,10 +70,16 @@ def take_leases(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[Leased
     return [_taken(worker, each, leases.get(each.message.run), answers.get(each.message.run)) for each in ready]
 
 
+def _known(ready: Sequence[ReadyRun], now: int) -> set[RunRef]:
+    """The runs whose rows say no more than their revisions and leases: fires that no ticker can have claimed too late."""
+    return {each.message.run for each in ready if each.message.run.is_fire and now - each.spec.due <= MISSED}
+
+
 def _lease_of(worker: WorkerContext, ready: ReadyRun, token: str, *, first: bool, steal: bool = False) -> Transition:
     """The one builder of it. Taken ahead of its instant it is dated at that instant."""
     return lease(
         revision=ready.message.revision,
+        backfill=ready.message.backfill,
         now=max(worker.clock(), ready.message.not_before),
         token=token,
         worker=worker.name,
@@ -91,17 +98,17 @@ def _taken(
         return on_service_error(worker, ready.received, "the lease was not answered")
     if not moved.applied:
         return None
-    return _leased(ready, moved.run or first_run(ready.message, asked))
+    return _leased(ready, moved.run or first_run(ready.message, ready.spec, asked))
 
 
-def first_run(message: Message, leased: Transition) -> RunRow:
-    """The run of a fire as its first lease leaves it: its row says what its message and the lease say."""
+def first_run(message: Message, spec: RunSpec, leased: Transition) -> RunRow:
+    """The run of a fire as its first lease leaves it, whose row is not asked for."""
     written: dict[str, Any] = {name: value for name, value in leased.changes.items() if name in _OF_RUN}
     return RunRow(
         ref=message.run,
         revision=message.revision,
-        job=message.job,
-        due=message.due,
+        job=spec.job,
+        due=spec.due,
         not_before=message.not_before,
         **written,
     )

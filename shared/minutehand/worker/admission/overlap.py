@@ -81,7 +81,7 @@ def acquire_slot(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     """Ask for a place in the slot of its schedule, whose runs must not overlap."""
     message, revision, deadline = ready.message, ready.received.revision, ready.policies.deadline
     assert revision is not None
-    until = None if deadline is None else message.due + int(deadline * SECOND)
+    until = None if deadline is None else ready.spec.due + int(deadline * SECOND)
     me = QueuedRun(message.backfill is not None, _holder(message), until)
     asking = _Asking(worker=worker, message=message, options=revision.definition.options, me=me)
     for again in range(TRIES):
@@ -118,11 +118,18 @@ def _ask(asking: _Asking) -> _Step:
             return _wait(asking, held, decision)
         case Turn.SKIP:
             return _skip(asking, held, decision)
+        case Turn.CANCEL | Turn.TERMINATE if not _is_open(asking):
+            return True  # nobody ends for a message alone: the refused lease says what it is
         case Turn.CANCEL:
             return _all_asked(asking, decision) and _wait(asking, held, decision)
         case Turn.TERMINATE:
             _terminate(asking, decision.others)
             return False
+
+
+def _is_open(asking: _Asking) -> bool:
+    """Whether there is such a run, of this revision, and it has not ended."""
+    return not asking.me.holder.is_over(asking.worker.services.ledger.read(asking.message.run))
 
 
 def _prepared(asking: _Asking, slot: Slot) -> Slot:
@@ -158,7 +165,9 @@ def _wait(asking: _Asking, held: SlotSnapshot, decision: Decision) -> _Step:
     worker, message = asking.worker, asking.message
     if not _write(asking, held, decision):
         return False
-    worker.services.ledger.move(message.run, line_up(revision=message.revision, reason=decision.reason))
+    lined_up = worker.services.ledger.move(message.run, line_up(revision=message.revision, reason=decision.reason))
+    if lined_up.run is None:
+        return True  # there is no such run, as its refused lease says
     look_after(asking.owner, asking.me.holder, worker.services, worker.clock())
     return Outcome(action=Action.POSTPONED, message=message, why="overlap")
 
@@ -172,7 +181,7 @@ def _skip(asking: _Asking, held: SlotSnapshot, decision: Decision) -> _Step:
             return True  # ended or taken over: the refused lease says which
         return _wait(asking, held, forced_to_wait(decision.slot, asking.me))
     _write(asking, held, decision)
-    log.info("run.skipped", extra={"run_id": str(message.run), "job": message.job, "reason": decision.reason})
+    log.info("run.skipped", extra={"run_id": str(message.run), "reason": decision.reason})
     return Outcome.refused(message, "overlap", RunState.SKIPPED)
 
 

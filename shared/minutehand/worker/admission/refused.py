@@ -5,17 +5,19 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from minutehand.domain.message import DeadLetter, Message
-from minutehand.domain.run import FailedAttemptRow, RunRow, RunState
+from minutehand.domain.message import REJECTED, DeadLetter, Message
+from minutehand.domain.run import FailedAttemptRow, Failure, RunRow, RunState
 from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable
 from minutehand.ports.ledger import Ledger
 from minutehand.ports.services import Services
+from minutehand.state.before_start import give_up
 from minutehand.state.ending import cancel_waiting, exhaust, expire, lose
+from minutehand.state.lease import SKEW, has_live_lease
 from minutehand.state.refusal import OnRefusedLease, on_refused_lease, vanished
-from minutehand.state.start import HEAD_START, HOLD, is_past_deadline
+from minutehand.state.start import HEAD_START, HOLD, MAX_DELAY, is_past_deadline
 from minutehand.worker.context import WorkerContext
-from minutehand.worker.stages import Action, Outcome, ReadyRun
+from minutehand.worker.stages import ENDED, Action, Outcome, ReadyRun, ReceivedMessage
 
 log = logging.getLogger(__name__)
 
@@ -27,18 +29,26 @@ _VANISHED = "worker vanished in the last attempt"
 def not_due(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     """Wait until the run may be leased if that is near; a message that comes much too early is postponed."""
     message, now = ready.message, worker.clock()
+    if message.not_before - now > MAX_DELAY:
+        return _much_too_early(worker, ready)
     if message.not_before - now > HOLD[message.start]:
         return postponed(worker, ready, message.not_before, "not_due")
     worker.wait_until(message.not_before - HEAD_START if ready.ahead else message.not_before)
     return None
 
 
+def _much_too_early(worker: WorkerContext, ready: ReadyRun) -> Outcome:
+    """No queue delays a message so long, so the row says when. A run that waits for nothing is ordered for now."""
+    run, now = worker.services.ledger.read(ready.message.run), worker.clock()
+    return refused(worker, ready, run, now) or postponed(worker, ready, now, "not_due")
+
+
 def expired(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     """A run whose deadline has passed becomes EXPIRED, unless it is in other hands: then its lease decides."""
     message, now = ready.message, worker.clock()
-    if not is_past_deadline(message.due, ready.policies, now):
+    if not is_past_deadline(ready.spec.due, ready.policies, now):
         return None
-    transition = expire(revision=message.revision, now=now, expires=worker.expires(now))
+    transition = expire(revision=message.revision, backfill=message.backfill, now=now, expires=worker.expires(now))
     moved = worker.services.ledger.move(message.run, transition)
     if not moved.applied or moved.run is None:
         return None
@@ -49,7 +59,11 @@ def expired(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
 def refused(worker: WorkerContext, ready: ReadyRun, run: RunRow | None, now: int) -> Outcome | None:
     """What a refused lease means; None: try again. ``run``: as its row is, None if there is none."""
     message = ready.message
-    answer = on_refused_lease(run, revision=message.revision, now=now, policies=ready.policies)
+    if run is None:
+        return rejected(worker, ready.received, "unknown_run")
+    answer = on_refused_lease(
+        run, revision=message.revision, backfill=message.backfill, now=now, policies=ready.policies
+    )
     match answer.action:
         case OnRefusedLease.DROP:
             return Outcome.refused(message, answer.why)
@@ -60,8 +74,41 @@ def refused(worker: WorkerContext, ready: ReadyRun, run: RunRow | None, now: int
         case OnRefusedLease.RETRY:
             return None
         case _:
-            assert run is not None
             return _end(worker, ready, run, answer.action, answer.why)
+
+
+def rejected(worker: WorkerContext, received: ReceivedMessage, why: str) -> Outcome:
+    """No run or revision stands behind the message: no process of ours sent it, or somebody has removed rows. A person is to see it."""
+    extra = {"run_id": str(received.in_flight.ref), "reason": why, "message_id": received.delivery.id}
+    log.error("message.rejected", extra=extra)
+    worker.services.dead.send(DeadLetter(body=received.delivery.body, reason=why, state=REJECTED))
+    return Outcome(action=Action.REJECTED, message=received.message, why=why)
+
+
+def given_up(
+    worker: WorkerContext, received: ReceivedMessage, message: Message, reason: str, failure: Failure
+) -> Outcome:
+    """The run can never start: it is DEAD, with this failure; unless the message is not the run's, or another worker has it."""
+    now, run = worker.clock(), worker.services.ledger.read(message.run)
+    if run is None:
+        return rejected(worker, received, "unknown_run")
+    if run.is_terminal:
+        return Outcome.refused(message, ENDED)
+    if (run.revision, run.backfill) != (message.revision, message.backfill):
+        return Outcome.refused(message, "other_claim")
+    if has_live_lease(run, now):
+        return Outcome.kept(message, reason, at=(run.lease_until or 0) + SKEW + SECOND)
+    worker.send_dead_letter(received.delivery.body, run.fence, reason, failure)
+    transition = give_up(
+        revision=message.revision,
+        backfill=message.backfill,
+        now=now,
+        expires=worker.expires(now),
+        reason=reason,
+        failure=failure,
+    )
+    moved = worker.services.ledger.move(message.run, transition)
+    return Outcome.ended(message, reason, moved.run.state if moved.applied and moved.run else None)
 
 
 def postponed(worker: WorkerContext, ready: ReadyRun, until: int, why: str) -> Outcome:
@@ -113,6 +160,6 @@ def report(run: RunRow, services: Services) -> None:
     """Send the letter of a run that has ended so; none for one that is recorded already. Raises Unavailable."""
     if run.buried_at is not None:
         return
-    order = Message(run=run.ref, revision=run.revision, job=run.job, due=run.due, not_before=run.not_before)
+    order = Message(run=run.ref, revision=run.revision, not_before=run.not_before, backfill=run.backfill)
     why = run.reason or str(run.state)
     services.dead.send(DeadLetter(body=order.encode(), reason=why, fence=run.fence, state=str(run.state)))

@@ -1,4 +1,4 @@
-"""Receive: keep a batch of deliveries hidden, decode them, and read the revisions of all their runs at once. Acknowledge: carry
+"""Receive: keep a batch of deliveries hidden, decode them, and read the rows and revisions of all their runs at once. Acknowledge: carry
 out what an outcome says of its message; the heartbeat lets it go in any case.
 
 A step of one message that fails lets that message come back, and stops no other. The outcome of a run is durable before its message
@@ -19,8 +19,10 @@ from minutehand.domain.run import AgendaEntry, EntryKind
 from minutehand.domain.schedule import freeze_key
 from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable, Unreadable
+from minutehand.ports.ledger import BatchReadResult
 from minutehand.ports.schedules import RevisionBatch
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
+from minutehand.state.run_spec import says_more
 from minutehand.state.start import MAX_DELAY, delay_for
 from minutehand.worker.context import Done, WorkerContext
 from minutehand.worker.stages import Acknowledgement, Action, InFlightMessage, Outcome, ReceivedMessage
@@ -43,9 +45,12 @@ def receive(worker: WorkerContext, deliveries: Sequence[RawMessage]) -> list[Rec
         for delivery, (message, _) in zip(deliveries, decoded, strict=True)
     ]
     worker.heartbeat.take(in_flight)
-    revisions = _revisions(worker, messages)
+    rows = _rows(worker, messages)
+    revisions = _revisions(worker, messages, rows)
     return [
-        ReceivedMessage(delivery=delivery, in_flight=each, message=message, problem=problem, revisions=revisions)
+        ReceivedMessage(
+            delivery=delivery, in_flight=each, message=message, problem=problem, revisions=revisions, rows=rows
+        )
         for delivery, each, (message, problem) in zip(deliveries, in_flight, decoded, strict=True)
     ]
 
@@ -57,9 +62,20 @@ def _decode(delivery: RawMessage) -> tuple[Message | None, Unreadable | None]:
         return None, problem
 
 
-def _revisions(worker: WorkerContext, messages: Sequence[Message]) -> RevisionBatch:
+def _rows(worker: WorkerContext, messages: Sequence[Message]) -> BatchReadResult:
+    """The rows of the runs of which they say more than the revision, in one batch; none for the fires of chains."""
+    refs = [message.run for message in messages if says_more(message.run, message.backfill)]
+    try:
+        return worker.services.ledger.look(refs, whole=True) if refs else BatchReadResult()
+    except Exception:  # whatever it is, the messages must not stay hidden for it
+        log.exception("work.rows_unread")
+        return BatchReadResult(unanswered=frozenset(refs))
+
+
+def _revisions(worker: WorkerContext, messages: Sequence[Message], rows: BatchReadResult) -> RevisionBatch:
     """The revisions of runs of schedules, and the freezes of all tenants, in one batch."""
     keys = {(m.run.owner, m.revision) for m in messages if m.revision} | {freeze_key(m.run.tenant) for m in messages}
+    keys |= {(ref.owner, run.defined_by) for ref, run in rows.found.items() if run.defined_by}
     try:
         read = worker.services.schedules.revisions(keys) if keys else RevisionBatch()
     except Exception:  # whatever it is, the messages must not stay hidden for it
@@ -75,7 +91,7 @@ def acknowledge(worker: WorkerContext, done: Sequence[Done]) -> list[Done]:
     """Delete, show or send anew; the outcomes as they are by that. Raises nothing."""
     result = list[Done]()
     for received, outcome in done:
-        after = _resent(worker, outcome) if outcome.acknowledgement is Acknowledgement.RESEND else outcome
+        after = _resent(worker, received, outcome) if outcome.acknowledgement is Acknowledgement.RESEND else outcome
         worker.heartbeat.let_go(received.in_flight)  # before it is shown: a beat would hide it again
         if after.acknowledgement is Acknowledgement.SHOW:
             _show(worker, received, after.at)
@@ -93,10 +109,11 @@ def delete_before(worker: WorkerContext, received: ReceivedMessage) -> None:
         log.warning("work.delete_failed", extra=extra)
 
 
-def _resent(worker: WorkerContext, outcome: Outcome) -> Outcome:
-    """Send the new order. The message is deleted if it was accepted, and else comes back."""
-    order = outcome.order
-    assert order is not None
+def _resent(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> Outcome:
+    """Send the new order to the run's own queue. The message is deleted if it was accepted, and else comes back."""
+    assert outcome.order is not None
+    assert received.spec is not None
+    order = replace(outcome.order, queue=received.spec.queue)
     try:
         accepted = _send(worker, order, outcome.at)
     except Exception:  # the run is recorded; whatever it is, its message comes back

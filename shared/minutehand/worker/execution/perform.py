@@ -46,7 +46,7 @@ def perform(worker: WorkerContext, leased: LeasedRun) -> AttemptResult:
     """One attempt, whatever it raises: a job's own KeyboardInterrupt ends its attempt and not its thread."""
     context = job_context(leased, Effects(leased, RunStore(worker, leased)), worker.remaining)
     try:
-        with worker.around(leased.message):
+        with worker.around(leased.run):
             if leased.policies.isolation is Isolation.PROCESS and worker.isolated is not None:
                 return worker.isolated(worker, leased)
             return call(leased, context)
@@ -160,25 +160,24 @@ def status_of(problem: BaseException) -> int | None:
 
 def job_context(leased: LeasedRun, effects: Effects, remaining: Callable[[], float | None]) -> Context:
     """What the job is given."""
-    message, run = leased.message, leased.run
+    spec, run = leased.spec, leased.run
     run_id, tenant = str(run.ref), run.ref.tenant
-    scheduled_at, timezone = message.due, message.timezone
-    if run.scheduled_at is not None:  # a replay is about the instant that the run which it repeats was about
-        scheduled_at, timezone = run.scheduled_at, run.timezone or message.timezone
-    ids = {"run_id": run_id, "job": message.job, "tenant": tenant}
+    # A replay is about the instant that the run which it repeats was about.
+    scheduled_at = spec.due if run.scheduled_at is None else run.scheduled_at
+    ids = {"run_id": run_id, "job": leased.job.name, "tenant": tenant}
     return Context(
         run_id=run_id,
         idempotency_key=run_id,
         tenant=tenant,
         job=leased.job.name,
         schedule=None if run.ref.is_one_off else run.ref.owner.partition("/")[2],
-        scheduled_at=from_ms(scheduled_at, zone(timezone)),
+        scheduled_at=from_ms(scheduled_at, zone(spec.timezone)),
         attempt=run.attempt,
         logger=RunLogger(logging.getLogger(f"minutehand.job.{leased.job.name}"), ids),
         remaining=remaining,
         effects=effects,
-        missed=message.missed,
-        backfill=message.backfill,
+        missed=run.missed,
+        backfill=run.backfill,
     )
 
 
@@ -203,7 +202,7 @@ def log_end(leased: LeasedRun, outcome: Outcome, result: AttemptResult) -> None:
 
 def _ids(leased: LeasedRun) -> dict[str, object]:
     run = leased.run
-    return {"run_id": str(run.ref), "job": leased.message.job, "tenant": run.ref.tenant, "attempt": run.attempt}
+    return {"run_id": str(run.ref), "job": leased.job.name, "tenant": run.ref.tenant, "attempt": run.attempt}
 
 
 # Limits.

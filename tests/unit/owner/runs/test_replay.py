@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from minutehand import Context, Retry, Run, RunState, Scheduler, Start
 from minutehand.domain.names import parse_run_id
-from minutehand.domain.policies import overrides
+from minutehand.domain.policies import Overrides, overrides
 from minutehand.dynamodb.tables import REVISIONS, RUNS
 from minutehand.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Unavailable
 from minutehand.testing import Crash
@@ -91,7 +91,8 @@ def test_policies_are_those_of_the_original(memo: Memo) -> None:
     for run_id in (one_off.id, str(memo.world.run(60).ref)):
         again = memo.scheduler.replay_run(run_id)
         (order,) = [message for message in memo.world.memory.messages() if str(message.run) == again.id]
-        assert (order.start, order.overrides) == (Start.EXACT, overrides(**policies))
+        (run,) = [run for run in memo.world.memory.runs() if str(run.ref) == again.id]
+        assert (order.start, Overrides.parse(run.overrides)) == (Start.EXACT, overrides(**policies))
 
 
 def test_a_replay_is_about_the_instant_of_its_original(memo: Memo) -> None:
@@ -164,7 +165,7 @@ def test_a_job_that_only_workers_know_can_be_replayed(memo: Memo) -> None:
     memo.ran()
     memo.world.jobs = healed(memo.world)
     memo.world.owner().replay_run(first.id)
-    assert [message.job for message in memo.world.memory.messages()] == ["keep"]
+    assert [run.job for run in memo.world.memory.runs() if run.replay_of] == ["keep"]
 
 
 # Twice.
