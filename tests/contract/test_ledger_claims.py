@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from minutehand.domain.run import RunState
 from minutehand.domain.times import MINUTE
 from minutehand.ports.services import Services
@@ -81,6 +83,22 @@ def test_a_take_over_revives_what_a_change_refused(services: Services) -> None:
     again = services.ledger.read(run.ref)
     assert again is not None
     assert (again.state, again.reason, again.unstarted, again.ended_at) == (RunState.QUEUED, None, False, None)
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_chain_takes_over_what_a_backfill_of_its_revision_claimed(services: Services, *, stopped: bool) -> None:
+    run = replace(a_run(), backfill="one", defined_by=1)
+    services.ledger.claim([run])
+    if stopped:
+        to = refuse(to=RunState.CANCELLED, revision=1, now=NOON, expires=NOON + HOUR, reason="backfill cancelled")
+        assert services.ledger.move_all([(run.ref, to)]) == {run.ref: True}
+    seen = RunState.CANCELLED if stopped else RunState.QUEUED
+    words: dict[str, Any] = {"revision": 1, "job": "report", "not_before": NOON, "now": NOON + 1, "seen": seen}
+    for backfill, applied in (("other", False), ("one", True), ("one", True)):
+        assert services.ledger.move_all([(run.ref, take_over(**words, backfill=backfill))]) == {run.ref: applied}
+    taken = services.ledger.read(run.ref)
+    assert taken is not None
+    assert (taken.state, taken.backfill, taken.defined_by, taken.unstarted) == (RunState.QUEUED, None, None, False)
 
 
 def test_a_take_over_is_refused_by_what_started_or_is_newer(services: Services) -> None:

@@ -154,12 +154,15 @@ def _decide(
     waiting, moves = {}, []
     for ref, run in existing.items():
         claim = by_ref[ref]
-        number, job = claim.revision.number, claim.revision.definition.job
+        number = claim.revision.number
         match on_existing(run, number):
             case OnExisting.SEND:
                 waiting[ref] = run
             case OnExisting.TAKE_OVER:
-                moves.append((ref, take_over(revision=number, job=job, not_before=claim.fire, now=now, seen=run.state)))
+                of_backfill = run.backfill if run.revision == number else None
+                job, at = claim.revision.definition.job, claim.fire
+                move = take_over(revision=number, job=job, not_before=at, now=now, seen=run.state, backfill=of_backfill)
+                moves.append((ref, move))
             case OnExisting.LEAVE:
                 result.done.add(ref)
     return waiting, moves

@@ -32,17 +32,21 @@ OF_BACKFILL = ("backfill", "defined_by", "payload", "payload_ref")  # attributes
 _NOT_ENDED: Mapping[str, Change] = dict.fromkeys(("reason", "ended_at", "ttl", "unstarted"))
 
 
-def take_over(*, revision: int, job: str, not_before: int, now: int, seen: RunState) -> Transition:
-    """A newer revision claims a fire that an older revision claimed and never started.
+def take_over(
+    *, revision: int, job: str, not_before: int, now: int, seen: RunState, backfill: str | None = None
+) -> Transition:
+    """A revision claims a fire that an older revision, or under this revision a ``backfill``, claimed and never started.
 
-    ``seen`` is the state that was read: QUEUED, or the state of a run that a change of its schedule refused. A run that its owner
-    cancelled stays cancelled.
+    ``seen`` is the state that was read: QUEUED, or the state of a run that a change of its schedule or a stop of the backfill refused.
+    A run that its owner cancelled stays cancelled.
     """
     waiting = NEVER_LEASED if seen is RunState.QUEUED else REFUSED_UNSTARTED
+    older = Compare("rev", "<", revision)
+    of_other = older if backfill is None else all_of(same_revision(revision), Compare("backfill", "=", backfill))
     return Transition(
         name="take_over",
         to=RunState.QUEUED,
-        guard=all_of(Compare("rev", "<", revision), waiting),
+        guard=all_of(of_other, waiting),
         changes={
             "state": RunState.QUEUED,
             "rev": revision,
@@ -52,7 +56,7 @@ def take_over(*, revision: int, job: str, not_before: int, now: int, seen: RunSt
             **_NOT_ENDED,
             **dict.fromkeys(OF_BACKFILL),
         },
-        already=all_of(same_revision(revision), NEVER_LEASED),
+        already=all_of(same_revision(revision), NEVER_LEASED, Absent("backfill")),
     )
 
 

@@ -39,16 +39,17 @@ class OnExisting(StrEnum):
     """What to do with a claim whose run exists."""
 
     SEND = "send"  # a ticker may have died between claim and send; the lease makes a duplicate harmless
-    TAKE_OVER = "take over"  # an older revision claimed it and it never started
+    TAKE_OVER = "take over"  # an older revision or a backfill claimed it and it never started
     LEAVE = "leave"  # started, ended, or of a newer revision
 
 
 def on_existing(run: RunRow, revision: int) -> OnExisting:
     """A fire of ``revision`` is claimed and ``run`` is in the ledger."""
-    if run.revision == revision:
+    if run.revision == revision and run.backfill is None:
         return OnExisting.SEND if run.state is RunState.QUEUED else OnExisting.LEAVE
+    # A backfill may claim a fire that a late chain has not reached. If it is stopped, the fire is still the schedule's own.
     revivable = run.state is RunState.QUEUED or run.unstarted
-    return OnExisting.TAKE_OVER if run.revision < revision and revivable else OnExisting.LEAVE
+    return OnExisting.TAKE_OVER if run.revision <= revision and revivable else OnExisting.LEAVE
 
 
 class OnRefusedLease(StrEnum):

@@ -445,3 +445,27 @@ def test_a_lost_message_is_sent_again_however_few_ticks_come(scene: Scene) -> No
         scene.tick()
     copies = [message.run for message in scene.memory.messages()].count(lost.ref)
     assert copies <= 4, "at four minutes, at five perhaps, not again before eight"
+
+
+# A chain that is late.
+
+
+@pytest.mark.parametrize(
+    ("stop", "ticked"), [("cancel_backfill", False), ("cancel_backfill", True), ("pause_backfill", False)]
+)
+def test_a_fire_that_a_backfill_took_from_a_late_chain_runs_whatever_becomes_of_the_backfill(
+    stop: str, *, ticked: bool
+) -> None:
+    """The ticker was away for ten minutes: the fires that a backfill has claimed meanwhile are still the schedule's own."""
+    scene = Scene()
+    scene.scheduler.create_schedule("s", "note", "* * * * *", catch_up="all")
+    scene.wait(600)
+    due = scene.oracle(NOON, scene.clock())
+    started = scene.scheduler.backfill("s", at(0), scene.now(), **whole(concurrency=4))
+    assert len(scene.of(started)) == 4
+    if ticked:  # the chain meets them while they wait
+        scene.tick()
+    getattr(scene.scheduler, stop)("s", started.id)
+    scene.live(900)
+    assert [fire for fire in scene.fired() if fire in due] == due
+    assert set(scene.starts().values()) == {1}
