@@ -145,7 +145,7 @@ def test_a_message_of_a_later_schema_is_told_apart(version: int) -> None:
         decode(json.dumps({"v": version}))
 
 
-@pytest.mark.parametrize("version", [1, 0, -1])
+@pytest.mark.parametrize("version", [1])
 def test_a_message_of_an_older_schema_is_refused(version: int) -> None:
     """It says what only the row may say."""
     body = {"v": version, "run": "acme/~k#once", "job": "steal", "due": 1, "start": "prompt", "payload": {}}
