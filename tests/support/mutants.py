@@ -204,14 +204,14 @@ MUTANTS = (
     Mutant(
         "take over what runs",
         "state/before_start.py",
-        'guard=all_of(Compare("rev", "<", revision), waiting),',
-        'guard=all_of(Compare("rev", "<", revision), Compare("fence", ">=", 0)),',
+        "guard=all_of(of_other, waiting),",
+        'guard=all_of(of_other, Compare("fence", ">=", 0)),',
         killers=DECISIONS,
     ),
     Mutant(
         "take nothing over",
         "state/refusal.py",
-        "return OnExisting.TAKE_OVER if run.revision < revision and revivable else OnExisting.LEAVE",
+        "return OnExisting.TAKE_OVER if run.revision <= revision and revivable else OnExisting.LEAVE",
         "return OnExisting.LEAVE",
     ),
     Mutant(

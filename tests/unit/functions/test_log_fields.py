@@ -13,12 +13,13 @@ ROOT = Path(__file__).parents[3]
 _PROGRAM = """
 import logging, sys
 from functions import observe
-from minutehand.domain.message import Message
+from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.names import RunRef
 
 logging.getLogger().addHandler(logging.StreamHandler(sys.stdout))
 observe._share_format()
-with observe.around_run(Message(run=RunRef("acme/~a", "once"), revision=0, job="j", due=0, not_before=0)):
+run = RunRow(ref=RunRef("acme/~a", "once"), state=RunState.RUNNING, revision=0, job="j", due=0, not_before=0)
+with observe.around_run(run):
     logging.getLogger("acme").info("said", extra={"run_id": "other/b#1", "tenant": "other", "n": 1})
     logging.getLogger("acme").info("said", extra={"run_id": "acme/~a#once"})
 """
