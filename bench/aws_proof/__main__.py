@@ -170,7 +170,8 @@ def _prefix(text: str) -> str:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # removed as after a Ctrl-C
+    for one in (signal.SIGINT, signal.SIGTERM):  # also where the shell that started it ignores Ctrl-C
+        signal.signal(one, signal.default_int_handler)
     began = time.monotonic()
     code = main()
     say(f"after {time.monotonic() - began:.0f} s")

@@ -50,7 +50,7 @@ def test_everything_that_can_be_shown_here_holds_and_nothing_is_left() -> None:
     assert GONE in done.stdout
 
 
-@pytest.mark.check
+@pytest.mark.proof
 def test_after_a_ctrl_c_everything_is_removed() -> None:
     with subprocess.Popen(
         COMMAND, cwd=ROOT, env=inherited(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -25,7 +25,7 @@ def test_a_history_breaks_no_promise(part: int) -> None:
     for seed in (*KNOWN[part::PARTS], int(time.time())):
         found = simulate.play(seed)
         assert found.violations == [], f"python -m tests.support.simulate --only {seed}"
-        assert found.executions > 0
+        assert found.executions > 0 or seed not in KNOWN  # in a brief history of today's seed nothing may be due
         assert found.calls > 100
 
 

@@ -47,7 +47,7 @@ def test_no_history_lets_more_go_than_may(faults: Faults) -> None:
     ["calm-100", "wild-102", "calm-101", "wild-106"],
 )
 def test_clocks_have_no_say_in_it(faults: Faults, seed: int) -> None:
-    assert many(range(seed, seed + 1), replace(faults, skew=FAR))["SUCCEEDED"] > 10
+    assert many(range(seed, seed + 1), replace(faults, skew=FAR))["SUCCEEDED"] > 5
 
 
 @pytest.mark.proof
