@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import boto3
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
-from minutehand.local.cloud import LocalCloud, reached_by_this_process
+from minutehand.local.cloud import LocalCloud, reached_by_this_process, sdk_environment
 from minutehand.local.installation import provision
 from minutehand.settings import Settings
 from minutehand.testing import cloud as testing
@@ -51,13 +51,7 @@ class Endpoint:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {
-            "AWS_ENDPOINT_URL": self.endpoint,
-            **self.credentials,
-            "AWS_REGION": self.region,
-            "AWS_DEFAULT_REGION": self.region,
-            "AWS_EC2_METADATA_DISABLED": "true",
-        }
+        return sdk_environment(self.endpoint, self.credentials, self.region)
 
 
 def asked_for() -> str | None:

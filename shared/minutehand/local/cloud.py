@@ -118,13 +118,7 @@ class LocalCloud:
     @property
     def environment(self) -> dict[str, str]:
         """The variables with which any AWS SDK or command-line tool talks to this cloud instead of AWS."""
-        return {
-            "AWS_ENDPOINT_URL": self.endpoint,
-            **self.credentials,
-            "AWS_REGION": self.region,
-            "AWS_DEFAULT_REGION": self.region,
-            "AWS_EC2_METADATA_DISABLED": "true",
-        }
+        return sdk_environment(self.endpoint, self.credentials, self.region)
 
     def start(self) -> Self:
         """Start it and return when it answers. Raises Unavailable, with the end of its log, if it does not answer."""
@@ -201,6 +195,17 @@ class LocalCloud:
             **{name: value for name, value in self.environment.items() if name != "AWS_ENDPOINT_URL"},
             **self._variables,
         }
+
+
+def sdk_environment(endpoint: str, credentials: Mapping[str, str], region: str) -> dict[str, str]:
+    """The variables with which AWS's SDKs and command-line tools talk to an endpoint, and to nothing else."""
+    return {
+        "AWS_ENDPOINT_URL": endpoint,
+        **credentials,
+        "AWS_REGION": region,
+        "AWS_DEFAULT_REGION": region,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
 
 
 @contextmanager

@@ -43,11 +43,11 @@ def test_no_history_lets_more_go_than_may(faults: Faults) -> None:
 
 @in_turn(
     ("faults", "seed"),
-    [(CALM, 100), (WILD, 102), (CALM, 101), (WILD, 106)],
-    ["calm-100", "wild-102", "calm-101", "wild-106"],
+    [(CALM, 103), (WILD, 102), (CALM, 101), (WILD, 106)],
+    ["calm-103", "wild-102", "calm-101", "wild-106"],
 )
 def test_clocks_have_no_say_in_it(faults: Faults, seed: int) -> None:
-    assert many(range(seed, seed + 1), replace(faults, skew=FAR))["SUCCEEDED"] > 5
+    assert many(range(seed, seed + 1), replace(faults, skew=FAR))["SUCCEEDED"] > 10
 
 
 @pytest.mark.proof
