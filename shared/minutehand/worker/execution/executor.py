@@ -29,6 +29,7 @@ SOON = 0.001  # seconds in which a thread ends a job, or others get threads of t
 SHORTAGE = 0.25  # seconds until a thread is asked for again after none could be had
 
 Settle = Callable[[Sequence[EndedRun]], None]
+_Job = tuple[LeasedRun, contextvars.Context]
 
 
 class ThreadedExecutor:
@@ -36,8 +37,9 @@ class ThreadedExecutor:
 
     def run(self, worker: WorkerContext, leased: Sequence[LeasedRun], settle: Settle) -> None:
         watch = _Watch(worker, leased, settle)
+        first = watch.take()  # before the watch looks for help: it is for the jobs that this thread does not get to
         worker.threads.start(watch.run, "watch")
-        watch.serve()
+        watch.serve(first)
 
     def submit(self, worker: WorkerContext, body: Callable[[], object]) -> None:
         worker.threads.start(body, "aside")
@@ -73,15 +75,20 @@ class _Watch:
             if worker.isolated is None or each.policies.isolation is not Isolation.PROCESS
         }
 
-    def serve(self) -> None:
+    def take(self) -> _Job | None:
+        """The next job, for the calling thread alone; None: all are taken."""
+        try:
+            return self._to_begin.popleft()
+        except IndexError:
+            return None
+
+    def serve(self, job: _Job | None) -> None:
         """One job after the other, each in a copy of the batch's context: nothing of one is there for the next."""
-        while self._to_begin:
-            try:
-                leased, context = self._to_begin.popleft()
-            except IndexError:  # another thread was faster
-                return
+        while job is not None:
+            leased, context = job
             threading.current_thread().name = f"job {leased.run.ref}"
             context.run(self._attempt, leased)
+            job = self.take()
 
     def _attempt(self, leased: LeasedRun) -> None:
         result = unbegun(self._worker, leased) or perform(self._worker, leased)
@@ -111,7 +118,7 @@ class _Watch:
         while self._to_begin:
             try:
                 for _ in range(min(more, len(self._to_begin))):
-                    self._worker.threads.start(self.serve, "jobs")
+                    self._worker.threads.start(lambda: self.serve(self.take()), "jobs")
             except Exception:  # no more can be had now; to give up would leave behind what has begun
                 log.exception("work.no_thread")
                 self._wait_while_they_get_on(SHORTAGE)
