@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -99,20 +99,9 @@ def decode(text: str) -> Message:
         if is_too_deep(text, _DEEPEST):  # a fixed limit: that of Python's parser depends on its caller's depth
             raise ValueError(f"nested more than {_DEEPEST} levels deep")
         body = json.loads(text)
-        take = body.pop
-        _check_version(take("v"))
-        return Message(
-            run=parse_run_id(take("run")),
-            revision=_whole(take("rev", 0)),
-            not_before=_whole(take("not_before")),
-            start=Start(take("start", Start.PROMPT)),
-            fence=_whole(take("fence", 0)),
-            trace=_optional_text(take("trace", None)),
-            returned=_whole(take("returned", 0)),
-            unknown_since=_whole(take("unknown_since", 0)) or None,
-            backfill=_optional_text(take("backfill", None)),
-            later=body,  # what is left
-        )
+        _check_version(body.pop("v"))
+        given = {field: read(body.pop(name)) for name, (field, read) in _FIELDS.items() if name in body}
+        return Message(**{"revision": 0, **given}, later=body)  # what is left
     except Unreadable:
         raise
     except Exception as problem:  # foreign text may raise any error here
@@ -143,6 +132,23 @@ def _whole(value: Any) -> int:
         raise ValueError(f"{shorten(value)} is not a whole number of fitting size")
     return value
 
+
+def _time(value: Any) -> int | None:
+    """UTC ms; None for 0."""
+    return _whole(value) or None
+
+
+_FIELDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {  # of the text: of Message, and how the value is read
+    "run": ("run", parse_run_id),
+    "rev": ("revision", _whole),
+    "not_before": ("not_before", _whole),
+    "start": ("start", Start),
+    "fence": ("fence", _whole),
+    "trace": ("trace", _optional_text),
+    "returned": ("returned", _whole),
+    "unknown_since": ("unknown_since", _time),
+    "backfill": ("backfill", _optional_text),
+}
 
 # In an older release's message the payload was the last field and could contain any text: only the text before it is searched.
 _PAYLOAD = re.compile(r'"payload"\s*:')

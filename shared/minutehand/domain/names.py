@@ -14,7 +14,7 @@ from minutehand.errors import InvalidInput
 
 _TENANT = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _NAME = re.compile(r"[A-Za-z0-9._:@/-]{1,200}")
-_KEY = re.compile(r"[A-Za-z0-9]{1,64}(~[A-Za-z0-9._:@/-]{1,200})?")
+_RUN_ID = re.compile(rf"({_TENANT.pattern}/~?{_NAME.pattern})#([A-Za-z0-9]{{1,64}}(?:~{_NAME.pattern})?)")
 ONCE = "once"  # the fire key of a one-off: its id alone is the key, so that the same id with another time is a conflict
 
 
@@ -100,13 +100,11 @@ def one_off_ref(tenant: str, run_id: str) -> RunRef:
 
 def parse_run_id(run_id: object) -> RunRef:
     """The key in a run id as the SDK returns it. Raises InvalidInput."""
-    owner, separator, key = run_id.partition("#") if isinstance(run_id, str) else ("", "", "")
-    tenant, slash, name = owner.partition("/")
-    names_fit = _TENANT.fullmatch(tenant) and _NAME.fullmatch(name.removeprefix("~"))
-    if not (separator and slash and _KEY.fullmatch(key) and names_fit):
+    found = _RUN_ID.fullmatch(run_id) if isinstance(run_id, str) else None
+    if found is None:
         remedy = "pass an id as submit() or list_runs() returned it"
         raise InvalidInput("run_id", run_id, "is not the id of a run", remedy)
-    return RunRef(owner, key)
+    return RunRef(found[1], found[2])
 
 
 def shard_of(owner: str, shards: int) -> int:

@@ -260,14 +260,17 @@ def _insert_text(table: str, names: tuple[str, ...], literal: bool) -> str:  # n
 
 
 def _update(table: str, write: RowWrite) -> tuple[str, list[dict[str, Any]]]:
-    changed, values = [], list[Any]()
-    for name, change in _changes(write).items():
-        if isinstance(change, (Plus, Once)):
-            raise TypeError(f"an update of {write.key} cannot be batched: {name} depends on the row")
-        changed.append(f'REMOVE "{name}"' if change is None else f'SET "{name}"=?')
-        values += [] if change is None else [change]
-    guards = [f'"{name}"=?' for name in write.key]
-    values += write.key.values()
+    keys, changed, values = write.key, list[str](), list[Any]()
+    for name, change in write.row.items():
+        if change is None:
+            changed.append(f'REMOVE "{name}"')
+        elif isinstance(change, (Plus, Once)):
+            raise TypeError(f"an update of {keys} cannot be batched: {name} depends on the row")
+        elif name not in keys:
+            changed.append(f'SET "{name}"=?')
+            values.append(change)
+    guards = [f'"{name}"=?' for name in keys]
+    values += keys.values()
     if write.only_if is not None:
         guards.append(guard(write.only_if, values))
     return f'UPDATE "{table}" {" ".join(changed)} WHERE {" AND ".join(guards)}', [encode(value) for value in values]
@@ -275,18 +278,14 @@ def _update(table: str, write: RowWrite) -> tuple[str, list[dict[str, Any]]]:
 
 def guard(clause: Condition, values: list[Any]) -> str:
     """A clause of a statement. It appends the statement's parameters to ``values``."""
-    match clause:
-        case Compare(attribute, symbol, value):
-            values.append(value)
-            return f'"{attribute}" {symbol} ?'
-        case OneOf(attribute, several):
-            values.extend(several)
-            return f'"{attribute}" IN [{", ".join("?" * len(several))}]'
-        case Absent(attribute):
-            return f'"{attribute}" IS MISSING'
-        case AllOf(parts):
-            return " AND ".join([guard(part, values) for part in parts])
-        case AnyOf():
-            raise TypeError(
-                f"a batched guard has no alternatives, not {clause}: not every engine reads OR beside the key"
-            )
+    if isinstance(clause, Compare):
+        values.append(clause.value)
+        return f'"{clause.attribute}" {clause.operator} ?'
+    if isinstance(clause, Absent):
+        return f'"{clause.attribute}" IS MISSING'
+    if isinstance(clause, OneOf):
+        values.extend(clause.values)
+        return f'"{clause.attribute}" IN [{", ".join("?" * len(clause.values))}]'
+    if isinstance(clause, AllOf):
+        return " AND ".join([guard(part, values) for part in clause.parts])
+    raise TypeError(f"a batched guard has no alternatives, not {clause}: not every engine reads OR beside the key")

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from functools import cached_property
 
 from minutehand.domain.job import Job
-from minutehand.domain.message import GARBAGE, Message
+from minutehand.domain.message import Message
 from minutehand.domain.names import RunRef
 from minutehand.domain.policies import Delivery as Guarantee
 from minutehand.domain.policies import Policies
@@ -23,7 +21,7 @@ from minutehand.errors import Unreadable
 from minutehand.ports.ledger import BatchReadResult
 from minutehand.ports.schedules import RevisionBatch, RevisionKey
 from minutehand.ports.work_queue import RawMessage
-from minutehand.state.run_spec import RunSpec, of_one_off, of_schedule, says_more
+from minutehand.state.run_spec import RunSpec
 
 ENDED = "ended"  # the reason of a lease that was refused because the run is over
 
@@ -159,42 +157,20 @@ class ReceivedMessage:
     in_flight: InFlightMessage
     message: Message | None  # None if it cannot be read
     problem: Unreadable | None = None  # why not
-    revisions: RevisionBatch = field(default_factory=RevisionBatch)  # of the whole batch
-    rows: BatchReadResult = field(default_factory=BatchReadResult)  # likewise: of the runs whose rows say more
+    row: RunRow | None = None  # the run's row as it was received, if it says more than the revision
+    revision: Revision | None = (
+        None  # that its message is of, if there is one and it was read: the schedule's options are of it
+    )
+    defined_by: RevisionKey | None = (
+        None  # the revision that defines the run; None for a one-off, and without the row that says which
+    )
+    spec: RunSpec | None = None  # what the run executes, if its row and its revision could be read
+    rows: BatchReadResult = field(
+        default_factory=BatchReadResult
+    )  # of the whole batch: of the runs whose rows say more
+    revisions: RevisionBatch = field(default_factory=RevisionBatch)  # likewise
     ahead: bool = False  # its run may be leased before its instant
     alone: bool = False  # a batch's request for its lease was refused: it asks by itself
-
-    @cached_property
-    def revision(self) -> Revision | None:
-        """The revision that its message is of, if there is one and it was read: the schedule's options are of it."""
-        message = self.message
-        return None if message is None else self.revisions.found.get((message.run.owner, message.revision))
-
-    @property
-    def row(self) -> RunRow | None:
-        """The run's row as it was received, if it says more than the revision."""
-        return None if self.message is None else self.rows.found.get(self.message.run)
-
-    @cached_property
-    def defined_by(self) -> RevisionKey | None:
-        """The revision that defines the run; None for a one-off, and without the row that says which."""
-        message, row = self.message, self.row
-        if message is None or message.run.is_one_off:
-            return None
-        if row is None and says_more(message.run, message.backfill):
-            return None
-        return message.run.owner, (row.defined_by if row is not None else None) or message.revision
-
-    @cached_property
-    def spec(self) -> RunSpec | None:
-        """What the run executes, if its row and its revision could be read."""
-        message, row = self.message, self.row
-        if message is not None and message.run.is_one_off:
-            with suppress(*GARBAGE):  # of a row whose policies cannot be read; others of its batch can
-                return None if row is None else of_one_off(row)
-            return None
-        revision = None if self.defined_by is None else self.revisions.found.get(self.defined_by)
-        return None if message is None or revision is None else of_schedule(message.run, revision, row)
 
     @property
     def is_exclusive(self) -> bool:

@@ -10,19 +10,20 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
-from minutehand.domain.message import Message, decode
+from minutehand.domain.message import GARBAGE, Message, decode
 from minutehand.domain.names import RunRef, shard_of
-from minutehand.domain.run import AgendaEntry, EntryKind
-from minutehand.domain.schedule import freeze_key
+from minutehand.domain.run import AgendaEntry, EntryKind, RunRow
+from minutehand.domain.schedule import Revision, freeze_key
 from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable, Unreadable
 from minutehand.ports.ledger import BatchReadResult
-from minutehand.ports.schedules import RevisionBatch
+from minutehand.ports.schedules import RevisionBatch, RevisionKey
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
-from minutehand.state.run_spec import says_more
+from minutehand.state.run_spec import RunSpec, of_one_off, of_schedule, says_more
 from minutehand.state.start import MAX_DELAY, delay_for
 from minutehand.worker.context import Done, WorkerContext
 from minutehand.worker.stages import Acknowledgement, Action, InFlightMessage, Outcome, ReceivedMessage
@@ -49,7 +50,13 @@ def receive(worker: WorkerContext, deliveries: Sequence[RawMessage]) -> list[Rec
     revisions = _revisions(worker, messages, rows)
     return [
         ReceivedMessage(
-            delivery=delivery, in_flight=each, message=message, problem=problem, revisions=revisions, rows=rows
+            delivery=delivery,
+            in_flight=each,
+            message=message,
+            problem=problem,
+            rows=rows,
+            revisions=revisions,
+            **(_Found() if message is None else _found(message, rows, revisions)),
         )
         for delivery, each, (message, problem) in zip(deliveries, in_flight, decoded, strict=True)
     ]
@@ -82,6 +89,28 @@ def _revisions(worker: WorkerContext, messages: Sequence[Message], rows: BatchRe
         log.exception("work.revisions_unread")
         read = RevisionBatch(unanswered=frozenset(keys))
     return replace(read, read_at=worker.clock())
+
+
+class _Found(TypedDict, total=False):
+    """What was read of one message's run: fields of ``ReceivedMessage``."""
+
+    row: RunRow | None
+    revision: Revision | None
+    defined_by: RevisionKey | None
+    spec: RunSpec | None
+
+
+def _found(message: Message, rows: BatchReadResult, revisions: RevisionBatch) -> _Found:
+    ref, row = message.run, rows.found.get(message.run)
+    found = _Found(row=row, revision=revisions.found.get((ref.owner, message.revision)))
+    if ref.is_one_off:
+        with suppress(*GARBAGE):  # of a row whose policies cannot be read; others of its batch can
+            found["spec"] = None if row is None else of_one_off(row)
+    elif row is not None or not says_more(ref, message.backfill):
+        found["defined_by"] = key = ref.owner, (row.defined_by if row else None) or message.revision
+        defining = revisions.found.get(key)
+        found["spec"] = None if defining is None else of_schedule(ref, defining, row)
+    return found
 
 
 # At its end.
