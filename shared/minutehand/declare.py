@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any, TypeVar, Unpack
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_tags, checked_text, payload_text, rule_of
 from minutehand.domain.names import check_name
 from minutehand.domain.options import Options, OptionWords, changed
-from minutehand.domain.policies import Overrides, Retry, overrides
+from minutehand.domain.policies import Retry, split_words
 from minutehand.domain.schedule import Declaration
 from minutehand.errors import InvalidInput, JobError
 from minutehand.jobs import Registry, default_registry, place_of
@@ -112,12 +111,6 @@ def declaration(
         options=changed(Options(), options),
         paused=paused,
     )
-
-
-def split_words(words: Mapping[str, Any]) -> tuple[Overrides, dict[str, Any]]:
-    """The overrides of the job's policies, and the options. Raises InvalidInput."""
-    options = dict(words)
-    return overrides(**{field.name: options.pop(field.name, None) for field in fields(Overrides)}), options
 
 
 def job_of(found: Declaration, registry: Registry) -> str:

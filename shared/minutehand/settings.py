@@ -139,11 +139,6 @@ def variable(name: str, environ: Mapping[str, str] | None = None) -> str | None:
     return (os.environ if environ is None else environ).get(name)
 
 
-def this_process() -> int:
-    """The id of this process. A fork has another."""
-    return os.getpid()
-
-
 @dataclass(frozen=True)
 class Keys:
     access_key: str

@@ -12,8 +12,9 @@ from typing import Any
 
 from minutehand.aws.connections import Connections
 from minutehand.aws.errors import NoResponse, ServiceError, translated
-from minutehand.aws.session import AwsSession, PerProcess, endpoint_of
+from minutehand.aws.session import AwsSession, endpoint_of
 from minutehand.aws.transport import PROTOCOLS, BatchBackoff, Transport, attempts_of
+from minutehand.concurrency.forks import PerProcess
 from minutehand.errors import Unavailable
 from minutehand.settings import Settings
 

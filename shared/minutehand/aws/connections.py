@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, unquote, urlsplit
 
 from minutehand.aws.errors import ConnectFailed, NoResponse
+from minutehand.concurrency.forks import this_process
 from minutehand.errors import Misconfigured
-from minutehand.settings import this_process
 
 _BUFFER = 1 << 14  # bytes: a record of TLS
 

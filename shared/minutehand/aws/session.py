@@ -5,16 +5,17 @@ from __future__ import annotations
 import hmac
 import re
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, urlsplit
 
+from minutehand.concurrency.forks import PerProcess
 from minutehand.errors import Misconfigured, Unavailable
-from minutehand.settings import SdkVariables, Settings, sdk_variables, this_process
+from minutehand.settings import SdkVariables, Settings, sdk_variables
 
 _PUBLIC = re.compile(r"(us|eu|ap|sa|ca|me|af|il|mx)-[a-z]+-\d+")  # the regions of the partition `aws`
 _REGION = re.compile(r"[a-z0-9-]{1,63}")
@@ -157,25 +158,6 @@ class Signer:
                 key = hmac.digest(key, step.encode(), "sha256")
             self._key = (secret, day, key)
         return self._key[2]
-
-
-_T = TypeVar("_T")
-
-
-class PerProcess(Generic[_T]):
-    """A value that each process makes for itself: a forked child leaves its parent's alone, whose locks may be held."""
-
-    def __init__(self, make: Callable[[], _T]) -> None:
-        self._make = make
-        self._made: tuple[int, _T] | None = None
-
-    @property
-    def value(self) -> _T:
-        """Made at the first access in this process."""
-        made, process = self._made, this_process()
-        if made is None or made[0] != process:
-            made = self._made = (process, self._make())
-        return made[1]
 
 
 class AwsSession:

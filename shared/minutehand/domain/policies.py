@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -190,3 +191,9 @@ def _class_names(field_name: str, given: object) -> tuple[str, ...]:
         remedy = "use classes, e.g. retry_on=(TimeoutError, OSError)"
         raise InvalidInput(field_name, given, "is not made of exceptions", remedy)
     return tuple(str(name) for name in names)
+
+
+def split_words(words: Mapping[str, Any]) -> tuple[Overrides, dict[str, Any]]:
+    """The overrides of the job's policies, and the options. Raises InvalidInput."""
+    options = dict(words)
+    return overrides(**{field.name: options.pop(field.name, None) for field in fields(Overrides)}), options

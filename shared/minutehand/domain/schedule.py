@@ -11,6 +11,7 @@ from typing import Any
 from minutehand.domain.names import schedule_owner
 from minutehand.domain.options import Options
 from minutehand.domain.policies import Overrides
+from minutehand.domain.times import SECOND
 from minutehand.timing import Rule
 
 
@@ -90,6 +91,12 @@ class Revision:
     def counts_from(self) -> int:
         """The instant (UTC ms) from which rates and ``max_fires`` count."""
         return self.active_from if self.anchor is None else self.anchor
+
+    @property
+    def success_within(self) -> int | None:
+        """How long (ms) its schedule may be without a success; None: without limit."""
+        seconds = self.definition.options.expect_success_within
+        return None if seconds is None else int(seconds * SECOND)
 
     def bound(self, upto: int) -> int:
         """``upto`` cut to this revision's end (UTC ms)."""

@@ -123,6 +123,14 @@ def first_entry(revision: Revision) -> AgendaEntry | None:
     return _following(revision, timetable_of(revision).next(revision.active_from), revision.active_from)
 
 
+def success_check(revision: Revision, now: int) -> AgendaEntry | None:
+    """The entry that checks a revision which begins now for a success in time. None if none is expected."""
+    within = revision.success_within
+    if within is None:
+        return None
+    return AgendaEntry(shard=revision.shard, due=now + within, kind=EntryKind.EXPECT, id=revision.owner, created_at=now)
+
+
 def _following(revision: Revision, fire: int | None, after: int) -> AgendaEntry | None:
     if fire is None or (revision.active_until is not None and fire > revision.active_until):
         return None

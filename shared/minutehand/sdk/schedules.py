@@ -10,10 +10,9 @@ from datetime import datetime
 from typing import Any, Unpack
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_tags, checked_text, end_time, rule_of
-from minutehand.declare import split_words
 from minutehand.domain.names import check_name
 from minutehand.domain.options import Options, changed
-from minutehand.domain.policies import Overrides
+from minutehand.domain.policies import Overrides, split_words
 from minutehand.domain.schedule import Definition
 from minutehand.errors import NotFound
 from minutehand.owner.schedules import arm as creating

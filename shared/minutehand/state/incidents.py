@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from minutehand.domain.notice import Notice, NoticeKind
 from minutehand.domain.options import Options
-from minutehand.domain.run import AgendaEntry, DeadRunRow, EntryKind, RunRow
-from minutehand.domain.schedule import Head, Revision, ScheduleState
-from minutehand.domain.times import SECOND, from_ms
+from minutehand.domain.run import DeadRunRow, RunRow
+from minutehand.domain.schedule import Head, ScheduleState
+from minutehand.domain.times import from_ms
 
 
 def target(kind: NoticeKind, options: Options) -> str | None:
@@ -144,17 +144,3 @@ def without_success(head: Head, at: int) -> IncidentDecision:
 def resumed(head: Head) -> Head:
     """The head of a resumed schedule: its failures are counted from 0 again. An incident goes on until a run succeeds."""
     return replace(head, failing=0)
-
-
-def allowed(revision: Revision) -> int | None:
-    """How long (ms) a schedule may be without a success; None: without limit."""
-    seconds = revision.definition.options.expect_success_within
-    return None if seconds is None else int(seconds * SECOND)
-
-
-def expectation(revision: Revision, now: int) -> AgendaEntry | None:
-    """The agenda entry that checks a revision that begins now for a success in time. None if none is expected."""
-    within = allowed(revision)
-    if within is None:
-        return None
-    return AgendaEntry(shard=revision.shard, due=now + within, kind=EntryKind.EXPECT, id=revision.owner, created_at=now)

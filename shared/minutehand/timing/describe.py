@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 from minutehand.timing import expressions
 from minutehand.timing.cron import expression as cron
-from minutehand.timing.cron.fields import listed
-from minutehand.timing.cron.pattern import CronPattern
+from minutehand.timing.cron.pattern import CronPattern, listed
 from minutehand.timing.expressions import Expression
 from minutehand.timing.holidays import extra
 from minutehand.timing.moments import UNITS, Moment, Rate

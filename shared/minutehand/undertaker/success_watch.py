@@ -24,7 +24,7 @@ from minutehand.errors import MinutehandError
 from minutehand.fires.context import FireContext, TickCounts, postpone, revision_of
 from minutehand.ports.schedules import IncidentChange
 from minutehand.ports.services import Clock, Services
-from minutehand.state.incidents import after_success, allowed, began, failing_since, without_success
+from minutehand.state.incidents import after_success, began, failing_since, without_success
 from minutehand.undertaker.incidents import incident_change, is_counted, notify
 
 log = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ def _in_time(entry: AgendaEntry, head: Head, context: FireContext, counts: TickC
     if head.state is not ScheduleState.ACTIVE:
         return True
     revision, now = revision_of(head, context.services), context.clock()
-    within = allowed(revision)
+    within = revision.success_within
     if within is None:
         return True
     if head.incident is not None:
@@ -137,7 +137,7 @@ def _expected_since(head: Head, revision: Revision, services: Services) -> int:
         if earlier.number == revision.number:
             continue
         rested = earlier.closed_by is not ClosedBy.REPLACED or earlier.active_from < head.created_at
-        if rested or allowed(earlier) is None:
+        if rested or earlier.success_within is None:
             break
         since = earlier.active_from
     return max(since, head.created_at)

@@ -13,12 +13,12 @@ from minutehand.domain.schedule import ChangeKind, ClosedBy, Definition, Head, R
 from minutehand.errors import AlreadyExists, MinutehandError
 from minutehand.fires.chain import advance_chains
 from minutehand.fires.context import LOOKAHEAD, FireContext, revision_of
-from minutehand.fires.plan import first_entry
+from minutehand.fires.plan import first_entry, success_check
 from minutehand.fires.withdraw import withdraw
 from minutehand.owner.schedules.client_tokens import ChangeResult, ScheduleCall, change
 from minutehand.ports.records import Record
 from minutehand.ports.services import Services
-from minutehand.state.incidents import expectation, resumed
+from minutehand.state.incidents import resumed
 from minutehand.timing import pin, timetable
 
 log = logging.getLogger(__name__)
@@ -175,7 +175,7 @@ def _plan(
         closed=closed,
         revision=revision,
         entry=None if stays_paused else first_entry(revision),
-        expect=None if stays_paused else expectation(revision, now),
+        expect=None if stays_paused else success_check(revision, now),
     )
 
 

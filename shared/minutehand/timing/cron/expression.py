@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from minutehand.timing.cron import fields
-from minutehand.timing.cron.fields import FieldSpec, FieldToken, HashValue, listed, lowest
-from minutehand.timing.cron.pattern import CronPattern, Days, TimesOfDay, lengths
+from minutehand.timing.cron.fields import FieldSpec, FieldToken, HashValue
+from minutehand.timing.cron.pattern import CronPattern, Days, TimesOfDay, lengths, listed, lowest
 
 NAMES = {
     "@hourly": "0 * * * *",

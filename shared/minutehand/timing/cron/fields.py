@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 from typing import NoReturn
 
 from minutehand.errors import ExpressionError
+from minutehand.timing.cron.pattern import bits, union
 
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
@@ -147,24 +146,3 @@ def _step(token: FieldToken, spec: FieldSpec, text: str | None, width: int) -> i
 def _shape(spec: FieldSpec) -> str:
     names = f" or {spec.names[0]}-{spec.names[-1]}" if spec.names else ""
     return f"give {spec.low}-{spec.high}{names}, a list 1,2, a range 1-5 or a step */2"
-
-
-# Sets of small numbers as the bits of an integer: bit n is set if n is in the set.
-
-
-def bits(low: int, high: int, step: int = 1) -> int:
-    """The set of ``low``, ``low + step`` … up to ``high``."""
-    return (1 << high + 1) - (1 << low) if step == 1 else sum(1 << value for value in range(low, high + 1, step))
-
-
-def lowest(bits: int) -> int:
-    """The lowest number of a set that is not empty."""
-    return (bits & -bits).bit_length() - 1
-
-
-def listed(bits: int) -> list[int]:
-    return [number for number in range(bits.bit_length()) if bits >> number & 1]
-
-
-def union(sets: Iterable[int]) -> int:
-    return reduce(or_, sets, 0)

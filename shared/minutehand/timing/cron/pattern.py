@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from calendar import monthrange
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 
-from minutehand.timing.cron.fields import bits, listed, lowest, union
 from minutehand.timing.zones.zone import FOREVER, LAST_YEAR
 
 NEVER = -1
@@ -167,3 +168,24 @@ class CronPattern:
                 if (later, each) > (year, number) and (found := self.matching(later, each)):
                     return (date(later, each, 1).toordinal() - EPOCH + lowest(found) - 1) * 86400 + self.clock.first
         return FOREVER
+
+
+# Sets of small numbers as the bits of an integer: bit n is set if n is in the set.
+
+
+def bits(low: int, high: int, step: int = 1) -> int:
+    """The set of ``low``, ``low + step`` … up to ``high``."""
+    return (1 << high + 1) - (1 << low) if step == 1 else sum(1 << value for value in range(low, high + 1, step))
+
+
+def lowest(bits: int) -> int:
+    """The lowest number of a set that is not empty."""
+    return (bits & -bits).bit_length() - 1
+
+
+def listed(bits: int) -> list[int]:
+    return [number for number in range(bits.bit_length()) if bits >> number & 1]
+
+
+def union(sets: Iterable[int]) -> int:
+    return reduce(or_, sets, 0)

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date
 
-from minutehand.timing.cron.fields import FieldToken, bits, listed, lowest, union
-from minutehand.timing.cron.pattern import EPOCH, NEVER, TimesOfDay
+from minutehand.timing.cron.fields import FieldToken
+from minutehand.timing.cron.pattern import EPOCH, NEVER, TimesOfDay, bits, listed, lowest, union
 from minutehand.timing.moments import CENTURY
 from minutehand.timing.rrule.parser import FREQUENCIES, Recur
 from minutehand.timing.zones.zone import FOREVER, LAST_SECOND, LAST_YEAR
