@@ -35,12 +35,12 @@ def skipped_fires(
 
     Within the window all missed fires are run, or the last, or none.
     """
-    missed = now - MISSED
-    too_old = min(missed, now - int(options.catch_up_window * SECOND))
-    before = too_old if options.catch_up is CatchUp.ALL else missed
+    missed_before = now - MISSED  # these bounds are exclusive: a fire at the bound itself is run
+    too_old_before = min(missed_before, now - int(options.catch_up_window * SECOND))
+    before = too_old_before if options.catch_up is CatchUp.ALL else missed_before
     skipped, fire = take_fires(table, fire, min(upto, before - 1), LARGEST_GAP)
     all_seen = fire is None or fire > upto or fire >= before
-    if options.catch_up is CatchUp.LATEST and all_seen and skipped and skipped[-1] >= too_old:
+    if options.catch_up is CatchUp.LATEST and all_seen and skipped and skipped[-1] >= too_old_before:
         fire = skipped.pop()
     return skipped, fire
 

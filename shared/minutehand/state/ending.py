@@ -79,7 +79,7 @@ def expire(*, revision: int, now: int, expires: int, backfill: str | None = None
 
 
 def exhaust(*, max_attempts: int, fence: int, **end: Unpack[EndWords]) -> Transition:
-    """An abandoned run has no attempt left, as when its job kills its process: DEAD."""
+    """A run has no attempt left and none runs, as when its job has killed its process each time: DEAD."""
     spent = Compare("attempt", ">=", max_attempts)
     guard = all_of(any_of(abandoned(end["now"]), READY), spent, same_fence(fence))
     return ending("exhaust", RunState.DEAD, guard, already=in_state_under(RunState.DEAD, fence), **end)

@@ -159,9 +159,9 @@ def retry(*, fence: int, not_before: int, failure: Failure) -> Transition:
 
 
 def release(*, fence: int, now: int, begun: bool = True) -> Transition:
-    """The worker stops before the job is done, or has not ``begun`` it, and releases the run; the attempt does not count."""
-    unbegun: dict[str, Change] = {} if begun else {"started_at": None}
-    return _waiting("release", RunState.RETRYING, fence, now, "released", attempt=Plus(-1), **unbegun)
+    """The worker gives a run back because it stops. The attempt does not count, whether its job has ``begun`` or not."""
+    started: dict[str, Change] = {} if begun else {"started_at": None}
+    return _waiting("release", RunState.RETRYING, fence, now, "released", attempt=Plus(-1), **started)
 
 
 def die(*, fence: int, **end: Unpack[EndWords]) -> Transition:

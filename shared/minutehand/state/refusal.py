@@ -59,7 +59,7 @@ class OnRefusedLease(StrEnum):
     WAIT = "wait"  # another worker holds it: hide the message until that lease would end
     POSTPONE = "postpone"  # not yet due: send it back with the rest of the delay
     LOSE = "lose"  # at-most-once and abandoned: lost, and never run again
-    EXHAUST = "exhaust"  # abandoned with no attempt left: dead
+    EXHAUST = "exhaust"  # no attempt is left, and none runs: dead
     CANCEL = "cancel"  # its owner requested it before this attempt
     RETRY = "retry"  # the row changed after the refusal: try to lease it again
 

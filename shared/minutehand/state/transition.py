@@ -83,8 +83,8 @@ def _compares(symbol: str, present: Any, value: Value) -> bool:
         return False
 
 
-UNBEGUN = ("QUEUED", "RETRYING", "CONTINUED")  # a lease starts from these states, or from an abandoned run
-OPEN = OneOf("state", (*UNBEGUN, "RUNNING"))  # the run has not ended
+STARTABLE = ("QUEUED", "RETRYING", "CONTINUED")  # a lease starts from these states, or from an abandoned run
+OPEN = OneOf("state", (*STARTABLE, "RUNNING"))  # the run has not ended
 # Characters of an error kept in the run's own row, which must stay under 1 KB; the attempt's row has more.
 ERROR_TEXT = 240
 
@@ -116,7 +116,7 @@ class Transition:
 
 
 NOT_CANCELLED = Absent("cancel_requested")
-READY = OneOf("state", UNBEGUN)
+READY = OneOf("state", STARTABLE)
 NEVER_LEASED = Compare("state", "=", RunState.QUEUED)
 REFUSED_UNSTARTED = Compare("unstarted", "=", True)  # a change of the schedule refused it: another claim may revive it
 

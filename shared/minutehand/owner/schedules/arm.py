@@ -184,7 +184,7 @@ def _begin(
 ) -> tuple[int, int | None]:
     """Where a revision begins that is made now (UTC ms, exclusive): at the end of the previous one.
 
-    And the instant (UTC ms) that its rates count from; None: from there. A rate keeps its phase while its rule stays.
+    And the instant (UTC ms) from which its rates count; None: from where it begins. A rate keeps its phase while its rule stays.
     """
     if previous is None:
         return now, None

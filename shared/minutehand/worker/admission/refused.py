@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 RETRY_AFTER = 5 * SECOND  # before a message comes back whose run others keep moving
 _OTHERWISE = 10 * SECOND  # before a message comes back whose new order was not accepted
 _VANISHED = "worker vanished in the last attempt"
+_SPENT = "no attempt is left"  # its job allows fewer attempts than it did
 
 
 def not_due(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
@@ -127,14 +128,14 @@ def _end(worker: WorkerContext, ready: ReadyRun, run: RunRow, action: OnRefusedL
         case OnRefusedLease.CANCEL:
             transition = cancel_waiting(now=now, expires=expires, reason="requested")
         case _:
-            failure = run.failure if last is None else last.failure
-            worker.send_dead_letter(ready.received.delivery.body, run.fence, _VANISHED, failure)
+            failure, reason = (run.failure, _SPENT) if last is None else (last.failure, _VANISHED)
+            worker.send_dead_letter(ready.received.delivery.body, run.fence, reason, failure)
             transition = exhaust(
                 now=now,
                 expires=expires,
                 max_attempts=ready.policies.max_attempts,
                 fence=run.fence,
-                reason=_VANISHED,
+                reason=reason,
                 failure=failure,
             )
     moved = ledger.move(run.ref, transition)
