@@ -513,6 +513,8 @@ def test_a_job_that_kills_its_process_is_dead_after_its_attempts() -> None:
         (n, "WorkerVanished") for n in (1, 2, 3)
     ]
     assert [attempt.next_attempt_at is None for attempt in attempts] == [False, False, True]
+    (dead,) = world.scheduler.list_dead(since=START, error_type="WorkerVanished").items
+    assert dead.id == str(run.ref)
 
 
 def test_a_run_whose_job_allows_fewer_attempts_since_is_dead_for_that_and_no_worker_is_blamed() -> None:
@@ -525,8 +527,6 @@ def test_a_run_whose_job_allows_fewer_attempts_since_is_dead_for_that_and_no_wor
     run = the_run(world)
     assert (run.state, run.attempt, run.reason) == (RunState.DEAD, 1, "no attempt is left")
     assert run.failure.kind == "ValueError"
-    (dead,) = world.scheduler.list_dead(since=START, error_type="WorkerVanished").items
-    assert dead.id == str(run.ref)
 
 
 def test_a_job_that_kills_its_process_costs_its_neighbours_one_attempt_at_the_most() -> None:
