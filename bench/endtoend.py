@@ -136,10 +136,15 @@ def until(moment: float) -> None:
     threading.Event().wait(max(moment / 1e3 - time.time(), 0))
 
 
+def now() -> datetime:
+    """The present, UTC; tests set it."""
+    return datetime.now(UTC)
+
+
 def recurring(scheduler: Scheduler, asked: argparse.Namespace, case: Case) -> list[Fire]:
     """Schedules that fire every ten seconds of one minute; the fires."""
     room = asked.schedules / 60 + LEAD  # seconds; so many schedules are created a second at least
-    minute = (datetime.now(UTC) + timedelta(seconds=room + 59)).replace(second=0, microsecond=0)
+    minute = (now() + timedelta(seconds=room + 60)).replace(second=0, microsecond=0)
     names = [(f"bench-{number:05}", 0 if case.together else number % EVERY) for number in range(asked.schedules)]
 
     def create(of: tuple[str, int]) -> list[Fire]:
@@ -155,7 +160,7 @@ def recurring(scheduler: Scheduler, asked: argparse.Namespace, case: Case) -> li
 
 def burst(scheduler: Scheduler, asked: argparse.Namespace, case: Case) -> list[Fire]:
     """One-offs that are due at one instant; the fires."""
-    due = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=case.fires / 60 + LEAD)
+    due = now().replace(microsecond=0) + timedelta(seconds=case.fires / 60 + LEAD)
     names = [f"burst-{number:05}" for number in range(case.fires)]
 
     def submit(name: str) -> Fire:

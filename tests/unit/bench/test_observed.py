@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -90,11 +90,15 @@ input()
     assert used >= 0.28
 
 
+@pytest.mark.parametrize("second", [0.0, 14.7, 14.8, 15.5, 59.999])  # the minute is LEAD ahead, or the next one
 @pytest.mark.parametrize(
     "case", [case for case in endtoend.CASES if case.put_on is endtoend.recurring][:4], ids=lambda case: case.name
 )
-def test_the_fires_that_are_expected_are_those_of_the_schedules(case: endtoend.Case) -> None:
-    at = datetime.now(UTC)
+def test_the_fires_that_are_expected_are_those_of_the_schedules(
+    case: endtoend.Case, second: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = datetime.fromtimestamp(DUE / 1_000, UTC) + timedelta(seconds=second)
+    monkeypatch.setattr(endtoend, "now", lambda: at)
     memory = Memory(lambda: int(at.timestamp() * 1_000) - endtoend.AGO)
     scheduler = Scheduler(
         services=memory.connect(), check_jobs=False, clock=lambda: int(at.timestamp() * 1_000) - endtoend.AGO
@@ -108,11 +112,11 @@ def test_the_fires_that_are_expected_are_those_of_the_schedules(case: endtoend.C
     assert min(due for _, due in fires) / 1_000 > at.timestamp() + endtoend.LEAD
 
 
-def test_one_offs_of_a_burst_are_due_at_one_instant_and_left_to_the_ticker() -> None:
+def test_one_offs_of_a_burst_are_due_at_one_instant_and_left_to_the_ticker(monkeypatch: pytest.MonkeyPatch) -> None:
     case = next(case for case in endtoend.CASES if case.fires)
-    now = datetime.now(UTC).timestamp() * 1_000
-    memory = Memory(lambda: int(now) - endtoend.AGO)
-    scheduler = Scheduler(services=memory.connect(), check_jobs=False, clock=lambda: int(now) - endtoend.AGO)
+    monkeypatch.setattr(endtoend, "now", lambda: datetime.fromtimestamp(DUE / 1_000, UTC))
+    memory = Memory(lambda: DUE - endtoend.AGO)
+    scheduler = Scheduler(services=memory.connect(), check_jobs=False, clock=lambda: DUE - endtoend.AGO)
     fires = endtoend.burst(scheduler, endtoend.parse([]), case)
     assert len(set(fires)) == case.fires == len(memory.entries())
     assert len({due for _, due in fires}) == 1
