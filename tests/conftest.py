@@ -5,14 +5,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import cache
 from gc import collect, freeze
+from inspect import CO_VARKEYWORDS
+from types import SimpleNamespace
+from typing import Any
 
+import boto3
 import botocore.session
 import hypothesis
 import pytest
+from botocore import hooks
 from minutehand.daemon import worker_process
+from minutehand.local import installation
 from minutehand.local.cloud import LocalCloud
 
 from tests.support import endpoints
@@ -61,8 +68,40 @@ def short_polls() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def one_loader_of_botocore() -> Iterator[None]:
-    """Each session of botocore reads the descriptions of its services anew: half the processor time of some tests."""
+def what_botocore_prepares_once() -> Iterator[None]:
+    """Each session of botocore reads the descriptions of its services anew, and inspects and renames a hundred of its own hooks.
+
+    That took more processor time than the requests of most tests on the local cloud.
+    """
+    renamed, rename, accepts = dict[str, str](), hooks.EventAliaser._alias_event_name, hooks.accepts_kwargs
+
+    def renamed_once(aliaser: Any, event: str) -> str:
+        if event not in renamed:
+            renamed[event] = rename(aliaser, event)
+        return renamed[event]
+
+    def accepts_keywords(handler: Any) -> Any:
+        code = getattr(handler, "__code__", None)
+        return accepts(handler) if code is None else code.co_flags & CO_VARKEYWORDS
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(botocore.session, "create_loader", cache(botocore.session.create_loader))
+        patch.setattr(hooks.EventAliaser, "_alias_event_name", renamed_once)
+        patch.setattr(hooks, "accepts_kwargs", accepts_keywords)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def clients_that_provision() -> Iterator[None]:
+    """Hundreds of tests have tables and queues of their own on one local cloud: its clients are made once."""
+
+    @cache
+    def made(key: str | None, service: str, **where: Any) -> Any:
+        return boto3.client(service, **where)
+
+    def client(service: str, **where: Any) -> Any:
+        return made(os.environ.get("AWS_ACCESS_KEY_ID"), service, **where)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(installation, "boto3", SimpleNamespace(client=client))
         yield

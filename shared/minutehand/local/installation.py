@@ -45,13 +45,19 @@ def provision(settings: Settings, *, queues: Iterable[Queue] = ()) -> None:
 
 def create_tables(dynamodb: Any, settings: Settings) -> None:
     """Create the four tables, wait until they are ready, and switch their expiry on."""
+    ready = set()  # as emulators have them at once
     for table in TABLES:
         with _allowing("ResourceInUseException"):
-            dynamodb.create_table(**table.create_arguments(settings.table(table.suffix)))
+            made = dynamodb.create_table(**table.create_arguments(settings.table(table.suffix)))
+            ready |= {table.suffix} if made["TableDescription"].get("TableStatus") == "ACTIVE" else set()
     for table in TABLES:
         name = settings.table(table.suffix)
-        pace = {"Delay": 1, "MaxAttempts": 60}  # seconds between two requests: AWS takes about ten seconds for a table
-        dynamodb.get_waiter("table_exists").wait(TableName=name, WaiterConfig=pace)
+        if table.suffix not in ready:
+            pace = {
+                "Delay": 1,
+                "MaxAttempts": 60,
+            }  # seconds between two requests: AWS takes about ten seconds for a table
+            dynamodb.get_waiter("table_exists").wait(TableName=name, WaiterConfig=pace)
         if table.ttl is not None:
             # Some emulators ignore the expiry at creation, and AWS refuses to switch it on twice.
             now = dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
