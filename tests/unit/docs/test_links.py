@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.support.doc_pages import ROOT, Page, all_pages, page
+from tests.support.doc_pages import ROOT, Page, all_pages, page, page_at
 
 pages = pytest.mark.parametrize("one", all_pages(), ids=lambda one: one.name)
 _ABROAD = re.compile(r"[a-z]+:")
@@ -29,7 +29,7 @@ def test_links_lead_somewhere(one: Page) -> None:
             continue
         path, anchor = target(one, link)
         assert path.exists(), f"{link}: there is no such file"
-        assert not anchor or anchor in Page(path).anchors, f"{link}: there is no such heading"
+        assert not anchor or anchor in page_at(path).anchors, f"{link}: there is no such heading"
 
 
 @pages
@@ -46,7 +46,7 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
         one = left.pop()
         seen.add(one.path)
         linked = {target(one, link)[0] for link in one.links if not _ABROAD.match(link)}
-        left += [Page(path) for path in linked - seen if path.suffix == ".md" and path.exists()]
+        left += [page_at(path) for path in linked - seen if path.suffix == ".md" and path.exists()]
     assert {one.path for one in all_pages()} <= seen
 
 

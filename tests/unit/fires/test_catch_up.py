@@ -20,7 +20,7 @@ from minutehand.ticker.tick import dispatch, tick
 from minutehand.timing import fires, timetable
 
 from tests.support.histories.simulator import Faults, Process, Stage
-from tests.support.parts import in_parts
+from tests.support.parts import in_parts, in_turn
 from tests.support.scenes.world import NOON, World
 from tests.support.scenes.world import Faults as Steps
 
@@ -183,7 +183,7 @@ def test_the_scene_for_crashes_has_runs_in_its_gaps_that_were_never_sent() -> No
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("number", range(24))
+@in_turn("number", range(24), [str(number) for number in range(24)], of=3)
 def test_a_ticker_that_dies_at_any_call_is_followed_by_one_that_comes_to_the_same(number: int, after: bool) -> None:
     world = few()
     before = {r.owner: set(divided(world.memory, r.owner)[0]) for r in revisions(world.memory)}

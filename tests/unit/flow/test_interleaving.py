@@ -86,7 +86,9 @@ def test_no_history_of_thousands_under_clocks_apart_loses_anything(faults: Fault
     print(skew, dict(totals))  # noqa: T201 (the figures of the proof)
 
 
+@pytest.mark.check
 def test_a_seed_is_a_history() -> None:
+    """That of tests/proof/test_simulator.py says so of a history with everything in it."""
     one, other = history(7, ROUGH)[1], history(7, ROUGH)[1]
     assert one.stage.calls == other.stage.calls
     assert one.stage.counts == other.stage.counts

@@ -35,7 +35,7 @@ def check(cron: Cron, zone: str, instant: int, gap: str | None, repeated: str | 
         assert table.next(asked) == (expected[at] if at < len(expected) else table.next(upto))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(crons, st.sampled_from(CHANGES), gaps, repeats)
 def test_every_fire_around_a_change_of_the_clocks_is_the_one_that_the_rules_name(
     cron: Cron, change: tuple[str, int], gap: str | None, repeated: str | None

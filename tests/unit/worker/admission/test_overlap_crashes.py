@@ -10,8 +10,10 @@ from minutehand.domain.run import EntryKind, RunState
 from minutehand.testing import Detail
 
 from tests.support.histories.crash_points import Plan, Scenario, Scene, pairs, singles
+from tests.support.parts import in_parts
 from tests.support.scenes.world import OWNER
 
+PARTS = 3  # `make test` plays one, `make check` all
 POLICIES = ["skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other"]
 Step = Callable[[Scene], object]
 
@@ -71,16 +73,18 @@ def nothing_overlapped(scene: Scene) -> list[str]:
 SCENARIOS = [Scenario(policy, [create(policy), work, Scene.tick, work], nothing_overlapped) for policy in POLICIES]
 
 
+@in_parts(PARTS)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_every_single_crash(scenario: Scenario) -> None:
+def test_every_single_crash(scenario: Scenario, part: int) -> None:
     points = list(singles(scenario))
     assert len(points) > 30
-    assert [text for point in points for text in scenario.verdict(point)] == []
+    assert [text for point in points[part::PARTS] for text in scenario.verdict(point)] == []
 
 
+@in_parts(PARTS)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_pairs_of_crashes(scenario: Scenario) -> None:
-    assert [text for pair in pairs(scenario, 40) for text in scenario.verdict(pair)] == []
+def test_pairs_of_crashes(scenario: Scenario, part: int) -> None:
+    assert [text for pair in pairs(scenario, 40)[part::PARTS] for text in scenario.verdict(pair)] == []
 
 
 def test_the_watch_sees_an_overlap() -> None:
