@@ -45,18 +45,16 @@ def provision(settings: Settings, *, queues: Iterable[Queue] = ()) -> None:
 
 def create_tables(dynamodb: Any, settings: Settings) -> None:
     """Create the four tables, wait until they are ready, and switch their expiry on."""
-    ready = set()  # as emulators have them at once
+    ready: set[str] = set()  # without waiting: emulators create a table at once
     for table in TABLES:
         with _allowing("ResourceInUseException"):
             made = dynamodb.create_table(**table.create_arguments(settings.table(table.suffix)))
-            ready |= {table.suffix} if made["TableDescription"].get("TableStatus") == "ACTIVE" else set()
+            if made["TableDescription"].get("TableStatus") == "ACTIVE":
+                ready.add(table.suffix)
     for table in TABLES:
         name = settings.table(table.suffix)
         if table.suffix not in ready:
-            pace = {
-                "Delay": 1,
-                "MaxAttempts": 60,
-            }  # seconds between two requests: AWS takes about ten seconds for a table
+            pace = {"Delay": 1, "MaxAttempts": 60}  # seconds between two requests: AWS takes about ten for a table
             dynamodb.get_waiter("table_exists").wait(TableName=name, WaiterConfig=pace)
         if table.ttl is not None:
             # Some emulators ignore the expiry at creation, and AWS refuses to switch it on twice.
