@@ -15,11 +15,12 @@ open), ``signer``, ``session`` (credentials, TLS), ``endpoints``, ``retry``, ``e
 from __future__ import annotations
 
 from minutehand.aws.client import Client
-from minutehand.aws.errors import TRANSIENT, ConditionFailed, TransactionRefused, translated
+from minutehand.aws.errors import BAD_CREDENTIALS, TRANSIENT, ConditionFailed, TransactionRefused, translated
 from minutehand.aws.session import AwsSession
 from minutehand.aws.transport import BatchBackoff
 
 __all__ = [
+    "BAD_CREDENTIALS",
     "TRANSIENT",
     "AwsSession",
     "BatchBackoff",

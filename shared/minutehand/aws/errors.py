@@ -41,7 +41,12 @@ _MISSING = frozenset(
         "ResourceNotFoundException",
     }
 )
-_DENIED = frozenset({"AccessDenied", "AccessDeniedException", "InvalidClientTokenId", "UnrecognizedClientException"})
+_DENIED = frozenset({"AccessDenied", "AccessDeniedException"})
+# The service does not know the caller, or does not believe the signature: no permission helps.
+BAD_CREDENTIALS = frozenset(
+    {"AuthFailure", "ExpiredToken", "ExpiredTokenException", "InvalidAccessKeyId", "InvalidClientTokenId"}
+    | {"InvalidSignatureException", "RequestTimeTooSkewed", "SignatureDoesNotMatch", "UnrecognizedClientException"}
+)
 
 
 class ServiceError(Exception):
@@ -108,6 +113,9 @@ def translated(response: dict[str, Any], operation: str) -> MinutehandError:  # 
         return Misconfigured(
             f"{operation}: {code}: {text}; is MINUTEHAND_PREFIX right, and the stack deployed in this region?"
         )
+    if code in BAD_CREDENTIALS:
+        remedy = "check credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE), endpoint (AWS_ENDPOINT_URL) and clock"
+        return Misconfigured(f"{operation}: {code}: {text}; {remedy}")
     if code in _DENIED:
         return Misconfigured(f"{operation}: {code}: {text}; grant the caller this action")
     return MinutehandError(f"{operation}: {code}: {text}")

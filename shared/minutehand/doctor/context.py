@@ -24,10 +24,6 @@ from minutehand.settings import Settings
 
 _CONFIG = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 2})
 _DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"})
-BAD_CREDENTIALS = frozenset(
-    {"AuthFailure", "ExpiredToken", "ExpiredTokenException", "InvalidAccessKeyId", "InvalidClientTokenId"}
-    | {"InvalidSignatureException", "RequestTimeTooSkewed", "SignatureDoesNotMatch", "UnrecognizedClientException"}
-)
 _MISSING = frozenset(
     {"404", "AWS.SimpleQueueService.NonExistentQueue", "NoSuchBucket", "QueueDoesNotExist", "ResourceNotFoundException"}
 )

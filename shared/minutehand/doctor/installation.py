@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from minutehand.aws import BAD_CREDENTIALS
 from minutehand.doctor.context import (
-    BAD_CREDENTIALS,
     NO_CREDENTIALS,
     NO_REGION,
     UNREACHABLE,

@@ -84,13 +84,13 @@ def _access_key(headers: dict[str, str], query: dict[str, list[str]]) -> str | N
 async def _forbid(scope: Scope, send: Callable[..., Any], reason: str) -> None:
     """Respond 403 in the format of the request's SDK: JSON or XML."""
     headers, message = _headers(scope), f"refused: {reason}"
-    if "x-amz-target" in headers or "json" in headers.get("content-type", ""):
+    error = f"<Error><Code>{_REFUSED}</Code><Message>{escape(message)}</Message></Error>"
+    if "/s3/aws4_request" in headers.get("authorization", ""):  # its objects may be of any type
+        kind, body = "application/xml", error
+    elif "x-amz-target" in headers or "json" in headers.get("content-type", ""):
         kind, body = "application/x-amz-json-1.0", json.dumps({"__type": _REFUSED, "message": message})
     else:
-        kind = "text/xml"
-        body = (
-            f"<ErrorResponse><Error><Code>{_REFUSED}</Code><Message>{escape(message)}</Message></Error></ErrorResponse>"
-        )
+        kind, body = "text/xml", f"<ErrorResponse>{error}</ErrorResponse>"
     length = str(len(body.encode()))
     start = [(b"content-type", kind.encode()), (b"content-length", length.encode()), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": 403, "headers": start})

@@ -49,6 +49,23 @@ def test_a_client_tells_how_long_it_waited_whatever_the_response_was(service: Se
     assert waits == [0.25, 0.5]
 
 
+@pytest.mark.parametrize(
+    ("code", "remedy", "false"),
+    [
+        ("UnrecognizedClientException", "AWS_ACCESS_KEY_ID", "grant"),
+        ("ExpiredTokenException", "AWS_ACCESS_KEY_ID", "grant"),
+        ("AccessDeniedException", "grant the caller this action", "AWS_ACCESS_KEY_ID"),
+    ],
+)
+def test_a_caller_who_is_unknown_is_not_told_to_ask_for_permission(
+    service: Service, settings: Settings, code: str, remedy: str, false: str
+) -> None:
+    service.answers += [error(code)]
+    with pytest.raises(Misconfigured, match=remedy) as refused:
+        Client("dynamodb", settings).call("get_item")
+    assert false not in str(refused.value)
+
+
 # Batches.
 
 

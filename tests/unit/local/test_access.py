@@ -10,7 +10,8 @@ from urllib.parse import urlencode
 
 import boto3
 import pytest
-from minutehand import Settings
+from minutehand import Scheduler, Settings
+from minutehand.errors import Misconfigured
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.engine import authorization, guarded, refusal
 
@@ -147,6 +148,23 @@ def test_no_route_answers_without_the_key(method: str, local_cloud: LocalCloud, 
     assert {page.request(method, path) for path in ROUTES} == {403}
     preflight = {"Origin": "https://example.com", "Access-Control-Request-Method": "POST"}
     assert page.request("OPTIONS", "/", headers=preflight) == 403
+
+
+@pytest.mark.cloud
+@pytest.mark.parametrize("act", ["read", "send", "store"])
+def test_who_has_another_key_is_told_which_and_not_to_grant_anything(
+    act: str, local_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    scheduler = Scheduler(settings=local_settings, check_jobs=False)
+    acts = {
+        "read": lambda: scheduler.get_schedule("s"),
+        "send": lambda: scheduler.submit("j"),
+        "store": lambda: scheduler.submit("j", "x" * 200_000),
+    }
+    with pytest.raises(Misconfigured, match="use the `export` line that `minutehand local` prints") as refused:
+        acts[act]()
+    assert "grant" not in str(refused.value)
 
 
 @pytest.mark.cloud
