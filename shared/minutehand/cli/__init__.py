@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
+from typing import NoReturn
+
+INTERRUPTED = 130  # exit code after Ctrl-C, as shells have it
 
 
 def main() -> None:
     """Run the command line with ``sys.argv``; the process ends with the command's exit code."""
+    try:
+        code = _run()
+    except KeyboardInterrupt:  # during an import; within a command, typer has made it a code
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        _exit_at_once(code)
+    sys.exit(code)
+
+
+def _run() -> int:
     if find_spec("typer") is None or find_spec("rich") is None:
         sys.exit("minutehand: the command line is not installed; run: pip install 'minutehand[cli]'")
     from minutehand.cli.app import run  # noqa: PLC0415  # needs typer and rich
 
-    sys.exit(run(sys.argv[1:]))
+    return run(sys.argv[1:])
+
+
+def _exit_at_once(code: int) -> NoReturn:
+    """End without the interpreter's own clean-up: a second Ctrl-C would break it off with a traceback.
+
+    And Python ends with the signal instead of a code, if it saw a KeyboardInterrupt come out of ``exec``, as in a dataclass's making.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    os._exit(code)

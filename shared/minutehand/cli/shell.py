@@ -264,9 +264,12 @@ def pages(client: Client, operation: str, key: str, token: str, **asked: Any) ->
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[threading.Event]:
-    """An event that the first SIGINT or SIGTERM sets; the second one has its default effect."""
-    stop = threading.Event()
+def stop_on_signals(stop: threading.Event | None = None) -> Iterator[threading.Event]:
+    """An event that the first SIGINT or SIGTERM sets; the second one has its default effect.
+
+    Until then Ctrl-C is a KeyboardInterrupt, which ends a start at once and is reported by ``cli.main``.
+    """
+    stop = stop or threading.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def on_signal(number: int, _: object) -> None:

@@ -83,15 +83,11 @@ def run_auditor(settings: Settings) -> AuditReport:
     return audit(connect(settings), clock=system_clock)
 
 
-def run_worker(
-    settings: Settings, jobs: Registry, *, stop: threading.Event, concurrency: int | None = None, grace: float = 10.0
-) -> bool:
-    """Work until ``stop``; then finish what can be finished within ``grace`` seconds and release the rest.
+def worker_process(settings: Settings, jobs: Registry, *, concurrency: int | None = None) -> WorkerProcess:
+    """A worker that has found its queue, and has begun nothing.
 
     Orders come from ``settings.work_queue``; ``concurrency`` is by default what that queue declares, or CONCURRENCY. InvalidInput
     for a queue that neither the jobs declare nor the cloud has.
-    Runs execute in threads. A thread cannot be killed: when this returns, end the process, so that a released run's thread ends
-    too. True: it stopped by itself because a job's thread had to be abandoned; start another process.
     """
     services = connect(settings)
     queue = declared_name(settings.work_queue)
@@ -100,7 +96,18 @@ def run_worker(
     declared = jobs.find_queue(queue)
     services = _with_all_stripes(services, settings, queue)
     most = concurrency or (None if declared is None else declared.concurrency) or CONCURRENCY
-    return WorkerProcess(services, jobs, concurrency=most, queue=queue).run(stop=stop, grace=grace)
+    return WorkerProcess(services, jobs, concurrency=most, queue=queue)
+
+
+def run_worker(
+    settings: Settings, jobs: Registry, *, stop: threading.Event, concurrency: int | None = None, grace: float = 10.0
+) -> bool:
+    """Work until ``stop``; then finish what can be finished within ``grace`` seconds and release the rest.
+
+    Runs execute in threads. A thread cannot be killed: when this returns, end the process, so that a released run's thread ends
+    too. True: it stopped by itself because a job's thread had to be abandoned; start another process.
+    """
+    return worker_process(settings, jobs, concurrency=concurrency).run(stop=stop, grace=grace)
 
 
 def _with_all_stripes(services: Services, settings: Settings, queue: str | None) -> Services:

@@ -11,9 +11,10 @@ import secrets
 import shutil
 import socket
 import tempfile
+import threading
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -97,6 +98,7 @@ class LocalCloud:
         passing = Path(tempfile.gettempdir(), f"minutehand-cloud-{secrets.token_hex(8)}")
         self._data = DataDirectory(data.resolve() if data else passing)
         self._child: LocalProcess | None = None
+        self._is_lost = False  # ended by itself: then its log stays
         self.port = 0
         self.credentials = _new_keys()  # access key of this start as environment variables; every other key is refused
 
@@ -123,11 +125,28 @@ class LocalCloud:
     def start(self) -> Self:
         """Start it and return when it answers. Raises Unavailable, with the end of its log, if it does not answer."""
         self.credentials = _new_keys()
+        self._is_lost = False
         self._data.open()
-        for _ in range(PORT_ATTEMPTS):
-            if self._attempt(self._choose_port()):
-                return self
+        try:
+            for _ in range(PORT_ATTEMPTS):
+                if self._attempt(self._choose_port()):
+                    return self
+        except BaseException:  # Ctrl-C, too
+            self.stop()
+            raise
         raise self._give_up(f"the local cloud started on none of {PORT_ATTEMPTS} ports; its log ends:")
+
+    def when_lost(self, call: Callable[[int], None]) -> None:
+        """Call ``call`` with the exit code, in a thread of its own, if the process ends without ``stop``. Its log is kept then."""
+        child = self._child
+
+        def follow() -> None:
+            code = None if child is None else child.wait()
+            if child is not None and code is not None and not child.is_terminated:
+                self._is_lost = True
+                call(code)
+
+        threading.Thread(target=follow, name="follow-cloud", daemon=True).start()
 
     def stop(self) -> None:
         """End it. With a data directory it writes its snapshot first. A second call does nothing."""
@@ -135,7 +154,7 @@ class LocalCloud:
             self._child.stop(STOP_TIMEOUT)
             self._child = None
         self._data.close()
-        if not self._is_kept:
+        if not self._is_kept and not self._is_lost:
             shutil.rmtree(self._data.path, ignore_errors=True)
 
     def __enter__(self) -> Self:

@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from minutehand.domain.queue import Queue, striped, striped_text
 from minutehand.dynamodb.tables import TABLES
 from minutehand.errors import Unavailable
 from minutehand.local.cloud import LocalCloud, reached_by_this_process
+from minutehand.local.cloud_watch import CloudWatch
 from minutehand.local.declared import declared_queues
 from minutehand.local.processes import LogFollower, ProcessGroup, roles
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT, Settings
@@ -31,12 +33,15 @@ from minutehand.sqs.routing import all_queues
 
 _READY = 30.0  # seconds for the workers to be ready; usually 1 to 3
 _POLL = 0.05  # seconds between reads of their logs
+_RETRIES = Config(retries={"mode": "standard", "total_max_attempts": 3})  # at most 3 s of waits: the cloud may be dead
+_GRACE = 20.0  # seconds for processes to finish their runs
+_HURRY = 1.0  # seconds for processes to end when they have nothing to finish: no cloud, or no start
 _SHELL_NEEDS = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_DEFAULT_REGION")
 
 
 def provision(settings: Settings, *, queues: Iterable[Queue] = ()) -> None:
     """Create tables, bucket, and the usual and declared queues with the names of ``settings``. Existing ones keep their data."""
-    where: dict[str, Any] = {"endpoint_url": settings.endpoint, "region_name": settings.region}
+    where: dict[str, Any] = {"endpoint_url": settings.endpoint, "region_name": settings.region, "config": _RETRIES}
     create_tables(boto3.client("dynamodb", **where), settings)
     create_queues(boto3.client("sqs", **where), settings, queues)
     if settings.bucket is not None:
@@ -105,6 +110,7 @@ class LocalInstallation:
     settings: Settings
     environment: Mapping[str, str]  # variables with which an AWS SDK reaches its cloud
     processes: ProcessGroup
+    watch: CloudWatch
     follower: LogFollower  # reads the logs of all processes from their start
     folder: Path  # logs, and the data if it is kept
 
@@ -119,7 +125,7 @@ class LocalInstallation:
         return "export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
 
     def wait_until_ready(self, stop: threading.Event) -> None:
-        """Return when every worker has logged that it receives messages. Raises Unavailable if one has not after 30 s."""
+        """Return when every worker has logged that it receives messages, or at ``stop``. Raises Unavailable if one has not after 30 s."""
         ahead = deepcopy(self.follower)  # the caller reads the same lines again
         waiting = {name for name in self.processes.names if name.startswith("worker")}
         deadline = time.monotonic() + _READY
@@ -130,6 +136,7 @@ class LocalInstallation:
                 raise Unavailable(
                     f"{', '.join(waiting)}: not ready within {_READY:.0f} s; see the logs in {self.folder}"
                 )
+        self.watch.check()
 
 
 @contextmanager
@@ -142,17 +149,19 @@ def installation(
     tenant: str = DEFAULT_TENANT,
     prefix: str = DEFAULT_PREFIX,
     stripes: int = 1,
+    stop: threading.Event | None = None,
 ) -> Iterator[LocalInstallation]:
     """Start an installation with the queues that the packages ``jobs`` declare, for the time of the block.
 
     ``stripes`` is the number of SQS queues of the default queue. ``data`` is a directory that keeps the state for the next start.
-    Without it the folder is temporary, and it is removed unless the block raised. Within the block, the AWS clients of this process
-    use the local cloud, too.
+    Without it the folder is temporary, and it is removed unless the block raised an error. Within the block, the AWS clients of this
+    process use the local cloud, too. If the cloud ends by itself, ``stop`` is set, and the block raises CloudDied.
     """
     with (
         _folder(data) as folder,
         LocalCloud(data=None if data is None else folder / "cloud") as cloud,
         reached_by_this_process(cloud.environment),
+        CloudWatch(cloud, data=data and folder, stop=stop or threading.Event()).start().guard() as watch,
     ):
         queues = declared_queues(jobs)
         settings = Settings(
@@ -167,19 +176,47 @@ def installation(
         known = roles(tickers=tickers, workers=workers, jobs=jobs, queues=queues)
         processes = ProcessGroup(known, settings, cloud.environment, folder)
         follower = processes.follow()  # before the processes start
-        with processes:
+        with _running(processes, watch):
             yield LocalInstallation(
-                settings=settings, environment=cloud.environment, processes=processes, follower=follower, folder=folder
+                settings=settings,
+                environment=cloud.environment,
+                processes=processes,
+                watch=watch,
+                follower=follower,
+                folder=folder,
             )
 
 
 @contextmanager
+def _running(processes: ProcessGroup, watch: CloudWatch) -> Iterator[None]:
+    """The processes for the time of the block. They have no time to finish if their cloud died, or if Ctrl-C ended the start."""
+    grace = _GRACE
+    try:
+        processes.start()
+        yield
+    except KeyboardInterrupt:
+        grace = _HURRY
+        raise
+    except Exception:
+        grace = _HURRY if watch.is_lost() else _GRACE
+        raise
+    finally:
+        processes.stop(grace)
+
+
+@contextmanager
 def _folder(data: Path | None) -> Iterator[Path]:
-    """The data directory, or a temporary one, which stays only if the block raised."""
+    """The data directory, or a temporary one, which stays only if the block raised an error."""
     if data is not None:
         data.mkdir(parents=True, exist_ok=True)
         yield data.resolve()
         return
     folder = Path(tempfile.mkdtemp(prefix="minutehand-"))
-    yield folder
+    try:
+        yield folder
+    except Exception:  # its logs may say why
+        raise
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     shutil.rmtree(folder, ignore_errors=True)

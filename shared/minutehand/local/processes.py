@@ -57,8 +57,13 @@ class LocalProcess:
         """The exit code (negative: the signal that ended it), or None while it runs."""
         return self._process.poll()
 
-    def wait(self, seconds: float) -> int | None:
-        """The exit code once it has ended, or None if it still runs after ``seconds``."""
+    @property
+    def is_terminated(self) -> bool:
+        """Whether this process has told it to end."""
+        return self._terminated
+
+    def wait(self, seconds: float | None = None) -> int | None:
+        """The exit code once it has ended, or None if it still runs after ``seconds``. Without a limit it blocks until the end."""
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -169,7 +174,8 @@ class ProcessGroup:
         self._environ = {**inherited(), **environment, **variables(settings), "PYTHONUNBUFFERED": "1"}
         self._folder = folder
         self._children: dict[str, LocalProcess] = {}
-        self._crashes: deque[tuple[float, str]] = deque()
+        self._crashes: deque[Crash] = deque()
+        self._begins: dict[str, int] = {}  # length of each process's log at its start
 
     def __getitem__(self, name: str) -> LocalProcess:
         return self._children[name]
@@ -183,32 +189,40 @@ class ProcessGroup:
         return LogFollower(*(self._folder / f"{name}.log" for name in self._roles))
 
     def start(self) -> Self:
-        for name in self._roles:
-            self._start(name)
+        try:
+            for name in self._roles:
+                self._start(name)
+        except BaseException:  # Ctrl-C, too
+            self.stop(0)
+            raise
         return self
 
     def replace_ended(self) -> list[str]:
         """Start ended processes again; returns their names. Raises Unavailable for a process that ended CRASHES times in CRASH_WINDOW."""
         ended = [name for name, child in self._children.items() if child.exit_code is not None]
         for name in ended:
-            now = time.monotonic()
-            self._crashes.append((now, name))
-            while self._crashes[0][0] < now - CRASH_WINDOW:
-                self._crashes.popleft()
-            if sum(crashed == name for _, crashed in self._crashes) >= CRASHES:
-                log = self._children[name].log
-                problem = f"{name} ended {CRASHES} times in {CRASH_WINDOW:.0f} s; the end of its log {log}:"
-                raise Unavailable(f"{problem}\n{log.read_text(errors='replace')[-_TAIL:].strip()}")
+            self._note_crash(name)
             self._children[name].stop()
             self._start(name)
         return ended
 
+    def _note_crash(self, name: str) -> None:
+        now, child = time.monotonic(), self._children[name]
+        self._crashes.append(Crash(now, name, unfinished_jobs(child.log, self._begins[name])))
+        while self._crashes[0].at < now - CRASH_WINDOW:
+            self._crashes.popleft()
+        crashes = [crash for crash in self._crashes if crash.name == name]
+        if len(crashes) >= CRASHES:
+            problem = f"{name} ended {CRASHES} times in {CRASH_WINDOW:.0f} s{_suspects(crashes)}; the end of its log {child.log}:"
+            raise Unavailable(f"{problem}\n{child.log.read_text(errors='replace')[-_TAIL:].strip()}")
+
     def stop(self, grace: float = 20.0) -> None:
-        """Send SIGTERM to all, wait up to ``grace`` seconds for each, then send SIGKILL."""
+        """Send SIGTERM to all, and SIGKILL to those that have not ended after ``grace`` seconds."""
+        deadline = time.monotonic() + grace
         for child in self._children.values():
             child.terminate()
         for child in self._children.values():
-            child.stop(grace)
+            child.stop(max(0.0, deadline - time.monotonic()))
         self._children.clear()
 
     def __enter__(self) -> Self:
@@ -218,9 +232,42 @@ class ProcessGroup:
         self.stop()
 
     def _start(self, name: str) -> None:
-        self._children[name] = LocalProcess(
-            name, "minutehand", self._roles[name].arguments, environ=self._environ, log=self._folder / f"{name}.log"
-        )
+        log = self._folder / f"{name}.log"
+        self._begins[name] = log.stat().st_size if log.exists() else 0
+        arguments = self._roles[name].arguments
+        self._children[name] = LocalProcess(name, "minutehand", arguments, environ=self._environ, log=log)
+
+
+@dataclass(frozen=True)
+class Crash:
+    """A process that ended by itself."""
+
+    at: float  # monotonic seconds
+    name: str
+    jobs: frozenset[str]  # of the runs that it had started and not ended
+
+
+def unfinished_jobs(log: Path, begin: int) -> frozenset[str]:
+    """The jobs of the runs that a worker has started and not ended, by its log from byte ``begin`` on."""
+    running: dict[str, str] = {}
+    with log.open("rb") as file:
+        file.seek(begin)
+        for event in filter(None, map(parse, file)):
+            if event["event"] == "run.started":
+                running[str(event.get("run_id"))] = str(event.get("job"))
+            elif event["event"] == "run.ended":
+                running.pop(str(event.get("run_id")), None)
+    return frozenset(running.values())
+
+
+def _suspects(crashes: Sequence[Crash]) -> str:
+    """What an error says of the jobs that were running at every crash, if there are any."""
+    jobs = sorted(frozenset.intersection(*(crash.jobs for crash in crashes)))
+    if not jobs:
+        return ""
+    which = f"job {jobs[0]!r}" if len(jobs) == 1 else f"one of the jobs {', '.join(map(repr, jobs))}"
+    remedy = "then a crash ends its attempt only, or leave out what schedules it"
+    return f", each time while it ran {which}: mend the job, or give it isolation='process', {remedy}"
 
 
 def roles(

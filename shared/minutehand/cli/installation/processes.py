@@ -8,7 +8,9 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +20,7 @@ import typer
 from minutehand import logs
 from minutehand.cli.parameters import find_here, load_jobs
 from minutehand.cli.shell import ExitCode, Shell, console, print_json, stop_on_signals
-from minutehand.daemon.roles import run_auditor, run_ticker, run_undertaker, run_worker
+from minutehand.daemon.roles import run_auditor, run_ticker, run_undertaker, worker_process
 from minutehand.errors import InvalidInput
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
@@ -49,8 +51,9 @@ def worker(
     settings = shell.settings if queue is None else replace(shell.settings, work_queue=queue)
     registry = load_jobs(jobs or ([settings.jobs] if settings.jobs else []))
     logs.configure()
+    process = worker_process(settings, registry, concurrency=concurrency)
     with stop_on_signals() as stop:
-        recycle = run_worker(settings, registry, stop=stop, concurrency=concurrency, grace=grace)
+        recycle = process.run(stop=stop, grace=grace)
     if recycle:  # the same process number, a new interpreter: whoever supervises it sees no exit
         os.execv(sys.executable, sys.orig_argv)  # noqa: S606  # ourselves, however we were started
     logging.shutdown()
@@ -114,9 +117,10 @@ def local(
         tenant=shell.settings.tenant,
         prefix=shell.settings.prefix,
     )
-    with stop_on_signals() as stop:
+    stop = threading.Event()
+    with ExitStack() as signals:
         try:
-            session.run(options, console(), stop)
+            session.run(options, console(), stop, on_started=lambda: signals.enter_context(stop_on_signals(stop)))
         except session.UncleanSession as problem:
             shell.say(str(problem), style="red")
             raise typer.Exit(ExitCode.FAILED) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -50,8 +50,13 @@ class LocalOptions:
     prefix: str = DEFAULT_PREFIX
 
 
-def run(options: LocalOptions, console: Console, stop: threading.Event) -> int:
-    """Run a session until ``stop`` is set or its time is over. Raises UncleanSession if a fire was missing or double."""
+def run(
+    options: LocalOptions, console: Console, stop: threading.Event, *, on_started: Callable[[], object] = lambda: None
+) -> int:
+    """Run a session until ``stop`` is set or its time is over. ``on_started`` is called once everything runs.
+
+    Raises UncleanSession if a fire was missing or double, and CloudDied, without a verdict, if the cloud ended by itself.
+    """
     with (
         installation(
             data=options.data,
@@ -60,6 +65,7 @@ def run(options: LocalOptions, console: Console, stop: threading.Event) -> int:
             workers=options.workers,
             tenant=options.tenant,
             prefix=options.prefix,
+            stop=stop,
         ) as running,
         _page(options.data) as page,
     ):
@@ -70,6 +76,7 @@ def run(options: LocalOptions, console: Console, stop: threading.Event) -> int:
         session = LocalSession(running, console)
         if options.examples and not stop.is_set():
             session.schedule(page)
+        on_started()
         session.follow(stop, options.seconds)
         lasted = session.seconds
         verdict = session.verdict(wait_for_one_offs=options.seconds is not None)
@@ -116,13 +123,14 @@ class LocalSession:
         began = time.monotonic()
         while not awaited <= self._starts.over and time.monotonic() - began < self._patience:
             self._refresh(None)
-            threading.Event().wait(_POLL)
+            self._running.watch.lost.wait(_POLL)
         self._refresh(None)
         runs = {watched.name: self._runs(watched.name, watched.since) for watched in self._program.watched}
         one_offs = [(self._scheduler.get_run(run_id), end) for run_id, end in self._program.ends.items()]
         return verify(self._program.watched, runs, self._starts, upto, one_offs=one_offs)
 
     def _refresh(self, screen: Live | None) -> None:
+        self._running.watch.check()  # first: without it the processes end, too
         gone = self._running.processes.replace_ended()
         events = list(self._running.follower.new())
         for process, event in events:
