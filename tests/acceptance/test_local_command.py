@@ -9,8 +9,9 @@ import threading
 from pathlib import Path
 
 import pytest
+from minutehand.cli.shell import ExitCode
 
-from tests.support.installation.local_command import local, read_until
+from tests.support.installation.local_command import local, processes_of, read_until
 
 pytestmark = [pytest.mark.check, pytest.mark.cloud]
 
@@ -89,6 +90,33 @@ def test_missing_fires_are_found_and_the_exit_code_says_so(tmp_path: Path) -> No
         assert running.wait(60) == 1
     assert re.search(r"; [1-9]\d* missing, 0 double", rest)
     assert "\nmissing: default/sample#" in rest
+
+
+def test_a_killed_cloud_ends_it_with_an_error_and_no_verdict(tmp_path: Path) -> None:
+    with local(tmp_path) as running:
+        read_until(running, "SUCCEEDED", 60)
+        (cloud,) = child_pids(running.pid, "minutehand.local.engine")
+        os.kill(cloud, signal.SIGKILL)
+        said, code = running.communicate(timeout=60)[0], running.returncode
+        assert code == ExitCode.UNAVAILABLE
+        assert f"error: the local cloud (process {cloud}) was killed by SIGKILL" in said
+        assert "missing" not in said
+        assert "Traceback" not in said
+        assert processes_of(tmp_path) == []
+
+
+def test_with_data_a_killed_cloud_goes_on_where_it_was(tmp_path: Path) -> None:
+    data = ("--data", str(tmp_path / "kept"))
+    with local(tmp_path, *data) as running:
+        for _ in range(2):  # five seconds apart: several snapshots
+            read_until(running, "sample ", 60)
+        (cloud,) = child_pids(running.pid, "minutehand.local.engine")
+        os.kill(cloud, signal.SIGKILL)
+        assert f"--data {tmp_path / 'kept'}, which has the state" in running.communicate(timeout=60)[0]
+    with local(tmp_path, *data, "--for", "12") as running:
+        rest = running.communicate(timeout=90)[0]
+        assert running.returncode == 0, rest
+        assert "0 missing, 0 double" in rest
 
 
 def test_jobs_of_ones_own_that_cannot_be_loaded_are_named(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no pro
 
 
 class DataDirectory:
-    """The directory of a local cloud, with the snapshot that the cloud writes at SIGTERM; one cloud at a time may lock it."""
+    """The directory of a local cloud, with its last snapshot; one cloud at a time may lock it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -77,8 +77,8 @@ class DataDirectory:
 class LocalCloud:
     """A cloud on this machine. Use it as a context manager, or call ``start`` and ``stop``.
 
-    ``data`` is a directory that keeps tables, queues and buckets from one start to the next; the cloud writes them when it
-    receives SIGTERM. Without ``data`` the state is lost with the process. ``variables`` are further settings of MiniStack, e.g.
+    ``data`` is a directory that keeps tables, queues and buckets from one start to the next; the cloud writes them a second after
+    a change (``snapshots``), and when it receives SIGTERM. Without ``data`` the state is lost with the process. ``variables`` are further settings of MiniStack, e.g.
     ``{"AUTH": "true"}``. The child process ends with this process, also if this process is killed.
 
     Every start has an access key of its own (``credentials``); the cloud answers requests with another key with 403.

@@ -19,11 +19,12 @@ import re
 from collections.abc import Awaitable, Callable, Collection
 from html import escape
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-Scope = dict[str, Any]
-Asgi = Callable[[Scope, Callable[..., Awaitable[Any]], Callable[..., Awaitable[None]]], Awaitable[None]]
+from minutehand.local.snapshots import Asgi, Scope, Snapshots
+
 KeyCheck = Callable[[str, str | None], bool]  # whether the emulator itself issued an access key (with a session token)
 
 _CREDENTIAL = re.compile(r"^AWS4-HMAC-SHA256\s+(?:.*,\s*)?Credential=([^/,\s]+)/")
@@ -148,8 +149,22 @@ def main() -> None:
     key = os.environ["AWS_ACCESS_KEY_ID"]
     if not emulator.AUTH:
         os.environ["AWS_SESSION_TOKEN"] = key
-    emulator.app = guarded(emulator.app, [key], _is_issued)
+    emulator.app = guarded(_persisted(emulator), [key], _is_issued)
     emulator.main()
+
+
+def _persisted(emulator: Any) -> Asgi:
+    """The application, with snapshots while it runs, if it keeps its state. A release without these names writes it at its end only."""
+    persistence, app = import_module("ministack.core.persistence"), emulator.app
+    is_known = hasattr(emulator, "_build_persistence_save_dict") and hasattr(persistence, "STATE_DIR")
+    if not (is_known and persistence.PERSIST_STATE):
+        return app
+
+    def write(folder: Path) -> None:
+        persistence.STATE_DIR = str(folder)  # in the child alone
+        persistence.save_all(emulator._build_persistence_save_dict())  # noqa: SLF001 (there is no other way in)
+
+    return Snapshots(write, Path(persistence.STATE_DIR)).around(app)
 
 
 if __name__ == "__main__":

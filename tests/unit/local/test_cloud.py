@@ -197,3 +197,21 @@ class TestData:
             LocalCloud(data=tmp_path).start()
         with LocalCloud(data=tmp_path):
             pass
+
+    def test_of_a_killed_cloud_all_but_the_last_second_is_kept(self, tmp_path: Path) -> None:
+        settings = Settings(prefix="kept", region=LocalCloud.region, bucket="kept-payloads")
+        state = tmp_path / "state"
+
+        def snapshot_has(*texts: str) -> bool:
+            files = [state / "dynamodb.json", state / "sqs.json"]
+            return all(any(text in file.read_text() for file in files if file.exists()) for text in texts)
+
+        with LocalCloud(data=tmp_path) as first:
+            here = Settings(**{**vars(settings), "endpoint": first.endpoint})
+            with reached_by_this_process(first.credentials):
+                provision(here)
+            self.fill(first, here)
+            assert until(lambda: snapshot_has("acme/hourly", "delayed", "in flight"))
+            os.kill(first.pid, signal.SIGKILL)
+        with LocalCloud(data=tmp_path) as again:
+            self.check(again, settings)

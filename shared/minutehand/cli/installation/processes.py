@@ -85,7 +85,9 @@ def audit(shell: Shell) -> None:
 def local(
     shell: Shell,
     seconds: Annotated[float | None, typer.Option("--for", min=1, help="End after this many seconds.")] = None,
-    data: Annotated[Path | None, typer.Option(file_okay=False, help="Keep the state in this directory.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Keep the state in this directory, written every second or so.")
+    ] = None,
     jobs: Annotated[list[str] | None, typer.Option(help="A package with your own jobs; may be repeated.")] = None,
     *,
     examples: Annotated[bool, typer.Option(help="Schedule the examples.")] = True,
@@ -94,7 +96,10 @@ def local(
 ) -> None:
     """Run everything on this machine: an embedded cloud, a ticker, workers, and examples to watch.
 
-    Ends at Ctrl-C, or after --for seconds, with a summary. The exit code is 1 if a fire was missing or double.
+    Ends at Ctrl-C, or after --for seconds, with a summary. The exit code is 1 if a fire was missing or double, 5 if the cloud died, or a
+    process three times within a minute, and 130 after Ctrl-C during the start.
+
+    With --data the next start goes on from there. If the cloud is killed, at most the acts of its last seconds are lost.
     """
     if data is not None:
         try:

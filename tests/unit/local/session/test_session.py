@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
+import shutil
 import signal
 import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from minutehand.cli.shell import ExitCode, stop_on_signals
-from minutehand.errors import Unavailable
+from minutehand.errors import JobError, Unavailable
+from minutehand.local import installation
+from minutehand.local.cloud import LocalCloud
+from minutehand.local.cloud_watch import CloudDied
 from minutehand.local.processes import ProcessGroup, ProcessRole, roles, variables
 from minutehand.local.session.session import LocalOptions, UncleanSession, run
 from minutehand.local.session.verifier import StartLog
@@ -87,7 +93,70 @@ def test_a_verdict_that_is_not_clean_is_an_error_and_the_logs_stay(
     assert (folder / "worker-1.log").exists()
 
 
+class TestCloudThatDies:
+    @pytest.fixture
+    def clouds(self, monkeypatch: pytest.MonkeyPatch) -> list[LocalCloud]:
+        """The clouds that were started, the last one last."""
+        started, start = list[LocalCloud](), LocalCloud.start
+        monkeypatch.setattr(LocalCloud, "start", lambda cloud: started.append(cloud) or start(cloud))
+        return started
+
+    @pytest.mark.parametrize("terminal", [True, False])
+    def test_ends_the_session_without_a_verdict(self, terminal: bool, clouds: list[LocalCloud]) -> None:
+        console, never = screen(terminal=terminal), threading.Event()
+        shown = stop_when(console, r"sample .*SUCCEEDED")
+
+        def kill() -> None:
+            shown.wait()
+            os.kill(clouds[-1].pid, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        with pytest.raises(CloudDied, match=r"was killed by SIGKILL.*start it again; its tables.*its log: ") as died:
+            run(LocalOptions(workers=1), console, never)
+        killer.join()
+        assert "missing" not in printed(console)
+        log = Path(str(died.value).rpartition(" ")[2])
+        assert log.exists()
+        shutil.rmtree(log.parent)
+
+    def test_during_the_start_is_said_too(
+        self, clouds: list[LocalCloud], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        create = installation.create_queues
+
+        def create_queues(*given: Any) -> dict[str, str]:
+            os.kill(clouds[-1].pid, signal.SIGKILL)
+            return create(*given)
+
+        monkeypatch.setattr(installation, "create_queues", create_queues)
+        data = tmp_path / "kept"
+        with pytest.raises(CloudDied, match=f"start it again with --data {data}, which has the state of"):
+            run(LocalOptions(data=data), screen(terminal=False), threading.Event())
+
+    def test_is_not_taken_for_the_cause_of_what_it_did_not_cause(self, clouds: list[LocalCloud]) -> None:
+        with pytest.raises(JobError, match="importing failed"):
+            run(LocalOptions(jobs=("no.such.package",)), screen(terminal=False), threading.Event())
+
+
 class TestProcessGroup:
+    def test_a_job_that_crashes_its_worker_is_named(self, tmp_path: Path) -> None:
+        def event(run: str, job: str, word: str = "started") -> str:
+            return json.dumps({"event": f"run.{word}", "run_id": run, "job": job}) + "\n"
+
+        log = tmp_path / "broken.log"
+        log.write_text(event("a/s#0", "of.yesterday"))
+        with ProcessGroup([ProcessRole("broken", ("worker",))], Settings(), {}, tmp_path) as group:
+            for crash in range(3):
+                lines = [event("a/s#1", "bad.job"), event("a/s#2", "good.job"), event("a/s#3", f"other.{crash}")]
+                with log.open("a") as file:
+                    file.writelines([*lines, event("a/s#2", "good.job", "ended")])
+                assert group["broken"].wait(60) == ExitCode.MISCONFIGURED
+                if crash < 2:
+                    group.replace_ended()
+            with pytest.raises(Unavailable, match="each time while it ran job 'bad.job': mend"):
+                group.replace_ended()
+
     def test_what_ends_by_itself_is_started_again_but_not_for_ever(self, tmp_path: Path) -> None:
         group = ProcessGroup([ProcessRole("broken", ("worker",))], Settings(), {}, tmp_path)
         with group:
