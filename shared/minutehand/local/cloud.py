@@ -78,8 +78,8 @@ class LocalCloud:
     """A cloud on this machine. Use it as a context manager, or call ``start`` and ``stop``.
 
     ``data`` is a directory that keeps tables, queues and buckets from one start to the next; the cloud writes them a second after
-    a change (``snapshots``), and when it receives SIGTERM. Without ``data`` the state is lost with the process. ``variables`` are further settings of MiniStack, e.g.
-    ``{"AUTH": "true"}``. The child process ends with this process, also if this process is killed.
+    a change (``snapshots``), and when it receives SIGTERM. Without ``data`` the state is lost with the process. ``variables`` are
+    further settings of MiniStack, e.g. ``{"AUTH": "true"}``. The child process ends with this process, also if this process is killed.
 
     Every start has an access key of its own (``credentials``); the cloud answers requests with another key with 403.
 

