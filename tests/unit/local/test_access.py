@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlencode
 
@@ -157,7 +157,7 @@ def test_who_has_another_key_is_told_which_and_not_to_grant_anything(
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     scheduler = Scheduler(settings=local_settings, check_jobs=False)
-    acts = {
+    acts: dict[str, Callable[[], object]] = {
         "read": lambda: scheduler.get_schedule("s"),
         "send": lambda: scheduler.submit("j"),
         "store": lambda: scheduler.submit("j", "x" * 200_000),

@@ -59,7 +59,7 @@ class Emulator:
         async def send(message: dict[str, str]) -> None:
             started.set()
 
-        living = asyncio.create_task(around({"type": "lifespan"}, receive, send))
+        living = asyncio.ensure_future(around({"type": "lifespan"}, receive, send))
         await told.put("lifespan.startup")
         await started.wait()
         await while_running(around)
@@ -119,12 +119,24 @@ def test_changes_are_written_while_it_runs_and_reads_are_not(tmp_path: Path, mon
 
 def test_the_last_state_is_written_after_the_last_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     emulator, order = Emulator(tmp_path), list[str]()
-    wait4, save = os.wait4, emulator.save
-    monkeypatch.setattr(os, "wait4", lambda *given: (wait4(*given), order.append("snapshot"))[0])
-    monkeypatch.setattr(emulator, "save", lambda folder: (order.append("end"), save(folder)))
+    begun, wait4, save, fork = asyncio.Event(), os.wait4, emulator.save, emulator.snapshots.fork
 
-    begun, fork = asyncio.Event(), emulator.snapshots.fork
-    monkeypatch.setattr(emulator.snapshots, "fork", lambda: (begun.set(), fork())[1])
+    def forked() -> int:
+        begun.set()
+        return fork()
+
+    def waited(*given: Any) -> Any:
+        result = wait4(*given)
+        order.append("snapshot")
+        return result
+
+    def saved(folder: Path) -> None:
+        order.append("end")
+        save(folder)
+
+    monkeypatch.setattr(emulator.snapshots, "fork", forked)
+    monkeypatch.setattr(os, "wait4", waited)
+    monkeypatch.setattr(emulator, "save", saved)
 
     async def use(around: Any) -> None:
         await around(PUT, None, None)

@@ -98,7 +98,12 @@ class TestCloudThatDies:
     def clouds(self, monkeypatch: pytest.MonkeyPatch) -> list[LocalCloud]:
         """The clouds that were started, the last one last."""
         started, start = list[LocalCloud](), LocalCloud.start
-        monkeypatch.setattr(LocalCloud, "start", lambda cloud: started.append(cloud) or start(cloud))
+
+        def noted(cloud: LocalCloud) -> LocalCloud:
+            started.append(cloud)
+            return start(cloud)
+
+        monkeypatch.setattr(LocalCloud, "start", noted)
         return started
 
     @pytest.mark.parametrize("terminal", [True, False])
