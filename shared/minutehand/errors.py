@@ -124,7 +124,7 @@ class UnexpectedStatus(JobSignal):
 
 
 class RunCancelled(JobSignal):
-    """The run's cancellation was requested, and the job has noticed it."""
+    """The run's cancellation was requested, and the job has noticed it. Raised without a request it is a failure."""
 
 
 def shorten(value: object, limit: int = _SHOWN) -> str:

@@ -29,7 +29,7 @@ from minutehand.state.retry import is_permanent
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.execution.effects import RunStore
 from minutehand.worker.execution.perform import timeout_of, watch
-from minutehand.worker.stages import AttemptResult, Cancelled, Failed, LeasedRun
+from minutehand.worker.stages import AttemptResult, Failed, LeasedRun
 
 log = logging.getLogger(__name__)
 
@@ -151,8 +151,6 @@ class IsolatedAttempt:
 
     def _ended(self, ended: AttemptResult) -> None:
         in_flight = self._leased.in_flight
-        if isinstance(ended, Failed) and in_flight.cancel_seen is not None:
-            ended = Cancelled("requested", ended.failure)
         with in_flight.changed:
             if not self.ends:
                 self.ends.append(ended)

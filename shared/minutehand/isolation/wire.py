@@ -20,14 +20,14 @@ from typing import Any, BinaryIO
 from minutehand import errors
 from minutehand.domain.run import Failure
 from minutehand.errors import InvalidInput, MinutehandError
-from minutehand.worker.stages import Abandoned, AttemptResult, Cancelled, Failed, Returned, SliceEnded
+from minutehand.worker.stages import AttemptResult, Failed, Returned, SliceEnded
 
 ASKED = ("keep", "beside", "keep_large", "get_large", "remaining")  # the methods of a RunStore
 CANCELLED = 0  # the byte among the flags that says so
 FLAGS = 1  # bytes of shared memory
 _CHUNK = 1 << 20  # bytes read at once: what a job returns is mostly smaller
 _SHOWN = 100  # characters of a refused value that travel
-_KINDS = {kind.__name__: kind for kind in (Abandoned, Cancelled, Failed, Returned, SliceEnded)}
+_KINDS = {kind.__name__: kind for kind in (Failed, Returned, SliceEnded)}
 _PLAIN = ("Misconfigured", "Unavailable")  # errors that are made of their text
 _LIMITS = {name: number for name, number in vars(resource).items() if name.startswith("RLIMIT_")}
 

@@ -227,6 +227,7 @@ class Failed:
     """The job raised, or took longer than its timeout."""
 
     failure: Failure
+    claim: str = ""  # "RunCancelled" or "LeaseLost" if it raised that, which the worker knows better
 
 
 @dataclass(frozen=True)

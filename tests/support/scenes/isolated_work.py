@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from minutehand import Context, Registry, Retry
-from minutehand.errors import Continue, InvalidInput, MinutehandError, RunCancelled
+from minutehand.errors import Continue, InvalidInput, LeaseLost, MinutehandError, RunCancelled
 
 registry = Registry()
 written = Registry()  # of modules that tests write
@@ -69,6 +69,10 @@ def fail(ctx: Context, payload: str) -> None:
             sys.exit(7)
         case "interrupt":
             raise KeyboardInterrupt
+        case "cancelled":
+            raise RunCancelled("I say so")
+        case "lost":
+            raise LeaseLost("I say so")
     raise ConnectionError("again")
 
 

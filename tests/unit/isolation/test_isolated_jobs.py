@@ -59,6 +59,8 @@ def test_the_context_is_the_same_as_in_a_thread(stage: Stage) -> None:
         ("key", "KeyError", RunState.DEAD),  # the job's never_on
         ("exit", "SystemExit", RunState.RETRYING),
         ("interrupt", "KeyboardInterrupt", RunState.RETRYING),
+        ("cancelled", "RunCancelled", RunState.RETRYING),  # nobody asked for that
+        ("lost", "LeaseLost", RunState.RETRYING),  # it is not
     ],
 )
 def test_what_it_raises_is_judged_by_its_policies(stage: Stage, how: str, kind: str, state: RunState) -> None:

@@ -39,6 +39,10 @@ log = logging.getLogger(__name__)
 MESSAGE = 2_000  # characters kept of an error's message
 TRACEBACK = 16_000  # characters kept of a traceback: its end, where the cause is
 CODE, NOTE = 100, 200  # characters kept of an error's code, and of the reason for which a result was not kept
+_UNFOUNDED = {
+    RunCancelled.__name__: "nobody has asked for the cancellation of its run",
+    LeaseLost.__name__: "this worker holds the lease of its run",
+}
 _RAW = 4  # times as much is looked at, because a secret that is cut in two is not recognised
 
 
@@ -52,6 +56,18 @@ def perform(worker: WorkerContext, leased: LeasedRun) -> AttemptResult:
             return call(leased, context)
     except BaseException as problem:  # noqa: BLE001 (see above)
         return Failed(failure_of(problem, leased.policies.retry))
+
+
+def judged(leased: LeasedRun, result: AttemptResult) -> AttemptResult:
+    """The one place at which a failure is told from the end of a cancelled run; what the job claims is checked against the lease."""
+    if not isinstance(result, Failed):
+        return result
+    failure, claim = result.failure, result.claim
+    if leased.in_flight.cancel_seen is not None:
+        return Cancelled("requested", None if claim == RunCancelled.__name__ else failure)
+    if not claim:
+        return result
+    return Failed(replace(failure, message=f"the job raised {claim}, but {_UNFOUNDED[claim]}: {failure.message}"))
 
 
 def presentable(leased: LeasedRun, result: AttemptResult) -> AttemptResult:
@@ -82,12 +98,9 @@ def call(leased: LeasedRun, context: Context) -> AttemptResult:
             result = asyncio.run(_awaited(result))
     except Continue as signal:
         return slice_ended(leased, signal)
-    except RunCancelled:
-        return Cancelled("requested")
-    except LeaseLost:
-        return Abandoned()
     except (Exception, SystemExit, asyncio.CancelledError) as problem:  # noqa: BLE001 (a job's sys.exit() is its failure too)
-        return _failed(leased, failure_of(problem, leased.policies.retry))
+        claim = next((kind.__name__ for kind in (RunCancelled, LeaseLost) if isinstance(problem, kind)), "")
+        return Failed(failure_of(problem, leased.policies.retry), claim)
     return returned(result)
 
 
@@ -100,12 +113,7 @@ def slice_ended(leased: LeasedRun, signal: Continue) -> AttemptResult:
     problem = stuck(checkpointed=leased.in_flight.checkpointed, slices=leased.run.slices)
     if problem is None:
         return SliceEnded()
-    return _failed(leased, replace(failure_of(signal, leased.policies.retry), message=problem))
-
-
-def _failed(leased: LeasedRun, failure: Failure) -> AttemptResult:
-    """What a job raises after its cancellation was asked for is its end."""
-    return Failed(failure) if leased.in_flight.cancel_seen is None else Cancelled("requested", failure)
+    return Failed(replace(failure_of(signal, leased.policies.retry), message=problem))
 
 
 def returned(result: Any) -> Returned:

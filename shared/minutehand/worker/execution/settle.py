@@ -23,7 +23,7 @@ from minutehand.state.transition import Transition
 from minutehand.worker.admission.refused import record
 from minutehand.worker.ahead import dated
 from minutehand.worker.context import Done, WorkerContext
-from minutehand.worker.execution.perform import log_end, presentable
+from minutehand.worker.execution.perform import judged, log_end, presentable
 from minutehand.worker.stages import (
     Abandoned,
     Acknowledgement,
@@ -58,7 +58,7 @@ class Settlement(NamedTuple):
 
 def settle_together(worker: WorkerContext, ended: Sequence[EndedRun]) -> tuple[list[Done], list[EndedRun]]:
     """Outcomes of the plain successes; and the ends that are left, each to be settled alone."""
-    ended = [(leased, presentable(leased, result)) for leased, result in ended]
+    ended = [(leased, presentable(leased, judged(leased, result))) for leased, result in ended]
     plain = {
         leased.run.ref: _settlement_of(worker, leased, result)
         for leased, result in ended

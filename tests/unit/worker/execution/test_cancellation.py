@@ -166,6 +166,57 @@ def test_how_it_ends_after_it_decides(end: str, state: RunState) -> None:
     assert len(world.memory.dead) == 0
 
 
+@pytest.mark.parametrize(
+    ("problem", "text"),
+    [
+        (
+            RunCancelled("enough"),
+            "the job raised RunCancelled, but nobody has asked for the cancellation of its run: enough",
+        ),
+        (LeaseLost("mine"), "the job raised LeaseLost, but this worker holds the lease of its run: mine"),
+    ],
+)
+@pytest.mark.parametrize("together", [False, True])
+def test_what_a_job_claims_without_ground_is_a_failure_like_any_other(
+    problem: Exception, text: str, *, together: bool
+) -> None:
+    world = World()
+
+    @world.jobs.job("plain", retry=Retry(max_attempts=2, base=4.0))
+    def plain(ctx: Context, payload: Any) -> str:
+        if ctx.attempt == 1:
+            raise problem
+        return "second"
+
+    @world.jobs.job("awaited", retry=Retry(max_attempts=1))
+    async def awaited(ctx: Context, payload: Any) -> None:
+        raise problem
+
+    runs = [world.scheduler.submit(name) for name in ("plain", "awaited")]
+    world.work(together=together)
+    first, last = (world.scheduler.get_run(run.id) for run in runs)
+    assert (first.state, first.attempt, first.error) == (RunState.RETRYING, 1, text)
+    assert (last.state, last.error_type, last.error) == (RunState.DEAD, type(problem).__name__, text)
+    world.live(10)  # its backoff, and not the end of a lease
+    again = world.scheduler.get_run(runs[0].id)
+    assert (again.state, again.result) == (RunState.SUCCEEDED, "second")
+    assert [attempt.error for attempt in again.failed_attempts] == [text]
+
+
+def test_a_lease_that_is_lost_in_fact_is_nobodys_failure() -> None:
+    world = World()
+    worker = world.worker()
+
+    @world.jobs.job("robbed")
+    def robbed(ctx: Context, payload: Any) -> None:
+        worker.heartbeat.all()[0].lose()
+        ctx.raise_if_cancelled()
+
+    run = world.scheduler.submit("robbed")
+    assert [outcome.why for outcome in world.work(worker)] == ["lease_lost"]
+    assert world.scheduler.get_run(run.id).state is RunState.RUNNING
+
+
 def test_a_job_that_swallows_it_is_given_up_after_its_grace() -> None:
     threads = Threads()
 
