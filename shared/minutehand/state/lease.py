@@ -52,6 +52,11 @@ def last_renewal(lease_until: int) -> int:
     return lease_until - LEASE
 
 
+def takeable_at(lease_until: int) -> int:
+    """When (UTC ms) everybody may take a run whose lease was not renewed: ``abandoned`` holds, with a second to spare."""
+    return lease_until + SKEW + SECOND
+
+
 def has_live_lease(run: RunRow, now: int) -> bool:
     """Whether a worker may still hold the run by its own clock."""
     return run.state is RunState.RUNNING and (run.lease_until or 0) >= now - SKEW

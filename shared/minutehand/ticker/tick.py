@@ -19,7 +19,7 @@ from minutehand.owner.schedules.stop import end_pause
 from minutehand.ports.agenda import DuePage
 from minutehand.ports.services import Clock, Services
 from minutehand.state.ending import lose
-from minutehand.state.lease import SKEW
+from minutehand.state.lease import SKEW, takeable_at
 from minutehand.state.refusal import vanished
 from minutehand.ticker.fan_out import FanOutConfig, ShardQueue
 from minutehand.ticker.run_timers import send_waiting_run, send_waiting_runs
@@ -72,7 +72,7 @@ def _watch(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool
         report(run, services)
         return True
     if run is None or run.state is not RunState.RUNNING or run.lease_token != token:
-        lease_may_follow = (run is None or run.state in WAITING) and now < entry.due + SKEW
+        lease_may_follow = (run is None or run.state in WAITING) and now < entry.due + 2 * SKEW
         return not lease_may_follow
     if now < entry.due:
         return False
@@ -85,8 +85,8 @@ def _watch(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool
             record(replace(last, next_attempt_at=None), services.ledger)
         report(moved.run, services)
         return True
-    until = max((moved.run or run).lease_until or 0, now) + SKEW + SECOND
-    return postpone(entry, until, services)
+    until = takeable_at((moved.run or run).lease_until or 0)
+    return postpone(entry, max(until, now + SECOND), services)
 
 
 TIMERS: dict[EntryKind, Timer] = {

@@ -18,7 +18,7 @@ from minutehand.domain.policies import Delivery, Isolation
 from minutehand.domain.run import MISSED, AgendaEntry, EntryKind, FailedAttemptRow, RunRow
 from minutehand.errors import Unavailable
 from minutehand.ports.ledger import TransitionResult
-from minutehand.state.lease import SKEW, lease, lease_end
+from minutehand.state.lease import SKEW, lease, lease_end, takeable_at
 from minutehand.state.refusal import vanished
 from minutehand.state.run_spec import RunSpec
 from minutehand.state.transition import Transition
@@ -147,7 +147,7 @@ def _leave_watch(worker: WorkerContext, message: Message, token: str) -> AgendaE
     """Leave a watch entry before an at-most-once lease: if this worker vanishes, the run is found and declared LOST."""
     now, agenda = worker.clock(), worker.services.agenda
     shard = shard_of(message.run.owner, agenda.shards())
-    due = lease_end(now) + 2 * SKEW
+    due = takeable_at(lease_end(now))
     entry = AgendaEntry(shard=shard, due=due, kind=EntryKind.WATCH, id=f"{message.run}#{token}", created_at=now)
     if entry.key not in agenda.put([entry]):
         raise Unavailable("the agenda did not accept the watch of an at-most-once run; it has not started")

@@ -13,7 +13,7 @@ from minutehand.ports.ledger import Ledger
 from minutehand.ports.services import Services
 from minutehand.state.before_start import give_up
 from minutehand.state.ending import cancel_waiting, exhaust, expire, lose
-from minutehand.state.lease import SKEW, has_live_lease
+from minutehand.state.lease import has_live_lease, takeable_at
 from minutehand.state.refusal import OnRefusedLease, on_refused_lease, vanished
 from minutehand.state.start import HEAD_START, HOLD, MAX_DELAY, is_past_deadline
 from minutehand.worker.context import WorkerContext
@@ -98,7 +98,7 @@ def given_up(
     if (run.revision, run.backfill) != (message.revision, message.backfill):
         return Outcome.refused(message, "other_claim")
     if has_live_lease(run, now):
-        return Outcome.kept(message, reason, at=(run.lease_until or 0) + SKEW + SECOND)
+        return Outcome.kept(message, reason, at=takeable_at(run.lease_until or 0))
     worker.send_dead_letter(received.delivery.body, run.fence, reason, failure)
     transition = give_up(
         revision=message.revision,

@@ -9,13 +9,13 @@ from minutehand.domain.times import SECOND
 from minutehand.errors import MinutehandError
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import WorkQueue
-from minutehand.state.lease import SKEW, lease_end, renew
+from minutehand.state.lease import lease_end, renew, takeable_at
 from minutehand.worker.stages import InFlightMessage
 
 log = logging.getLogger(__name__)
 
 # Seconds: a message comes back just when its run may be taken from a crashed worker.
-HIDDEN = (lease_end(0) + SKEW) // SECOND + 1
+HIDDEN = takeable_at(lease_end(0)) // SECOND
 LINGER = 0.1  # seconds that a deletion waits for others
 _FULL = 10  # deletions of one request
 
