@@ -1,4 +1,4 @@
-"""A message that cannot be decoded makes its run dead, with the reason, on every engine."""
+"""A message that cannot be decoded decides nothing: its run is sent anew, from its row, on every engine."""
 
 from __future__ import annotations
 
@@ -52,35 +52,41 @@ def worked_and_buried(engine: Engine, jobs: Registry) -> Sequence[Burial]:
     return [bury_one(letter, engine.services, engine.clock) for letter in letters]
 
 
-def test_a_run_whose_message_cannot_be_read_is_dead(engine: Engine) -> None:
+def worked(engine: Engine, jobs: Registry) -> list[str]:
+    worker = make_worker(engine.services, jobs, engine.clock, wait=threading.Event().wait)
+    return [outcome.action for outcome in work_off(worker, receive(worker, engine.receive()))]
+
+
+def test_a_run_whose_message_cannot_be_read_is_sent_anew_and_runs(engine: Engine) -> None:
     scheduler, jobs = a_scheduler(engine)
     run = scheduler.submit("note")
     (message,) = received(engine)
     assert str(message.run) == run.id
     sent_too_deep(engine, message)
     (burial,) = worked_and_buried(engine, jobs)
-    assert (burial.action, burial.run) == ("recorded", None)
-    now = scheduler.get_run(run.id)
-    assert now.state is RunState.DEAD
-    assert now.reason is not None
-    assert now.reason.startswith("its message cannot be read: ")
-    assert "nested more than" in now.reason
-    assert [(dead.id, dead.reason) for dead in scheduler.list_dead().items] == [(run.id, now.reason)]
+    assert (burial.action, burial.run) == ("unreadable", None)
+    assert "nested more than" in burial.reason
+    assert worked(engine, jobs) == ["settled"]
+    assert scheduler.get_run(run.id).state is RunState.SUCCEEDED
+    assert scheduler.list_dead().items == []
 
 
-def test_what_sqs_moved_before_a_worker_read_it_is_dead_too(engine: Engine) -> None:
-    scheduler, _ = a_scheduler(engine)
+def test_what_sqs_moved_before_a_worker_read_it_is_sent_anew_too(engine: Engine) -> None:
+    scheduler, jobs = a_scheduler(engine)
     run = scheduler.submit("note")
     (message,) = received(engine)
     cut = RawMessage(body=message.encode()[:-1], receipt="", receives=1)
-    assert bury_one(cut, engine.services, engine.clock).action == "recorded"
-    bury_one(cut, engine.services, engine.clock)  # the letter comes twice
-    assert [dead.id for dead in scheduler.list_dead().items] == [run.id]
-    assert scheduler.get_run(run.id).state is RunState.DEAD
+    for _ in range(2):  # the letter comes twice
+        assert bury_one(cut, engine.services, engine.clock).action == "unreadable"
+    while actions := worked(engine, jobs):
+        assert set(actions) <= {"settled", "refused"}
+    assert scheduler.get_run(run.id).state is RunState.SUCCEEDED
+    assert bury_one(cut, engine.services, engine.clock).action == "unreadable", "after its end"
+    assert (engine.receive(), scheduler.list_dead().items) == ([], [])
 
 
-def test_an_old_message_that_cannot_be_read_stops_no_later_attempt(engine: Engine) -> None:
-    """The text names the fence at which it was sent: somebody has leased the run since."""
+def test_an_old_message_that_cannot_be_read_disturbs_no_attempt(engine: Engine) -> None:
+    """Whoever has the run has its message."""
     scheduler, _ = a_scheduler(engine)
     run = scheduler.submit("note")
     (message,) = received(engine)
@@ -88,7 +94,8 @@ def test_an_old_message_that_cannot_be_read_stops_no_later_attempt(engine: Engin
     leased = lease_of(engine.services, replace(a_one_off(), ref=ref, revision=0), now=engine.clock())
     assert leased.fence == 1
     old = RawMessage(body=message.encode()[:-1], receipt="", receives=1)
-    assert bury_one(old, engine.services, engine.clock).action == "dropped"
+    assert bury_one(old, engine.services, engine.clock).action == "unreadable"
+    assert engine.receive() == []
     assert scheduler.get_run(run.id).state is RunState.RUNNING
 
 

@@ -83,6 +83,13 @@ MUTANTS = (
         FORGED,
     ),
     Mutant(
+        "an unreadable message is the end of its run",
+        "undertaker/bury.py",
+        "if not send([own], context.services.work, context.clock)[0]:",
+        "if False:",
+        FORGED,
+    ),
+    Mutant(
         "a message says how long its run has waited for a worker that knows its job",
         "worker/admission/admit.py",
         "since = max(since, run.created_at, run.not_before)",

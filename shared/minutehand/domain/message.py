@@ -1,6 +1,6 @@
 """Messages: of the work queue, and of the dead-letter queue, which contain one of the former; and the schema number of both.
 
-A message that cannot be decoded may still name its run, which is then recorded as dead.
+A message that cannot be decoded may still name its run, which is then sent anew from its row.
 """
 
 from __future__ import annotations
@@ -153,27 +153,20 @@ _FIELDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {  # of the text: of M
 # In an older release's message the payload was the last field and could contain any text: only the text before it is searched.
 _PAYLOAD = re.compile(r'"payload"\s*:')
 _RUN = re.compile(r'"run"\s*:\s*"([^"\\]{1,1000})"')
-_FENCE = re.compile(r'"fence"\s*:\s*(\d{1,15})\s*[,}]')
 
 
-@dataclass(frozen=True, kw_only=True)
-class NamedRun:
-    run: RunRef
-    fence: int  # of the run when the message was sent; 0 if the text does not say
-
-
-def named_run(text: str) -> NamedRun | None:
+def named_run(text: str) -> RunRef | None:
     """The run that the text of a message names before its payload; None if it names none."""
     payload = _PAYLOAD.search(text)
-    own = text[: payload.start()] if payload else text
-    found, fence = _RUN.search(own), _FENCE.search(own)
+    found = _RUN.search(text[: payload.start()] if payload else text)
     try:
-        return None if found is None else NamedRun(run=parse_run_id(found[1]), fence=int(fence[1]) if fence else 0)
+        return None if found is None else parse_run_id(found[1])
     except InvalidInput:
         return None
 
 
 REJECTED = "REJECTED"  # of a letter: its message was not the run's, which it does not concern
+UNREADABLE = "UNREADABLE"  # of a letter: its worker could not decode its message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +179,7 @@ class DeadLetter:
     error_type: str = ""  # of the last failure
     error: str = ""  # its message
     traceback: str = ""  # its traceback, shortened
-    state: str = ""  # LOST, EXPIRED or REJECTED; empty: DEAD
+    state: str = ""  # LOST, EXPIRED, REJECTED or UNREADABLE; empty: DEAD
 
 
 def encode_letter(letter: DeadLetter) -> str:

@@ -12,12 +12,21 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 
-from minutehand.domain.message import REJECTED, DeadLetter, Message, decode, decode_letter, named_run
+from minutehand.domain.message import (
+    GARBAGE,
+    REJECTED,
+    UNREADABLE,
+    DeadLetter,
+    Message,
+    decode,
+    decode_letter,
+    named_run,
+)
 from minutehand.domain.names import RunRef
 from minutehand.domain.redaction import USUAL
 from minutehand.domain.run import Failure, RunRow, RunState
 from minutehand.errors import TooNew, Unavailable, Unreadable
-from minutehand.fires.claim import message_of
+from minutehand.fires.claim import message_of, send
 from minutehand.fires.context import FireContext
 from minutehand.ports.services import Clock, Services
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
@@ -29,6 +38,7 @@ log = logging.getLogger(__name__)
 
 RETURNS = 3  # times that a message which SQS moved here is sent back to work
 _RETURN_DELAY = 60  # seconds
+_UNREAD = "its message cannot be read"  # how the reason of a run begins that died of that
 _REASON = 400  # characters of the reader's error that a dead run keeps
 _SHOWN = 2_000  # characters of an unreadable letter that are logged
 
@@ -58,22 +68,60 @@ def bury_one(delivery: RawMessage, services: Services, clock: Clock) -> Burial:
     except TooNew:
         raise
     except Unreadable as problem:
-        return _bury_unreadable(body, problem, context)
+        named = named_run(body)
+        if named is None or letter is None or letter.state in (UNREADABLE, REJECTED):
+            return _bury_unreadable(named, body, problem, context)
+        return _record(named, letter, context)  # the worker that sent it, of another release, could read it
     run = services.ledger.read(message.run)
     if run is None or (letter is not None and letter.state == REJECTED):
         return _bury_rejected(message.run, body, "unknown_run" if letter is None else letter.reason)
-    burial = _moved_by_sqs(message, run, context) if letter is None else _record(message.run, letter, context)
+    if letter is None:
+        burial = _return(message, run, "received too often by SQS", context)
+    elif letter.state == UNREADABLE:  # by the worker's release, and not by ours
+        burial = _return(message, run, letter.reason, context)
+    else:
+        burial = _record(message.run, letter, context)
     return replace(burial, run=run)
 
 
-def _bury_unreadable(body: str, problem: Unreadable, context: FireContext) -> Burial:
-    """A message that cannot be decoded never starts its run. If its text still names the run, the run is dead for that reason."""
-    log.error("letter.unreadable", extra={"error": str(problem), "body": USUAL.text(body)[:_SHOWN]})
-    named = named_run(body)
-    if named is None or context.services.ledger.read(named.run) is None:
-        return Burial(action="unreadable", reason=str(problem))
-    reason = f"its message cannot be read: {str(problem)[:_REASON]}"
-    return _record(named.run, DeadLetter(body=body, reason=reason, fence=named.fence), context)
+def _bury_unreadable(named: RunRef | None, body: str, problem: Unreadable, context: FireContext) -> Burial:
+    """A message that cannot be decoded. If its text still names a run that waits, that run is sent anew, from its row.
+
+    The text decides nothing, since everybody who may send to the queue can write it: it neither starts nor ends the run. A person
+    sees it in the log. A run is dead for it only if the message that its row gives cannot be decoded either.
+    """
+    why, unreadable = str(problem), Burial(action="unreadable", reason=str(problem))
+    about = {} if named is None else {"run_id": str(named)}
+    log.error("letter.unreadable", extra=about | {"error": why, "body": USUAL.text(body)[:_SHOWN]})
+    run = None if named is None else context.services.ledger.read(named)
+    if run is None or has_live_lease(run, context.clock()):  # its worker has its own message
+        return unreadable
+    if run.buried_at is not None and (run.reason or "").startswith(_UNREAD):
+        return _index(run, context, recorded=False)
+    if run.is_terminal:
+        return unreadable
+    own = _own_message(run, context.services)
+    if isinstance(own, str):
+        reason = f"{_UNREAD} ({why[:_REASON]}), and {own[:_REASON]}"
+        return _record(run.ref, DeadLetter(body="", reason=reason, fence=run.fence), context)
+    if not send([own], context.services.work, context.clock)[0]:
+        raise Unavailable("the work queue did not take a run's message in place of an unreadable one; the letter stays")
+    log.warning("letter.replaced", extra={"run_id": str(run.ref)})
+    return unreadable
+
+
+def _own_message(run: RunRow, services: Services, trace: str | None = None) -> Message | str:
+    """The message of a run as its row gives it, if workers can decode it; else why not. Raises Unavailable, TooNew."""
+    try:
+        own = message_of(run, services, trace)
+        if own is None:
+            return "its revision is missing"
+        decode(own.encode())
+    except TooNew:
+        raise
+    except GARBAGE as problem:  # Unreadable is a ValueError
+        return f"its row gives none that can: {problem}"
+    return own
 
 
 def _bury_rejected(ref: RunRef, body: str, reason: str) -> Burial:
@@ -107,23 +155,23 @@ def _index(run: RunRow, context: FireContext, *, recorded: bool) -> Burial:
     return Burial(action="recorded", reason=reason, state=run.state, began=recording.began, paused=recording.paused)
 
 
-def _moved_by_sqs(message: Message, run: RunRow, context: FireContext) -> Burial:
-    """SQS moved a message after too many receives: return it to work while the run has a live lease or attempts left."""
+def _return(message: Message, run: RunRow, why: str, context: FireContext) -> Burial:
+    """No worker had it, but nothing is wrong with it: return it to work while the run has a live lease or attempts left."""
     if run.buried_at is not None:
         return _index(run, context, recorded=False)
     if run.is_terminal:
         return _dropped(run.ref, "ended")
     attempts_left = run.attempt < (run.max_attempts or 1)
     if (has_live_lease(run, context.clock()) or attempts_left) and message.returned < RETURNS:
-        own = message_of(run, context.services, message.trace)
-        if own is None:
-            return _record(message.run, DeadLetter(body="", reason="its revision is missing", fence=run.fence), context)
+        own = _own_message(run, context.services, message.trace)
+        if isinstance(own, str):
+            return _record(message.run, DeadLetter(body="", reason=own, fence=run.fence), context)
         again = replace(own, returned=message.returned + 1, later=message.later)
         if not context.services.work.send([OutgoingMessage(again, _RETURN_DELAY)])[0]:
             raise Unavailable("the work queue did not take a returned message; it stays in the dead-letter queue")
         log.warning("letter.returned", extra={"run_id": str(message.run), "returned": again.returned})
         return Burial(action="returned")
-    reason = f"received too often by SQS and returned {message.returned} times"
+    reason = f"{why} and returned {message.returned} times"
     return _record(message.run, DeadLetter(body="", reason=reason, fence=run.fence), context)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.domain.message import Message, NamedRun, decode, named_run
+from minutehand.domain.message import Message, decode, named_run
 from minutehand.domain.names import parse_run_id
 from minutehand.domain.payload import MAX_DEPTH, is_too_deep
 from minutehand.errors import InvalidInput, Unreadable
@@ -79,9 +79,9 @@ def test_a_message_that_cannot_be_decoded_names_its_run() -> None:
     text = with_payload(message, "[" * 5_000 + "]" * 5_000)
     with pytest.raises(Unreadable):
         decode(text)
-    assert named_run(text) == NamedRun(run=message.run, fence=3)
+    assert named_run(text) == message.run
     cut = text[: text.index('"payload"')]
-    assert named_run(cut) == NamedRun(run=message.run, fence=3)
+    assert named_run(cut) == message.run
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_what_names_no_run_before_its_payload_is_tied_to_none(text: str) -> None
 def test_the_payload_of_a_message_cannot_name_another_run() -> None:
     message = a_message(a_run(NOON))
     text = with_payload(message, '{"run":"acme/other#once","fence":9,' + '"a":[' * 5_000)
-    assert named_run(text) == NamedRun(run=message.run, fence=0)
+    assert named_run(text) == message.run
 
 
 @given(st.integers(), st.integers(0, 400))
@@ -113,4 +113,4 @@ def test_a_damaged_message_is_tied_to_its_run_or_to_none(seed: int, cut: int) ->
     for _ in range(3):
         text[chance.randrange(len(text))] = chance.choice('"\\{[,:x')
     found = named_run("".join(text[: len(text) - cut]))
-    assert found is None or parse_run_id(str(found.run)) == found.run
+    assert found is None or parse_run_id(str(found)) == found

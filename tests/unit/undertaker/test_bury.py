@@ -223,6 +223,19 @@ def test_only_the_dead_pay() -> None:
     assert [detail.verb for operation, detail in undertaker.calls if operation in WRITES] == ["bury", "index"]
 
 
+@pytest.mark.parametrize("death", ALL[:3])
+def test_a_verdict_of_another_release_is_recorded(death: Death) -> None:
+    """It could read the message that this one cannot."""
+    world = a_world()
+    run = death(world)
+    (letter,) = list(world.memory.dead)
+    (received,) = world.services.dead.receive(most=10, wait=0)
+    world.services.dead.delete(received.receipt)
+    world.memory.dead.put(letter.body.replace('{\\"v\\":2', '{\\"v\\":1'))
+    bury_all(world.services, world.clock)
+    assert [dead.id for dead in listed(world)] == [run.id]
+
+
 def test_what_is_logged_of_an_unreadable_letter_tells_no_secret(caplog: pytest.LogCaptureFixture) -> None:
     world = a_world()
     world.memory.dead.put('{"v":1,"run":7,"payload":{"password":"hush-0123"}}')

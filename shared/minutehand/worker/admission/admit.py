@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from minutehand.domain.message import DeadLetter, Message
+from minutehand.domain.message import UNREADABLE, DeadLetter, Message
 from minutehand.domain.run import Failure, RunState
 from minutehand.domain.schedule import ClosedBy, Freeze, Revision, ScheduleState, freeze_key
 from minutehand.domain.times import MINUTE, SECOND
@@ -108,7 +108,7 @@ def _unreadable(worker: WorkerContext, received: ReceivedMessage) -> Outcome:
         return Outcome.kept(None, "too_new", at=worker.clock() + _LATER)
     reason = f"unreadable: {received.problem}"
     log.error("message.unreadable", extra={"error": reason, "message_id": received.delivery.id})
-    worker.services.dead.send(DeadLetter(body=received.delivery.body, reason=reason[:500]))
+    worker.services.dead.send(DeadLetter(body=received.delivery.body, reason=reason[:500], state=UNREADABLE))
     return Outcome(action=Action.UNREADABLE, message=None, why="unreadable")
 
 

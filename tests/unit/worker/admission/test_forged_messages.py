@@ -8,14 +8,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import Context, RunState
-from minutehand.domain.message import Message
+from minutehand import Context, Retry, RunState
+from minutehand.domain.message import UNREADABLE, DeadLetter, Message
 from minutehand.domain.names import RunRef, aside_ref, fire_ref, one_off_ref, parse_run_id
 from minutehand.domain.run import EntryKind
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.dynamodb.tables import REVISIONS, RUNS
 from minutehand.ports.work_queue import OutgoingMessage
-from minutehand.undertaker.bury import bury_one
+from minutehand.testing.process import bury_all
+from minutehand.undertaker.bury import RETURNS, bury_one
 
 from tests.support.builders import a_one_off
 from tests.support.scenes.world import NOON, OWNER, Faults, World
@@ -148,15 +149,111 @@ def test_a_message_without_row_or_revision_is_rejected_and_seen(
     assert world.scheduler.list_dead().items == []
 
 
-def test_an_older_message_is_refused_visibly() -> None:
-    """The text of schema 1 says job and payload: its run is dead, with the reason."""
+def test_an_older_message_is_refused_visibly(caplog: pytest.LogCaptureFixture) -> None:
+    """The text of schema 1 says job and payload: none of it is believed, and its run is what its row says."""
+    world = World()
+    run = world.scheduler.submit("note", {"mine": 0})
+    only_forged(world, v=1, job="once", due=NOON, start="prompt", payload={"forged": 1})
+    assert [outcome.action for outcome in world.work()] == ["unreadable"]
+    assert (world.scheduler.get_run(run.id).state, world.started) == (RunState.QUEUED, [])
+    world.live(60)
+    assert world.scheduler.get_run(run.id).state is RunState.SUCCEEDED
+    assert [(start.run_id, start.payload) for start in world.started] == [(run.id, {"mine": 0})]
+    (shown,) = [record for record in caplog.records if record.msg == "letter.unreadable"]
+    assert shown.__dict__["run_id"] == run.id
+    assert "reads only 2" in shown.__dict__["error"]
+    assert "forged" in shown.__dict__["body"]
+
+
+# A text that cannot be decoded, and names a run: it neither starts nor ends that run.
+
+UNREAD = ({"v": 1}, {"v": "x"}, {"fence": "0"}, {"not_before": None}, {"returned": []}, {"v": 1, "returned": 9})
+
+
+@pytest.mark.parametrize("fields", UNREAD, ids=str)
+def test_an_unreadable_message_beside_its_runs_own_kills_nothing(fields: dict[str, Any]) -> None:
+    world = scheduled()
+    (genuine,) = world.memory.messages()
+    for _ in range(5):
+        forge(world, genuine, **fields)
+    world.live(120)
+    assert [start.payload for start in world.started] == [{"n": 1}], "once"
+    assert [run.state for run in world.memory.runs(OWNER)] == [RunState.SUCCEEDED]
+    assert (len(world.memory.work), len(world.memory.dead), world.scheduler.list_dead().items) == (0, 0, [])
+
+
+@pytest.mark.parametrize("fields", UNREAD, ids=str)
+@pytest.mark.parametrize("seconds", [0, 300, 86_400])
+def test_a_runs_own_message_that_was_damaged_is_replaced_once(fields: dict[str, Any], seconds: int) -> None:
+    world = World()
+    run = world.scheduler.submit("note", {"n": 1}, delay=seconds)
+    world.scheduler.submit("note", WORD)  # a template for what names the first
+    forge(world, replace(world.memory.messages()[-1], run=parse_run_id(run.id)), **fields)
+    before = len(world.memory.work)
+    world.live(1)
+    assert len(world.memory.work) <= before
+    world.live(seconds + 60)
+    assert world.scheduler.get_run(run.id).state is RunState.SUCCEEDED
+    assert [start.at for start in world.started if start.run_id == run.id] == [NOON + seconds * SECOND]
+
+
+def test_a_run_whose_row_gives_no_readable_message_is_dead_with_the_reason() -> None:
     world = World()
     run = world.scheduler.submit("note")
-    only_forged(world, v=1, job="note", due=NOON, start="prompt", payload=None)
-    world.live(60)
+    ref = parse_run_id(run.id)
+    only_forged(world, v=1)
+    world.work()
+    row = world.memory.row(ref)
+    assert row is not None
+    world.memory.put_row(ref, {**row, "overrides": '{"start":"whenever"}'})
+    (letter,) = world.services.dead.receive(most=10, wait=0)
+    assert bury_one(letter, world.services, world.clock).action == "recorded"
     dead = world.scheduler.get_run(run.id)
     assert (dead.state, world.started) == (RunState.DEAD, [])
     assert "reads only 2" in str(dead.reason)
+    assert "whenever" in str(dead.reason)
+    assert [line.id for line in world.scheduler.list_dead().items] == [run.id]
+    assert bury_one(letter, world.services, world.clock).action == "dropped", "it comes twice"
+
+
+def test_a_letter_stays_until_the_runs_own_message_was_accepted() -> None:
+    world = World()
+    run = world.scheduler.submit("note")
+    only_forged(world, v=1)
+    world.work()
+    bury_all(world.process(Faults().at("send", throttle={0}, times=None)), world.clock)
+    assert (len(world.memory.dead), len(world.memory.work)) == (1, 0)
+    world.live(600)
+    assert world.scheduler.get_run(run.id).state is RunState.SUCCEEDED
+
+
+def test_a_message_that_only_its_worker_cannot_read_goes_back_a_few_times() -> None:
+    """As when the releases of worker and undertaker differ. In the end a person has to see it."""
+    world = World()
+    run = world.scheduler.submit("note")
+    for returned in range(RETURNS + 1):
+        (message,) = world.memory.messages()
+        assert message.returned == returned
+        world.wait(60)
+        (received,) = world.services.work.receive(most=10, wait=0, visibility=60)
+        world.services.work.delete(received.receipt)
+        world.services.dead.send(DeadLetter(body=received.body, reason="unreadable: by this release", state=UNREADABLE))
+        bury_all(world.services, world.clock)
+    dead = world.scheduler.get_run(run.id)
+    assert (dead.state, dead.reason) == (RunState.DEAD, "unreadable: by this release and returned 3 times")
+
+
+def test_a_payload_that_cannot_be_read_is_a_failure_of_its_run() -> None:
+    """It is in the row, and not in the message: accepted, tried, and dead with the reason."""
+    world = World()
+    run = world.scheduler.submit("note", {"n": 1}, retry=Retry(max_attempts=1))
+    ref = parse_run_id(run.id)
+    row = world.memory.row(ref)
+    assert row is not None
+    world.memory.put_row(ref, {**row, "payload": '{"n":'})
+    world.live(60)
+    (dead,) = world.scheduler.list_dead().items
+    assert (dead.id, dead.error_type, world.started) == (run.id, "JSONDecodeError", [])
 
 
 def test_an_accepted_run_without_its_revision_is_dead_and_does_not_go_round() -> None:
