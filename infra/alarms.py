@@ -1,6 +1,6 @@
-"""Seven alarms, and for each declared queue one for throttling and one for each of its stripes.
+"""Nine alarms, and for each declared queue one for throttling and one for each of its stripes.
 
-Each means that fires are late, end DEAD, or do not start at all.
+Each means that fires are late, end DEAD, or do not start at all, or that somebody else may send to the queues.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class InstallationAlarms(Construct):
             *self._of_ticker(),
             self._of_auditor(),
             *self._of_dead_runs(queues),
+            *self._of_messages(),
             *self._of_workers(queues, worker, workers),
         ]
 
@@ -116,6 +117,21 @@ class InstallationAlarms(Construct):
             _OVER,
             periods=UNBURIED,
         )
+
+    def _of_messages(self) -> Iterator[cloudwatch.Alarm]:
+        """Not urgent, since no run is lost or changed by them; the undertaker sees those of all queues."""
+        for name, text in (
+            ("Unreadable", "cannot be read: damaged, or not ours. Runs that they named were sent anew"),
+            ("Rejected", "have no accepted run behind them: somebody else may send to the queue, or rows were removed"),
+        ):
+            event = f"letter.{name.lower()}"
+            yield self._alarm(
+                name,
+                f"{name.lower()}-messages",
+                f"Messages {text}. The undertaker's log has their text, event `{event}`.",
+                self._metric(name, "undertaker", "Sum", _FIVE_MINUTES),
+                _OVER,
+            )
 
     def _of_workers(
         self, queues: InstallationQueues, worker: WorkerFunction, workers: Mapping[str, WorkerFunction]

@@ -363,6 +363,17 @@ def test_dead_letters_that_nobody_buries_are_an_alarm(template: Template) -> Non
     assert (unburied["Period"], unburied["EvaluationPeriods"], unburied["Threshold"]) == (60, 5, 0)
 
 
+@pytest.mark.parametrize("metric", ["Unreadable", "Rejected"])
+def test_messages_that_nobody_of_ours_can_have_sent_are_an_alarm(template: Template, metric: str) -> None:
+    foreign = alarm(template, f"{metric.lower()}-messages")
+    assert (foreign["Namespace"], foreign["MetricName"], foreign["Statistic"]) == ("Minutehand", metric, "Sum")
+    assert foreign["Dimensions"] == [{"Name": "service", "Value": "minutehand-undertaker"}]
+    assert (foreign["ComparisonOperator"], foreign["Threshold"]) == ("GreaterThanThreshold", 0)
+    assert (foreign["Period"], foreign["EvaluationPeriods"]) == (300, 1)
+    assert foreign["TreatMissingData"] == "notBreaching", "zeros are not written"
+    assert f"letter.{metric.lower()}" in foreign["AlarmDescription"]
+
+
 def test_a_throttled_worker_is_an_alarm(template: Template) -> None:
     throttled = alarm(template, "worker-throttled")
     assert (throttled["Namespace"], throttled["MetricName"]) == ("AWS/Lambda", "Throttles")
@@ -378,8 +389,8 @@ def test_three_hours_without_an_audit_are_an_alarm(template: Template) -> None:
     assert no_audit["TreatMissingData"] == "breaching"
 
 
-def test_all_seven_alarms_tell_the_topic_when_they_begin_and_when_they_end(template: Template) -> None:
-    template.resource_count_is("AWS::CloudWatch::Alarm", 7)
+def test_all_nine_alarms_tell_the_topic_when_they_begin_and_when_they_end(template: Template) -> None:
+    template.resource_count_is("AWS::CloudWatch::Alarm", 9)
     (topic,) = resources(template, "AWS::SNS::Topic")
     template.all_resources_properties(
         "AWS::CloudWatch::Alarm", {"AlarmActions": [{"Ref": topic}], "OKActions": [{"Ref": topic}]}
