@@ -9,7 +9,7 @@ from .clock import EVENT_AGE, FunctionClock
 from .function import InstallationFunction
 from .installation import InstallationSettings
 from .queues import InstallationQueues
-from .store import BATCH, DELETE, PARTIQL, READ, SCAN, WRITE, InstallationStore
+from .store import BATCH, DELETE, PARTIQL, READ, RUN_PAYLOADS, SCAN, WRITE, InstallationStore
 
 MEMORY = 1769  # MB: one whole core
 MINUTE = "37"  # past the hour, after the burst of the full hour
@@ -38,11 +38,13 @@ class AuditorFunction(Construct):
             timeout=TIMEOUT,
             max_event_age=EVENT_AGE,
             retry_attempts=0,
+            environment={"MINUTEHAND_BUCKET": store.bucket.bucket_name},
         )
         store.allow(self.function, "schedules", READ, SCAN)
         store.allow(self.function, "revisions", READ)
         store.allow(self.function, "agenda", READ, WRITE, BATCH, DELETE)
         store.allow(self.function, "runs", READ, WRITE, PARTIQL, SCAN)
+        store.allow_removal(self.function, RUN_PAYLOADS)
         store.allow_key(self.function)
         queues.allow_send(self.function)
         FunctionClock(self, "Hourly", function=self.function, minute=MINUTE)

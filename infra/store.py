@@ -14,7 +14,10 @@ from minutehand.dynamodb.tables import TABLES, TableDefinition
 from .acknowledge import acknowledge, acknowledge_for, arn_of
 from .installation import InstallationSettings
 
-PAYLOADS = "payloads/*"  # keys of payloads that are too large for a message
+PAYLOADS = "payloads/*"  # keys of payloads that are too large for a row
+# Of these, the keys of single runs' own: the auditor removes them when their run has left the ledger. A rule of the bucket could not:
+# it knows an object's age, and a run may be due in a hundred years.
+RUN_PAYLOADS = "payloads/*/runs/*"
 RESULTS = "results/*"  # keys of results and checkpoints
 # Days that a result is kept beyond the retention, which counts from the run's end: the result may be older.
 MARGIN = 14
@@ -57,6 +60,17 @@ class InstallationStore(Construct):
         iam.Grant.add_to_principal(grantee=grantee, actions=[action], resource_arns=[self.bucket.arn_for_objects(keys)])
         rule = f"AwsSolutions-IAM5[Resource::{arn_of(self.bucket)}/{keys}]"
         acknowledge_for(grantee, rule, "the key of an object contains its run, which is not known at deployment")
+
+    def allow_removal(self, grantee: iam.IGrantable, keys: str) -> None:
+        """Let ``grantee`` find and remove the objects under ``keys``."""
+        folder = f"{keys.partition('/')[0]}/*"
+        iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["s3:ListBucket"],
+            resource_arns=[self.bucket.bucket_arn],
+            conditions={"StringLike": {"s3:prefix": folder}},
+        )
+        self.allow_objects(grantee, "s3:DeleteObject", keys)
 
     def allow_key(self, grantee: iam.IGrantable, *, encrypt: bool = True) -> None:
         """Let ``grantee`` use the customer's key, if there is one."""

@@ -20,12 +20,14 @@ _MARGIN = (
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  # noqa: ARG001 (Lambda passes it)
     """Audit and repair within the function's time, write the counts."""
-    report = audit(services(), clock=system_clock, budget=max(context.get_remaining_time_in_millis() - _MARGIN, SECOND))
+    budget = max(context.get_remaining_time_in_millis() - _MARGIN, SECOND)
+    report = audit(services(), clock=system_clock, budget=budget, tidy_bucket=True)
     count(Audits=1, Rearmed=report.rearmed, Unclaimed=report.unclaimed, AuditResent=report.resent)
     count(
         QuarantinedEntries=report.quarantined,
         AuditFailed=report.failed,
         Overdue=report.overdue,
+        PayloadsRemoved=report.removed,
         AuditStopped=report.stopped,
     )
     return dict(vars(report))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from minutehand.domain.message import DeadLetter, decode, decode_letter
-from minutehand.domain.times import MINUTE, SECOND
+from minutehand.domain.names import one_off_ref
+from minutehand.domain.payload import run_of_object
+from minutehand.domain.times import DAY, MINUTE, SECOND
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import OutgoingMessage
 
@@ -193,3 +195,20 @@ def test_a_payload_comes_back_by_its_key(services: Services) -> None:
     assert services.payloads.put("acme", text) == key, "stored once"
     assert services.payloads.put("other", text) != key, "but never shared between tenants"
     assert services.payloads.get(key) == text
+
+
+def test_the_payload_of_one_run_is_its_own_and_can_be_removed(engine: Engine) -> None:
+    payloads, now = engine.services.payloads, engine.clock()
+    run = one_off_ref("acme", "with/a@payload:of-its-own")
+    shared = payloads.put("acme", "[1]")
+    keys = sorted(payloads.put("acme", "[1]", run) for _ in range(2))
+    assert len({shared, *keys}) == 3
+
+    def found(after: str = "", before: int = now + DAY) -> list[str]:
+        return [key for key in payloads.of_runs(after=after, before=before) if run_of_object(key) == run]
+
+    assert (found(), found(after=keys[0]), found(before=now - DAY)) == (keys, keys[1:], [])
+    assert shared not in payloads.of_runs(after="", before=now + DAY)
+    payloads.remove(keys[:1])
+    assert found() == keys[1:]
+    assert payloads.get(shared) == payloads.get(keys[1]) == "[1]"

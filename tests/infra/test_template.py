@@ -124,6 +124,26 @@ def test_the_bucket_is_private_encrypted_and_forgets_results_after_their_runs(te
     )
 
 
+def test_no_age_is_the_end_of_a_payload_and_unfinished_uploads_end_after_a_week(template: Template) -> None:
+    """A run may be due in a hundred years. What is left of ended runs, the auditor removes."""
+    (bucket,) = template.find_resources("AWS::S3::Bucket").values()
+    rules = bucket["Properties"]["LifecycleConfiguration"]["Rules"]
+    assert {rule["Prefix"] for rule in rules if "ExpirationInDays" in rule} == {"results/"}
+    assert [rule["AbortIncompleteMultipartUpload"] for rule in rules if "Prefix" not in rule] == [
+        {"DaysAfterInitiation": 7}
+    ]
+    assert all(rule["Status"] == "Enabled" for rule in rules)
+
+
+def test_the_auditor_removes_payloads_of_single_runs_and_nobody_anything_else(template: Template) -> None:
+    assert actions(template, "auditor", "payloads/*/runs/*") == {"s3:DeleteObject"}
+    (listing,) = (s for s in statements(template, "auditor") if s["Action"] == "s3:ListBucket")
+    assert listing["Condition"] == {"StringLike": {"s3:prefix": "payloads/*"}}
+    assert function(template, "auditor")["Environment"]["Variables"]["MINUTEHAND_BUCKET"]["Ref"].startswith("JobsStore")
+    for part in set(PARTS) - {"auditor"}:
+        assert "s3:Delete" not in json.dumps(statements(template, part))
+
+
 def test_nothing_travels_in_the_clear(template: Template) -> None:
     denied = Match.object_like(
         {"Statement": Match.array_with([Match.object_like({"Condition": {"Bool": {"aws:SecureTransport": "false"}}})])}
@@ -171,11 +191,12 @@ def test_a_function_is_told_which_installation_it_is_of(template: Template, part
     assert expected.items() <= variables.items()
 
 
-def test_only_the_worker_knows_jobs_and_bucket(template: Template) -> None:
+def test_only_the_worker_knows_jobs_and_only_worker_and_auditor_the_bucket(template: Template) -> None:
     assert function(template, "worker")["Environment"]["Variables"]["MINUTEHAND_JOBS"] == "acme.jobs"
     for part in PARTS:
         only = {"MINUTEHAND_JOBS", "MINUTEHAND_BUCKET"} & function(template, part)["Environment"]["Variables"].keys()
-        assert bool(only) is (part == "worker")
+        known = {"worker": {"MINUTEHAND_JOBS", "MINUTEHAND_BUCKET"}, "auditor": {"MINUTEHAND_BUCKET"}}
+        assert only == known.get(part, set())
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
+from minutehand.auditor.payloads import remove_payloads
 from minutehand.auditor.progress import read_progress, write_progress
 from minutehand.auditor.repairs import is_behind, resend, tidy
 from minutehand.domain.names import RunRef, fire_ref, shard_of
@@ -55,6 +56,7 @@ class AuditReport:
     tidied: int = 0  # entries of closed revisions that lay beyond their end: removed
     failed: int = 0  # schedules that could not be audited
     stopped: int = 0  # 1: its time was over before it was through; the next audit continues there
+    removed: int = 0  # large payloads of runs that have left the ledger: removed
     overdue: int = 0  # runs of any age and kind, in this hour's part of the ledger, long past their time: sent again
 
 
@@ -66,13 +68,16 @@ def audit(
     window: int = WINDOW,
     segments: int = SEGMENTS,
     budget: int | None = None,
+    tidy_bucket: bool = False,
 ) -> AuditReport:
     """One audit. ``slices`` bounds memory: the heads of one hash range at a time are compared with the agenda.
 
     ``segments`` is the number of parts of the ledger, of which each audit reads so many that a week of hourly audits reads all; 0 reads
-    none. An audit that has taken ``budget`` ms begins nothing further; the next one begins there.
+    none. An audit that has taken ``budget`` ms begins nothing further; the next one begins there. ``tidy_bucket`` removes payloads of
+    runs that have left the ledger: only where tables and bucket are surely of one installation, as in the stack's own function.
     """
     one = _Audit(services, clock, window, segments, budget)
+    one.tidy_bucket = tidy_bucket
     one.go_round(slices)
     one.report.quarantined = sum(len(services.agenda.quarantined(shard)) for shard in range(one.shards))
     log.info("audit.done", extra=dict(vars(one.report)))
@@ -90,6 +95,7 @@ class _Audit:
         self.context = FireContext(services=services, clock=clock)
         self.shards = services.agenda.shards(fresh=True)
         self.report = AuditReport()
+        self.tidy_bucket = False
 
     def go_round(self, slices: int) -> None:
         """Every step once, from the one on that the last audit did not end."""
@@ -134,6 +140,8 @@ class _Audit:
 
     def _check_segment(self) -> bool:
         segment = self._progress.segment % self._segments
+        if self.tidy_bucket and (segment == 0 or self._progress.removing):  # once a week, or where an audit stopped
+            self.guarded({}, self._remove_payloads)
         self.check_segment(segment, self._segments)
         self._progress = replace(self._progress, segment=(segment + 1) % self._segments)
         return True
@@ -145,6 +153,15 @@ class _Audit:
         except Exception as problem:  # noqa: BLE001 (any failure: the other schedules are audited all the same)
             self.report.failed += 1
             log.error("audit.failed", extra={**ids, "error": f"{type(problem).__name__}: {problem}"})
+
+    def _remove_payloads(self) -> None:
+        removed = remove_payloads(self._services, self._clock, after=self._progress.removing)
+        for last, count in removed:
+            self.report.removed += count
+            self._progress = replace(self._progress, removing=last)
+            if self._is_over():
+                return
+        self._progress = replace(self._progress, removing="")
 
     # Chains.
 

@@ -22,6 +22,7 @@ class Progress:
     step: int = 0  # to begin with
     after: str = ""  # in a step over schedules: the owner of the last one that was checked
     segment: int = 0  # of the ledger, to read next
+    removing: str = ""  # the last payload of a run that was looked at; empty: none are being looked at
     began: int = 0  # when the present round began; UTC ms, 0: never
     since: int = 0  # when the round before it began
 

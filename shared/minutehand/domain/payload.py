@@ -1,11 +1,20 @@
-"""Payloads as canonical JSON text, so that equal payloads are equal texts and the same object in the bucket."""
+"""Payloads as canonical JSON text, so that equal payloads are equal texts; and the keys of large ones in the bucket.
+
+payloads/<tenant>/<hash>                       of schedules, backfills and redrives: shared by many runs, and kept
+payloads/<tenant>/runs/<run id>/<hash>-<word>  of one run: removed when that run has left the ledger
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
+import uuid
 from typing import Any
+from urllib.parse import quote, unquote
+
+from minutehand.domain.names import RunRef, parse_run_id
+from minutehand.errors import InvalidInput
 
 # Unpaired surrogates are not valid in UTF-8, and SQS refuses U+FFFE and U+FFFF. In JSON they are written as escapes.
 _UNSENDABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")
@@ -52,15 +61,43 @@ def is_too_deep(text: str, most: int = MAX_DEPTH) -> bool:
     return False
 
 
-def object_key(prefix: str, tenant: str, text: str) -> str:
-    """The key of a text in the bucket: a hash of its content, so that each tenant stores it once."""
-    return f"{prefix}/{tenant}/{hashlib.sha256(text.encode()).hexdigest()}"
+_RUNS = "runs"
+
+
+def object_key(prefix: str, tenant: str, text: str, run: RunRef | None = None) -> str:
+    """The key of a text in the bucket: a hash of its content, so that each tenant stores it once; or a new one of this run's."""
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    if run is None:
+        return f"{prefix}/{tenant}/{digest}"
+    # The word is for one upload: what is removed as a leftover cannot be what is being stored again meanwhile.
+    return f"{prefix}/{tenant}/{_RUNS}/{quote(str(run), safe='')}/{digest}-{uuid.uuid4().hex[:8]}"
+
+
+def run_of_object(key: str) -> RunRef | None:
+    """The run whose own a key is; None for one that several runs may share."""
+    parts = key.split("/")
+    if len(parts) != 5 or parts[2] != _RUNS:
+        return None
+    try:
+        run = parse_run_id(unquote(parts[3]))
+    except InvalidInput:
+        return None
+    return run if run.tenant == parts[1] else None
 
 
 def is_in_folder_of(key: str, tenant: str) -> bool:
-    """Whether a key in the bucket is one of the tenant's: ``prefix/tenant/hash``."""
+    """Whether a key in the bucket is one of the tenant's."""
     parts = key.split("/")
-    return len(parts) == 3 and parts[1] == tenant
+    return parts[1:2] == [tenant] and (len(parts) == 3 or run_of_object(key) is not None)
+
+
+def is_same_content(one: str | None, other: str | None) -> bool:
+    """Whether two keys (None: no object) are of equal texts."""
+    return _digest(one) == _digest(other)
+
+
+def _digest(key: str | None) -> str | None:
+    return None if key is None else key.rpartition("/")[2].partition("-")[0]
 
 
 def is_object_of(key: str, tenant: str, text: str) -> bool:

@@ -1,15 +1,18 @@
-"""Large payloads and results in S3. Keys are made from the content, so that a payload is stored once for each tenant."""
+"""Large payloads and results in S3. What several runs may share has a key made from its content, and is stored once a tenant."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from minutehand.aws import Client
-from minutehand.domain.payload import object_key
-from minutehand.errors import InvalidInput
+from minutehand.domain.names import RunRef
+from minutehand.domain.payload import object_key, run_of_object
+from minutehand.domain.times import SECOND
+from minutehand.errors import InvalidInput, Unavailable
 
 PAYLOADS = "payloads"  # written by submitters; workers may read them
+_MOST = 1_000  # objects of one request that removes them
 RESULTS = "results"  # results and checkpoints, written by workers; they expire with the ledger
 
 
@@ -31,17 +34,16 @@ class BucketPayloads:
                 self._made = self._connect()
             return self._made
 
-    def put(self, tenant: str, text: str) -> str:
-        return self._put(PAYLOADS, "payload", tenant, text)
+    def put(self, tenant: str, text: str, run: RunRef | None = None) -> str:
+        return self._put(object_key(PAYLOADS, tenant, text, run), "payload", text)
 
     def keep(self, tenant: str, text: str) -> str:
-        return self._put(RESULTS, "result or checkpoint", tenant, text)
+        return self._put(object_key(RESULTS, tenant, text), "result or checkpoint", text)
 
-    def _put(self, prefix: str, what: str, tenant: str, text: str) -> str:
+    def _put(self, key: str, what: str, text: str) -> str:
         body = text.encode()
         if self._bucket is None:
             raise InvalidInput(what, text, f"has {len(body):,} bytes and there is no bucket", "set MINUTEHAND_BUCKET")
-        key = object_key(prefix, tenant, text)
         self._client.call("put_object", Bucket=self._bucket, Key=key, Body=body, ContentType="application/json")
         return key
 
@@ -49,3 +51,23 @@ class BucketPayloads:
         answer = self._client.call("get_object", Bucket=self._bucket, Key=key)
         body: bytes = answer["Body"].read()
         return body.decode()
+
+    def of_runs(self, *, after: str, before: int) -> Iterator[str]:
+        more = {"StartAfter": after} if after else {}
+        while self._bucket is not None:
+            page = self._client.call("list_objects_v2", Bucket=self._bucket, Prefix=f"{PAYLOADS}/", **more)
+            for found in page.get("Contents", ()):
+                if run_of_object(found["Key"]) and found["LastModified"].timestamp() * SECOND < before:
+                    yield found["Key"]
+            if not page.get("IsTruncated"):
+                return
+            more = {"ContinuationToken": page["NextContinuationToken"]}
+
+    def remove(self, keys: Sequence[str]) -> None:
+        for start in range(0, len(keys), _MOST):
+            named = {"Objects": [{"Key": key} for key in keys[start : start + _MOST]], "Quiet": True}
+            left = self._client.call("delete_objects", Bucket=self._bucket, Delete=named).get("Errors", ())
+            if left:
+                raise Unavailable(
+                    f"{len(left)} objects were not removed, the first {left[0]['Key']}: {left[0].get('Code')}"
+                )

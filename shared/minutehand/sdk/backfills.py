@@ -77,10 +77,7 @@ class BackfillMethods(SchedulerBase):
         call = self._call("trigger", name, expected_revision, None)
         spec = triggering.TriggerSpec(token=uuid.uuid4().hex, key=key)
         if payload is not UNSET:
-            pending = self._pending(payload)
-            if pending.is_large:
-                call.read(self._services)  # raises before anything is put into the bucket
-            spec = replace(spec, payload=pending.beside(None))
+            spec = replace(spec, payload=self._pending(payload).of_run)
         return views.run_view(triggering.trigger(call, spec, self._context))
 
     def backfill(

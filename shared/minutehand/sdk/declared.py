@@ -15,7 +15,7 @@ from typing import Any
 from minutehand.apply.fields import words_of
 from minutehand.apply.plan import ApplyAction, ApplyPlan, CurrentState, PlannedChange, plan_change
 from minutehand.declare import job_of
-from minutehand.domain.names import check_name
+from minutehand.domain.names import RunRef, check_name
 from minutehand.domain.schedule import Declaration, Definition, Head, ScheduleState, settled
 from minutehand.errors import InvalidInput, JobError, MinutehandError, Unavailable
 from minutehand.owner.schedules import arm as creating
@@ -45,7 +45,7 @@ class _Existing:
 class _ComparedPayload(PendingPayload):
     """A payload that is compared and never stored."""
 
-    def store(self, most: int) -> StoredPayload:  # noqa: ARG002 (the base's)
+    def store(self, most: int, run: RunRef | None = None) -> StoredPayload:  # noqa: ARG002 (the base's)
         return self.text, None
 
 

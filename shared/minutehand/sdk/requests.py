@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from minutehand.arguments import payload_text, rule_of
 from minutehand.domain.message import INLINE_PAYLOAD
-from minutehand.domain.names import check_name
+from minutehand.domain.names import RunRef, check_name
 from minutehand.domain.options import Options, OptionWords
 from minutehand.domain.payload import is_object_of, size
 from minutehand.domain.policies import Overrides, Retry
@@ -45,9 +45,9 @@ class PendingPayload:
         self._tenant, self._payloads = tenant, payloads
         self._stored: StoredPayload | None = None
 
-    @property
-    def is_large(self) -> bool:
-        return size(self.text) > INLINE_PAYLOAD
+    def of_run(self, run: RunRef) -> StoredPayload:
+        """Stored as the payload of this run alone."""
+        return self.store(INLINE_PAYLOAD, run)
 
     def beside(self, present: Definition | None) -> StoredPayload:
         """The present definition's payload if it is equal, else the newly stored one."""
@@ -63,11 +63,11 @@ class PendingPayload:
             self._stored = self.store(INLINE_PAYLOAD)
         return self._stored
 
-    def store(self, most: int) -> StoredPayload:
+    def store(self, most: int, run: RunRef | None = None) -> StoredPayload:
         """The text itself if it has at most so many bytes; else its key in the bucket, after it was put there."""
         if size(self.text) <= most:
             return self.text, None
-        return None, self._payloads.put(self._tenant, self.text)
+        return None, self._payloads.put(self._tenant, self.text, run)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,9 +51,10 @@ class RunMethods(SchedulerBase):
         policies, queue_name = self._with_job_start(self._job_name(job), given), self._queue_name(job, queue)
         run_id = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
         self._check_payload(job, payload)
-        text, ref = self._pending(payload).beside(None)
+        one_off = one_off_ref(self.tenant, run_id)
+        text, ref = self._pending(payload).of_run(one_off)
         run = LedgerRun(
-            ref=one_off_ref(self.tenant, run_id),
+            ref=one_off,
             state=RunState.QUEUED,
             revision=0,
             job=job,

@@ -12,6 +12,7 @@ from itertools import islice
 
 from minutehand.concurrency.rate_limits import StopSignal, TokenBucket
 from minutehand.domain.names import RunRef, one_off_ref
+from minutehand.domain.payload import run_of_object
 from minutehand.domain.run import FAILED, DeadRunRow, RunRow, RunState, dead_run_row
 from minutehand.domain.times import DAY, MINUTE
 from minutehand.errors import AlreadyExists, Conflict, InvalidInput, MinutehandError, NotFound, Unavailable
@@ -109,6 +110,9 @@ def replay(original: RunRow, ref: RunRef, context: FireContext, *, payload: Stor
     the ledger, AlreadyExists if ``ref`` is another run, Unavailable.
     """
     wanted = plan(original, ref, context, payload=payload)
+    if wanted.payload_ref is not None and run_of_object(wanted.payload_ref) is not None:  # it goes with the original
+        text = context.services.payloads.get(wanted.payload_ref)
+        wanted = replace(wanted, payload_ref=context.services.payloads.put(ref.tenant, text, ref))
     run = submit(wanted, context, same_time=False)
     if run.replay_of != wanted.replay_of:
         raise AlreadyExists(f"idempotency_key: run {ref} exists and is no replay of {original.ref}; use another key")

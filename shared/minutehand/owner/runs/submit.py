@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from minutehand.domain.message import reading
-from minutehand.domain.names import aside_ref, shard_of
+from minutehand.domain.names import RunRef, aside_ref, shard_of
+from minutehand.domain.payload import is_same_content
 from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunRow, RunState
 from minutehand.domain.schedule import Head
 from minutehand.domain.times import MINUTE
@@ -48,9 +50,12 @@ def submit(run: RunRow, context: FireContext, *, same_time: bool = True) -> RunR
         # The new entry is removed, unless it is the same entry with which that run still waits.
         if existing.state not in WAITING or existing.not_before != run.not_before:
             services.agenda.remove([entry])
-        for name in ("payload", "payload_ref", *(("job", "overrides", "queue") if run.ref.is_one_off else ())):
-            if getattr(existing, name) != getattr(run, name):
-                raise AlreadyExists(f"idempotency_key: run {run.ref} exists with another {name}; use another key")
+        compared = ("payload", *(("job", "overrides", "queue") if run.ref.is_one_off else ()))
+        other = [name for name in compared if getattr(existing, name) != getattr(run, name)]
+        if not is_same_content(existing.payload_ref, run.payload_ref):
+            other.append("payload_ref")
+        if other:
+            raise AlreadyExists(f"idempotency_key: run {run.ref} exists with another {other[0]}; use another key")
         if same_time and existing.due != run.due:
             raise AlreadyExists(f"idempotency_key: run {run.ref} exists for another time; use another key")
         return existing
@@ -90,7 +95,9 @@ class TriggerSpec:
 
     token: str  # random text, for a trigger without a key
     key: str | None = None  # its idempotency key
-    payload: Stored = (None, None)  # its own; (None, None): the schedule's
+    payload: Callable[[RunRef], Stored] | None = (
+        None  # stores its own, once it is known that it may run; None: the schedule's
+    )
 
 
 def trigger(call: ScheduleCall, spec: TriggerSpec, context: FireContext) -> RunRow:
@@ -98,9 +105,10 @@ def trigger(call: ScheduleCall, spec: TriggerSpec, context: FireContext) -> RunR
     head, now = call.read(context.services), context.clock()
     token = spec.token if spec.key is None else hashlib.sha256(spec.key.encode()).hexdigest()
     at = now if spec.key is None else _instant_of(head, spec.key, token, context.services, now)
-    text, place = spec.payload
+    ref = aside_ref(head.owner, at, f"trigger-{token[:_TOKEN]}")
+    text, place = (None, None) if spec.payload is None else spec.payload(ref)
     run = RunRow(
-        ref=aside_ref(head.owner, at, f"trigger-{token[:_TOKEN]}"),
+        ref=ref,
         state=RunState.QUEUED,
         revision=head.revision,
         job=head.job,

@@ -12,7 +12,7 @@ take effect although its response is lost. Nothing is persistent, and nothing wa
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from minutehand.concurrency.pools import RequestStats
 from minutehand.domain.message import Message, decode
 from minutehand.domain.names import RunRef
 from minutehand.domain.notice import Notice
-from minutehand.domain.payload import object_key
+from minutehand.domain.payload import object_key, run_of_object
 from minutehand.domain.run import AgendaEntry, RunRow
 from minutehand.domain.schedule import Head, Revision
 from minutehand.domain.times import DAY, SECOND
@@ -48,25 +48,34 @@ _UNSTRIPED: Mapping[str | None, int] = {}
 class MemoryPayloads:
     """The bucket in memory."""
 
-    def __init__(self, calls: Calls, texts: dict[str, str]) -> None:
-        self._calls, self._texts = calls, texts
+    def __init__(self, calls: Calls, texts: dict[str, tuple[str, int]], clock: Clock) -> None:
+        self._calls, self._texts, self._clock = calls, texts, clock
 
-    def put(self, tenant: str, text: str) -> str:
-        return self._put("payloads", tenant, text)
+    def put(self, tenant: str, text: str, run: RunRef | None = None) -> str:
+        return self._put(object_key("payloads", tenant, text, run), text)
 
     def keep(self, tenant: str, text: str) -> str:
-        return self._put("results", tenant, text)
+        return self._put(object_key("results", tenant, text), text)
 
-    def _put(self, prefix: str, tenant: str, text: str) -> str:
-        key = object_key(prefix, tenant, text)
-        self._calls.one("PutObject", "payloads", "put", lambda: self._texts.update({key: text}), key)
+    def _put(self, key: str, text: str) -> str:
+        stored = (text, self._clock())
+        self._calls.one("PutObject", "payloads", "put", lambda: self._texts.update({key: stored}), key)
         return key
 
     def get(self, key: str) -> str:
         found = self._calls.one("GetObject", "payloads", "get", lambda: self._texts.get(key), key)
         if found is None:
             raise NotFound(f"{key!r}: the bucket has no such object")
-        return found
+        return found[0]
+
+    def of_runs(self, *, after: str, before: int) -> Iterator[str]:
+        there = self._calls.one("ListObjectsV2", "payloads", "of_runs", lambda: sorted(self._texts.items()))
+        return (key for key, (_, at) in there if key > after and at < before and run_of_object(key) is not None)
+
+    def remove(self, keys: Sequence[str]) -> None:
+        self._calls.one(
+            "DeleteObjects", "payloads", "remove", lambda: [self._texts.pop(key, None) for key in keys], *keys
+        )
 
 
 class Published(NamedTuple):
@@ -111,7 +120,7 @@ class Memory:
         self._clock, self._retention, self._shards, self._idle = clock, retention, shards, idle
         self._lock = threading.RLock()
         self._tables: Content = {table: MemoryTable() for table in TABLES}
-        self._payloads: dict[str, str] = {}  # by their keys in the bucket
+        self._payloads: dict[str, tuple[str, int]] = {}  # by their keys in the bucket; with the UTC ms of their storing
         self.dead = MemoryQueue(clock, visibility=DEAD.visibility, random=random)
         self._random = random
         self.published: list[Published] = []  # to topics, in order
@@ -160,7 +169,7 @@ class Memory:
             ),
             dead=MemoryDeadQueue(calls, self.dead, receiver),
             dead_index=RowDeadIndex(tables),
-            payloads=MemoryPayloads(calls, self._payloads),
+            payloads=MemoryPayloads(calls, self._payloads, self._clock),
             records=RowRecords(tables),
             notices=MemoryNotices(calls, self.published),
             retention=self._retention,
