@@ -167,7 +167,14 @@ def test_an_older_message_is_refused_visibly(caplog: pytest.LogCaptureFixture) -
 
 # A text that cannot be decoded, and names a run: it neither starts nor ends that run.
 
-UNREAD = ({"v": 1}, {"v": "x"}, {"fence": "0"}, {"not_before": None}, {"returned": []}, {"v": 1, "returned": 9})
+UNREAD: tuple[dict[str, Any], ...] = (
+    {"v": 1},
+    {"v": "x"},
+    {"fence": "0"},
+    {"not_before": None},
+    {"returned": []},
+    {"v": 1, "returned": 9},
+)
 
 
 @pytest.mark.parametrize("fields", UNREAD, ids=str)
