@@ -1,7 +1,8 @@
 """``make proof FOR=600 SEED=1``: histories of all kinds, on all cores, for as long as it is told.
 
 Ends with ``histories=… executions=… faults=… violations=…``, and with 1 if anything broke. What broke is shrunk and told; the whole
-timeline goes to ``build/proof/``. ``python -m tests.support.simulate --only 12345`` plays one seed again.
+timeline goes to ``build/proof/``. ``python -m tests.support.simulate --only 12345`` plays one seed again, and ``--kind described``
+plays histories of that kind alone.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import itertools
 import logging
 import multiprocessing
 import os
+import statistics
 import sys
 import time
 from collections import Counter
@@ -22,6 +24,7 @@ from minutehand.domain.times import HOUR
 
 from tests.support.arguments import number, seconds
 from tests.support.histories.dense import Dense
+from tests.support.histories.described import Described
 from tests.support.histories.exclusive import Exclusive
 from tests.support.histories.filling import Filling
 from tests.support.histories.history import FAR, History
@@ -38,6 +41,7 @@ class Patient(Filling):
 
 
 KINDS: tuple[type[History], ...] = (*(Rich, Brief, Exclusive, Brief, Patient, History, Brief) * 3, Dense, Pressed)
+ALONE: dict[str, type[History]] = {"described": Described}  # played when asked for by name
 CLASSES: tuple[Faults, ...] = (
     HOSTILE,
     ROUGH,
@@ -62,16 +66,19 @@ class Result:
     calls: int
     faults: Counter[str]
     violations: list[str]
+    durations: dict[str, list[int]]  # ms, by kind of act, where the history logs them
 
 
-def history_of(seed: int) -> History:
+def history_of(seed: int, kind: str | None = None) -> History:
     """The history of a seed: its kind, its faults, and everything that happens in it."""
+    if kind is not None:
+        return ALONE[kind](seed, CLASSES[seed % len(CLASSES)])
     return KINDS[seed % len(KINDS)](seed, CLASSES[seed // len(KINDS) % len(CLASSES)])
 
 
-def play(seed: int) -> Result:
+def play(seed: int, kind: str | None = None) -> Result:
     """One history."""
-    made = history_of(seed)
+    made = history_of(seed, kind)
     try:
         found = made.judged()
     except Exception as problem:  # noqa: BLE001 (a defect of the code under test, or of the harness: both are findings)
@@ -85,19 +92,20 @@ def play(seed: int) -> Result:
         calls=made.stage.calls,
         faults=struck,
         violations=found,
+        durations=made.durations(),
     )
 
 
-def results(first: int, seconds: float, processes: int, most: int | None) -> Iterator[Result]:
+def results(first: int, seconds: float, processes: int, most: int | None, kind: str | None = None) -> Iterator[Result]:
     """Histories from seed ``first`` on, until so many seconds are over or ``most`` are played."""
     deadline = time.monotonic() + seconds
     seeds = itertools.count(first) if most is None else iter(range(first, first + most))
     until = itertools.takewhile(lambda _: time.monotonic() < deadline, seeds)
     with multiprocessing.get_context("spawn").Pool(processes, _settle_down) as pool:
-        window = [pool.apply_async(play, (seed,)) for seed in itertools.islice(until, 2 * processes)]
+        window = [pool.apply_async(play, (seed, kind)) for seed in itertools.islice(until, 2 * processes)]
         while window:
             yield window.pop(0).get()
-            window += [pool.apply_async(play, (seed,)) for seed in itertools.islice(until, 1)]
+            window += [pool.apply_async(play, (seed, kind)) for seed in itertools.islice(until, 1)]
 
 
 def _settle_down() -> None:
@@ -108,12 +116,12 @@ def _settle_down() -> None:
     os.sched_setaffinity(0, {cores[number % len(cores)]})
 
 
-def report(result: Result) -> None:
+def report(result: Result, kind: str | None = None) -> None:
     """Tell what broke, by how little."""
     say(f"seed={result.seed} kind={result.kind} violations={result.violations[:3]}")
     if result.violations[0].startswith("defect"):
         return
-    found = shrink(lambda: history_of(result.seed))
+    found = shrink(lambda: history_of(result.seed, kind))
     if found is None or not found.violations:
         return
     BUILD.mkdir(parents=True, exist_ok=True)
@@ -136,22 +144,28 @@ def main() -> int:
     parser.add_argument("--histories", type=number, help="at most so many")
     parser.add_argument("--only", type=int, help="one seed, and report on it")
     parser.add_argument("--processes", type=number, default=os.cpu_count() or 1)
+    parser.add_argument("--kind", choices=sorted(ALONE), help="histories of this kind alone")
     given = parser.parse_args()
     logging.disable(logging.CRITICAL)
     first, most = (given.seed, given.histories) if given.only is None else (given.only, 1)
     executions = broken = calls = 0
     faults: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
+    durations: dict[str, list[int]] = {}
     began = time.monotonic()
-    for result in results(first, given.seconds, given.processes, most):
+    for result in results(first, given.seconds, given.processes, most, given.kind):
         kinds[result.kind] += 1
         executions, calls, faults = executions + result.executions, calls + result.calls, faults + result.faults
+        for act, lasted in result.durations.items():
+            durations.setdefault(act, []).extend(lasted)
         if result.violations:
             broken += len(result.violations)
             if broken - len(result.violations) < _REPORTED:
-                report(result)
+                report(result, given.kind)
     say(f"seeds from {first}; {calls:,} calls in {time.monotonic() - began:.0f} s; kinds: {dict(kinds)}")
     say(f"faults by kind: {dict(faults.most_common())}")
+    for act, lasted in sorted(durations.items()):
+        say(f"  {act}: {len(lasted):,} times, median {statistics.median(lasted):.0f} ms, longest {max(lasted):,} ms")
     say(f"histories={kinds.total()} executions={executions} faults={faults.total()} violations={broken}")
     return 1 if broken else 0
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from minutehand.arguments import MAX_TAG, checked_limit
 from minutehand.domain.names import check_name, is_text
 from minutehand.domain.policies import word
 from minutehand.domain.schedule import Definition, Head, Revision, ScheduleState
 from minutehand.domain.times import from_ms
-from minutehand.errors import InvalidInput
+from minutehand.errors import Conflict, InvalidInput
 from minutehand.fires.context import revision_of
 from minutehand.owner.schedules import chain_health as chain
 from minutehand.owner.schedules.chain_health import ChainHealth
+from minutehand.owner.schedules.client_tokens import RACES
 from minutehand.ports.records import RowPage
 from minutehand.ports.services import Services
 from minutehand.sdk import views
@@ -24,6 +25,7 @@ from minutehand.sdk.base import SchedulerBase
 from minutehand.sdk.views import ChainView, DefinitionView, Page, RevisionView, Schedule, ScheduleDescription
 from minutehand.timing import fires, timetable, zone
 
+_T = TypeVar("_T")
 TagFilter = tuple[str, str] | str  # key and value, or a key with any value
 CHUNK = 250  # heads in one query of a filtered listing
 LOOKED_AT = 2_000  # heads that one call of list_schedules reads at the most: about 1 MB
@@ -112,9 +114,26 @@ def _tag(tag: object) -> tuple[str, str | None]:
 
 class ReadMethods(SchedulerBase):
     def get_schedule(self, name: str) -> Schedule:
-        """A schedule with its payload, last fire and next fires. Raises NotFound."""
+        """A schedule with its payload, last fire and next fires. Raises NotFound, Conflict (others change it all the time)."""
+        return self._as_of_one_instant(name, self._view)
+
+    def _as_of_one_instant(self, name: str, look: Callable[[Head, Revision], _T], *, more: bool = False) -> _T:
+        """What ``look`` makes of a schedule and its current revision. Raises NotFound, Conflict.
+
+        The two are read one after the other, and others may change the schedule in between. A revision that is open was open when
+        its head was read. If an active schedule's is not, or if ``look`` reads ``more`` of the schedule, the head is read again.
+        """
         head = self._head(name)
-        return self._view(head, revision_of(head, self._services))
+        for _ in range(RACES):
+            revision = revision_of(head, self._services)
+            found = look(head, revision)
+            if not more and (head.state is not ScheduleState.ACTIVE or revision.active_until is None):
+                return found
+            now = self._head(name)
+            if now == head:
+                return found
+            head = now
+        raise Conflict(f"name={name!r}: others changed it {RACES} times while it was read; try again")
 
     def _view(self, head: Head, revision: Revision) -> Schedule:
         runs = self._services.ledger.latest(head.owner, upto=self._clock())
@@ -134,10 +153,16 @@ class ReadMethods(SchedulerBase):
         return list(islice(fires(table, now, now + _AGES), count))
 
     def preview(self, name: str, count: int = 10) -> Sequence[datetime]:
-        """The next ``count`` (1 to 1000) fires of a schedule, in its zone; none unless it is ACTIVE. Raises InvalidInput, NotFound."""
-        head = self._head(name)
-        upcoming = self._upcoming(head, revision_of(head, self._services), checked_limit(count, MOST_FIRES, "count"))
-        return [from_ms(fire, zone(head.timezone)) for fire in upcoming]
+        """The next ``count`` (1 to 1000) fires of a schedule, in its zone; none unless it is ACTIVE.
+
+        Raises InvalidInput, NotFound, Conflict (others change it all the time).
+        """
+        most = checked_limit(count, MOST_FIRES, "count")
+
+        def look(head: Head, revision: Revision) -> Sequence[datetime]:
+            return [from_ms(fire, zone(head.timezone)) for fire in self._upcoming(head, revision, most)]
+
+        return self._as_of_one_instant(name, look)
 
     def list_schedules(
         self,
@@ -173,12 +198,14 @@ class ReadMethods(SchedulerBase):
         return Page(items=[views.schedule_view(head) for head in heads[:limit]], cursor=last)
 
     def describe_schedule(self, name: str) -> ScheduleDescription:
-        """A schedule with its definition, history, next fires, last runs, and the health of its chain.
+        """A schedule with its definition, history, next fires, last runs, and the health of its chain, all as of one instant.
 
-        The history says what changed and when, not who changed it. Costs about five reads. Raises InvalidInput, NotFound, Unavailable.
+        The history says what changed and when, not who changed it. Costs about eight reads. Raises InvalidInput, NotFound, Conflict
+        (others change it all the time), Unavailable.
         """
-        head = self._head(name)
-        revision = revision_of(head, self._services)
+        return self._as_of_one_instant(name, self._description, more=True)
+
+    def _description(self, head: Head, revision: Revision) -> ScheduleDescription:
         schedule, definition, local = self._view(head, revision), revision.definition, zone(head.timezone)
         last_runs = self._services.ledger.latest(head.owner, upto=self._clock())
         history = list(islice(self._services.schedules.history(head.owner), _REVISIONS + 1))

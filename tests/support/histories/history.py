@@ -73,6 +73,10 @@ class History:
         """All of it, and all that does not hold, by everybody who looks at such a history."""
         return self.run()
 
+    def durations(self) -> dict[str, list[int]]:
+        """How long acts of owners took (ms), by kind, if this kind of history logs them."""
+        return {}
+
     def rest(self) -> None:
         """No faults any more, and nobody changes anything; clocks stay as far apart as they were."""
         self.resting = True

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from minutehand import Retry, Rule, RunState
 from minutehand.domain.run import AgendaEntry, EntryKind
+from minutehand.errors import Conflict
 from minutehand.sdk.views import ScheduleDescription
 
 from tests.support.scenes.world import OWNER, START, Faults, World, at
@@ -102,6 +106,59 @@ def test_what_is_over_needs_no_chain(act: str) -> None:
         world.live(120)
     assert chain(world) == ("not needed", None)
     assert described(world).next_fires == []
+
+
+# Others change it meanwhile.
+
+
+def replace_it(world: World) -> Callable[[], None]:
+    return lambda: world.scheduler.update_schedule("s", expression="*/3 * * * *") and None
+
+
+@pytest.mark.parametrize("verb", ["revisions", "latest", "history", "due"])
+def test_all_of_a_description_is_of_one_instant(verb: str) -> None:
+    """Its revision ends between any two of its reads: once the schedule was ACTIVE, with a current revision that had ended."""
+    world = scheduled()
+    world.wait(60)
+    found = described(world, Faults().at(verb, before=replace_it(world)))
+    assert (found.schedule.revision, found.schedule.state) == (2, "ACTIVE")
+    assert [(one.number, one.active_until) for one in found.revisions] == [(2, None), (1, at(60))]
+    assert (found.next_fires[0], found.chain.state) == (at(180), "ok")
+
+
+def test_a_schedule_that_is_shown_as_active_has_next_fires() -> None:
+    world = scheduled()
+    for look in (lambda owner: owner.get_schedule("s").next_fires, lambda owner: owner.preview("s")):
+        world.wait(60)
+        assert look(world.owner(Faults().at("revisions", before=replace_it(world))))
+
+
+def test_a_pause_between_two_reads_is_a_pause() -> None:
+    world = scheduled()
+    seen = world.owner(
+        Faults().at("revisions", before=lambda: world.scheduler.pause_schedule("s") and None)
+    ).get_schedule("s")
+    assert (seen.state, list(seen.next_fires)) == ("PAUSED", [])
+
+
+def test_a_schedule_that_changes_faster_than_it_is_read_is_a_conflict() -> None:
+    world = scheduled()
+    numbers = itertools.count()
+
+    def change() -> None:
+        world.scheduler.update_schedule("s", payload=next(numbers))
+
+    with pytest.raises(Conflict, match=r"name='s': others changed it 5 times while it was read; try again"):
+        described(world, Faults().at("history", before=change, times=99))
+
+
+def test_a_schedule_whose_rows_contradict_each_other_is_shown_as_it_is() -> None:
+    """The auditor reports it; owners must see it."""
+    world = scheduled()
+    head = world.memory.heads()[0]
+    world.scheduler.pause_schedule("s")
+    world.services.schedules.close(replace(head, version=3), expected=2, revision=None)
+    assert (world.scheduler.get_schedule("s").state, described(world).revisions[0].closed_by) == ("ACTIVE", "paused")
 
 
 # The chain.
