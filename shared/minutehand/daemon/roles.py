@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from minutehand.auditor.audit import AuditReport, audit
+from minutehand.daemon.memory import limit_arenas
 from minutehand.daemon.worker_process import CONCURRENCY, WorkerProcess, process_name
 from minutehand.domain.queue import declared_name, striped, striped_text
 from minutehand.domain.times import SECOND
@@ -83,12 +84,15 @@ def run_auditor(settings: Settings) -> AuditReport:
     return audit(connect(settings), clock=system_clock)
 
 
-def worker_process(settings: Settings, jobs: Registry, *, concurrency: int | None = None) -> WorkerProcess:
+def worker_process(
+    settings: Settings, jobs: Registry, *, concurrency: int | None = None, max_memory: int | None = None
+) -> WorkerProcess:
     """A worker that has found its queue, and has begun nothing.
 
     Orders come from ``settings.work_queue``; ``concurrency`` is by default what that queue declares, or CONCURRENCY. InvalidInput
-    for a queue that neither the jobs declare nor the cloud has.
+    for a queue that neither the jobs declare nor the cloud has, or a ``max_memory`` (MB, resident) that is reached before any run.
     """
+    limit_arenas()
     services = connect(settings)
     queue = declared_name(settings.work_queue)
     if queue is not None:
@@ -96,7 +100,7 @@ def worker_process(settings: Settings, jobs: Registry, *, concurrency: int | Non
     declared = jobs.find_queue(queue)
     services = _with_all_stripes(services, settings, queue)
     most = concurrency or (None if declared is None else declared.concurrency) or CONCURRENCY
-    return WorkerProcess(services, jobs, concurrency=most, queue=queue)
+    return WorkerProcess(services, jobs, concurrency=most, queue=queue, max_memory=max_memory)
 
 
 def run_worker(

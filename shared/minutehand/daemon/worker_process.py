@@ -12,6 +12,7 @@ from functools import partial
 from itertools import cycle
 
 from minutehand import logs
+from minutehand.daemon.memory import check_limit, resident
 from minutehand.daemon.worker_shell import WorkerShell
 from minutehand.domain.queue import BATCH, DEFAULT_QUEUE
 from minutehand.errors import Unavailable
@@ -32,6 +33,7 @@ _COMPANY = (
     0.05  # seconds without a poll after one that did not fill its batch: later messages share the next's requests
 )
 _PAUSE = 1.0  # seconds after a service was unavailable
+_WATCH = 5.0  # seconds between two looks at the memory of a process that has a limit
 _LETTING_GO = 5.0  # seconds until released runs end: their isolated processes are killed, their threads abandoned
 
 
@@ -43,12 +45,22 @@ def process_name(kind: str) -> str:
 class WorkerProcess:
     """A worker that polls: at most ``concurrency`` messages at hand, from the queue that ``services`` take orders from.
 
-    Raises JobError for a job with ``isolation="process"`` that a process of its own could not import.
+    Beyond ``max_memory`` MB (resident) it stops by itself. Raises JobError for a job with ``isolation="process"`` that a process of its
+    own could not import, InvalidInput for a ``max_memory`` that is reached already.
     """
 
     def __init__(
-        self, services: Services, jobs: KnownJobs, *, concurrency: int = CONCURRENCY, queue: str | None = None
+        self,
+        services: Services,
+        jobs: KnownJobs,
+        *,
+        concurrency: int = CONCURRENCY,
+        queue: str | None = None,
+        max_memory: int | None = None,
     ) -> None:
+        if max_memory is not None:
+            check_limit(max_memory)
+        self._max_memory = max_memory
         self._services, self._queue = services, queue or DEFAULT_QUEUE
         self._pollers = min(services.work.stripes, concurrency)
         self._stopping = threading.Event()
@@ -70,7 +82,7 @@ class WorkerProcess:
         )
 
     def run(self, *, stop: threading.Event, grace: float) -> bool:
-        """Work until ``stop``, then wind up. True: it stopped by itself because a job's thread was abandoned; start another process."""
+        """Work until ``stop``, then wind up. True: it stopped by itself, for an abandoned thread or its memory; start another process."""
         if self._isolated:
             self._parent.start()
         self._shell.start()
@@ -97,13 +109,25 @@ class WorkerProcess:
         return self._recycling
 
     def _recycle(self, stop: threading.Event) -> None:
-        """Stop when a job's thread was abandoned: what it still does is nobody's, and only the process's end ends it."""
-        self._shell.worker.abandoned.wait()
+        """Stop when a job's thread was abandoned, since only the process's end ends what it still does; or beyond ``max_memory``."""
+        held = self._await_end(stop)
         if stop.is_set():  # then the process ends anyway, and whoever stopped it does not want another
             return
         self._recycling = True
-        log.error("worker.recycling", extra={"worker": self._shell.worker.name})
+        if held is None:
+            log.error("worker.recycling", extra={"worker": self._shell.worker.name})
+        else:
+            log.info("worker.recycling", extra={"worker": self._shell.worker.name, "memory_mb": round(held)})
         stop.set()
+
+    def _await_end(self, stop: threading.Event) -> float | None:
+        """Wait for an abandoned thread (None), or for more memory (MB) than the limit."""
+        abandoned, limit = self._shell.worker.abandoned, self._max_memory
+        while not abandoned.wait(None if limit is None else _WATCH) and not stop.is_set():
+            held = resident()
+            if limit is not None and held is not None and held > limit:
+                return held
+        return None
 
     def _poll(self, number: int) -> None:
         """Poll every so many'th stripe in turn. Alone with its one, as a rule, it waits longer for it."""

@@ -46,12 +46,19 @@ def worker(
     grace: Annotated[
         float, typer.Option(min=0, help="Seconds for running attempts after SIGTERM; then their runs are released.")
     ] = 10.0,
+    max_memory: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Resident memory in MB beyond which the worker finishes as after SIGTERM and starts anew. Default: no limit.",
+        ),
+    ] = None,
 ) -> None:
     """Run jobs: receive messages of a work queue by long polling."""
     settings = shell.settings if queue is None else replace(shell.settings, work_queue=queue)
     registry = load_jobs(jobs or ([settings.jobs] if settings.jobs else []))
     logs.configure()
-    process = worker_process(settings, registry, concurrency=concurrency)
+    process = worker_process(settings, registry, concurrency=concurrency, max_memory=max_memory)
     with stop_on_signals() as stop:
         recycle = process.run(stop=stop, grace=grace)
     if recycle:  # the same process number, a new interpreter: whoever supervises it sees no exit
