@@ -48,6 +48,7 @@ INCIDENTS = ("tests/unit/undertaker",)
 BACKFILL = tuple(f"tests/unit/owner/backfill/test_{name}.py" for name in ("window", "backfill", "crashes"))
 FORGED = ("tests/unit/worker/admission/test_forged_messages.py",)
 AHEAD = ("tests/unit/worker/test_ahead.py",)
+VIEWS = ("tests/unit/sdk/test_describe.py", "tests/proof/test_described.py")
 PATIENCE = 600  # seconds for one mutant
 
 
@@ -564,6 +565,16 @@ MUTANTS = (
         'accepted = [int(success["Id"]) for success in answer.get("Successful", [])]',
         'accepted = [int(entry["Id"]) for entry in entries]',
         CONTRACT,
+    ),
+    Mutant(
+        "a view believes its first head", "sdk/reading.py", "            if now == head:", "            if True:", VIEWS
+    ),
+    Mutant(
+        "a view believes a revision that has ended",
+        "sdk/reading.py",
+        "head.state is not ScheduleState.ACTIVE or revision.active_until is None",
+        "True",
+        VIEWS,
     ),
     Mutant(
         "stops return before what was leased ahead has begun",
