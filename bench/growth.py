@@ -27,7 +27,7 @@ from bench.progress import say
 from bench.report import Table, write
 from bench.weighed import mixed
 
-SAMPLE, LOOK = 10.0, 300.0  # seconds
+SAMPLE, LOOK, PAUSE = 10.0, 300.0, 0.02  # seconds
 SCHEDULES = 30  # a fire of each every 30 s
 SEED = 7
 MIX = {"plain": 40, "echo": 20, "fails": 12, "awaits": 12, "looks_up": 8, "steps": 7, "isolated": 0.5}
@@ -36,7 +36,7 @@ _KB = re.compile(r"^(Rss|Pss|Pss_Anon|Private_Dirty):\s+(\d+) kB", re.MULTILINE)
 
 
 class Load:
-    """Submits what is due of the mix; some of what looks up is cancelled a moment later."""
+    """Submits what is due of the mix, later if the cloud is slow; some of what looks up is cancelled a moment later."""
 
     def __init__(self, scheduler: Scheduler, rate: float, size: int) -> None:
         self._scheduler, self._rate, self._size = scheduler, rate, size
@@ -44,15 +44,18 @@ class Load:
         self._to_cancel: list[tuple[float, str]] = []
         self.submitted = 0
 
-    def catch_up(self) -> None:
+    def next(self) -> bool:
+        """Submit one if one is due, and cancel what is; False if there is nothing to do now."""
         now = time.monotonic()
-        while self.submitted < (now - self._began) * self._rate:
-            self.submitted += 1
-            with suppress(MinutehandError):
-                self._submit(*self._random.choices(list(MIX), list(MIX.values())))
-        while self._to_cancel and self._to_cancel[0][0] < now:
+        if self._to_cancel and self._to_cancel[0][0] < now:
             with suppress(MinutehandError):
                 self._scheduler.cancel_run(self._to_cancel.pop(0)[1])
+        if self.submitted >= (now - self._began) * self._rate:
+            return False
+        self.submitted += 1
+        with suppress(MinutehandError):
+            self._submit(*self._random.choices(list(MIX), list(MIX.values())))
+        return True
 
     def _submit(self, kind: str) -> None:
         payload: dict[str, Any] = {"text": "x" * int(self._size ** self._random.random())}
@@ -89,7 +92,8 @@ def follow(running: LocalInstallation, asked: argparse.Namespace, table: Path, h
     load, began, looks = Load(scheduler, asked.rate, asked.size), time.monotonic(), 0
     with table.open("w") as sink:
         while (passed := time.monotonic() - began) < asked.seconds:
-            load.catch_up()
+            if not load.next():
+                threading.Event().wait(PAUSE)
             if passed >= looks * asked.look:
                 looks += 1
                 look_inside(scheduler, held, trace=asked.trace and looks > 1)
@@ -101,7 +105,6 @@ def follow(running: LocalInstallation, asked: argparse.Namespace, table: Path, h
                     print(*samples[0], sep=",", file=sink)
                 print(*samples[-1].values(), sep=",", file=sink, flush=True)
                 running.processes.replace_ended()
-            threading.Event().wait(0.05)
     say(f"{load.submitted:,} submitted")
     last = look_inside(scheduler, held, trim=True)
     scheduler.wait_for(last, timeout=60)
