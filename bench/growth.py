@@ -27,7 +27,7 @@ from bench.progress import say
 from bench.report import Table, write
 from bench.weighed import mixed
 
-SAMPLE, LOOK, PAUSE = 10.0, 300.0, 0.02  # seconds
+SAMPLE, LOOK, PAUSE = 10.0, 900.0, 0.02  # seconds
 SCHEDULES = 30  # a fire of each every 30 s
 SEED = 7
 MIX = {"plain": 40, "echo": 20, "fails": 12, "awaits": 12, "looks_up": 8, "steps": 7, "isolated": 0.5}
@@ -89,14 +89,14 @@ def follow(running: LocalInstallation, asked: argparse.Namespace, table: Path, h
             f"growth-{number}", "growth.plain", "rate(30 seconds)", payload={"text": "x" * number}
         )
     samples: list[dict[str, float]] = []
-    load, began, looks = Load(scheduler, asked.rate, asked.size), time.monotonic(), 0
+    load, began, looks = Load(scheduler, asked.rate, asked.size), time.monotonic(), 1
     with table.open("w") as sink:
         while (passed := time.monotonic() - began) < asked.seconds:
             if not load.next():
                 threading.Event().wait(PAUSE)
             if passed >= looks * asked.look:
                 looks += 1
-                look_inside(scheduler, held, trace=asked.trace and looks > 1)
+                look_inside(scheduler, held, trace=asked.trace)
             if passed >= len(samples) * SAMPLE:
                 samples.append(
                     {"s": round(passed), "submitted": load.submitted, **weight(running.processes["worker-1"].pid)}
@@ -131,7 +131,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--for", dest="seconds", type=float, default=3_600.0)
     parser.add_argument("--rate", type=float, default=12.0, help="submissions a second")
     parser.add_argument("--size", type=int, default=BIG, help="bytes of the largest payload")
-    parser.add_argument("--look", type=float, default=LOOK, help="seconds between two looks at what the worker holds")
+    parser.add_argument(
+        "--look",
+        type=float,
+        default=LOOK,
+        help="seconds between two looks inside; each leaves up to 0.5 MB",
+    )
     parser.add_argument("--trace", action="store_true", help="trace allocations: slow, and heavier itself")
     parser.add_argument("--name", default="growth")
     return parser.parse_args(arguments)
