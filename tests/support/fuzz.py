@@ -21,12 +21,11 @@ from typing import Any
 from minutehand.apply.document import read
 from minutehand.domain.message import decode, decode_letter
 from minutehand.domain.times import DAY
-from minutehand.dynamodb.ledger import decode_cursor
 from minutehand.dynamodb.records import dead_of, record_of
 from minutehand.dynamodb.rows import entry_of, run_of, to_row
 from minutehand.dynamodb.schedules import freeze_of, head_of, revision_of
 from minutehand.errors import MinutehandError
-from minutehand.owner.runs.redrive import key_before
+from minutehand.sdk.cursors import Listing
 from minutehand.timing import Rule, fires, timetable
 
 NOON = 1_777_896_000_000
@@ -75,8 +74,7 @@ def one_input(data: bytes) -> None:
     text = data.decode("utf-8", "ignore")
     for reader in (decode, decode_letter, rule, lambda body: read(body, "fuzz.yaml")):
         ours(reader, text)
-    ours(lambda cursor: decode_cursor(cursor, "acme/s"), text)
-    ours(lambda cursor: key_before(cursor, "acme"), text)
+    ours(Listing("list_runs", "acme/s").position, text)
     if is_json(text):
         ours(rows, text)
 

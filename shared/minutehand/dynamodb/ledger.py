@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from minutehand.domain.names import RunRef, parse_run_id
+from minutehand.domain.names import RunRef
 from minutehand.domain.run import WAITING, FailedAttemptRow, RunRow, RunState, SiblingRows
 from minutehand.domain.times import DAY, SECOND, stamp
 from minutehand.dynamodb.rows import (
@@ -22,7 +20,7 @@ from minutehand.dynamodb.rows import (
     sibling_rows,
 )
 from minutehand.dynamodb.tables import RUNS, Answer, Row, RowQuery, RowTables, RowWrite, begins_with, put_new
-from minutehand.errors import InvalidInput, Unavailable, Unreadable
+from minutehand.errors import Unavailable, Unreadable
 from minutehand.ports.ledger import BatchReadResult, BesideKind, ClaimResult, TransitionResult
 from minutehand.ports.records import RowPage
 from minutehand.state.transition import OneOf, Transition, held, holds, in_state
@@ -167,10 +165,9 @@ class RowLedger:
     def page(
         self, owner: str, *, after: int | None, upto: int | None, limit: int, cursor: str | None, newest_first: bool
     ) -> RowPage:
-        start = None if cursor is None else decode_cursor(cursor, owner)
-        rows = self._between("page", owner, (after, upto), newest_first=newest_first, after=start)
+        rows = self._between("page", owner, (after, upto), newest_first=newest_first, after=cursor)
         taken = list(islice(rows, limit + 1))
-        more = encode_cursor(taken[limit - 1]) if len(taken) > limit else None
+        more = taken[limit - 1]["key"] if len(taken) > limit else None
         return RowPage(items=list(readable_runs(taken[:limit])), cursor=more)
 
     def _runs(self, verb: str, owner: str, after: int | None, upto: int | None, **how: Any) -> Iterator[RunRow]:
@@ -232,21 +229,3 @@ def _with_payload(row: Row, sibling: Row | None) -> Row:
 
 def _payload_ref(ref: RunRef) -> RunRef:
     return RunRef(ref.owner, f"{beside_prefix(ref)}payload")
-
-
-def encode_cursor(row: Mapping[str, Any]) -> str:
-    """The cursor of a listing after a row: opaque text."""
-    return base64.urlsafe_b64encode(json.dumps([row["owner"], row["key"]]).encode()).decode()
-
-
-def decode_cursor(cursor: str, owner: str) -> str:
-    """The key in a cursor of an owner's listing. Raises InvalidInput: a table refuses a start key that is not a run's."""
-    try:
-        of, key = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-        if of != owner or parse_run_id(str(RunRef(of, key))).key != key:
-            raise ValueError(key)
-    except (ValueError, TypeError, AttributeError, RecursionError) as problem:
-        raise InvalidInput(
-            "cursor", cursor, "is not of this listing", "pass the cursor of the page before"
-        ) from problem
-    return str(key)

@@ -93,7 +93,7 @@ class Ledger(Protocol):
     def page(
         self, owner: str, *, after: int | None, upto: int | None, limit: int, cursor: str | None, newest_first: bool
     ) -> RowPage:
-        """One page of a schedule's runs in order of fire time. Raises InvalidInput for a ``cursor`` of another listing."""
+        """One page of a schedule's runs in order of fire time. ``cursor`` is the key of the last run that was read."""
 
     def submit(self, run: RunRow) -> RunRow | None:
         """Put a one-off with its payload unless its key exists: None, or the run that exists."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from minutehand.arguments import checked_limit, checked_revision, payload_text
+from minutehand.arguments import checked_flag, checked_limit, checked_revision, payload_text
 from minutehand.domain.names import check_name, schedule_owner
 from minutehand.domain.policies import word
 from minutehand.domain.times import stamp, to_ms
@@ -20,6 +20,7 @@ from minutehand.owner.runs import submit as triggering
 from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, SchedulerBase
+from minutehand.sdk.cursors import Listing
 from minutehand.sdk.requests import token_of
 from minutehand.sdk.views import Page, Run
 from minutehand.state.backfill import MAX_CONCURRENCY, ROW_PAYLOAD, BackfillOrder, BackfillState, StoredBackfill
@@ -111,8 +112,8 @@ class BackfillMethods(SchedulerBase):
             order=word(BackfillOrder, "order", order),
             concurrency=checked_limit(concurrency, MAX_CONCURRENCY, "concurrency"),
             payload=None if payload is UNSET else payload_text(payload),
-            current=_flag("current", current),
-            allow_repeat=_flag("allow_repeat", allow_repeat),
+            current=checked_flag("current", current),
+            allow_repeat=checked_flag("allow_repeat", allow_repeat),
         )
         if spec.start >= spec.end:
             raise InvalidInput("end", str(end), f"is not later than start={start}", "give an end after the start")
@@ -120,7 +121,9 @@ class BackfillMethods(SchedulerBase):
             remedy = "give now or earlier: from then on the schedule fires by itself"
             raise InvalidInput("end", str(end), "is still to come", remedy)
         expected, identity = checked_revision(expected_revision), f"{stamp(self._clock())}-{uuid.uuid4().hex[:8]}"
-        token = None if _flag("dry_run", dry_run) else token_of(client_token, self.tenant, "backfill", name, spec)
+        token = (
+            None if checked_flag("dry_run", dry_run) else token_of(client_token, self.tenant, "backfill", name, spec)
+        )
         call = ScheduleCall(tenant=self.tenant, name=name, expected=expected)
         first = control.started_before(_owner(self.tenant, name), token, self._context)
         if first is not None:
@@ -160,21 +163,22 @@ class BackfillMethods(SchedulerBase):
     def backfill_runs(self, name: str, id: str, *, limit: int = 100, cursor: str | None = None) -> Page:  # noqa: A002
         """The runs of a backfill, sorted by time. It reads all runs of the interval, so a page may be short and not the last."""
         backfill = control.find(_owner(self.tenant, name), check_name(id, "id"), self._services)
-        found: list[Run] = []
+        listing = Listing("backfill_runs", backfill.owner, backfill.id)
+        found, position = list[Run](), listing.position(cursor)
         for _ in range(_READS):
             page = self._services.ledger.page(
                 backfill.owner,
                 after=backfill.start - 1,
                 upto=backfill.end - 1,
                 limit=checked_limit(limit) - len(found),
-                cursor=cursor,
+                cursor=position,
                 newest_first=False,
             )
             found += [views.run_view(run) for run in page.items if run.backfill == backfill.id]
-            cursor = page.cursor
-            if cursor is None or len(found) == limit:
+            position = page.cursor
+            if position is None or len(found) == limit:
                 break
-        return Page(items=found, cursor=cursor)
+        return Page(items=found, cursor=listing.next(position))
 
 
 def _owner(tenant: str, name: str) -> str:
@@ -197,9 +201,3 @@ def _view(backfill: StoredBackfill, *, there: int | None = None) -> Backfill:
 def _instant(moment: datetime, field: str) -> int:
     """A bound of the interval (UTC ms), rounded up: fires are at whole milliseconds."""
     return to_ms(moment, field) + (moment.microsecond % 1_000 > 0)
-
-
-def _flag(field: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidInput(field, value, "is neither True nor False", "use True or False")
-    return value

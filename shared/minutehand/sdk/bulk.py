@@ -1,20 +1,32 @@
 """The SDK's bulk operations: one action on every schedule that a filter finds, eight at a time, sorted by name.
 
-Each schedule is changed by a call of its own, so a crash leaves no schedule half changed. The cursor is the last name up to which all
-actions have ended: continuing from it repeats no action, and skips only schedules that were created later with a smaller name.
+Each schedule is changed by a call of its own, so a crash leaves no schedule half changed. The cursor is that of the last name up to which
+all actions have ended: continuing from it skips only schedules that were created later with a smaller name. After a crash up to seven
+actions beyond it have been done too, and are repeated, which changes nothing: a pause of a paused schedule writes nothing, and a trigger
+has an idempotency key, the caller's ``client_token`` or one that the cursor carries.
 """
 
 from __future__ import annotations
 
 import threading
+import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-from minutehand.arguments import MAX_DESCRIPTION, MAX_TAGS, checked_rate, checked_tags, checked_text, payload_text
+from minutehand.arguments import (
+    MAX_DESCRIPTION,
+    MAX_TAGS,
+    checked_flag,
+    checked_rate,
+    checked_tags,
+    checked_text,
+    payload_text,
+)
 from minutehand.concurrency.rate_limits import StopSignal, TokenBucket
 from minutehand.domain.names import check_name
 from minutehand.domain.schedule import Head, ScheduleState
@@ -23,12 +35,13 @@ from minutehand.owner.schedules.client_tokens import with_head_cache
 from minutehand.owner.schedules.stop import Tags, retag, retagged
 from minutehand.sdk.backfills import BackfillMethods
 from minutehand.sdk.base import UNSET
-from minutehand.sdk.reading import CHUNK, Filter, TagFilter, checked_cursor, checked_filter, walk
+from minutehand.sdk.cursors import Listing
+from minutehand.sdk.reading import CHUNK, Filter, TagFilter, checked_filter, walk
 from minutehand.sdk.schedules import ScheduleMethods
 
 AT_ONCE = 8  # concurrent actions: each spends most of its time waiting for DynamoDB
-_WINDOW = 4 * AT_ONCE  # actions started before the oldest one is awaited
-Act = Callable[["BulkMethods", Head], object]
+_LATE = 0.05  # seconds: most by which a progress is late while the next start is waited for
+Act = Callable[["BulkMethods", Head, str], object]  # with the idempotency key of a trigger
 OnProgress = Callable[["BulkProgress"], object]
 
 # Which arguments an action takes.
@@ -55,7 +68,7 @@ class BulkResult:
     done: Sequence[str] = ()  # names of the schedules that were changed, or would be (dry run), sorted
     failed: Mapping[str, str] = field(default_factory=dict)  # error by name of the schedule
     dry_run: bool = False  # True: nothing was written
-    cursor: str | None = None  # continue here if it ended early (``stop``); None: every schedule was read
+    cursor: str | None = None  # pass it to continue, if it ended early (``stop``); None: every schedule was read
 
     @property
     def count(self) -> int:
@@ -69,7 +82,7 @@ class BulkProgress:
 
     done: int  # schedules
     failed: int  # schedules
-    cursor: str  # all schedules up to this name are done; pass it to continue
+    cursor: str  # behind the schedules up to which all have ended; pass it to continue, also after a crash
 
 
 class BulkMethods(ScheduleMethods, BackfillMethods):
@@ -99,8 +112,9 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         ``note`` and ``drain`` are as in pause_schedule and delete_schedule. A tag in ``tags`` is set, or removed if its value is None.
         ``payload`` replaces each schedule's own for triggered runs; with a ``client_token`` a second call triggers none twice.
         At most ``rate`` schedules a second, eight at a time. A failed schedule does not stop the others: ``failed`` has its error.
-        ``on_progress`` is called after each schedule, sorted by name. ``stop`` (a ``threading.Event``) ends the call early; to
-        continue, pass ``cursor`` of the result or, after a crash, of the last progress. A ``dry_run`` writes nothing.
+        ``on_progress`` is called once before the first schedule and after each one has ended. After ``stop`` (a ``threading.Event``)
+        is set no further schedule begins. To continue then, or after a crash, pass the ``cursor`` of the result or of the last
+        progress with the same arguments: no schedule is left out, and none is triggered twice. A ``dry_run`` writes nothing.
         Raises InvalidInput, and Unavailable (the listing failed; the message has the cursor).
         """
         conditions = checked_filter(
@@ -109,66 +123,85 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         if conditions == Filter():
             remedy = "say which schedules: prefix, state, job, tag, failing or managed_by"
             raise InvalidInput("prefix", prefix, "is empty, and there is no other condition", remedy)
-        if action not in ACTIONS:
+        if not isinstance(action, str) or action not in ACTIONS:
             raise InvalidInput("action", action, "is not known", f"use one of {', '.join(ACTIONS)}")
         words = {"note": note, "drain": drain, "tags": tags, "payload": payload, "client_token": client_token}
         for name, value in words.items():
             if name not in ACTIONS[action] and value is not None and value is not False and value is not UNSET:
                 takers = " and ".join(repr(other) for other in ACTIONS if name in ACTIONS[other])
                 raise InvalidInput(name, value, f"is not an argument of {action!r}", f"it is for {takers}")
-        act = self._act_of(action, note=note, drain=drain, tags=tags, payload=payload, client_token=client_token)
+        act = self._act_of(action, note=note, drain=checked_flag("drain", drain), tags=tags, payload=payload)
+        digest = None if payload is UNSET else payload_text(payload)  # refused before the first is triggered
+        token = None if client_token is None else check_name(client_token, "client_token")
+        listing = Listing("bulk", self.tenant, action, conditions, note, drain, tags, digest, token)
+        name, _, key = (listing.position(cursor) or "").partition("~")
+        if action == "trigger":
+            key = token or key or f"bulk-{uuid.uuid4().hex}"
         work = _BulkState(
-            action=action, act=(lambda owner, head: None) if dry_run else act, dry_run=dry_run, on_progress=on_progress
+            act=(lambda owner, head, key: None) if dry_run else act,
+            key=key,
+            listing=listing,
+            on_progress=on_progress,
+            reached=name,
         )
-        pace = TokenBucket(checked_rate(rate, "schedules"), self._clock, threading.Event() if stop is None else stop)
+        pace = TokenBucket(
+            checked_rate(rate, "schedules"), self._clock, _Waiting(threading.Event() if stop is None else stop, work)
+        )
+        changing = () if dry_run else CHANGES.get(action, ())
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="bulk") as pool:
-            ended_at = self._run_all(conditions, checked_cursor(cursor, conditions), work, pace, pool)
-        return BulkResult(action=action, done=work.done, failed=work.failed, dry_run=dry_run, cursor=ended_at)
+            try:
+                ended = self._start_all(conditions, changing, work, pace, pool, dry_run=dry_run)
+            except Unavailable as problem:
+                work.settle(most=0)
+                reached = f"{len(work.done)} schedules are done; go on with cursor={work.cursor!r}"
+                raise Unavailable(f"{reached}: {problem}") from problem
+            work.settle(most=0)
+        return BulkResult(
+            action=action,
+            done=sorted(work.done),
+            failed=dict(sorted(work.failed.items())),
+            dry_run=dry_run,
+            cursor=None if ended else work.cursor,
+        )
 
-    def _run_all(
-        self, conditions: Filter, position: str | None, work: _BulkState, pace: TokenBucket, pool: ThreadPoolExecutor
-    ) -> str | None:
-        """Start an action for each schedule until all are done or ``stop`` is set, at least one. Returns the cursor, None at the end."""
-        changing, begun = () if work.dry_run else CHANGES.get(work.action, ()), False
-        try:
-            for part in walk(self.tenant, conditions, self._services, cursor=position, chunk=CHUNK):
-                owner = copy(self)  # it has the heads that were read, so that no action reads them again
-                to_change = [head for head in part.items if head.state in changing]
-                vars(owner)["_services"] = with_head_cache(self._services, to_change)
-                for head in part.items:
-                    if begun and not pace.go_on(wait=not work.dry_run):
-                        return work.settle_all()
-                    begun = True
-                    work.begin(owner, head, pool)
-                if part.cursor is not None and pace.is_stopped():
-                    work.settle_all()
-                    return part.cursor
-        except Unavailable as problem:
-            reached = work.settle_all() or position
-            raise Unavailable(
-                f"{len(work.done)} schedules are done; go on with cursor={reached!r}: {problem}"
-            ) from problem
-        work.settle_all()
-        return None
+    def _start_all(
+        self,
+        conditions: Filter,
+        changing: Sequence[ScheduleState],
+        work: _BulkState,
+        pace: TokenBucket,
+        pool: ThreadPoolExecutor,
+        *,
+        dry_run: bool,
+    ) -> bool:
+        """Start an action for each schedule. False if ``stop`` was set before the last one. Raises Unavailable."""
+        work.tell()
+        for part in walk(self.tenant, conditions, self._services, cursor=work.reached or None, chunk=CHUNK):
+            owner = copy(self)  # it has the heads that were read, so that no action reads them again
+            to_change = [head for head in part.items if head.state in changing]
+            vars(owner)["_services"] = with_head_cache(self._services, to_change)
+            for head in part.items:
+                work.settle(most=AT_ONCE - 1)
+                if not pace.go_on(wait=not dry_run):
+                    return False
+                work.begin(owner, head, pool)
+            if part.cursor is not None and pace.is_stopped():
+                return False
+        return True
 
     @staticmethod
-    def _act_of(
-        action: str, *, note: str | None, drain: bool, tags: Tags | None, payload: Any, client_token: str | None
-    ) -> Act:
+    def _act_of(action: str, *, note: str | None, drain: bool, tags: Tags | None, payload: Any) -> Act:
         match action:
             case "pause":
                 text = None if note is None else checked_text("note", note, MAX_DESCRIPTION)
-                return lambda owner, head: owner.pause_schedule(head.name, note=text, drain=drain)
+                return lambda owner, head, key: owner.pause_schedule(head.name, note=text, drain=drain)
             case "resume":
-                return lambda owner, head: owner.resume_schedule(head.name)
+                return lambda owner, head, key: owner.resume_schedule(head.name)
             case "delete":
-                return lambda owner, head: owner.delete_schedule(head.name, drain=drain)
+                return lambda owner, head, key: owner.delete_schedule(head.name, drain=drain)
             case "retag":
                 return BulkMethods._retagging(tags)
-        key = None if client_token is None else check_name(client_token, "client_token")
-        if payload is not UNSET:
-            payload_text(payload)  # refused before the first is triggered
-        return lambda owner, head: owner.trigger(head.name, payload=payload, idempotency_key=key)
+        return lambda owner, head, key: owner.trigger(head.name, payload=payload, idempotency_key=key)
 
     @staticmethod
     def _retagging(tags: Tags | None) -> Act:
@@ -176,7 +209,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
             raise InvalidInput("tags", tags, "says no tag", 'use {"key": "value"}, or {"key": None} to remove one')
         checked_tags({key: "" if value is None else value for key, value in tags.items()})
 
-        def act(owner: BulkMethods, head: Head) -> object:
+        def act(owner: BulkMethods, head: Head, key: str) -> object:  # noqa: ARG001 (the key of a trigger)
             if len(retagged(head.tags, tags)) > MAX_TAGS:
                 raise InvalidInput("tags", dict(tags), "are too many beside those it has", f"a schedule has {MAX_TAGS}")
             return retag(head, tags, owner._context)
@@ -186,35 +219,67 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
 
 @dataclass(kw_only=True)
 class _BulkState:
-    """Actions in progress, and the results of those that ended."""
+    """Actions in progress, in order of name, and the results of those that ended."""
 
-    action: str
     act: Act
-    dry_run: bool
+    key: str  # idempotency key of triggers
+    listing: Listing
     on_progress: OnProgress | None
+    reached: str  # the last name up to which every action has ended; "" before the first
     done: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
-    reached: str | None = None  # the last name up to which every act has ended
-    pending: deque[tuple[str, Future[object]]] = field(default_factory=deque)
+    going: dict[Future[object], str] = field(default_factory=dict)
+    begun: deque[str] = field(default_factory=deque)  # names after ``reached``, in order
+    ended: set[str] = field(default_factory=set)  # of these
+
+    @property
+    def cursor(self) -> str:
+        return self.listing.cursor(f"{self.reached}~{self.key}" if self.key else self.reached)
 
     def begin(self, owner: BulkMethods, head: Head, pool: ThreadPoolExecutor) -> None:
-        self.pending.append((head.name, pool.submit(self.act, owner, head)))
-        if len(self.pending) >= _WINDOW:
-            self._settle()
+        self.begun.append(head.name)
+        self.going[pool.submit(self.act, owner, head, self.key)] = head.name
 
-    def settle_all(self) -> str | None:
-        """Wait for all actions in progress. Returns the name of the last schedule that was started."""
-        while self.pending:
-            self._settle()
-        return self.reached
+    def settle(self, *, most: int = AT_ONCE) -> None:
+        """Record and report the actions that have ended, and wait until at most so many are in progress."""
+        while True:
+            for future in [future for future in self.going if future.done()]:
+                self._record(future)
+            if len(self.going) <= most:
+                return
+            wait(self.going, return_when=FIRST_COMPLETED)
 
-    def _settle(self) -> None:
-        name, future = self.pending.popleft()
+    def _record(self, future: Future[object]) -> None:
+        name = self.going.pop(future)
         try:
             future.result()
             self.done.append(name)
         except MinutehandError as problem:  # of this schedule alone
             self.failed[name] = str(problem)
-        self.reached = name
+        self.ended.add(name)
+        while self.begun and self.begun[0] in self.ended:
+            self.reached = self.begun.popleft()
+            self.ended.remove(self.reached)
+        self.tell()
+
+    def tell(self) -> None:
         if self.on_progress is not None:
-            self.on_progress(BulkProgress(done=len(self.done), failed=len(self.failed), cursor=name))
+            self.on_progress(BulkProgress(done=len(self.done), failed=len(self.failed), cursor=self.cursor))
+
+
+class _Waiting:
+    """The caller's ``stop``. Actions that end while the next start is waited for are reported meanwhile."""
+
+    def __init__(self, stop: StopSignal, work: _BulkState) -> None:
+        self._stop, self._work = stop, work
+
+    def wait(self, timeout: float) -> bool:
+        """See ``StopSignal``."""
+        end = time.monotonic() + timeout
+        while True:
+            self._work.settle()
+            left = end - time.monotonic()
+            if self._stop.wait(max(min(left, _LATE), 0.0)):
+                return True
+            if left <= _LATE:
+                return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +19,7 @@ from minutehand.owner.runs.redrive import DeadRunFilter, Redriving, replay
 from minutehand.owner.runs.submit import Stored
 from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, SchedulerBase
+from minutehand.sdk.cursors import Listing
 from minutehand.sdk.views import Page, Redriven, Run
 
 
@@ -41,8 +43,10 @@ class DeadRunMethods(SchedulerBase):
         Raises InvalidInput, Unavailable.
         """
         conditions = self._filter(since, until, job, schedule, error_type, redriven=include_redriven)
-        page = redriving.list_dead(self.tenant, conditions, self._services, limit=checked_limit(limit), cursor=cursor)
-        return Page(items=[views.dead_view(dead) for dead in page.items], cursor=page.cursor)
+        listing = self._listing("list_dead", conditions, since, until)
+        position, most = listing.position(cursor), checked_limit(limit)
+        page = redriving.list_dead(self.tenant, conditions, self._services, limit=most, cursor=position)
+        return Page(items=[views.dead_view(dead) for dead in page.items], cursor=listing.next(page.cursor))
 
     def replay_run(self, run_id: str, *, payload: Any = UNSET, idempotency_key: str | None = None) -> Run:
         """Repeat an ended run as a new one-off with the same job, payload, policies and ``ctx.scheduled_at``, also if its
@@ -92,7 +96,8 @@ class DeadRunMethods(SchedulerBase):
             _require_condition("since", filters)
             conditions = self._filter(since, until, job, schedule, error_type)
             most = None if limit is None else checked_limit(limit, most=1_000_000)
-            redriving.key_before(cursor, self.tenant)  # refused before a payload is stored
+            listing = self._listing("redrive", conditions, since, until)
+            position = listing.position(cursor)  # refused before a payload is stored
         how = Redriving(
             context=self._context,
             dry_run=dry_run,
@@ -104,9 +109,9 @@ class DeadRunMethods(SchedulerBase):
         )
         if run_id is not None:
             return Redriven(runs=[views.dead_view(redriving.redrive_one(ref, how))], failed={}, dry_run=dry_run)
-        done = redriving.redrive_all(self.tenant, conditions, how, limit=most, cursor=cursor)
+        done = redriving.redrive_all(self.tenant, conditions, how, limit=most, cursor=position)
         runs = [views.dead_view(dead) for dead in done.runs]
-        return Redriven(runs=runs, failed=done.failed, dry_run=dry_run, cursor=done.cursor)
+        return Redriven(runs=runs, failed=done.failed, dry_run=dry_run, cursor=listing.next(done.cursor))
 
     def purge(
         self,
@@ -153,6 +158,11 @@ class DeadRunMethods(SchedulerBase):
             error_type=None if error_type is None else checked_text("error_type", error_type, MAX_DESCRIPTION),
             redriven=redriven,
         )
+
+    def _listing(self, call: str, conditions: DeadRunFilter, since: datetime | None, until: datetime | None) -> Listing:
+        """The listing of a cursor: the conditions, with the bounds as given, because the default ones move with the clock."""
+        after, upto = (None if moment is None else to_ms(moment, "since") for moment in (since, until))
+        return Listing(call, self.tenant, replace(conditions, after=0, upto=0), after, upto)
 
     def _replacement(self, payload: Any, *, dry_run: bool) -> Stored | None:
         if payload is UNSET:

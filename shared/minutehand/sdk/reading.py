@@ -22,6 +22,7 @@ from minutehand.ports.records import RowPage
 from minutehand.ports.services import Services
 from minutehand.sdk import views
 from minutehand.sdk.base import SchedulerBase
+from minutehand.sdk.cursors import Listing
 from minutehand.sdk.views import ChainView, DefinitionView, Page, RevisionView, Schedule, ScheduleDescription
 from minutehand.timing import fires, timetable, zone
 
@@ -83,16 +84,6 @@ def checked_filter(
         failing=failing,
         managed_by=None if managed_by is None else check_name(managed_by, "managed_by"),
     )
-
-
-def checked_cursor(cursor: object, conditions: Filter) -> str | None:
-    """The cursor: the name of the last schedule that was read. Raises InvalidInput."""
-    if cursor is None:
-        return None
-    name = check_name(cursor, "cursor")
-    if not name.startswith(conditions.prefix):
-        raise InvalidInput("cursor", cursor, "is not of this listing", "pass the cursor of the page before")
-    return name
 
 
 def walk(tenant: str, conditions: Filter, services: Services, *, cursor: str | None, chunk: int) -> Iterator[RowPage]:
@@ -187,7 +178,8 @@ class ReadMethods(SchedulerBase):
         conditions = checked_filter(
             prefix=prefix, state=state, job=job, tag=tag, failing=failing, managed_by=managed_by
         )
-        position = checked_cursor(cursor, conditions)
+        listing = Listing("list_schedules", self.tenant, conditions)
+        position = listing.position(cursor)
         chunk = max(checked_limit(limit), _READ if conditions == Filter(prefix=conditions.prefix) else CHUNK)
         heads: list[Head] = []
         for calls, part in enumerate(walk(self.tenant, conditions, self._services, cursor=position, chunk=chunk), 1):
@@ -195,7 +187,7 @@ class ReadMethods(SchedulerBase):
             if len(heads) >= limit or calls * chunk >= LOOKED_AT:
                 break
         last = part.cursor if len(heads) <= limit else heads[limit - 1].name
-        return Page(items=[views.schedule_view(head) for head in heads[:limit]], cursor=last)
+        return Page(items=[views.schedule_view(head) for head in heads[:limit]], cursor=listing.next(last))
 
     def describe_schedule(self, name: str) -> ScheduleDescription:
         """A schedule with its definition, history, next fires, last runs, and the health of its chain, all as of one instant.

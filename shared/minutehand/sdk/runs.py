@@ -21,6 +21,7 @@ from minutehand.owner.runs import cancel as cancelling
 from minutehand.owner.runs import submit as submitting
 from minutehand.sdk import views
 from minutehand.sdk.base import SchedulerBase
+from minutehand.sdk.cursors import Listing
 from minutehand.sdk.views import Page, Run
 
 
@@ -148,19 +149,25 @@ class RunMethods(SchedulerBase):
         limit: int = 100,
         cursor: str | None = None,
         newest_first: bool = False,
+        upcoming: bool = True,
     ) -> Page:
         """Runs of a schedule with fires in ``(after, before]``, sorted by time; also of a deleted schedule.
 
+        With ``upcoming=False`` runs that are not due yet are left out; ``before`` may then be None on every page.
         Raises InvalidInput, NotFound (no schedule ever had this name), Unavailable.
         """
+        owner = schedule_owner(self.tenant, check_name(name))
+        start = None if after is None else to_ms(after, "after")
+        end = None if before is None else to_ms(before, "before")
+        listing = Listing("list_runs", owner, start, end, bool(newest_first), bool(upcoming))
         page = self._services.ledger.page(
-            schedule_owner(self.tenant, check_name(name)),
-            after=None if after is None else to_ms(after, "after"),
-            upto=None if before is None else to_ms(before, "before"),
+            owner,
+            after=start,
+            upto=end if upcoming else min(one for one in (self._clock(), end) if one is not None),
             limit=checked_limit(limit),
-            cursor=cursor,
+            cursor=listing.position(cursor),
             newest_first=newest_first,
         )
         if not page.items and self._services.schedules.head(self.tenant, name) is None:
             raise self._no_schedule(name)
-        return Page(items=[views.run_view(run) for run in page.items], cursor=page.cursor)
+        return Page(items=[views.run_view(run) for run in page.items], cursor=listing.next(page.cursor))

@@ -78,10 +78,11 @@ def list_(
     page = shell.scheduler.list_runs(
         name,
         after=read_moment(after, "after"),
-        before=read_moment(before, "before") or (None if upcoming else datetime.now(UTC)),
+        before=read_moment(before, "before"),
         limit=limit,
         cursor=cursor,
         newest_first=not oldest_first,
+        upcoming=upcoming or before is not None,
     )
     shell.page(page, _COLUMNS)
 

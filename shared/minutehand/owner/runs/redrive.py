@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import json
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -15,7 +12,7 @@ from minutehand.domain.names import RunRef, one_off_ref
 from minutehand.domain.payload import run_of_object
 from minutehand.domain.run import FAILED, DeadRunRow, RunRow, RunState, dead_run_row
 from minutehand.domain.times import DAY, MINUTE
-from minutehand.errors import AlreadyExists, Conflict, InvalidInput, MinutehandError, NotFound, Unavailable
+from minutehand.errors import AlreadyExists, Conflict, MinutehandError, NotFound, Unavailable
 from minutehand.fires.context import FireContext, read_revision, run_must_exist
 from minutehand.owner.runs.submit import Stored, submit
 from minutehand.ports.records import RowPage
@@ -25,7 +22,6 @@ from minutehand.state.transition import Absent, Compare, Condition, all_of
 AHEAD = 10 * MINUTE  # a run that died by a worker's fast clock is listed too
 LETTERS = 14 * DAY  # the longest that a letter can have waited for the undertaker
 _REMOVED_AT_ONCE = 100  # lines
-_KEY = re.compile(r"#\d{15}#[^#]+#[^#]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,13 +51,13 @@ def oldest(now: int, services: Services) -> int:
 
 
 def list_dead(tenant: str, wanted: DeadRunFilter, services: Services, *, limit: int, cursor: str | None) -> RowPage:
-    """Dead runs, newest first. Reads as many days as it must to fill the page. Raises InvalidInput, Unavailable."""
+    """Dead runs, newest first. Reads as many days as it must to fill the page; a cursor is the key of the last run. Raises Unavailable."""
     # Where most lines may not match, a query reads as many as fit.
     is_narrow = any(value is not None for value in (wanted.job, wanted.schedule, wanted.error_type))
     page = None if is_narrow else limit + 1
-    lines = dead_runs(tenant, wanted, services, before=key_before(cursor, tenant), page=page)
+    lines = dead_runs(tenant, wanted, services, before=cursor, page=page)
     taken = list(islice(lines, limit + 1))
-    return RowPage(items=taken[:limit], cursor=cursor_after(taken[limit - 1]) if len(taken) > limit else None)
+    return RowPage(items=taken[:limit], cursor=taken[limit - 1].key if len(taken) > limit else None)
 
 
 def dead_runs(
@@ -81,26 +77,6 @@ def purge(tenant: str, wanted: DeadRunFilter, services: Services, *, dry_run: bo
         if gone < len(batch):
             raise Unavailable(f"{count} dead runs are purged, the next were not accepted; call again to go on")
     return count
-
-
-def cursor_after(dead: DeadRunRow) -> str:
-    """The cursor after a run."""
-    return base64.urlsafe_b64encode(json.dumps([dead.run.tenant, dead.key]).encode()).decode()
-
-
-def key_before(cursor: str | None, tenant: str) -> str | None:
-    """The key in a cursor; None: from the start. Raises InvalidInput."""
-    if cursor is None:
-        return None
-    try:
-        of, key = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-        if of != tenant or not _KEY.fullmatch(key):
-            raise ValueError(key)
-    except (ValueError, TypeError, AttributeError, RecursionError) as problem:  # binascii.Error is a ValueError
-        raise InvalidInput(
-            "cursor", cursor, "is not of this listing", "pass the cursor of the page before"
-        ) from problem
-    return str(key)
 
 
 def replay(original: RunRow, ref: RunRef, context: FireContext, *, payload: Stored | None = None) -> RunRow:
@@ -189,7 +165,7 @@ class RedriveResult:
 
     runs: list[DeadRunRow] = field(default_factory=list)  # each with the id of its replay, except on a dry run
     failed: dict[str, str] = field(default_factory=dict)  # run id to the reason why the run cannot be replayed
-    cursor: str | None = None  # where the next call goes on; None: all were handled
+    cursor: str | None = None  # key of the last run that was handled; None: all were
 
     @property
     def handled(self) -> int:
@@ -214,9 +190,9 @@ def redrive_all(
     A replay that dies meanwhile is newer than all runs that are still to be redriven, so the same call does not redrive it.
     """
     done, last, pace = RedriveResult(), None, TokenBucket(how.rate, how.context.clock, how.stop)
-    for dead in dead_runs(tenant, wanted, how.context.services, before=key_before(cursor, tenant)):
+    for dead in dead_runs(tenant, wanted, how.context.services, before=cursor):
         if last is not None and (done.handled == limit or not pace.go_on(wait=not how.dry_run)):
-            done.cursor = cursor_after(last)
+            done.cursor = last.key
             break
         try:
             run = run_must_exist(dead.run, how.context.services.ledger.read(dead.run))

@@ -123,15 +123,15 @@ def trigger(call: ScheduleCall, spec: TriggerSpec, context: FireContext) -> RunR
 
 def _instant_of(head: Head, key: str, token: str, services: Services, now: int) -> int:
     """The instant (UTC ms) of an idempotency key's run; the key is kept as long as the ledger keeps ended runs."""
-    place = f"~trigger~{token[:_TOKEN]}"
-    for _ in range(_RACES):
+    place, version = f"~trigger~{token[:_TOKEN]}", 0
+    for _ in range(_RACES):  # the write first: most keys are new
+        expires = now + services.retention
+        record = Record(owner=head.owner, key=place, version=version + 1, body={"at": now}, expires=expires)
+        if services.records.write(record):
+            return now
         there = services.records.read(head.owner, place)
         if there is not None and (there.expires or 0) > now:
             with reading(f"idempotency_key={key!r}", there.body):
                 return int(there.body["at"])
         version = 0 if there is None else there.version
-        expires = now + services.retention
-        record = Record(owner=head.owner, key=place, version=version + 1, body={"at": now}, expires=expires)
-        if services.records.write(record):
-            return now
     raise Conflict(f"idempotency_key={key!r}: others used it {_RACES} times meanwhile; try again")
