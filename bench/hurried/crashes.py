@@ -64,7 +64,7 @@ def _wait(hurry: Hurried, ids: list[str], within: float) -> int:
     def over() -> bool:
         for run_id in sorted(open_)[:50]:
             try:
-                hurry.scheduler.wait_for(run_id, timeout=0)
+                hurry.scheduler.wait_for(run_id, timeout=0.001)
             except NotFinished:
                 continue
             open_.discard(run_id)

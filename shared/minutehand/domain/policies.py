@@ -13,6 +13,7 @@ from minutehand.domain.names import check_whole
 from minutehand.domain.redaction import USUAL, Redact
 from minutehand.errors import InvalidInput
 
+SHORTEST = 0.001  # seconds of a time limit
 _Word = TypeVar("_Word", bound=StrEnum)
 
 
@@ -160,8 +161,8 @@ def overrides(
         delivery=None if delivery is None else word(Delivery, "delivery", delivery),
         start=None if start is None else word(Start, "start", start),
         retry=retry,
-        timeout=check_seconds("timeout", timeout),
-        deadline=check_seconds("deadline", deadline),
+        timeout=check_limit("timeout", timeout),
+        deadline=check_limit("deadline", deadline),
     )
 
 
@@ -172,13 +173,21 @@ def word(kind: type[_Word], field_name: str, value: str) -> _Word:
     raise InvalidInput(field_name, value, "is not known", f"use one of {', '.join(kind)}")
 
 
-def check_seconds(field_name: str, value: float | None) -> float | None:
+def check_seconds(field_name: str, value: float | None, least: float = 0) -> float | None:
     """Seconds, or None. Raises InvalidInput."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 86_400 * 14:
-        raise InvalidInput(field_name, value, "is not a number of seconds", "use 0 to 1,209,600 (14 days)")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= 86_400 * 14:
+        raise InvalidInput(field_name, value, "is not a number of seconds", f"use {least:g} to 1,209,600 (14 days)")
     return value
+
+
+def check_limit(field_name: str, value: float | None) -> float | None:
+    """Seconds of a time limit, at least a millisecond: with 0 nothing would run. None: no limit. Raises InvalidInput."""
+    try:
+        return check_seconds(field_name, value, SHORTEST)
+    except InvalidInput as problem:
+        raise InvalidInput(field_name, value, problem.problem, f"{problem.remedy}, or None for no limit") from None
 
 
 def _class_names(field_name: str, given: object) -> tuple[str, ...]:

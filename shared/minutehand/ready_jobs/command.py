@@ -27,7 +27,7 @@ from typing import Any, Self
 
 from minutehand import lifeline
 from minutehand.domain.job import Context, JobFunction
-from minutehand.domain.policies import Retry, check_seconds
+from minutehand.domain.policies import Retry, check_limit
 from minutehand.errors import InvalidInput, Permanent
 from minutehand.jobs import Registry, default_registry
 
@@ -262,4 +262,4 @@ def _check(given: Mapping[str, Any]) -> None:
         "=" in name for name, _ in pairs
     ):
         raise InvalidInput("payload.environment", environment, "is not a dict of variables", "use texts on both sides")
-    check_seconds("payload.timeout", given.get("timeout"))
+    check_limit("payload.timeout", given.get("timeout"))

@@ -11,7 +11,7 @@ from typing import Any
 
 from minutehand.arguments import checked_limit, due_time
 from minutehand.domain.names import check_name, one_off_ref, schedule_owner
-from minutehand.domain.policies import Retry, check_seconds, overrides
+from minutehand.domain.policies import SHORTEST, Retry, check_seconds, overrides
 from minutehand.domain.run import RunRow as LedgerRun
 from minutehand.domain.run import RunState
 from minutehand.domain.times import to_ms
@@ -82,9 +82,11 @@ class RunMethods(SchedulerBase):
     def wait_for(self, run_id: str, timeout: float = 60.0) -> Run:
         """Wait until a run has ended, for at most ``timeout`` seconds. Raises NotFinished, NotFound.
 
-        Reads the ledger after 50 ms, then at growing intervals of at most 5 s. Raises InvalidInput for a timeout over 14 days.
+        Reads the ledger after 50 ms, then at growing intervals of at most 5 s. Raises InvalidInput for a timeout of 0 or over 14 days.
         """
-        seconds = check_seconds("timeout", timeout) or 0.0
+        seconds = check_seconds("timeout", timeout, SHORTEST)
+        if seconds is None:
+            raise InvalidInput("timeout", timeout, "is not a number of seconds", "use 0.001 to 1,209,600 (14 days)")
         waiter, pause, give_up = threading.Event(), 0.05, time.monotonic() + seconds
         while True:
             run = self._read(run_id)

@@ -107,7 +107,7 @@ def replay(shell: Shell, run_id: RunId, payload: Payload = None, key: Key = None
 
 @app.command()
 def wait(
-    shell: Shell, run_id: RunId, timeout: Annotated[float, typer.Option(min=0, help="Maximum seconds to wait.")] = 60.0
+    shell: Shell, run_id: RunId, timeout: Annotated[float, typer.Option(help="Maximum seconds to wait.")] = 60.0
 ) -> None:
     """Wait until a run has ended. The exit code is 0 for SUCCEEDED, 10 DEAD, 12 CANCELLED …, 7 not ended."""
     run = shell.scheduler.wait_for(run_id, timeout)
