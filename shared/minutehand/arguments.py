@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from minutehand.domain.names import check_whole, is_text
-from minutehand.domain.payload import MAX_DEPTH, has_half_pair, is_too_deep, json_text, size
+from minutehand.domain.payload import MAX_DEPTH, DuplicateKey, has_half_pair, is_too_deep, json_text, parse_json, size
 from minutehand.domain.times import DAY, SECOND, to_ms
 from minutehand.errors import InvalidInput
 from minutehand.timing import Rule
@@ -24,11 +23,15 @@ FURTHEST = 100 * 365 * DAY  # ms ahead
 def payload_text(payload: Any) -> str:
     """A payload as canonical JSON: keys sorted, so that equal payloads are equal texts. Raises InvalidInput."""
     try:
-        text = json_text(payload, sort_keys=True)
-        json.loads(text)
+        text = json_text(
+            parse_json(json_text(payload)), sort_keys=True
+        )  # sorted as texts: 1 and "1" are one key of JSON
         too_deep = is_too_deep(text)
     except RecursionError:
         too_deep = True
+    except DuplicateKey as error:
+        remedy = "write each key once; keys of JSON are texts, so 1 and '1' are one key"
+        raise InvalidInput("payload", payload, f"is not JSON ({error})", remedy) from None
     except (TypeError, ValueError) as error:
         remedy = "use dicts, lists, text, finite numbers, booleans and None"
         raise InvalidInput("payload", payload, f"is not JSON ({error})", remedy) from None

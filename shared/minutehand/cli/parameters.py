@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from minutehand.domain.payload import parse_json
 from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.jobs import Registry, default_registry, load
 
@@ -47,7 +47,7 @@ _ARGUMENTS = {
 def read_payload(text: str) -> Any:
     """A ``--payload`` argument: JSON text, or ``-`` for standard input."""
     try:
-        return json.loads(sys.stdin.read() if text == "-" else text)
+        return parse_json(sys.stdin.read() if text == "-" else text)
     except (ValueError, RecursionError) as problem:
         raise InvalidInput(
             "payload", text, f"is not JSON ({problem})", """write e.g. --payload '{"day": 1}'"""

@@ -16,6 +16,8 @@ from urllib.parse import quote, unquote
 from minutehand.domain.names import RunRef, parse_run_id
 from minutehand.errors import InvalidInput
 
+from minutehand.errors import shorten
+
 # Unpaired surrogates are not valid in UTF-8, and SQS refuses U+FFFE and U+FFFF. In JSON they are written as escapes.
 _UNSENDABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")
 _HALF = re.compile("[\ud800-\udfff]")
@@ -37,6 +39,24 @@ def json_text(value: Any, *, sort_keys: bool = False) -> str:
     """JSON that tables and queues accept. Raises ValueError or TypeError for a value that JSON does not have, such as NaN."""
     text = (_encode_sorted if sort_keys else _encode)(value)
     return text if text.isascii() else _UNSENDABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+class DuplicateKey(ValueError):
+    """An object of JSON has a key twice: parsers keep one of the values, and not all the same."""
+
+
+def parse_json(text: str) -> Any:
+    """The value of JSON text from outside. Raises ValueError for invalid JSON, and DuplicateKey."""
+    return json.loads(text, object_pairs_hook=_without_duplicates)
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen = set[str]()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise DuplicateKey(f"the key {shorten(twice)} occurs twice in one object")
+    return found
 
 
 def size(text: str) -> int:

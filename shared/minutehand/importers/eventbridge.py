@@ -7,7 +7,6 @@ rule. A target without a ready job becomes a stub for the user to write, and its
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from minutehand.apply.nodes import YamlNode, read_documents
-from minutehand.domain.payload import MAX_DEPTH, is_too_deep
+from minutehand.domain.payload import MAX_DEPTH, DuplicateKey, is_too_deep, parse_json
 from minutehand.errors import InvalidInput
 from minutehand.importers import jobs_file
 from minutehand.importers.manifest import FieldRules, Manifest
@@ -251,7 +250,9 @@ def _payload(text: str | None, notes: list[str]) -> Any:
         problem = f"is nested more than {MAX_DEPTH} levels deep"
         raise InvalidInput("Input", text, problem, "flatten it, or store it and pass its address")
     try:
-        value = json.loads(text)
+        value = parse_json(text)
+    except DuplicateKey as twice:
+        raise InvalidInput("Input", text, str(twice), "write each key once") from None
     except ValueError:
         return text
     return text if isinstance(value, str) or value is None else value

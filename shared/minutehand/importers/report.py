@@ -10,6 +10,7 @@ from typing import Any
 
 from minutehand.apply.document import DeclarationFile, write
 from minutehand.apply.fields import read_words, words_of
+from minutehand.domain.payload import DuplicateKey, parse_json
 from minutehand.domain.schedule import Definition
 from minutehand.errors import InvalidInput
 from minutehand.importers.text import slug
@@ -130,5 +131,8 @@ def _normal(name: str, words: Mapping[str, Any], place: str) -> dict[str, Any]:
     definition = Definition(
         job=str(found.job), rule=found.rule, overrides=found.overrides, options=found.options, payload=None
     )
-    payload = json.loads(json.dumps(given.get("payload")))  # tuples as lists, keys as texts
+    try:
+        payload = parse_json(json.dumps(given.get("payload")))  # tuples as lists, keys as texts
+    except DuplicateKey as twice:
+        raise InvalidInput("payload", given["payload"], str(twice), "write each key once") from None
     return words_of(definition, payload, description=found.description, tags=found.tags, paused=found.paused)

@@ -1,0 +1,82 @@
+"""Keys of payloads: JSON has texts only, and each once in an object; no value is lost in silence."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from minutehand.apply.document import read
+from minutehand.arguments import payload_text
+from minutehand.cli.parameters import read_payload
+from minutehand.errors import InvalidInput
+from minutehand.importers.celery import BeatConfig, read_beat
+from minutehand.importers.eventbridge import read_eventbridge
+
+from tests.support.scenes.world import START, Faults, World
+
+TWICE = '{"a": [{"day": 1, "week": 2, "day": 3}]}'
+REFUSED = "the key 'day' occurs twice in one object"
+
+
+@pytest.mark.parametrize(
+    ("payload", "key"),
+    [
+        ({1: 2, "1": 3}, "1"),
+        ({"x": [{True: 1, "true": 2}]}, "true"),
+        ({None: 1, "null": 1}, "null"),
+        ({2.5: 1, "2.5": 1}, "2.5"),
+    ],
+)
+def test_keys_that_are_one_in_json_are_refused(payload: Any, key: str) -> None:
+    world, faults = World(), Faults()
+    owner = world.owner(faults)
+    world.scheduler.create_schedule("s", "note", "0 18 * * *")
+    for call in (
+        lambda: owner.submit("note", payload),
+        lambda: owner.create_schedule("n", "note", "0 18 * * *", payload=payload),
+        lambda: owner.update_schedule("s", payload=payload),
+        lambda: owner.trigger("s", payload=payload),
+        lambda: owner.bulk("trigger", prefix="s", payload=payload),
+    ):
+        with pytest.raises(InvalidInput, match=rf"^payload=.*the key '{key}' occurs twice.*; write each key once"):
+            call()
+    assert faults.calls == []
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [({1: 2, "a": 3}, '{"1":2,"a":3}'), ({2: 1, 10: 1}, '{"10":1,"2":1}'), ({None: 1, "b": 2}, '{"b":2,"null":1}')],
+)
+def test_other_keys_become_texts(payload: Any, text: str) -> None:
+    assert payload_text(payload) == text
+    assert payload_text(json.loads(text)) == text
+
+
+def test_a_payload_on_the_command_line_has_each_key_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(TWICE))
+    for text in (TWICE, "-"):
+        with pytest.raises(InvalidInput, match=rf"^payload=.*{REFUSED}"):
+            read_payload(text)
+
+
+@pytest.mark.parametrize("payload", [TWICE, "{a: [{day: 1, day: 3}]}"])
+def test_a_payload_in_a_file_has_each_key_once(payload: str) -> None:
+    for text in (f'{{"schedules": {{"s": {{"job": "j", "expression": "* * * * *", "payload": {payload}}}}}}}',):
+        with pytest.raises(InvalidInput, match=r"^f.yaml:1='day': is a duplicate key"):
+            read(text, "f.yaml")
+
+
+def test_a_payload_that_is_imported_has_each_key_once() -> None:
+    rule = {
+        "Name": "n",
+        "ScheduleExpression": "rate(1 hour)",
+        "State": "ENABLED",
+        "FlexibleTimeWindow": {"Mode": "OFF"},
+        "Target": {"Arn": "arn:aws:lambda:eu-west-1:123456789012:function:f", "RoleArn": "r", "Input": TWICE},
+    }
+    found = read_eventbridge(json.dumps(rule), "file.json", now=START)
+    assert (found.schedules, [REFUSED in note for note in found.lines[0].notes]) == ({}, [True])
+    beat = {"b": {"task": "t", "schedule": 3600.0, "kwargs": {"x": {1: 2, "1": 3}}}}
+    assert "the key '1' occurs twice" in str(read_beat(BeatConfig(entries=beat), "m", "").lines)
