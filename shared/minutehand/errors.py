@@ -5,6 +5,8 @@ An error about input names the field, the value and the remedy. The adapters tra
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 _SHOWN = 80  # characters of a wrong value in a message
 
 
@@ -24,7 +26,11 @@ class InvalidInput(MinutehandError, ValueError):
 
     def about(self, field: str) -> InvalidInput:
         """The same error for another field, the one that the user wrote."""
-        return InvalidInput(field, self.value, self.problem, self.remedy)
+        return self.reworded(field, str)
+
+    def reworded(self, field: str, words: Callable[[str], str]) -> InvalidInput:
+        """The same error for another field, with problem and remedy in other words."""
+        return InvalidInput(field, self.value, words(self.problem), words(self.remedy))
 
 
 class ExpressionError(InvalidInput):
@@ -37,9 +43,9 @@ class ExpressionError(InvalidInput):
         super().__init__(field, value, problem, remedy)
         self.position = position
 
-    def about(self, field: str) -> ExpressionError:
-        """See ``InvalidInput.about``."""
-        return ExpressionError(field, self.value, self.problem, self.remedy, position=self.position)
+    def reworded(self, field: str, words: Callable[[str], str]) -> ExpressionError:
+        """See ``InvalidInput.reworded``."""
+        return ExpressionError(field, self.value, words(self.problem), words(self.remedy), position=self.position)
 
 
 class NotFound(MinutehandError, LookupError):

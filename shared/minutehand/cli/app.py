@@ -146,7 +146,11 @@ def options(
     field, prefix = ("--prefix", prefix) if prefix else ("MINUTEHAND_PREFIX", found.prefix)
     if not _PREFIX.fullmatch(prefix):
         raise InvalidInput(field, prefix, "is no beginning of names", "use 1 to 60 characters of A-Z a-z 0-9 _ -")
-    settings = replace(found.at(endpoint), tenant=check_tenant(tenant or found.tenant), prefix=prefix)
+    try:
+        owner = check_tenant(tenant or found.tenant)
+    except InvalidInput as problem:
+        raise problem.about("--tenant" if tenant else "MINUTEHAND_TENANT") from None
+    settings = replace(found.at(endpoint), tenant=owner, prefix=prefix)
     context.obj = Shell(settings, as_json)
 
 

@@ -13,8 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
+from minutehand.cli.wording import Wording
 from minutehand.domain.payload import parse_json
-from minutehand.errors import InvalidInput, Misconfigured
+from minutehand.errors import InvalidInput, MinutehandError, Misconfigured
 from minutehand.jobs import Registry, default_registry, load
 
 Command = Callable[..., Any]
@@ -31,17 +32,6 @@ Key = Annotated[str | None, typer.Option(help="Idempotency key: the same key is 
 Limit = Annotated[int, typer.Option(help="Maximum number of lines.")]
 Cursor = Annotated[str | None, typer.Option(help="Continue after an earlier call, which printed the cursor.")]
 ForSeconds = Annotated[float | None, typer.Option("--for", min=0, help="End after this many seconds.")]
-
-# Arguments of the SDK, by the parameter that a command has for them.
-_ARGUMENTS = {
-    "key": "idempotency_key",
-    "at": "run_at",
-    "retry_base": "base",
-    "retry_cap": "cap",
-    "retry_within": "within",
-    "rule_end": "end",
-    "count": "each",
-}
 
 
 def read_payload(text: str) -> Any:
@@ -120,18 +110,15 @@ def with_parameters(
 def with_shell(function: Command) -> Command:
     """The command as typer calls it: the shell comes from the context, and ``--json`` may stand behind the command, too.
 
-    An error that names an argument of the SDK names the option instead that the user typed for it.
+    An error names options and commands instead of the SDK's parameters and methods: see ``wording``.
     """
 
     def call(*, context: typer.Context, as_json_here: bool, **given: Any) -> Any:
-        shell = context.obj
+        shell, words = context.obj, Wording(context.command.params)
         try:
-            return function(shell=replace(shell, as_json=shell.as_json or as_json_here), **given)
-        except InvalidInput as problem:
-            typed = {_ARGUMENTS[str(one.name)]: one.opts[0] for one in context.command.params if one.name in _ARGUMENTS}
-            if problem.field not in typed:
-                raise
-            raise problem.about(typed[problem.field]) from problem
+            return function(shell=replace(shell, as_json=shell.as_json or as_json_here, words=words), **given)
+        except MinutehandError as problem:
+            raise words.error(problem) from problem
 
     added = [
         inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum
 from functools import cache, cached_property
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import typer
 
 import minutehand
+from minutehand.cli.wording import Wording
 from minutehand.domain.run import RunState
 from minutehand.errors import (
     AlreadyExists,
@@ -160,6 +161,7 @@ class Shell:
 
     settings: Settings
     as_json: bool = False
+    words: Wording = field(default_factory=Wording)  # of the command
 
     @cached_property
     def scheduler(self) -> Scheduler:

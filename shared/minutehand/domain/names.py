@@ -67,6 +67,10 @@ def check_name(name: object, field: str = "name") -> str:
     return _check(field, name, _NAME, "use 1 to 200 characters of A-Z a-z 0-9 . _ : @ / -")
 
 
+def is_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None
+
+
 def _check(field: str, value: object, alphabet: re.Pattern[str], remedy: str) -> str:
     if not isinstance(value, str) or not alphabet.fullmatch(value):
         raise InvalidInput(field, value, "is not a valid name", remedy)

@@ -10,7 +10,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, TypedDict
 
-from minutehand.domain.names import check_name, check_whole
+from minutehand.domain.names import check_whole, is_name
+from minutehand.domain.notice import JOB
 from minutehand.domain.policies import word
 from minutehand.domain.queue import check_queue
 from minutehand.errors import InvalidInput
@@ -135,8 +136,7 @@ def _seconds(field: str, value: object, least: float) -> float:
 def _notice(field: str, value: object) -> str:
     if isinstance(value, str) and _TOPIC.fullmatch(value):
         return value
-    if isinstance(value, str) and value.startswith("job:"):
-        check_name(value.removeprefix("job:"), field)
+    if isinstance(value, str) and value.startswith(JOB) and is_name(value.removeprefix(JOB)):
         return value
     raise InvalidInput(field, value, "is no place for a notice", 'use the ARN of an SNS topic, or "job:NAME" of a job')
 

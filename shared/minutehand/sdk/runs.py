@@ -124,7 +124,7 @@ class RunMethods(SchedulerBase):
         owner, services = schedule_owner(self.tenant, check_name(name)), self._services
         if not isinstance(between, (tuple, list)) or len(between) != 2:
             raise InvalidInput("between", between, "is not a pair of datetimes", "pass (after, upto)")
-        after, upto = (to_ms(moment, "between") for moment in between)
+        after, upto = (to_ms(moment, f"between[{place}]") for place, moment in enumerate(between))
         count, held = 0, list[LedgerRun]()
         for run in services.ledger.window(owner, after=after, upto=upto):
             if stop is not None and stop.is_set():

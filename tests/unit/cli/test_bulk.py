@@ -60,10 +60,10 @@ def test_every_action_for_programs(said: Say) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("pause",), "prefix"),
+        (("pause",), "--prefix"),
         (("stop", "--prefix", "a"), "action"),
-        (("resume", "--prefix", "a", "--note", "x"), "note"),
-        (("retag", "--prefix", "a"), "tags"),
+        (("resume", "--prefix", "a", "--note", "x"), "--note"),
+        (("retag", "--prefix", "a"), "--set"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_done(
@@ -78,7 +78,7 @@ def test_one_that_fails_stops_no_other_and_the_code_tells(said: Say) -> None:
     assert said("schedules", "update", "a-3", *many).code == 0
     done = said("schedules", "bulk", "retag", "--prefix", "a-", "--set", "one-more=x", "--yes")
     assert done.code == 1
-    assert "failed: a-3: tags=" in done.out
+    assert "failed: a-3: --set=" in done.out
     assert "retag: 5 done, 1 failed" in done.err
 
 

@@ -56,7 +56,7 @@ def redrive(
         return
     shell.list(done.runs, _COLUMNS_REDRIVEN)
     for problem in done.failed.values():
-        shell.say(f"not repeated: {problem}", style="red")
+        shell.say(f"not repeated: {shell.words.text(problem)}", style="red")
     rest = "" if done.cursor is None else "; there are more: the same command continues"
     verb = "would be" if dry_run else "are"
     shell.say(f"{done.count} {verb} repeated, {len(done.failed)} cannot be{rest}", style="dim")

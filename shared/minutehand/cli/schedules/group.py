@@ -94,7 +94,7 @@ def update(
     elif expression or options.rule:
         changes |= {"expression": expression, **options.rule}
     if not changes:
-        raise InvalidInput("update", name, "nothing to change", "give at least one option")
+        raise InvalidInput("name", name, "nothing to change", "give at least one option")
     changes |= {"expected_revision": expected_revision, "client_token": client_token}
     shell.show(shell.scheduler.update_schedule(name, **changes))
 
@@ -251,7 +251,7 @@ def _print_result(shell: Shell, result: BulkResult) -> None:
     if result.dry_run and result.done:
         shell.say("\n".join(result.done))
     for name, problem in result.failed.items():
-        shell.say(f"failed: {name}: {problem}", style="red")
+        shell.say(f"failed: {name}: {shell.words.text(problem)}", style="red")
     verb = "would be done" if result.dry_run else "done"
     rest = "" if result.cursor is None else f"; --cursor '{result.cursor}' continues"
     shell.remark(f"{result.action}: {result.count} {verb}, {len(result.failed)} failed{rest}")

@@ -198,7 +198,7 @@ def read_tags(pairs: Iterable[str]) -> dict[str, str]:
     for pair in pairs:
         key, equals, tags[key] = pair.partition("=")
         if not equals:
-            raise InvalidInput("tag", pair, "has no value", "write --tag key=value")
+            raise InvalidInput("tags", pair, "has no value", "write key=value")
     return tags
 
 

@@ -1,0 +1,104 @@
+"""Errors in the words of the command line: the one place that translates the SDK's parameters and methods into options and commands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from copy import copy
+from datetime import datetime
+from typing import Any
+
+from minutehand.errors import InvalidInput, MinutehandError
+
+# Parameters of the SDK, and those of commands that stand for them. The first one that a command has is meant.
+PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    "idempotency_key": ("key",),
+    "run_at": ("at",),
+    "base": ("retry_base",),
+    "cap": ("retry_cap",),
+    "within": ("retry_within",),
+    "start": ("begin",),
+    "end": ("end", "rule_end"),
+    "each": ("count",),
+    "between[0]": ("after",),
+    "between[1]": ("before",),
+    "name": ("name", "schedule"),
+    "id": ("backfill",),
+}
+# Methods of the SDK that errors name, and their commands.
+COMMANDS: Mapping[str, str] = {
+    "backfill": "schedules backfill",
+    "create_schedule": "schedules create",
+    "delete_schedule": "schedules delete",
+    "list_backfills": "backfills list",
+    "list_dead": "dead list",
+    "list_runs": "runs list",
+    "list_schedules": "schedules list",
+    "pause_schedule": "schedules pause",
+    "redrive": "dead redrive",
+    "replay_run": "runs replay",
+    "resume_schedule": "schedules resume",
+    "skip_next": "schedules skip-next",
+    "submit": "submit",
+    "trigger": "schedules trigger",
+    "update_schedule": "schedules update",
+    "upsert_schedule": "schedules upsert",
+}
+# What only a program can do.
+_PHRASES: Mapping[str, str] = {
+    "pass check_jobs=False to Scheduler": "leave --jobs out",
+    "pass Schedule.revision": "give the revision that `minutehand schedules get` prints",
+}
+_CALL = re.compile(r"\b(\w+)\(([^()]*)\)")
+_WORD = re.compile(r"\b([a-z_]+)(=True\b|=)")
+_BEGINNING = re.compile(r"\A([a-z_]+)(?=: )")
+_PATH = re.compile(
+    r"(payload)([.:].*)|(.*)", re.DOTALL
+)  # a field, with the path in a payload; others may be places in files
+
+
+class Wording:
+    """The words of one command, by its parameters (of click)."""
+
+    def __init__(self, params: Iterable[Any] = ()) -> None:
+        self._typed = {
+            str(one.name): one.opts[0] if one.param_type_name == "option" else str(one.name) for one in params
+        }
+
+    def error(self, problem: MinutehandError) -> MinutehandError:
+        """The same error in these words."""
+        if isinstance(problem, InvalidInput):
+            return problem.reworded(self._field(problem), self.text)
+        said = copy(problem)
+        said.args = (self.text(str(problem)),)
+        return said
+
+    def text(self, text: str) -> str:
+        """An error's text in these words."""
+        for phrase, said in _PHRASES.items():
+            text = text.replace(phrase, said)
+        text = _BEGINNING.sub(lambda found: self._of(found[1]) or found[1], text)
+        return _WORD.sub(self._option, _CALL.sub(_command, text))
+
+    def _field(self, problem: InvalidInput) -> str:
+        """The option or argument that a field stands for; a path below it is kept."""
+        if problem.field == "start" and isinstance(problem.value, datetime) and "rule_start" in self._typed:
+            return self._typed["rule_start"]
+        below, path, field = _PATH.fullmatch(problem.field).groups()  # type: ignore[union-attr]  # anything matches
+        typed = self._of(below or field)
+        return problem.field if typed is None else typed + (path or "")
+
+    def _of(self, name: str) -> str | None:
+        return next((self._typed[one] for one in (*PARAMETERS.get(name, ()), name) if one in self._typed), None)
+
+    def _option(self, found: re.Match[str]) -> str:
+        typed, is_flag = self._of(found[1]), found[2] == "=True"
+        if typed is None:
+            return f"--{found[1].replace('_', '-')}" if is_flag else found[0]
+        stands_alone = is_flag or (found.string[found.end() :] or " ")[0] in " ,;)"
+        return typed if stands_alone else f"{typed}="
+
+
+def _command(found: re.Match[str]) -> str:
+    command = COMMANDS.get(found[1])
+    return found[0] if command is None else f"`minutehand {' '.join(filter(None, (command, found[2])))}`"

@@ -1,0 +1,178 @@
+"""Errors of commands name what was typed: options and commands, no parameter or method of the SDK."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import minutehand
+import pytest
+from minutehand import Scheduler
+from minutehand.cli.app import run, whole
+from minutehand.cli.wording import COMMANDS, PARAMETERS, Wording
+from minutehand.errors import AlreadyExists, Conflict, InvalidInput, MinutehandError, NotFound
+
+from tests.support.scenes.world import World
+
+
+def leaf(words: str) -> Any:
+    found: Any = whole()
+    for word in words.split():
+        found = found.commands[word]
+    return found
+
+
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch) -> World:
+    """Commands work on an installation in memory."""
+    world = World()
+    world.scheduler.create_schedule("s", "note", "* * * * *")
+    monkeypatch.setattr("minutehand.cli.shell.Shell.scheduler", world.scheduler)
+    return world
+
+
+REFUSED = [
+    ("schedules create", "s note x --timezone Mars", "--timezone"),
+    ("schedules create", "n note * --timeout 0", "--timeout"),
+    ("schedules create", "n note * --retry-base -1", "--retry-base"),
+    ("schedules create", "n note * --retry-within -1", "--retry-within"),
+    ("schedules create", "n note * --window -1", "--window"),
+    ("schedules create", "n note * --from 2026-01-02T00:00:00Z --until 2026-01-01T00:00:00Z", "--until"),
+    ("schedules create", "n note * --on-failure job:", "--on-failure"),
+    ("schedules create", "n note * --tag x", "--tag"),
+    ("schedules create", "n note * --client-token a,b", "--client-token"),
+    ("schedules create", "a,b note *", "name"),
+    ("schedules update", "s --start soon", "--start"),
+    ("schedules update", "s --expected-revision 0 --start exact", "--expected-revision"),
+    ("schedules update", "s --unset job", "--unset"),
+    ("schedules update", "s", "name"),
+    ("schedules list", "--prefix a,b", "--prefix"),
+    ("schedules list", "--limit 0", "--limit"),
+    ("schedules list", "--cursor x", "--cursor"),
+    ("schedules preview", "s --count 0", "--count"),
+    ("schedules pause", "s --until 2001-01-01T00:00:00Z", "--until"),
+    ("schedules trigger", "s --key a,b", "--key"),
+    ("schedules trigger", "s --payload x", "--payload"),
+    ("schedules bulk", "stop --prefix a", "action"),
+    ("schedules bulk", "pause", "--prefix"),
+    ("schedules bulk", "retag --prefix a", "--set"),
+    ("schedules bulk", "retag --prefix a --set x", "--set"),
+    ("schedules bulk", "pause --prefix a --rate 0", "--rate"),
+    ("schedules backfill", "s 2026-05-04T11:00:00Z 2026-05-04T10:00:00Z", "end"),
+    ("schedules backfill", "s 2026-05-04T11:00:00 2026-05-04T10:00:00Z", "begin"),
+    ("schedules backfill", "s 2026-05-04T10:00:00Z 2026-05-04T11:00:00Z --concurrency 0", "--concurrency"),
+    ("backfills get", "s a,b", "backfill"),
+    ("backfills runs", "a,b x", "name"),
+    ("runs list", "s --cursor x", "--cursor"),
+    ("runs list", "a,b", "name"),
+    ("runs show", "x", "run_id"),
+    ("runs wait", "acme/~a#once --timeout 0", "--timeout"),
+    ("runs cancel", "--schedule a,b", "--schedule"),
+    ("runs cancel", "--schedule s --after 2026-01-01T00:00:00", "--after"),
+    ("runs replay", "x", "run_id"),
+    ("runs replay", "x --key a,b", "--key"),
+    ("dead list", "--job a,b", "--job"),
+    ("dead list", "--schedule a,b", "--schedule"),
+    ("dead list", "--since 2100-01-01T00:00:00Z", "--since"),
+    ("dead redrive", "--job j --rate 0", "--rate"),
+    ("dead redrive", "--job j --limit 0", "--limit"),
+    ("dead redrive", "", "--since"),
+    ("dead purge", "", "--until"),
+    ("submit", "note --at 1901-01-01T00:00:00Z", "--at"),
+    ("submit", "note --delay -1", "--delay"),
+    ("submit", "note --key a,b", "--key"),
+    ("submit", "note --max-attempts 0", "--max-attempts"),
+    ("submit", "a,b", "job"),
+    ("preview", "* --count 0", "--count"),
+    ("preview", "* --around-dst --count 0", "--count"),
+    ("freeze", "2001-01-01T00:00:00Z --yes", "until"),
+]
+
+
+@pytest.mark.parametrize(("command", "words", "field"), REFUSED)
+def test_a_refusal_names_what_was_typed(
+    memory: World, command: str, words: str, field: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    every = "* * * * *"
+    assert run([*command.split(), *(every if word == "*" else word for word in words.split())]) == 1
+    said = capsys.readouterr().err
+    assert re.match(rf"error: {re.escape(field)}=", said), said
+    params = leaf(command).params
+    assert field in {one.opts[0] if field.startswith("--") else one.name for one in params}, "and it exists"
+
+
+@pytest.mark.parametrize("variable", [False, True])
+def test_a_tenant_is_named_as_it_was_given(
+    variable: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MINUTEHAND_TENANT", "a b")
+    run(["schedules", "list"] if variable else ["--tenant", "a b", "schedules", "list"])
+    assert capsys.readouterr().err.startswith(f"error: {'MINUTEHAND_TENANT' if variable else '--tenant'}='a b': ")
+
+
+@pytest.mark.parametrize(
+    ("command", "problem", "said"),
+    [
+        (
+            "runs cancel",
+            NotFound("name='x': none; list_schedules() shows them"),
+            "--schedule='x': none; `minutehand schedules list` shows them",
+        ),
+        ("schedules get", NotFound("name='x': none"), "name='x': none"),
+        (
+            "submit",
+            AlreadyExists("idempotency_key: run r exists; use another key"),
+            "--key: run r exists; use another key",
+        ),
+        (
+            "dead redrive",
+            Conflict("run_id='r': LOST; pass allow_repeat=True to run it"),
+            "run_id='r': LOST; pass --allow-repeat to run it",
+        ),
+        ("runs replay", NotFound("run_id='r': gone; pass payload="), "run_id='r': gone; pass --payload"),
+        (
+            "schedules pause",
+            AlreadyExists("client_token='t': used for pause_schedule('a'); x"),
+            "--client-token='t': used for `minutehand schedules pause 'a'`; x",
+        ),
+        (
+            "schedules create",
+            InvalidInput("max_running", 2, "not with overlap='skip'", "x"),
+            "--max-running=2: not with --overlap='skip'; x",
+        ),
+        ("schedules create", InvalidInput("start", datetime(2026, 1, 1, tzinfo=UTC), "x", "y"), "--from=datetime"),
+        ("schedules create", InvalidInput("payload: day", 7, "x", "y"), "--payload: day=7: x; y"),
+        ("apply", InvalidInput("jobs.yaml:3: s.job", 7, "x", "y"), "jobs.yaml:3: s.job=7: x; y"),
+        (
+            "apply",
+            InvalidInput("job", "j", "x", "import it, or pass check_jobs=False to Scheduler if"),
+            "job='j': x; import it, or leave --jobs out if",
+        ),
+    ],
+)
+def test_texts_are_in_the_words_of_the_command(command: str, problem: MinutehandError, said: str) -> None:
+    found = Wording(leaf(command).params).error(problem)
+    assert type(found) is type(problem)
+    assert str(found).startswith(said)
+
+
+def test_every_method_that_an_error_names_has_a_command() -> None:
+    methods = {name for name in dir(Scheduler) if not name.startswith("_")}
+    named = set[str]()
+    for path in Path(minutehand.__file__).parent.rglob("*.py"):
+        if {"local", "testing", "cli"} & set(path.parts[-3:-1]):
+            continue
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if re.match(r"\s*f?\"|.*(Conflict|NotFound|InvalidInput|remedy|problem)", line):
+                named |= set(re.findall(r"(?<![.\w])(\w+)\(\)[ ;\"]", line)) & methods
+    assert {"list_schedules", "replay_run"} <= named <= set(COMMANDS)
+
+
+def test_the_tables_name_what_there_is() -> None:
+    for method, command in COMMANDS.items():
+        assert hasattr(Scheduler, method)
+        assert leaf(command).params
+    every = {str(one.name) for words in {words for words, _, _ in REFUSED} for one in leaf(words).params}
+    assert {name for names in PARAMETERS.values() for name in names} <= every
