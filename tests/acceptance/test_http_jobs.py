@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from minutehand import Registry, Retry, Scheduler
 from minutehand.cli.app import app
-from minutehand.daemon.roles import run_worker
+from minutehand.daemon.roles import worker_process
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.processes import variables
 from minutehand.ready_jobs.http import http_job
@@ -32,7 +32,8 @@ def endpoint() -> Iterator[Endpoint]:
 def working(local_cloud: LocalCloud) -> Iterator[tuple[Settings, Registry]]:
     settings, jobs, stop = fresh_settings(local_cloud), Registry(), threading.Event()
     http_job("http", retry=Retry(max_attempts=3, base=1.0), networks=("127.0.0.0/8",), registry=jobs)
-    worker = threading.Thread(target=run_worker, args=(settings, jobs), kwargs={"stop": stop, "concurrency": 4})
+    process = worker_process(settings, jobs, concurrency=4)
+    worker = threading.Thread(target=process.run, kwargs={"stop": stop, "grace": 10})
     worker.start()
     yield settings, jobs
     stop.set()

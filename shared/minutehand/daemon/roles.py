@@ -103,17 +103,6 @@ def worker_process(
     return WorkerProcess(services, jobs, concurrency=most, queue=queue, max_memory=max_memory)
 
 
-def run_worker(
-    settings: Settings, jobs: Registry, *, stop: threading.Event, concurrency: int | None = None, grace: float = 10.0
-) -> bool:
-    """Work until ``stop``; then finish what can be finished within ``grace`` seconds and release the rest.
-
-    Runs execute in threads. A thread cannot be killed: when this returns, end the process, so that a released run's thread ends
-    too. True: it stopped by itself because a job's thread had to be abandoned; start another process.
-    """
-    return worker_process(settings, jobs, concurrency=concurrency).run(stop=stop, grace=grace)
-
-
 def _with_all_stripes(services: Services, settings: Settings, queue: str | None) -> Services:
     """The same services, that know of every stripe which they take from, whatever MINUTEHAND_STRIPES says."""
     try:

@@ -64,7 +64,7 @@ def test_a_worker_limits_them_before_it_connects(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(roles, "limit_arenas", lambda: calls.append("limited"))
     monkeypatch.setattr(roles, "connect", connect)
     with pytest.raises(Unavailable):
-        roles.run_worker(Settings(), Registry(), stop=threading.Event())
+        roles.worker_process(Settings(), Registry())
     assert calls == ["limited", "connected"]
 
 

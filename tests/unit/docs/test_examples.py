@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from minutehand import jobs as jobs_module
-from minutehand.daemon.roles import run_worker
+from minutehand.daemon.roles import worker_process
 from minutehand.local.cloud import LocalCloud
 from minutehand.settings import Settings
 from minutehand.testing.cloud import fresh_settings
@@ -60,9 +60,8 @@ def examples(one: Page) -> list[Example]:
 def working(local_cloud: LocalCloud) -> Iterator[Settings]:
     """An installation with a worker that knows what the page has registered."""
     settings, stop = fresh_settings(local_cloud), threading.Event()
-    worker = threading.Thread(
-        target=run_worker, args=(settings, jobs_module.default_registry), kwargs={"stop": stop, "concurrency": 2}
-    )
+    process = worker_process(settings, jobs_module.default_registry, concurrency=2)
+    worker = threading.Thread(target=process.run, kwargs={"stop": stop, "grace": 10})
     worker.start()
     yield settings
     stop.set()

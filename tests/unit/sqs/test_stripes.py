@@ -14,7 +14,7 @@ import boto3
 import pytest
 from minutehand import Context, Registry, RunState, Scheduler
 from minutehand.aws import BatchBackoff
-from minutehand.daemon.roles import run_worker
+from minutehand.daemon.roles import worker_process
 from minutehand.daemon.worker_process import WorkerProcess
 from minutehand.domain.message import Message
 from minutehand.domain.names import fire_ref
@@ -140,7 +140,7 @@ def test_a_worker_that_is_told_of_no_stripes_serves_them_all(local_settings: Set
     sender = Scheduler(jobs=jobs, settings=told)
     expected = {sender.submit("note").id for _ in range(12)}
     stop = threading.Event()
-    worker = threading.Thread(target=run_worker, args=(local_settings, jobs), kwargs={"stop": stop, "concurrency": 5})
+    worker = threading.Thread(target=worker_process(local_settings, jobs, concurrency=5).run, kwargs={"stop": stop, "grace": 10})
     worker.start()
     try:
         assert done.wait(2 * PATIENCE)
