@@ -14,9 +14,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from minutehand.domain.names import RunRef, parse_run_id
-from minutehand.errors import InvalidInput
-
-from minutehand.errors import shorten
+from minutehand.errors import InvalidInput, shorten
 
 # Unpaired surrogates are not valid in UTF-8, and SQS refuses U+FFFE and U+FFFF. In JSON they are written as escapes.
 _UNSENDABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")

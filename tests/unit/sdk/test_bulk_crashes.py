@@ -88,7 +88,7 @@ def test_who_dies_while_it_hears_of_progress_triggers_each_once(point: int) -> N
 def test_who_dies_at_any_request_triggers_each_once(arguments: Arguments, call: int, after: bool) -> None:
     world = many()
     cursor = dies(world, Mortal(call, after=after), lambda progress: None, **arguments)
-    again = {} if "client_token" in arguments else {"cursor": cursor}
+    again: Arguments = {} if "client_token" in arguments else {"cursor": cursor}
     world.scheduler.bulk("trigger", prefix="team/", **arguments, **again)
     assert triggered(world) == dict.fromkeys(NAMES, 1)
 

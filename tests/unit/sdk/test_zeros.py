@@ -13,6 +13,7 @@ from minutehand.ready_jobs.command import Command, command_job
 from minutehand.ready_jobs.http.job import http_job
 from minutehand.ready_jobs.targets import target_job
 
+from tests.support.arguments import untyped
 from tests.support.scenes.world import World
 
 ARN = "arn:aws:lambda:eu-west-1:123456789012:function:f"
@@ -24,16 +25,20 @@ def in_file(world: World, field: str, value: object) -> object:
 
 
 def in_code(world: World, field: str, value: object) -> object:
-    made: Any = schedule("* * * * *", registry=Registry(), **{field: value})
+    made = untyped(schedule)("* * * * *", registry=Registry(), **{field: value})
     return made(world.note)
 
 
 CALLS: dict[str, Call] = {
     "job": lambda world, field, value: Registry().job("j", **{field: value}),
-    "create": lambda world, field, value: world.scheduler.create_schedule("s", "note", "* * * * *", **{field: value}),  # type: ignore[misc]
-    "upsert": lambda world, field, value: world.scheduler.upsert_schedule("s", "note", "* * * * *", **{field: value}),  # type: ignore[misc]
-    "update": lambda world, field, value: world.scheduler.update_schedule("s", **{field: value}),  # type: ignore[misc]
-    "submit": lambda world, field, value: world.scheduler.submit("note", **{field: value}),
+    "create": lambda world, field, value: untyped(world.scheduler).create_schedule(
+        "s", "note", "* * * * *", **{field: value}
+    ),
+    "upsert": lambda world, field, value: untyped(world.scheduler).upsert_schedule(
+        "s", "note", "* * * * *", **{field: value}
+    ),
+    "update": lambda world, field, value: untyped(world.scheduler).update_schedule("s", **{field: value}),
+    "submit": lambda world, field, value: untyped(world.scheduler).submit("note", **{field: value}),
     "code": in_code,
     "file": in_file,
     "http": lambda world, field, value: http_job("h", url="https://example.com", registry=Registry(), **{field: value}),
@@ -54,9 +59,9 @@ def test_a_time_limit_in_which_nothing_runs_is_refused(call: Call, field: str, v
 @pytest.mark.parametrize("value", [0, -1, None, True, "5", float("nan")])
 def test_nobody_waits_for_no_time(value: Any) -> None:
     world = World()
-    run = world.scheduler.submit("note")
+    run = untyped(world.scheduler).submit("note")
     with pytest.raises(InvalidInput, match=r"^timeout=.*; use 0\.001 to "):
-        world.scheduler.wait_for(run.id, timeout=value)
+        untyped(world.scheduler).wait_for(run.id, timeout=value)
 
 
 def test_a_commands_own_timeout() -> None:
@@ -67,6 +72,6 @@ def test_a_commands_own_timeout() -> None:
 def test_waits_of_no_time_are_waits() -> None:
     """Zero is a number of seconds where it is a wait, and nothing is kept from running by it."""
     world = World()
-    world.scheduler.submit("note", delay=0)
+    untyped(world.scheduler).submit("note", delay=0)
     Registry().job("j", cancel_grace=0)
-    world.scheduler.create_schedule("s", "note", "* * * * *", catch_up_window=0)
+    untyped(world.scheduler).create_schedule("s", "note", "* * * * *", catch_up_window=0)

@@ -140,7 +140,9 @@ def test_a_worker_that_is_told_of_no_stripes_serves_them_all(local_settings: Set
     sender = Scheduler(jobs=jobs, settings=told)
     expected = {sender.submit("note").id for _ in range(12)}
     stop = threading.Event()
-    worker = threading.Thread(target=worker_process(local_settings, jobs, concurrency=5).run, kwargs={"stop": stop, "grace": 10})
+    worker = threading.Thread(
+        target=worker_process(local_settings, jobs, concurrency=5).run, kwargs={"stop": stop, "grace": 10}
+    )
     worker.start()
     try:
         assert done.wait(2 * PATIENCE)
