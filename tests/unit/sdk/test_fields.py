@@ -13,6 +13,7 @@ from minutehand.domain.options import OptionWords
 from minutehand.errors import InvalidInput, MinutehandError
 from minutehand.sdk.requests import ScheduleWords
 
+from tests.support.arguments import untyped
 from tests.support.hostile.pools import Mute
 from tests.support.scenes.world import START, World
 
