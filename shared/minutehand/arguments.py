@@ -105,12 +105,6 @@ def checked_tags(tags: object) -> dict[str, str]:
     return dict(tags)
 
 
-def checked_flag(field: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidInput(field, value, "is neither True nor False", "use True or False")
-    return value
-
-
 def checked_limit(limit: object, most: int = 1_000, field: str = "limit") -> int:
     return check_whole(field, limit, 1, most)
 

@@ -84,6 +84,13 @@ def check_whole(field: str, value: object, least: int, most: int) -> int:
     return value
 
 
+def check_flag(field: str, value: object) -> bool:
+    """True or False. Raises InvalidInput for anything else, true as it may be."""
+    if not isinstance(value, bool):
+        raise InvalidInput(field, value, "is neither True nor False", "use True or False")
+    return value
+
+
 def schedule_owner(tenant: str, name: str) -> str:
     return f"{tenant}/{name}"
 

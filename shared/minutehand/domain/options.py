@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, TypedDict
 
-from minutehand.domain.names import check_whole, is_name
+from minutehand.domain.names import check_flag, check_whole, is_name
 from minutehand.domain.notice import JOB
 from minutehand.domain.policies import word
 from minutehand.domain.queue import check_queue
@@ -115,12 +115,6 @@ def changed(present: Options, given: Mapping[str, Any]) -> Options:
     return after
 
 
-def _flag(field: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidInput(field, value, "is neither True nor False", "use True or False")
-    return value
-
-
 def _is_unset(field: str, value: object) -> bool:
     """Whether this is None, and the option may be None."""
     return value is None and getattr(Options, field) is None
@@ -145,13 +139,13 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "queue": lambda field, value: check_queue(value, field),
     "catch_up": lambda field, value: word(CatchUp, field, value),
     "catch_up_window": lambda field, value: _seconds(field, value, 0.0),
-    "automatic_backfill": _flag,
+    "automatic_backfill": check_flag,
     "overlap": lambda field, value: word(Overlap, field, value),
     "buffer": lambda field, value: check_whole(field, value, 1, LARGEST_BUFFER),
     "max_running": lambda field, value: check_whole(field, value, 1, 1_000),
     "pause_on_failure": lambda field, value: check_whole(field, value, 1, 1_000),
-    "delete_after_completion": _flag,
-    "shadow": _flag,
+    "delete_after_completion": check_flag,
+    "shadow": check_flag,
     "on_failure": _notice,
     "on_recovery": _notice,
     "expect_success_within": lambda field, value: _seconds(field, value, 60.0),

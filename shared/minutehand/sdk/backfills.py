@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from minutehand.arguments import checked_flag, checked_limit, checked_revision, payload_text
-from minutehand.domain.names import check_name, schedule_owner
+from minutehand.arguments import checked_limit, checked_revision, payload_text
+from minutehand.domain.names import check_flag, check_name, schedule_owner
 from minutehand.domain.policies import word
 from minutehand.domain.times import stamp, to_ms
 from minutehand.errors import InvalidInput
@@ -112,8 +112,8 @@ class BackfillMethods(SchedulerBase):
             order=word(BackfillOrder, "order", order),
             concurrency=checked_limit(concurrency, MAX_CONCURRENCY, "concurrency"),
             payload=None if payload is UNSET else payload_text(payload),
-            current=checked_flag("current", current),
-            allow_repeat=checked_flag("allow_repeat", allow_repeat),
+            current=check_flag("current", current),
+            allow_repeat=check_flag("allow_repeat", allow_repeat),
         )
         if spec.start >= spec.end:
             raise InvalidInput("end", str(end), f"is not later than start={start}", "give an end after the start")
@@ -121,9 +121,7 @@ class BackfillMethods(SchedulerBase):
             remedy = "give now or earlier: from then on the schedule fires by itself"
             raise InvalidInput("end", str(end), "is still to come", remedy)
         expected, identity = checked_revision(expected_revision), f"{stamp(self._clock())}-{uuid.uuid4().hex[:8]}"
-        token = (
-            None if checked_flag("dry_run", dry_run) else token_of(client_token, self.tenant, "backfill", name, spec)
-        )
+        token = None if check_flag("dry_run", dry_run) else token_of(client_token, self.tenant, "backfill", name, spec)
         call = ScheduleCall(tenant=self.tenant, name=name, expected=expected)
         first = control.started_before(_owner(self.tenant, name), token, self._context)
         if first is not None:

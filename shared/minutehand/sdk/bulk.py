@@ -21,14 +21,13 @@ from typing import Any
 from minutehand.arguments import (
     MAX_DESCRIPTION,
     MAX_TAGS,
-    checked_flag,
     checked_rate,
     checked_tags,
     checked_text,
     payload_text,
 )
 from minutehand.concurrency.rate_limits import StopSignal, TokenBucket
-from minutehand.domain.names import check_name
+from minutehand.domain.names import check_flag, check_name
 from minutehand.domain.schedule import Head, ScheduleState
 from minutehand.errors import InvalidInput, MinutehandError, Unavailable
 from minutehand.owner.schedules.client_tokens import with_head_cache
@@ -130,7 +129,8 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
             if name not in ACTIONS[action] and value is not None and value is not False and value is not UNSET:
                 takers = " and ".join(repr(other) for other in ACTIONS if name in ACTIONS[other])
                 raise InvalidInput(name, value, f"is not an argument of {action!r}", f"it is for {takers}")
-        act = self._act_of(action, note=note, drain=checked_flag("drain", drain), tags=tags, payload=payload)
+        act = self._act_of(action, note=note, drain=check_flag("drain", drain), tags=tags, payload=payload)
+        check_flag("dry_run", dry_run)
         digest = None if payload is UNSET else payload_text(payload)  # refused before the first is triggered
         token = None if client_token is None else check_name(client_token, "client_token")
         listing = Listing("bulk", self.tenant, action, conditions, note, drain, tags, digest, token)

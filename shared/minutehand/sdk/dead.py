@@ -11,7 +11,7 @@ from typing import Any
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_rate, checked_text
 from minutehand.concurrency.rate_limits import StopSignal
-from minutehand.domain.names import check_name, one_off_ref
+from minutehand.domain.names import check_flag, check_name, one_off_ref
 from minutehand.domain.times import DAY, to_ms
 from minutehand.errors import InvalidInput
 from minutehand.owner.runs import redrive as redriving
@@ -42,7 +42,9 @@ class DeadRunMethods(SchedulerBase):
         ``include_redriven``. Costs a query for each day of the interval, and reads all dead runs of these days.
         Raises InvalidInput, Unavailable.
         """
-        conditions = self._filter(since, until, job, schedule, error_type, redriven=include_redriven)
+        conditions = self._filter(
+            since, until, job, schedule, error_type, redriven=check_flag("include_redriven", include_redriven)
+        )
         listing = self._listing("list_dead", conditions, since, until)
         position, most = listing.position(cursor), checked_limit(limit)
         page = redriving.list_dead(self.tenant, conditions, self._services, limit=most, cursor=position)
@@ -100,8 +102,8 @@ class DeadRunMethods(SchedulerBase):
             position = listing.position(cursor)  # refused before a payload is stored
         how = Redriving(
             context=self._context,
-            dry_run=dry_run,
-            allow_repeat=allow_repeat,
+            dry_run=check_flag("dry_run", dry_run),
+            allow_repeat=check_flag("allow_repeat", allow_repeat),
             rate=checked_rate(rate, "runs"),
             stop=threading.Event() if stop is None else stop,
             on_progress=on_progress or (lambda handled: None),
@@ -128,7 +130,7 @@ class DeadRunMethods(SchedulerBase):
         """
         _require_condition("until", (job, schedule, until, error_type))
         conditions = self._filter(None, until, job, schedule, error_type, redriven=True, ever=True)
-        return redriving.purge(self.tenant, conditions, self._services, dry_run=dry_run)
+        return redriving.purge(self.tenant, conditions, self._services, dry_run=check_flag("dry_run", dry_run))
 
     def _filter(
         self,

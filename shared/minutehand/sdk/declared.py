@@ -15,7 +15,7 @@ from typing import Any
 from minutehand.apply.fields import words_of
 from minutehand.apply.plan import ApplyAction, ApplyPlan, CurrentState, PlannedChange, plan_change
 from minutehand.declare import job_of
-from minutehand.domain.names import RunRef, check_name
+from minutehand.domain.names import RunRef, check_flag, check_name
 from minutehand.domain.schedule import Declaration, Definition, Head, ScheduleState, settled
 from minutehand.errors import InvalidInput, JobError, MinutehandError, Unavailable
 from minutehand.owner.schedules import arm as creating
@@ -60,6 +60,7 @@ class DeclarationMethods(ScheduleMethods):
         Raises InvalidInput, Unavailable.
         """
         owner = None if managed_by is None else check_name(managed_by, "managed_by")
+        check_flag("adopt", adopt)
         there = {one.head.name: one for one in self._all()}
         changes: dict[str, PlannedChange] = {}
         for declared in declarations:
@@ -84,6 +85,7 @@ class DeclarationMethods(ScheduleMethods):
 
         ``on_change`` is called before each change. A failed change does not stop the others; the same call again continues.
         """
+        check_flag("prune", prune)
         done, failed = 0, dict[str, str]()
         for change in plan.of(ApplyAction.CREATE, ApplyAction.UPDATE, *([ApplyAction.PRUNE] if prune else [])):
             on_change(change)

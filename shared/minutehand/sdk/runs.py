@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from minutehand.arguments import checked_limit, due_time
-from minutehand.domain.names import check_name, one_off_ref, schedule_owner
+from minutehand.domain.names import check_flag, check_name, one_off_ref, schedule_owner
 from minutehand.domain.policies import SHORTEST, Retry, check_seconds, overrides
 from minutehand.domain.run import RunRow as LedgerRun
 from minutehand.domain.run import RunState
@@ -125,6 +125,7 @@ class RunMethods(SchedulerBase):
         if not isinstance(between, (tuple, list)) or len(between) != 2:
             raise InvalidInput("between", between, "is not a pair of datetimes", "pass (after, upto)")
         after, upto = (to_ms(moment, f"between[{place}]") for place, moment in enumerate(between))
+        check_flag("dry_run", dry_run)
         count, held = 0, list[LedgerRun]()
         for run in services.ledger.window(owner, after=after, upto=upto):
             if stop is not None and stop.is_set():
@@ -161,7 +162,8 @@ class RunMethods(SchedulerBase):
         owner = schedule_owner(self.tenant, check_name(name))
         start = None if after is None else to_ms(after, "after")
         end = None if before is None else to_ms(before, "before")
-        listing = Listing("list_runs", owner, start, end, bool(newest_first), bool(upcoming))
+        order = check_flag("newest_first", newest_first), check_flag("upcoming", upcoming)
+        listing = Listing("list_runs", owner, start, end, *order)
         page = self._services.ledger.page(
             owner,
             after=start,

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Unpack
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_tags, checked_text, end_time, rule_of
-from minutehand.domain.names import check_name
+from minutehand.domain.names import check_flag, check_name
 from minutehand.domain.options import Options, changed
 from minutehand.domain.policies import Overrides, split_words
 from minutehand.domain.schedule import Definition
@@ -185,6 +185,7 @@ class ScheduleMethods(SchedulerBase):
         Running attempts continue. Raises InvalidInput, NotFound, Conflict, AlreadyExists, Unavailable (then call again to
         finish). Without ``drain`` it reads the schedule's ledger, one query for each 1 MB.
         """
+        check_flag("drain", drain)
         text = None if note is None else checked_text("note", note, MAX_DESCRIPTION)
         end = end_time(until, self._clock())
         call = self._call("pause_schedule", name, expected_revision, client_token, text, end, drain)
@@ -208,7 +209,7 @@ class ScheduleMethods(SchedulerBase):
 
         Raises InvalidInput, NotFound (no schedule ever had this name), Conflict, AlreadyExists, Unavailable (then call again to finish).
         """
-        call = self._call("delete_schedule", name, expected_revision, client_token, drain)
+        call = self._call("delete_schedule", name, expected_revision, client_token, check_flag("drain", drain))
         closing.delete(call, self._context, drain=drain)
 
     def skip_next(self, name: str, *, expected_revision: int | None = None, client_token: str | None = None) -> Run:

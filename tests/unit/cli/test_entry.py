@@ -145,7 +145,7 @@ class TestWhatWasTyped:
 def test_local_takes_jobs_from_the_environment_and_makes_its_folder(
     said_of_nothing: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("minutehand.local.session.session.run", lambda *_: 0)
+    monkeypatch.setattr("minutehand.local.session.session.run", lambda *_, **__: 0)
     monkeypatch.setenv("MINUTEHAND_JOBS", "mine")
     assert said_of_nothing("local", "--no-examples", "--data", str(tmp_path / "new" / "data")) == Said(0, "", "")
     assert (tmp_path / "new" / "data").is_dir()

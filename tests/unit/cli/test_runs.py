@@ -144,7 +144,7 @@ class TestWait:
         assert (waited.code, json.loads(waited.out)["state"]) == (code, state)
 
     def test_it_gives_up(self, said: Say, owner: Scheduler) -> None:
-        assert said("runs", "wait", owner.submit("good", delay=60).id, "--timeout", "0").code == 7
+        assert said("runs", "wait", owner.submit("good", delay=60).id, "--timeout", "0.001").code == 7
         assert said("runs", "wait", "default/~nothing#once").code == 3
 
 

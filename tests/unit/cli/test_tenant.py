@@ -51,5 +51,5 @@ def test_queues(said: Say, local_settings: Settings) -> None:
     assert said("--json", "queues").json == [{"name": "default"}, {"name": "reports"}]
     assert said("schedules", "create", "s", "j", "0 9 * * *", "--queue", "reports").code == 0
     refused = said("--json", "schedules", "create", "t", "j", "0 9 * * *", "--queue", "report")
-    assert (refused.code, refused.problem["field"]) == (1, "queue")
+    assert (refused.code, refused.problem["field"]) == (1, "--queue")
     assert "default, reports" in refused.problem["message"]

@@ -77,7 +77,11 @@ def public_things() -> Iterator[tuple[str, Any]]:
                 for member in generate.public_members(thing):
                     yield f"{name}.{member}", getattr(thing, member)
             elif isinstance(thing, ModuleType):
-                yield from ((f"errors.{n}", error) for n, error in inspect.getmembers(thing, inspect.isclass))
+                yield from (
+                    (f"errors.{n}", error)
+                    for n, error in inspect.getmembers(thing, inspect.isclass)
+                    if error.__module__ == thing.__name__
+                )
 
 
 @pytest.mark.parametrize(("name", "thing"), [pytest.param(*pair, id=pair[0]) for pair in public_things()])
