@@ -55,7 +55,7 @@ CALLS: Mapping[str, Mapping[str, Any]] = {
     "freeze": {"until": START + HOUR},
 }
 # What is called, or only asked whether it is true.
-UNCHECKED = {"on_progress", "stop", "dry_run", "allow_repeat", "include_redriven", "newest_first", "upcoming", "drain"}
+UNCHECKED = {"on_progress", "stop"}
 
 
 def parameters(call: str) -> list[str]:
