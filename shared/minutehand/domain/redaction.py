@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -36,6 +36,7 @@ _OPENING = {"{": "}", "[": "]", "(": ")"}
 _SCHEME = re.compile(r"(?i:bearer|basic|digest|token|negotiate|aws4-hmac-sha256)\s+")
 _QUOTE = re.compile(r"""[bruf]{0,2}(\\{0,3}["'])""", re.IGNORECASE)
 _WORD = re.compile(r"(?:true|false|none|null)\b", re.IGNORECASE)  # says whether there is a value, and not which
+_COVERED = re.compile(b"\1+")
 _BARE = re.compile(r"""[^\s,;&"'}\])<>\\]*""")
 
 
@@ -65,9 +66,7 @@ class Redact:
 
     def text(self, text: str, payload: str | None = None) -> str:
         """The text without what must not be repeated; ``payload`` is JSON text whose sensitive values are masked, too."""
-        for value in self._values(payload):
-            text = text.replace(value, MASK)
-        text = self._behind_names(text)
+        text = self._behind_names(_without(self._values(payload), text))
         for pattern in self._patterns:
             text = pattern.sub(MASK, text)
         return text
@@ -104,7 +103,7 @@ class Redact:
         return "".join((*parts, text[at:]))
 
     def _values(self, payload: str | None) -> list[str]:
-        """The texts of the payload under sensitive names, also as JSON and ``repr`` write them; the longest first."""
+        """The texts of the payload under sensitive names, also as JSON and ``repr`` write them."""
         if payload is None or self._names is None or not self._names.search(payload):
             return []
         try:
@@ -112,7 +111,7 @@ class Redact:
         except (ValueError, RecursionError):
             return []
         written = {form for value in found for form in (value, json.dumps(value)[1:-1], repr(value)[1:-1])}
-        return sorted((form for form in written if len(form) >= _SHORTEST), key=len, reverse=True)
+        return [form for form in written if len(form) >= _SHORTEST]
 
 
 USUAL = Redact()  # of whatever has no policy of its own
@@ -136,6 +135,29 @@ def _texts_under(value: Any, names: re.Pattern[str], *, sensitive: bool, depth: 
             yield from _texts_under(inner, names, sensitive=sensitive, depth=depth + 1)
     elif sensitive and value is not None and not isinstance(value, bool):
         yield str(value)
+
+
+def _without(values: Collection[str], text: str) -> str:
+    """The text with one mask in place of each stretch that these values cover.
+
+    Each is looked for in the text as it was given. In a text that has masks already, values that are pieces of a mask would be found
+    in it, and each could double the text.
+    """
+    if not values:
+        return text
+    beginnings = {text[at : at + _SHORTEST] for at in range(len(text) - _SHORTEST + 1)}
+    covered = bytearray(len(text))
+    for value in values:
+        at = text.find(value) if value[:_SHORTEST] in beginnings else -1
+        while at >= 0:
+            end = at + len(value)
+            covered[at:end] = b"\1" * len(value)
+            at = text.find(value, end)
+    parts, shown = list[str](), 0
+    for stretch in _COVERED.finditer(covered):
+        parts += (text[shown : stretch.start()], MASK)
+        shown = stretch.end()
+    return "".join((*parts, text[shown:]))
 
 
 def _end_of_value(text: str, at: int) -> int:
