@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import threading
 import time
 from collections.abc import Collection
@@ -128,15 +129,25 @@ def parts_of_url(url: str) -> tuple[str, ...]:
 
 def mask(hidden: Collection[str], text: str) -> str:
     """A text with the values of secrets replaced, in the usual encodings too; an endpoint may echo the request. Mask before cutting."""
-    forms = {form for value in hidden for form in _encodings(value)}
-    for form in sorted(forms, key=len, reverse=True):
+    for form in _forms(hidden):
         text = text.replace(form, _HIDDEN)
     return text
+
+
+def mask_short(hidden: Collection[str], text: str) -> str:
+    """The same in any case of letters, for a text that names hosts: their names are read in lower case. Slow for a long text."""
+    forms = "|".join(map(re.escape, _forms(hidden)))
+    return re.sub(forms, _HIDDEN, text, flags=re.IGNORECASE) if forms else text
 
 
 def without_beginning(hidden: Collection[str], text: str) -> str:
     """A masked text that was cut off, without the beginning of a secret at its end."""
     return text[: len(text) - max((len(form) for value in hidden for form in _encodings(value)), default=0)]
+
+
+def _forms(hidden: Collection[str]) -> list[str]:
+    """The values in all their encodings, the longest first."""
+    return sorted({form for value in hidden for form in _encodings(value)}, key=len, reverse=True)
 
 
 def _encodings(value: str) -> tuple[str, ...]:

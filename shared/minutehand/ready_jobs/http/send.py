@@ -17,7 +17,7 @@ from minutehand.errors import InvalidInput, Permanent, UnexpectedStatus
 from minutehand.ready_jobs.http.exchange import JobResponse, Watchdog, exchange
 from minutehand.ready_jobs.http.guard import AddressGuard, CheckedAddress, guard_of
 from minutehand.ready_jobs.http.request import METHODS, Request, check_value
-from minutehand.ready_jobs.http.secrets import Secret, mask, parts_of_url, resolve, without_beginning
+from minutehand.ready_jobs.http.secrets import Secret, mask, mask_short, parts_of_url, resolve, without_beginning
 from minutehand.state.retry import is_permanent_status
 
 KEPT_HEADERS = (
@@ -77,9 +77,10 @@ def send_guarded(ctx: Context, request: Request, guard: AddressGuard, *, allow_e
     except (ConnectionError, Permanent) as problem:
         if not prepared.hidden:
             raise
-        raise type(problem)(mask(prepared.hidden, str(problem))) from None
+        raise type(problem)(mask_short(prepared.hidden, str(problem))) from None
     ms = round((time.monotonic() - began) * 1_000)
-    fields = {"origin": target.origin, "method": prepared.method, "status": response.status, "ms": ms}
+    origin = mask_short(prepared.hidden, target.origin)  # of a redirect's target, which the endpoint chose
+    fields = {"origin": origin, "method": prepared.method, "status": response.status, "ms": ms}
     ctx.logger.info("http.answered", extra=fields)
     return _check_response(request, prepared, target, response)
 
@@ -133,7 +134,10 @@ def _exchange_and_follow(
         methods, to = _FOLLOWED.get(response.status, ()), response.headers.get("location")
         if to is None or prepared.method not in methods or hops == redirects:
             break
-        url, before = urljoin(url, to), target
+        try:
+            url, before = urljoin(url, to), target
+        except ValueError:  # its text repeats a part of the location, which may be a secret
+            raise Permanent(f"{target.origin} redirects to what is no URL; it was not followed") from None
         target = guard.admit(url)
         if before.scheme == "https" and target.scheme == "http":
             raise Permanent(f"{before.origin} redirects to {target.origin}, without encryption; it was not followed")
@@ -157,7 +161,8 @@ def _check_response(
     permanent = status not in request.again and (status < 400 or is_permanent_status(status))
     phrase = f" {HTTPStatus(status).phrase}" if status in set(HTTPStatus) else ""
     tail = f": {text[-_SHOWN:]}" if text.strip() else ""
-    message = f"{prepared.method} {target.origin} answered {status}{phrase}{tail}"
+    origin = mask_short(prepared.hidden, target.origin)
+    message = f"{prepared.method} {origin} answered {status}{phrase}{tail}"
     seconds = None if permanent else retry_after(response.headers.get("retry-after"), datetime.now(UTC))
     raise UnexpectedStatus(status, message, permanent=permanent, seconds=seconds)
 
