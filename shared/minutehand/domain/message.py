@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from minutehand.domain.names import RunRef, parse_run_id
@@ -165,6 +165,9 @@ def named_run(text: str) -> RunRef | None:
         return None
 
 
+# Characters of the message in a letter. With six bytes for each, the letter and its error fit 256 KB: a letter that the queue does
+# not take would keep its message going round, unseen.
+LONGEST_BODY = 20_000
 REJECTED = "REJECTED"  # of a letter: its message was not the run's, which it does not concern
 UNREADABLE = "UNREADABLE"  # of a letter: its worker could not decode its message
 
@@ -173,7 +176,7 @@ UNREADABLE = "UNREADABLE"  # of a letter: its worker could not decode its messag
 class DeadLetter:
     """A message that failed for good, with the verdict of the worker that sent it."""
 
-    body: str  # the message as it was in the work queue
+    body: str  # the message as it was in the work queue; of one that is far too long, what a letter can hold
     reason: str  # of the verdict
     fence: int = 0  # of the run at the verdict
     error_type: str = ""  # of the last failure
@@ -184,7 +187,16 @@ class DeadLetter:
 
 def encode_letter(letter: DeadLetter) -> str:
     verdict = {name: value for name, value in vars(letter).items() if value and name != "body"}
-    return json.dumps({"letter": 1, "body": letter.body, "verdict": verdict}, separators=(",", ":"))
+    return json.dumps({"letter": 1, "body": _fitting(letter.body), "verdict": verdict}, separators=(",", ":"))
+
+
+def _fitting(body: str) -> str:
+    """A text that fits a letter: of a message that is longer than any of ours, what we would have written, or the beginning."""
+    if len(body) <= LONGEST_BODY:
+        return body
+    with suppress(Unreadable, TooNew):
+        body = replace(decode(body), trace=None, later={}).encode()
+    return body[:LONGEST_BODY]
 
 
 def decode_letter(text: str) -> DeadLetter | None:
