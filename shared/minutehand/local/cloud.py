@@ -23,7 +23,7 @@ from typing import IO, Self
 import boto3
 
 from minutehand.errors import Misconfigured, Unavailable
-from minutehand.local.engine import authorization
+from minutehand.local.engine import UNREADABLE, authorization
 from minutehand.local.processes import LocalProcess, changed_environ, inherited
 
 LOOPBACK = "127.0.0.1"
@@ -170,12 +170,17 @@ class LocalCloud:
         self._data.move_to(port)
         self._child = LocalProcess("cloud", "minutehand.local.engine", environ=self._environ(token), log=self.log)
         deadline = time.monotonic() + START_TIMEOUT
-        while self._child.wait(_POLL) is None:
+        while (code := self._child.wait(_POLL)) is None:
             if _answers(self.endpoint, self.credentials["AWS_ACCESS_KEY_ID"], token):
                 return True
             if time.monotonic() > deadline:
                 raise self._give_up(f"no answer within {START_TIMEOUT:.0f} s; the cloud's log ends:")
         self._child.stop()
+        if code == UNREADABLE:
+            raise Misconfigured(
+                f"data={str(self._data.path)!r}: its state cannot be read and was left as it is (see {str(self.log)!r}); "
+                "it is damaged, or another version's: restore it, use that version, or use another directory"
+            )
         return False
 
     def _give_up(self, problem: str) -> Unavailable:

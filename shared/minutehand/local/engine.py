@@ -16,6 +16,7 @@ import hmac
 import json
 import os
 import re
+import sys
 from collections.abc import Awaitable, Callable, Collection
 from html import escape
 from importlib import import_module
@@ -26,6 +27,8 @@ from urllib.parse import parse_qs
 from minutehand.local.snapshots import Asgi, Scope, Snapshots
 
 KeyCheck = Callable[[str, str | None], bool]  # whether the emulator itself issued an access key (with a session token)
+
+UNREADABLE = 65  # exit code: the state that it was to go on from cannot be read
 
 _CREDENTIAL = re.compile(r"^AWS4-HMAC-SHA256\s+(?:.*,\s*)?Credential=([^/,\s]+)/")
 _REFUSED = "UnrecognizedClientException"
@@ -160,12 +163,28 @@ def _persisted(emulator: Any) -> Asgi:
     is_known = hasattr(emulator, "_build_persistence_save_dict") and hasattr(persistence, "STATE_DIR")
     if not (is_known and persistence.PERSIST_STATE):
         return app
+    if hasattr(emulator, "load_state"):
+        emulator.load_state = _loaded_or_ended(emulator.load_state, Path(persistence.STATE_DIR))
 
     def write(folder: Path) -> None:
         persistence.STATE_DIR = str(folder)  # in the child alone
         persistence.save_all(emulator._build_persistence_save_dict())  # noqa: SLF001 (there is no other way in)
 
     return Snapshots(write, Path(persistence.STATE_DIR)).around(app)
+
+
+def _loaded_or_ended(load: Callable[[str], Any], folder: Path) -> Callable[[str], Any]:
+    """MiniStack begins empty where it cannot read a file, and its first snapshot would replace that file. So the process ends instead."""
+
+    def loaded(service: str) -> Any:
+        found, file = load(service), folder / f"{service}.json"
+        if not isinstance(found, dict) and file.exists():
+            sys.stderr.write(f"{file} cannot be read: it is damaged, or of another version\n")
+            sys.stderr.flush()
+            os._exit(UNREADABLE)  # without a last snapshot
+        return found
+
+    return loaded
 
 
 if __name__ == "__main__":
