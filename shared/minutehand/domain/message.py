@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from minutehand.domain.names import RunRef, parse_run_id
+from minutehand.domain.names import RunRef, parse_run_id, storable
 from minutehand.domain.payload import MAX_DEPTH, is_too_deep
 from minutehand.domain.policies import Start
 from minutehand.errors import InvalidInput, MinutehandError, TooNew, Unreadable, shorten
@@ -213,8 +213,13 @@ def decode_letter(text: str) -> DeadLetter | None:
     verdict = given["verdict"] if isinstance(given.get("verdict"), dict) else {}
     fence = verdict.get("fence", 0)
     return DeadLetter(
-        body=str(given.get("body", "")),
-        reason=str(verdict.get("reason", "unknown")),
+        body=_text_of(given, "body"),
+        reason=_text_of(verdict, "reason") or "unknown",
         fence=fence if isinstance(fence, int) else 0,
-        **{name: str(verdict[name]) for name in ("error_type", "error", "traceback", "state") if name in verdict},
+        **{name: _text_of(verdict, name) for name in ("error_type", "error", "traceback", "state")},
     )
+
+
+def _text_of(given: Mapping[str, Any], name: str) -> str:
+    """A field as text that a table takes; whoever may send a letter can put anything there."""
+    return storable(str(given.get(name, "")))

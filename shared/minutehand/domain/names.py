@@ -57,6 +57,11 @@ def is_text(value: object, most: int) -> bool:
     return True
 
 
+def storable(text: str) -> str:
+    """Text as a table takes it: the name of a file may hold bytes that are no text, and so may an error about it."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def check_tenant(tenant: object) -> str:
     """The tenant, if it is valid: 1 to 64 of ``A-Z a-z 0-9 . _ -``."""
     return _check("tenant", tenant, _TENANT, "use 1 to 64 characters of A-Z a-z 0-9 . _ -")

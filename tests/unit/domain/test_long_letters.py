@@ -48,3 +48,10 @@ def test_the_beginning_of_an_unreadable_message_still_names_its_run() -> None:
     found = decode_letter(encode_letter(DeadLetter(body=body, reason="unreadable", state=UNREADABLE)))
     assert found is not None
     assert str(named_run(found.body)) == _RUN
+
+
+def test_what_a_letter_says_can_be_stored() -> None:
+    text = json.dumps({"letter": 1, "body": "\ud800", "verdict": {"reason": "\ud800", "error": "a\ud800b"}})
+    found = decode_letter(text)
+    assert found is not None
+    assert [one.encode() for one in (found.body, found.reason, found.error)] == [b"\\ud800", b"\\ud800", b"a\\ud800b"]

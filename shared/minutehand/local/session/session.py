@@ -71,7 +71,7 @@ def run(
     ):
         end = "Ctrl-C ends" if options.seconds is None else f"After {options.seconds:g} s it ends"
         text = _BEGINNING.format(end=end, folder=running.folder, exports=running.exports)
-        console.print(text, soft_wrap=True, highlight=False)
+        console.print(printable(text), soft_wrap=True, highlight=False)
         running.wait_until_ready(stop)
         session = LocalSession(running, console)
         if options.examples and not stop.is_set():

@@ -30,6 +30,8 @@ _CARRIES_V4 = (
     "::ffff:0:0/96",
     "64:ff9b::/96",
 )  # prefixes of addresses whose last 32 bits are an IPv4 address; 64:ff9b:: is NAT64
+# Not for the Internet's hosts, whatever the ``ipaddress`` of this Python says, which differs between its patch releases.
+_SPECIAL = tuple(map(ip_network, ("192.0.0.0/24", "192.88.99.0/24", "3fff::/20")))
 _6TO4 = IPv6Network("2002::/16")  # bits 16 to 48 are an IPv4 address
 
 
@@ -103,7 +105,8 @@ class AddressGuard:
         carried = _carried(address)
         if any(one in network for network in self.networks for one in (address, carried)):
             return
-        if carried.is_multicast or not carried.is_global or (carried.version == 6 and carried not in _UNICAST):
+        is_odd = carried.is_multicast or any(carried in network for network in _SPECIAL)
+        if is_odd or not carried.is_global or (carried.version == 6 and carried not in _UNICAST):
             # Without the address: a tenant who may name hosts must not learn where names of the inside point to.
             raise Permanent(f"{host} is not at a public address; to allow it for this job, declare networks=...")
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from minutehand.domain.job import Context, RunLogger
+from minutehand.domain.names import storable
 from minutehand.domain.policies import Isolation, Retry
 from minutehand.domain.run import Failure
 from minutehand.domain.times import SECOND, from_ms
@@ -135,9 +136,9 @@ def failure_of(problem: BaseException, retry: Retry) -> Failure:
     signal = problem if isinstance(problem, JobSignal) else JobSignal()
     return Failure(
         kind=type(problem).__name__,
-        message=_storable(_text(problem)[: MESSAGE * _RAW]),
-        traceback=_storable(text[-TRACEBACK * _RAW :]),
-        code=_storable(str(code)[: CODE * _RAW]) if isinstance(code, (int, str)) else None,
+        message=storable(_text(problem)[: MESSAGE * _RAW]),
+        traceback=storable(text[-TRACEBACK * _RAW :]),
+        code=storable(str(code)[: CODE * _RAW]) if isinstance(code, (int, str)) else None,
         permanent=signal.permanent or is_permanent(kinds, status, retry),
         retry_after=signal.seconds,
     )
@@ -148,11 +149,6 @@ def _text(problem: BaseException) -> str:
         return str(problem)
     except Exception:  # noqa: BLE001 (it is somebody else's code)
         return "its text cannot be had"
-
-
-def _storable(text: str) -> str:
-    """Text as a table takes it: the name of a file may hold bytes that are no text, and so may an error about it."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def status_of(problem: BaseException) -> int | None:
