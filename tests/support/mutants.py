@@ -70,6 +70,13 @@ MUTANTS = (
     Mutant("lease of any revision", "state/lease.py", _LEASE, _LEASE.replace("same_revision(revision), ", "")),
     Mutant("lease of any backfill", "state/lease.py", _LEASE, _LEASE.replace("of_backfill(backfill), ", ""), FORGED),
     Mutant(
+        "whoever was in line has a message as soon as it runs",
+        "worker/admission/slot.py",
+        "if not (alone or running or slot.waiting or looked.unanswered):",
+        "if not (alone or slot.waiting or looked.unanswered):",
+        ["tests/unit/worker/admission/test_overlap.py"],
+    ),
+    Mutant(
         "a payload of any tenant",
         "state/run_spec.py",
         "if self.payload_ref is not None and not is_in_folder_of(self.payload_ref, tenant):",

@@ -4,8 +4,9 @@
     moves up:  slot ─► message                                          by whoever finds room: a worker that is done, or the ticker
 
 One record a schedule; its version decides every race. Whoever dies between two of these steps leaves the entry, and the ticker, a
-minute later, sends for everybody who holds and has not started. An entry goes only when nobody waits: it is put after its run is in
-the line, under a key of its own, so that whoever handles it sees that run. Those still needed merge into one entry a schedule.
+minute later, sends for everybody who holds and has no worker. An entry goes only when nobody waits and no holder runs: it is put after
+its run is in the line, under a key of its own, so that whoever handles it sees that run. Those still needed merge into one entry a
+schedule.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from minutehand.fires.claim import message_of, send
 from minutehand.fires.context import LOOKAHEAD, FireContext, TickCounts
 from minutehand.ports.records import Record
 from minutehand.ports.services import Clock, Services
-from minutehand.state.lease import SKEW
+from minutehand.state.lease import SKEW, has_live_lease
 from minutehand.state.overlap import SLOT, RunHolder, Slot, ref_of
 
 log = logging.getLogger(__name__)
@@ -133,17 +134,23 @@ def _next(now: int) -> int:
 
 
 def look_at(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
-    """The ticker: let a schedule's line move up, send for who has not started. True when the entry may go."""
+    """The ticker: let a schedule's line move up, send for who has no worker. True when the entry may go.
+
+    A holder that runs now may have no message: its worker can have leased it by a message that another worker has deleted since,
+    when it put that run in line. So the entry stays until all holders have ended, and sends for one whose worker vanished.
+    """
     services, clock = context.services, context.clock
     owner = entry.id.partition("#")[0]
     slot = move_up(owner, services, clock)
-    runs = services.ledger.look([ref_of(owner, pair) for pair in slot.holders]).found
-    waiting = {ref for ref, run in runs.items() if run.state is RunState.QUEUED}
-    unstarted = [pair for pair in slot.holders if ref_of(owner, pair) in waiting]
+    looked = services.ledger.look([ref_of(owner, pair) for pair in slot.holders])
+    there = {pair: run for pair in slot.holders if (run := looked.found.get(ref_of(owner, pair))) is not None}
+    running = [pair for pair, run in there.items() if run.state is RunState.RUNNING and not pair.is_over(run)]
+    alone = [pair for pair, run in there.items() if run.state is RunState.QUEUED]
+    alone += [pair for pair in running if not has_live_lease(there[pair], clock())]
     overdue = [waiter.holder for waiter in slot.waiting if waiter.until is not None and waiter.until < clock()]
-    if not unstarted and not slot.waiting:
+    if not (alone or running or slot.waiting or looked.unanswered):
         return True
-    accepted = send_for(owner, [*unstarted, *overdue], services, clock)
-    counts.sent += len(unstarted) + len(overdue)
+    accepted = send_for(owner, [*alone, *overdue], services, clock)
+    counts.sent += len(alone) + len(overdue)
     later = replace(entry, id=owner, due=_next(clock()), failures=0)
     return later.due > entry.due and later.key in services.agenda.put([later]) and accepted

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 from minutehand import Context, Rule, RunState
 from minutehand.domain.run import TERMINAL, EntryKind
-from minutehand.domain.times import MINUTE, SECOND
+from minutehand.domain.times import DAY, MINUTE, SECOND
 from minutehand.fires.claim import message_of
 from minutehand.ports.work_queue import OutgoingMessage
-from minutehand.state.lease import renew
+from minutehand.state.lease import renew, succeed
 from minutehand.state.overlap import SLOT, Slot
 from minutehand.testing import Crash, Detail
-from minutehand.testing.process import Hand
+from minutehand.testing.process import Hand, work_off
+from minutehand.worker.delivery.receive import receive
+from minutehand.worker.delivery.visibility import HIDDEN
 
 from tests.support.scenes.overlapping_runs import OverlappingRuns
 from tests.support.scenes.world import NOON, OWNER, Faults, World, crash, fails
@@ -208,6 +210,31 @@ def test_a_duplicate_of_a_waiting_run_changes_nothing() -> None:
     one_message(world)
     assert slot(world) == before
     assert len(world.memory.work) == 1
+
+
+def test_a_run_that_was_put_in_line_survives_a_worker_that_leases_it_by_a_message_that_is_gone() -> None:
+    """The worker stalls for longer than its message is hidden; meanwhile another one puts the run in line and deletes the message."""
+    world = two_due("buffer_all")
+    world.during = _dies
+    one_message(world)
+    first = world.run(10).ref
+    stalled = world.worker(name="stalled")
+    received = receive(stalled, stalled.services.work.receive(most=1, wait=0, visibility=HIDDEN))
+    for _ in range(2):
+        world.wait(40)
+        assert world.services.ledger.move(first, renew(fence=1, now=world.clock())).applied
+    for _ in range(2):
+        one_message(world, name="other")
+    assert [len(slot(world).waiting), len(world.memory.work)] == [1, 1], "a message of the first alone"
+    now = world.clock()
+    assert world.services.ledger.move(first, succeed(fence=1, now=now, expires=now + DAY)).applied
+    with pytest.raises(Crash):
+        work_off(stalled, received)
+    assert world.run(20).state is RunState.RUNNING
+    world.during = lambda ctx: None
+    world.live(300)
+    assert world.run(20).state is RunState.SUCCEEDED
+    assert not world.entries(EntryKind.SLOT)
 
 
 def test_the_deadline_of_a_waiting_run_ends_its_wait() -> None:
