@@ -118,6 +118,8 @@ def _entry(name: str, entry: Any, line: int, zone: str, found: Collector, jobs: 
         found.left(line, name, "it has no task and schedule")
         return
     notes, job = list[str](), slug(task)
+    while jobs.tasks.get(job, task) != task:  # names that differ only in characters that a job's name may not contain
+        job += "-2"
     args, kwargs = list(entry.get("args") or ()), dict(entry.get("kwargs") or {})
     try:
         words = {

@@ -24,6 +24,7 @@ _MOST_ATTEMPTS = 1_000
 _PREFIX = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.*)")
 _EVERY = re.compile(r"@every\s+(\S+)")
 _DURATION = re.compile(r"(\d+)(h|m|s)")
+_LONGEST = 256 * 1024  # characters of variables or arguments with their references replaced: no payload is larger
 _REFERENCE = re.compile(r"\$(\$?)\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")
 _DESCRIPTION = "kubernetes.io/description"
 _JOB = ("spec", "jobTemplate", "spec")
@@ -202,8 +203,12 @@ def _payload(manifest: Manifest, notes: list[str]) -> dict[str, Any]:
         notes.append(f"the worker must have what the image {image} has")
     words = manifest.texts(container, "command") + manifest.texts(container, "args")
     limits = (manifest.number(*_JOB, "activeDeadlineSeconds"), manifest.number(*_POD, "activeDeadlineSeconds"))
+    argv, size = list[str](), 0
+    for word in words:
+        argv.append(_expanded(word, environment, taken=size))
+        size += len(argv[-1])
     payload = {
-        "argv": [_expanded(word, environment) for word in words],
+        "argv": argv,
         "environment": environment,
         "directory": manifest.text("workingDir", of=container),
         "timeout": min((limit for limit in limits if limit is not None), default=None),
@@ -213,20 +218,30 @@ def _payload(manifest: Manifest, notes: list[str]) -> dict[str, Any]:
 
 def _environment(manifest: Manifest, container: YamlNode, notes: list[str]) -> dict[str, str]:
     found: dict[str, str] = {}
+    size = 0
     for variable in manifest.all("env", of=container):
         name = manifest.text("name", of=variable) or ""
         if variable.get("valueFrom") is not None:
             manifest.take(variable)
             notes.append(f"line {variable.line}: {name} comes from elsewhere in the cluster: give it to the worker")
         else:
-            found[name] = _expanded(manifest.text("value", of=variable) or "", found)
+            found[name] = _expanded(manifest.text("value", of=variable) or "", found, taken=size)
+            size += len(found[name])
     return found
 
 
-def _expanded(text: str, environment: Mapping[str, str]) -> str:
-    """``$(NAME)`` as Kubernetes replaces it; ``$$(NAME)`` is ``$(NAME)``."""
+def _expanded(text: str, environment: Mapping[str, str], *, taken: int) -> str:
+    """``$(NAME)`` as Kubernetes replaces it; ``$$(NAME)`` is ``$(NAME)``. ``taken`` is the size of the texts before it.
 
-    def value(found: re.Match[str]) -> str:
-        return found[0][1:] if found[1] else environment.get(found[2], found[0])
-
-    return _REFERENCE.sub(value, text)
+    Raises NotMapped for what becomes larger than a payload.
+    """
+    parts, size, end = list[str](), taken, 0
+    for found in _REFERENCE.finditer(text):
+        value = found[0][1:] if found[1] else environment.get(found[2], found[0])
+        parts += [text[end : found.start()], value]
+        size, end = size + found.start() - end + len(value), found.end()
+        if size > _LONGEST:  # variables that repeat each other grow exponentially
+            raise NotMapped(
+                f"its variables or arguments have more than {_LONGEST:,} characters once $(NAME) is replaced"
+            )
+    return "".join([*parts, text[end:]])

@@ -322,3 +322,13 @@ def test_a_module_that_cannot_be_loaded_is_one_clean_error(
     assert (out, err.count("\n")) == ("", 1)
     assert said in err
     sys.modules.pop("broken_beat", None)
+
+
+def test_tasks_whose_names_become_equal_have_jobs_of_their_own() -> None:
+    """A job's name has fewer characters than a task's: both schedules called the task that came last."""
+    entries = {"one": {"task": "mail send", "schedule": 60}, "two": {"task": "mail-send", "schedule": 60}}
+    found = read_beat(BeatConfig(entries=entries | {"three": entries["one"]}), "acme", "")
+    assert [words["job"] for words in found.schedules.values()] == ["mail-send", "mail-send-2", "mail-send"]
+    assert found.jobs is not None
+    assert 'call("mail send", payload)' in found.jobs
+    assert 'call("mail-send", payload)' in found.jobs

@@ -273,3 +273,24 @@ def test_what_is_no_manifest_is_named() -> None:
     found = read_kubernetes("just text\n---\n- 1\n- 2\n", "f.yaml")
     assert [line.fit for line in found.lines] == [Conversion.LEFT, Conversion.LEFT]
     assert found.jobs is None
+
+
+def test_variables_that_repeat_each_other_take_no_memory() -> None:
+    variables = "".join(f", {{name: V{number}, value: '{f'$(V{number - 1})' * 8}'}}" for number in range(1, 12))
+    text = (
+        "kind: CronJob\nmetadata: {name: much}\nspec: {schedule: '* * * * *', jobTemplate: {spec: {template: {spec: {containers: "
+        f"[{{command: [x], env: [{{name: V0, value: aaaaaaaaaa}}{variables}]}}]}}}}}}}}}}\n"
+    )
+    (line,) = read_kubernetes(text, "cronjobs.yaml").lines
+    assert line.fit is Conversion.LEFT
+    assert "once $(NAME) is replaced" in line.notes[0]
+
+
+def test_arguments_that_repeat_a_variable_take_no_memory() -> None:
+    text = (
+        "kind: CronJob\nmetadata: {name: much}\nspec: {schedule: '* * * * *', jobTemplate: {spec: {template: {spec: {containers: "
+        f"[{{command: [x{', $(V)' * 1_000}], env: [{{name: V, value: {'a' * 1_000}}}]}}]}}}}}}}}}}\n"
+    )
+    (line,) = read_kubernetes(text, "cronjobs.yaml").lines
+    assert line.fit is Conversion.LEFT
+    assert "once $(NAME) is replaced" in line.notes[0]
