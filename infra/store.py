@@ -61,6 +61,12 @@ class InstallationStore(Construct):
         rule = f"AwsSolutions-IAM5[Resource::{arn_of(self.bucket)}/{keys}]"
         acknowledge_for(grantee, rule, "the key of an object contains its run, which is not known at deployment")
 
+    def allow_reads(self, grantee: iam.IGrantable, *folders: str) -> None:
+        """Let ``grantee`` read objects. Who may not list a bucket is told that an object which is not there is forbidden."""
+        for keys in folders:
+            self.allow_objects(grantee, "s3:GetObject", keys)
+        iam.Grant.add_to_principal(grantee=grantee, actions=["s3:ListBucket"], resource_arns=[self.bucket.bucket_arn])
+
     def allow_removal(self, grantee: iam.IGrantable, keys: str) -> None:
         """Let ``grantee`` find and remove the objects under ``keys``."""
         folder = f"{keys.partition('/')[0]}/*"

@@ -200,8 +200,7 @@ def allow_work(grantee: iam.IGrantable, store: InstallationStore, queues: Instal
     store.allow(grantee, "revisions", READ)
     store.allow(grantee, "schedules", ("dynamodb:GetItem",))  # whether a triggered or backfilled schedule still exists
     store.allow(grantee, "agenda", ("dynamodb:GetItem",), WRITE, BATCH_WRITES)
-    store.allow_objects(grantee, "s3:GetObject", PAYLOADS)
-    store.allow_objects(grantee, "s3:GetObject", RESULTS)  # its own checkpoints
+    store.allow_reads(grantee, PAYLOADS, RESULTS)  # of the results its own checkpoints
     store.allow_objects(grantee, "s3:PutObject", RESULTS)
     store.allow_key(grantee)
     queues.allow_receive(grantee)

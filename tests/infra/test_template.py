@@ -144,6 +144,12 @@ def test_the_auditor_removes_payloads_of_single_runs_and_nobody_anything_else(te
         assert "s3:Delete" not in json.dumps(statements(template, part))
 
 
+def test_the_worker_is_told_that_a_payload_is_not_there(template: Template) -> None:
+    """S3 answers 403 instead of 404 to whoever may not list the bucket; a condition on the prefix would not hold for GetObject."""
+    (listing,) = (s for s in statements(template, "worker") if s["Action"] == "s3:ListBucket")
+    assert "Condition" not in listing
+
+
 def test_nothing_travels_in_the_clear(template: Template) -> None:
     denied = Match.object_like(
         {"Statement": Match.array_with([Match.object_like({"Condition": {"Bool": {"aws:SecureTransport": "false"}}})])}

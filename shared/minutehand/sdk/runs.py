@@ -15,7 +15,7 @@ from minutehand.domain.policies import SHORTEST, Retry, check_seconds, overrides
 from minutehand.domain.run import RunRow as LedgerRun
 from minutehand.domain.run import RunState
 from minutehand.domain.times import to_ms
-from minutehand.errors import InvalidInput, NotFinished
+from minutehand.errors import InvalidInput, NotFinished, NotFound
 from minutehand.fires.withdraw import held_leases, wait_for_held
 from minutehand.owner.runs import cancel as cancelling
 from minutehand.owner.runs import submit as submitting
@@ -70,14 +70,23 @@ class RunMethods(SchedulerBase):
         return views.run_view(submitting.submit(run, self._context, same_time=run_at is not None))
 
     def get_run(self, run_id: str) -> Run:
-        """A run with its payload, result, steps and failed attempts. Raises InvalidInput, NotFound."""
+        """A run with its payload, result, steps and failed attempts. Raises InvalidInput, NotFound.
+
+        A payload or result that is not in the bucket any more is None.
+        """
         run = self._read(run_id)
         beside = self._services.ledger.beside(run.ref)
         result = beside.result if run.result_ref == "beside" else run.result
         if run.result_ref not in (None, "beside"):
-            result = self._services.payloads.get(str(run.result_ref))
-        payload = None if run.payload_ref is None else self._services.payloads.get(run.payload_ref)
+            result = self._stored(str(run.result_ref))
+        payload = None if run.payload_ref is None else self._stored(run.payload_ref)
         return views.run_view(run, payload=payload, result=result, beside=beside)
+
+    def _stored(self, key: str) -> str | None:
+        try:
+            return self._services.payloads.get(key)
+        except NotFound:
+            return None
 
     def wait_for(self, run_id: str, timeout: float = 60.0) -> Run:
         """Wait until a run has ended, for at most ``timeout`` seconds. Raises NotFinished, NotFound.

@@ -14,7 +14,7 @@ from minutehand.domain.message import UNREADABLE, DeadLetter, Message
 from minutehand.domain.run import Failure, RunState
 from minutehand.domain.schedule import ClosedBy, Freeze, Revision, ScheduleState, freeze_key
 from minutehand.domain.times import MINUTE, SECOND
-from minutehand.errors import TooNew, Unavailable
+from minutehand.errors import NotFound, TooNew, Unavailable
 from minutehand.owner.backfill.control import refuse_stopped
 from minutehand.ports.services import Clock, Services
 from minutehand.state.backfill import unhurried
@@ -65,8 +65,6 @@ def admit(worker: WorkerContext, received: ReceivedMessage) -> ReadyRun | Outcom
         outcome = reason(worker, ready)
         if outcome is not None:
             return outcome
-    if spec.payload_ref is not None:
-        ready.payload = worker.services.payloads.get(spec.payload_ref)
     return ready
 
 
@@ -210,8 +208,23 @@ def without_payload(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     problem = ready.spec.payload_problem(ready.message.run.tenant)
     if problem is None:
         return None
+    return _payload_missing(worker, ready, problem)
+
+
+def _payload_missing(worker: WorkerContext, ready: ReadyRun, problem: str) -> Outcome:
     failure = Failure(kind="PayloadMissing", message=problem)
     return given_up(worker, ready.received, ready.message, "payload missing", failure)
+
+
+def payload_gone(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
+    """Read a payload that lies in the bucket; somebody may have removed it."""
+    if ready.spec.payload_ref is None:
+        return None
+    try:
+        ready.payload = worker.services.payloads.get(ready.spec.payload_ref)
+    except NotFound as problem:
+        return _payload_missing(worker, ready, str(problem))
+    return None
 
 
 def frozen(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
@@ -259,4 +272,4 @@ def shadowed(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     return Outcome.ended(message, "shadow", RunState.SHADOWED, start_lag=lag)
 
 
-REASONS: tuple[Reason, ...] = (without_payload, not_due, expired, frozen, shadowed)
+REASONS: tuple[Reason, ...] = (without_payload, not_due, expired, frozen, shadowed, payload_gone)

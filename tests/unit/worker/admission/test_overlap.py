@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from minutehand import Context, Rule, RunState
+from minutehand.domain.names import RunRef
 from minutehand.domain.run import TERMINAL, EntryKind
 from minutehand.domain.times import DAY, MINUTE, SECOND
 from minutehand.fires.claim import message_of
@@ -235,6 +236,20 @@ def test_a_run_that_was_put_in_line_survives_a_worker_that_leases_it_by_a_messag
     world.live(300)
     assert world.run(20).state is RunState.SUCCEEDED
     assert not world.entries(EntryKind.SLOT)
+
+
+def test_a_run_whose_payload_left_the_bucket_is_dead_and_holds_up_nobody() -> None:
+    world = World()
+    world.scheduler.create_schedule("s", "note", every_ten_seconds(2), overlap="skip")
+    gone = world.scheduler.trigger("s", payload="a" * 70_000)
+    key = world.services.ledger.read(RunRef(*gone.id.split("#"))).payload_ref  # type: ignore[union-attr]
+    world.services.payloads.remove([str(key)])
+    world.live(120)
+    found = world.scheduler.get_run(gone.id)
+    assert (found.state, found.reason, found.payload) == (RunState.DEAD, "payload missing", None)
+    assert found.error is not None
+    assert "the bucket has no such object" in found.error
+    assert set(world.began()) == {10, 20}
 
 
 def test_the_deadline_of_a_waiting_run_ends_its_wait() -> None:
