@@ -14,7 +14,10 @@ from minutehand.domain.times import DAY, SECOND, from_ms
 from minutehand.errors import Conflict, InvalidInput, NotFound
 from minutehand.sdk.views import Run
 from minutehand.state.backfill import BackfillState
+from minutehand.testing.process import work_off
 from minutehand.timing import fires
+from minutehand.worker.delivery.receive import receive
+from minutehand.worker.delivery.visibility import HIDDEN
 
 from tests.support.scenes.backfills import Onlooker, Scene, whole
 from tests.support.scenes.world import NOON, OWNER, Faults, World, at
@@ -287,6 +290,22 @@ def test_a_cancelled_backfill_is_over_and_another_can_have_what_is_left(scene: S
     second = scene.until_over(scene.scheduler.backfill("s", at(0), at(1_200), **whole()))
     assert (second.done, second.skipped) == (19, 0)
     assert [backfill.id for backfill in scene.scheduler.list_backfills("s")] == [first.id, second.id]
+
+
+def test_a_stopped_backfill_takes_no_run_of_the_next_one(scene: Scene) -> None:
+    """A worker holds a message of the first, read before, while the first is cancelled and a second claims the same fire."""
+    scene.idle()
+    first = scene.scheduler.backfill("s", at(0), at(120), **whole(concurrency=1))
+    worker = scene.worker(name="stalled")
+    received = receive(worker, worker.services.work.receive(most=1, wait=0, visibility=HIDDEN))
+    scene.scheduler.cancel_backfill("s", first.id)
+    second = scene.scheduler.backfill("s", at(0), at(120), **whole(concurrency=1))
+    (outcome,) = work_off(worker, received)
+    assert outcome.why == "claimed by another backfill"
+    assert (scene.run(60).state, scene.run(60).backfill) == (RunState.QUEUED, second.id)
+    ended = scene.until_over(second)
+    assert (ended.state, ended.done) == (BackfillState.DONE, 1)
+    assert scene.began() == [60]
 
 
 @pytest.mark.parametrize("act", ["cancel_backfill", "pause_backfill"])
