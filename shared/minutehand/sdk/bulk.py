@@ -133,7 +133,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         check_flag("dry_run", dry_run)
         digest = None if payload is UNSET else payload_text(payload)  # refused before the first is triggered
         token = None if client_token is None else check_name(client_token, "client_token")
-        listing = Listing("bulk", self.tenant, action, conditions, note, drain, tags, digest, token)
+        listing = Listing("bulk", self.tenant, action, conditions, note, drain, tags, digest, token, dry_run)
         name, _, key = (listing.position(cursor) or "").partition("~")
         if action == "trigger":
             key = token or key or f"bulk-{uuid.uuid4().hex}"

@@ -89,6 +89,7 @@ class DeadRunMethods(SchedulerBase):
         Raises InvalidInput, Unavailable; for a single run NotFound, Conflict (it did not fail for good, or is LOST) and
         AlreadyExists (it was redriven with another payload).
         """
+        check_flag("dry_run", dry_run)
         filters = (job, schedule, since, until, error_type)
         if run_id is not None:
             if any(value is not None for value in filters):
@@ -98,11 +99,11 @@ class DeadRunMethods(SchedulerBase):
             _require_condition("since", filters)
             conditions = self._filter(since, until, job, schedule, error_type)
             most = None if limit is None else checked_limit(limit, most=1_000_000)
-            listing = self._listing("redrive", conditions, since, until)
+            listing = self._listing("redrive", conditions, since, until, dry_run)
             position = listing.position(cursor)  # refused before a payload is stored
         how = Redriving(
             context=self._context,
-            dry_run=check_flag("dry_run", dry_run),
+            dry_run=dry_run,
             allow_repeat=check_flag("allow_repeat", allow_repeat),
             rate=checked_rate(rate, "runs"),
             stop=threading.Event() if stop is None else stop,
@@ -161,10 +162,12 @@ class DeadRunMethods(SchedulerBase):
             redriven=redriven,
         )
 
-    def _listing(self, call: str, conditions: DeadRunFilter, since: datetime | None, until: datetime | None) -> Listing:
+    def _listing(
+        self, call: str, conditions: DeadRunFilter, since: datetime | None, until: datetime | None, *more: object
+    ) -> Listing:
         """The listing of a cursor: the conditions, with the bounds as given, because the default ones move with the clock."""
         after, upto = (None if moment is None else to_ms(moment, "since") for moment in (since, until))
-        return Listing(call, self.tenant, replace(conditions, after=0, upto=0), after, upto)
+        return Listing(call, self.tenant, replace(conditions, after=0, upto=0), after, upto, *more)
 
     def _replacement(self, payload: Any, *, dry_run: bool) -> Stored | None:
         if payload is UNSET:
