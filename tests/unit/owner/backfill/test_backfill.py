@@ -298,6 +298,7 @@ def test_a_stopped_backfill_takes_no_run_of_the_next_one(scene: Scene) -> None:
     first = scene.scheduler.backfill("s", at(0), at(120), **whole(concurrency=1))
     worker = scene.worker(name="stalled")
     received = receive(worker, worker.services.work.receive(most=1, wait=0, visibility=HIDDEN))
+    assert first.id is not None
     scene.scheduler.cancel_backfill("s", first.id)
     second = scene.scheduler.backfill("s", at(0), at(120), **whole(concurrency=1))
     (outcome,) = work_off(worker, received)
