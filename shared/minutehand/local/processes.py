@@ -174,7 +174,7 @@ class ProcessGroup:
         self._environ = {**inherited(), **environment, **variables(settings), "PYTHONUNBUFFERED": "1"}
         self._folder = folder
         self._children: dict[str, LocalProcess] = {}
-        self._crashes: deque[Crash] = deque()
+        self._crashes: deque[ProcessCrash] = deque()
         self._begins: dict[str, int] = {}  # length of each process's log at its start
 
     def __getitem__(self, name: str) -> LocalProcess:
@@ -208,7 +208,7 @@ class ProcessGroup:
 
     def _note_crash(self, name: str) -> None:
         now, child = time.monotonic(), self._children[name]
-        self._crashes.append(Crash(now, name, unfinished_jobs(child.log, self._begins[name])))
+        self._crashes.append(ProcessCrash(now, name, unfinished_jobs(child.log, self._begins[name])))
         while self._crashes[0].at < now - CRASH_WINDOW:
             self._crashes.popleft()
         crashes = [crash for crash in self._crashes if crash.name == name]
@@ -239,7 +239,7 @@ class ProcessGroup:
 
 
 @dataclass(frozen=True)
-class Crash:
+class ProcessCrash:
     """A process that ended by itself."""
 
     at: float  # monotonic seconds
@@ -260,7 +260,7 @@ def unfinished_jobs(log: Path, begin: int) -> frozenset[str]:
     return frozenset(running.values())
 
 
-def _suspects(crashes: Sequence[Crash]) -> str:
+def _suspects(crashes: Sequence[ProcessCrash]) -> str:
     """What an error says of the jobs that were running at every crash, if there are any."""
     jobs = sorted(frozenset.intersection(*(crash.jobs for crash in crashes)))
     if not jobs:
