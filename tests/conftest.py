@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from functools import cache
 from gc import collect, freeze
@@ -24,6 +25,10 @@ from minutehand.local.cloud import LocalCloud
 
 from tests.support import endpoints
 from tests.support.parts import TURN
+
+# A shell starts what it puts into the background with SIGINT ignored, and the commands that tests interrupt would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = ["minutehand.testing.plugin"]
 
