@@ -113,7 +113,8 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         At most ``rate`` schedules a second, eight at a time. A failed schedule does not stop the others: ``failed`` has its error.
         ``on_progress`` is called once before the first schedule and after each one has ended. After ``stop`` (a ``threading.Event``)
         is set no further schedule begins. To continue then, or after a crash, pass the ``cursor`` of the result or of the last
-        progress with the same arguments: no schedule is left out, and none is triggered twice. A ``dry_run`` writes nothing.
+        progress with the same arguments: no schedule is left out, and none is triggered twice. A ``dry_run`` writes nothing; do not
+        pass its cursor to the call itself, which would leave out what it only counted.
         Raises InvalidInput, and Unavailable (the listing failed; the message has the cursor).
         """
         conditions = checked_filter(
@@ -133,7 +134,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         check_flag("dry_run", dry_run)
         digest = None if payload is UNSET else payload_text(payload)  # refused before the first is triggered
         token = None if client_token is None else check_name(client_token, "client_token")
-        listing = Listing("bulk", self.tenant, action, conditions, note, drain, tags, digest, token, dry_run)
+        listing = Listing("bulk", self.tenant, action, conditions, note, drain, tags, digest, token)
         name, _, key = (listing.position(cursor) or "").partition("~")
         if action == "trigger":
             key = token or key or f"bulk-{uuid.uuid4().hex}"

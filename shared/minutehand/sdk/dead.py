@@ -99,7 +99,7 @@ class DeadRunMethods(SchedulerBase):
             _require_condition("since", filters)
             conditions = self._filter(since, until, job, schedule, error_type)
             most = None if limit is None else checked_limit(limit, most=1_000_000)
-            listing = self._listing("redrive", conditions, since, until, dry_run)
+            listing = self._listing("redrive", conditions, since, until)
             position = listing.position(cursor)  # refused before a payload is stored
         how = Redriving(
             context=self._context,
@@ -162,12 +162,10 @@ class DeadRunMethods(SchedulerBase):
             redriven=redriven,
         )
 
-    def _listing(
-        self, call: str, conditions: DeadRunFilter, since: datetime | None, until: datetime | None, *more: object
-    ) -> Listing:
+    def _listing(self, call: str, conditions: DeadRunFilter, since: datetime | None, until: datetime | None) -> Listing:
         """The listing of a cursor: the conditions, with the bounds as given, because the default ones move with the clock."""
         after, upto = (None if moment is None else to_ms(moment, "since") for moment in (since, until))
-        return Listing(call, self.tenant, replace(conditions, after=0, upto=0), after, upto, *more)
+        return Listing(call, self.tenant, replace(conditions, after=0, upto=0), after, upto)
 
     def _replacement(self, payload: Any, *, dry_run: bool) -> Stored | None:
         if payload is UNSET:

@@ -147,9 +147,3 @@ def test_runs_to_come_are_left_out_on_request() -> None:
     due = [run.due for run in world.scheduler.list_runs("s", upcoming=False).items]
     every = [run.due for run in world.scheduler.list_runs("s").items]
     assert due == [moment for moment in every if moment <= world.now()] != every
-
-
-def test_a_dry_runs_cursor_is_not_that_of_the_act(world: World) -> None:
-    planned = bulk(world.scheduler, prefix="team/")
-    with pytest.raises(InvalidInput, match="is not of this listing"):
-        world.scheduler.bulk("pause", prefix="team/", cursor=planned.cursor)
