@@ -72,9 +72,9 @@ MUTANTS = (
     Mutant(
         "whoever was in line has a message as soon as it runs",
         "worker/admission/slot.py",
-        "if not (alone or running or slot.waiting or looked.unanswered):",
-        "if not (alone or slot.waiting or looked.unanswered):",
-        ["tests/unit/worker/admission/test_overlap.py"],
+        "    alone += [pair for pair in running if not has_live_lease(there[pair], clock())]\n",
+        "",
+        ("tests/unit/worker/admission/test_overlap.py",),
     ),
     Mutant(
         "a payload of any tenant",
