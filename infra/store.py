@@ -65,18 +65,18 @@ class InstallationStore(Construct):
         """Let ``grantee`` read objects. Who may not list a bucket is told that an object which is not there is forbidden."""
         for keys in folders:
             self.allow_objects(grantee, "s3:GetObject", keys)
-        iam.Grant.add_to_principal(grantee=grantee, actions=["s3:ListBucket"], resource_arns=[self.bucket.bucket_arn])
+        self._allow_listing(grantee)
 
     def allow_removal(self, grantee: iam.IGrantable, keys: str) -> None:
         """Let ``grantee`` find and remove the objects under ``keys``."""
         folder = f"{keys.partition('/')[0]}/*"
-        iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["s3:ListBucket"],
-            resource_arns=[self.bucket.bucket_arn],
-            conditions={"StringLike": {"s3:prefix": folder}},
-        )
+        self._allow_listing(grantee, {"StringLike": {"s3:prefix": folder}})
         self.allow_objects(grantee, "s3:DeleteObject", keys)
+
+    def _allow_listing(self, grantee: iam.IGrantable, conditions: dict[str, dict[str, str]] | None = None) -> None:
+        iam.Grant.add_to_principal(
+            grantee=grantee, actions=["s3:ListBucket"], resource_arns=[self.bucket.bucket_arn], conditions=conditions
+        )
 
     def allow_key(self, grantee: iam.IGrantable, *, encrypt: bool = True) -> None:
         """Let ``grantee`` use the customer's key, if there is one."""

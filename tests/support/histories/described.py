@@ -21,7 +21,6 @@ from minutehand.sdk.views import Schedule, ScheduleDescription
 from tests.support.histories.history import History
 from tests.support.histories.simulator import Faults, Process
 from tests.support.scenes.lease_oracle import STOPPED, Lease
-from tests.support.scenes.world import NOON
 
 NAMES = {"a": "prompt", "b": "exact"}
 CHANGES = ("create", "create", "update", "update", "upsert", "pause", "resume", "delete", "recreate")
@@ -96,15 +95,8 @@ class Described(History):
         self.log = Log()
         self.stage.observer = self._look
 
-    def run(self) -> list[str]:
-        stage = self.stage
-        try:
-            self._live(NOON + self.busy)
-            self.rest()
-            self._live(NOON + self.busy + self.quiet)
-            return [*self.seen._doubles(self.faults.skew), *self._chains(), *self._views(), *self._starts()]
-        finally:
-            stage.close()
+    def _violations(self) -> list[str]:
+        return [*self.seen._doubles(self.faults.skew), *self._chains(), *self._views(), *self._starts()]
 
     def durations(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = defaultdict(list)

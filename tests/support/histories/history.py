@@ -65,9 +65,13 @@ class History:
             self._live(NOON + self.busy)
             self.rest()
             self._live(NOON + self.busy + self.quiet)
-            return self.seen.violations(NOON + self.busy + self.quiet - 15 * MINUTE, self.faults.skew)
+            return self._violations()
         finally:
             stage.close()
+
+    def _violations(self) -> list[str]:
+        """What does not hold at the end."""
+        return self.seen.violations(NOON + self.busy + self.quiet - 15 * MINUTE, self.faults.skew)
 
     def judged(self) -> list[str]:
         """All of it, and all that does not hold, by everybody who looks at such a history."""
