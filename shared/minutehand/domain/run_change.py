@@ -1,0 +1,20 @@
+"""One change of a run's row, as the stream of the table of runs reports it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minutehand.domain.names import RunRef
+from minutehand.domain.run import RunRow
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunChange:
+    """One write of one run's row. A change may be delivered more than once; changes of different runs come in any order."""
+
+    ref: RunRef
+    sequence: int  # the stream's sequence number: grows with every change of the same run
+    at: int  # UTC ms of the write, in whole seconds
+    old: RunRow | None  # the row before; None: the run was created
+    new: RunRow | None  # the row after; None: the row was removed
+    expired: bool = False  # DynamoDB removed the row after its retention
