@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from minutehand.domain.run_change import RunChange
-from minutehand.ports.services import Services
-
-
-@dataclass(frozen=True, kw_only=True)
-class HistorianContext:
-    """The services and the batch that is being handled."""
-
-    services: Services
-    now: int  # UTC ms
-    batch: str  # names the batch: shard of the stream and first sequence number; the same when this batch is delivered again
-
-
-Consumer = Callable[[Sequence[RunChange], HistorianContext], None]
+from minutehand.historian.context import Consumer, HistorianContext
 
 CONSUMERS: tuple[Consumer, ...] = ()  # in this order
 
