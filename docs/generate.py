@@ -72,7 +72,8 @@ def settings_table() -> Iterator[str]:
     remark_of = remarks(settings.Settings)
     for field in fields(settings.Settings):
         variable, what = re.split("[:;] ", remark_of[field.name], maxsplit=1)
-        yield f"| `{field.name}` | {_variables(variable)} | {_code(field.default)} | {_cell(what)} |"
+        default = ("off", "on")[field.default] if isinstance(field.default, bool) else field.default
+        yield f"| `{field.name}` | {_variables(variable)} | {_code(default)} | {_cell(what)} |"
 
 
 def errors_table() -> Iterator[str]:

@@ -12,9 +12,10 @@ from minutehand.dynamodb.dynamo_tables import DynamoTables
 from minutehand.dynamodb.ledger import RowLedger
 from minutehand.dynamodb.payloads import BucketPayloads
 from minutehand.dynamodb.records import RowDeadIndex, RowRecords
+from minutehand.dynamodb.run_stream import DynamoRunStream
 from minutehand.dynamodb.schedules import RowSchedules
 from minutehand.dynamodb.table_client import TableClient
-from minutehand.dynamodb.tables import TABLES, TableDefinition
+from minutehand.dynamodb.tables import RUNS, TABLES, TableDefinition
 from minutehand.ports.services import Services
 from minutehand.settings import Settings
 from minutehand.sqs.queues import SqsDeadQueue, SqsWorkQueue
@@ -57,6 +58,9 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
         dead=SqsDeadQueue(sqs, settings.queue("dead")),
         dead_index=RowDeadIndex(tables),
         records=RowRecords(tables),
+        stream=DynamoRunStream(
+            dynamodb, settings.table(RUNS.suffix), lambda: Client("dynamodbstreams", settings, session)
+        ),
         payloads=BucketPayloads(lambda: Client("s3", settings, session), settings.bucket),
         notices=SnsNotices(settings),
         retention=retention,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from math import inf
 from pathlib import Path
@@ -42,7 +42,12 @@ _BOUNDS: Mapping[str, tuple[int, float, str]] = {  # of the other fields: least,
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 ACCOUNT_ENDPOINTS = ("preferred", "disabled", "required")
 _SERVICE_ENDPOINT = "AWS_ENDPOINT_URL_"
-_SERVICE_NAMES = {"cloudwatch_logs": "logs", "secrets_manager": "secretsmanager"}  # where the variable has another name
+# Where the variable has another name.
+_SERVICE_NAMES = {
+    "cloudwatch_logs": "logs",
+    "dynamodb_streams": "dynamodbstreams",
+    "secrets_manager": "secretsmanager",
+}
 _PROXY_VARIABLES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "http_proxy", "https_proxy")
 _PROFILE_VARIABLES = ("AWS_CONFIG_FILE", "AWS_DEFAULT_PROFILE", "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE")
 
@@ -64,6 +69,7 @@ class Settings:
     stripes: str | None = None  # MINUTEHAND_STRIPES: of queues with several SQS queues, as in `default=4,reports=2`
     logs: str | None = None  # MINUTEHAND_LOGS: the folder of local processes' logs; None: they are in CloudWatch Logs
     metric_jobs: str | None = None  # MINUTEHAND_METRIC_JOBS: jobs with metrics of their own in CloudWatch, as in `a,b`
+    history: bool = True  # MINUTEHAND_HISTORY: `on`, or `off`: no stream of the runs, no historian, nothing to search
     retention_days: int = 90  # MINUTEHAND_RETENTION_DAYS: how long an ended run stays in the ledger
     queue_depth: int = DEFAULT_DEPTH  # MINUTEHAND_QUEUE_DEPTH: messages of a stripe that hold its queue back; 0: never
     queue_age: int = DEFAULT_AGE  # MINUTEHAND_QUEUE_AGE: seconds that a due run waits before its queue is held back
@@ -83,6 +89,8 @@ class Settings:
             if getattr(self, name) not in known:
                 problem = f"{_variable_of(name)}={getattr(self, name)!r} is not known"
                 raise Misconfigured(f"{problem}; use {' or '.join(map(repr, known))}")
+        if not isinstance(self.history, bool):
+            raise Misconfigured(f"MINUTEHAND_HISTORY={self.history!r} is not known; use True or False")
         for name, (least, most, unit) in _BOUNDS.items():
             value = getattr(self, name)
             if not least <= value <= most and (name, value) != ("ticker_writes", 0):
@@ -121,7 +129,8 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
     for field in fields(Settings):
         if field.name not in ("endpoint", "endpoints", "region"):
             name = _variable_of(field.name)
-            found[field.name] = _number(given, name) if isinstance(field.default, int) else given.get(name)
+            read = _READERS.get(type(field.default), Mapping.get)
+            found[field.name] = read(given, name)
     return Settings(**{k: v for k, v in found.items() if v is not None})  # type: ignore[arg-type]
 
 
@@ -201,6 +210,18 @@ def _is_true(given: Mapping[str, str], variable: str) -> bool:
     return given.get(variable, "").lower() == "true"
 
 
+SWITCH = {"on": True, "off": False}
+
+
+def _switch(given: Mapping[str, str], variable: str) -> bool | None:
+    text = given.get(variable)
+    if text is None:
+        return None
+    if text not in SWITCH:
+        raise Misconfigured(f"{variable}={text!r} is not known; use {' or '.join(map(repr, SWITCH))}")
+    return SWITCH[text]
+
+
 def _number(given: Mapping[str, str], variable: str) -> int | None:
     text = given.get(variable)
     if text is None:
@@ -209,3 +230,6 @@ def _number(given: Mapping[str, str], variable: str) -> int | None:
         return int(text)
     except ValueError:
         raise Misconfigured(f"{variable}={text!r} is not a whole number; set it to one or leave it out") from None
+
+
+_READERS: Mapping[type, Callable[[Mapping[str, str], str], object]] = {bool: _switch, int: _number}

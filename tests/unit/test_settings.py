@@ -5,12 +5,30 @@ from __future__ import annotations
 from dataclasses import fields
 
 import pytest
+from minutehand.errors import Misconfigured
 from minutehand.settings import Settings, from_environment
 
-NUMBERS = [field.name for field in fields(Settings) if isinstance(field.default, int)]
+NUMBERS = [field.name for field in fields(Settings) if type(field.default) is int]
 
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_number_is_read_from_its_variable(name: str) -> None:
     other = getattr(Settings(), name) + (1_000 if name == "ticker_writes" else 1)
     assert getattr(from_environment({f"MINUTEHAND_{name.upper()}": str(other)}), name) == other
+
+
+def test_the_history_is_on_unless_its_variable_says_off() -> None:
+    assert from_environment({}).history is True
+    assert from_environment({"MINUTEHAND_HISTORY": "on"}).history is True
+    assert from_environment({"MINUTEHAND_HISTORY": "off"}).history is False
+
+
+@pytest.mark.parametrize("text", ["", "true", "0", "On"])
+def test_another_word_for_the_history_is_refused_with_what_may_stand_there(text: str) -> None:
+    with pytest.raises(Misconfigured, match=rf"MINUTEHAND_HISTORY='{text}' is not known; use 'on' or 'off'"):
+        from_environment({"MINUTEHAND_HISTORY": text})
+
+
+def test_the_history_of_settings_made_in_code_is_true_or_false() -> None:
+    with pytest.raises(Misconfigured, match="MINUTEHAND_HISTORY='off' is not known; use True or False"):
+        Settings(history="off")  # type: ignore[arg-type]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from minutehand.errors import MinutehandError, Misconfigured, NotFound, Unavailable
+from minutehand.ports.run_stream import StreamTrimmed
 
 TRANSIENT = frozenset(
     {
@@ -41,6 +43,7 @@ _MISSING = frozenset(
         "ResourceNotFoundException",
     }
 )
+_OF_A_SHARD = frozenset({"get_shard_iterator", "get_records"})
 _DENIED = frozenset({"AccessDenied", "AccessDeniedException"})
 # The service does not know the caller, or does not believe the signature: no permission helps.
 BAD_CREDENTIALS = frozenset(
@@ -88,6 +91,17 @@ class TransactionRefused(MinutehandError):
         self.by_condition = by_condition
 
 
+class IteratorExpired(MinutehandError):
+    """An iterator of a stream's shard was not used for 15 minutes: another one from the same position goes on."""
+
+
+_POSITIONS: Mapping[str, type[MinutehandError]] = {  # of a position in a shard
+    "ExpiredIteratorException": IteratorExpired,
+    "ResourceNotFoundException": StreamTrimmed,  # the shard is gone
+    "TrimmedDataAccessException": StreamTrimmed,
+}
+
+
 def is_passing(status: int) -> bool:
     """Whether an error of this HTTP status may be over soon, from the service or from a proxy before it."""
     return status >= 500 or status in (408, 429)
@@ -109,6 +123,8 @@ def translated(response: dict[str, Any], operation: str) -> MinutehandError:  # 
         return Unavailable(f"{operation}: {code}: {text}")
     if code == "NoSuchKey":
         return NotFound(f"{operation}: {text}; has the bucket been emptied?")
+    if operation in _OF_A_SHARD and code in _POSITIONS:
+        return _POSITIONS[code](f"{operation}: {code}: {text}")
     if code in _MISSING:
         return Misconfigured(
             f"{operation}: {code}: {text}; is MINUTEHAND_PREFIX right, and the stack deployed in this region?"

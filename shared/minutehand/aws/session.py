@@ -19,6 +19,7 @@ from minutehand.settings import SdkVariables, Settings, sdk_variables
 
 _PUBLIC = re.compile(r"(us|eu|ap|sa|ca|me|af|il|mx)-[a-z]+-\d+")  # the regions of the partition `aws`
 _REGION = re.compile(r"[a-z0-9-]{1,63}")
+_HOSTS = {"dynamodbstreams": "streams.dynamodb"}  # where a host is not named as its service
 _ACCOUNT = re.compile(r"\d{12}")
 
 
@@ -48,7 +49,7 @@ def _host(service: str, region: str, session: AwsSession) -> str:
     """The host of a service in the partition `aws`. DynamoDB has hosts of single accounts."""
     account, mode = session.variables.account_id, session.variables.account_id_endpoints
     if service != "dynamodb" or mode == "disabled" or (account is None and mode == "preferred"):
-        return f"{service}.{region}.amazonaws.com"
+        return f"{_HOSTS.get(service, service)}.{region}.amazonaws.com"
     if account is None or not _ACCOUNT.fullmatch(account):
         raise Misconfigured(
             f"AWS_ACCOUNT_ID={account!r} has to be 12 digits for the endpoint of an account; set it, or "

@@ -106,8 +106,12 @@ class _Protocol(NamedTuple):
 
 PROTOCOLS = {
     "dynamodb": _Protocol("DynamoDB_20120810.", {}),
+    "dynamodbstreams": _Protocol("DynamoDBStreams_20120810.", {}),
     "sqs": _Protocol("AmazonSQS.", {"x-amzn-query-mode": "true"}),  # errors are named as before SQS spoke JSON, too
 }
+
+
+_SIGNED_AS = {"dynamodbstreams": "dynamodb"}  # where the service's name in a signature is another one
 
 
 class Transport:
@@ -126,7 +130,7 @@ class Transport:
         self.connections, self.quota = connections, RetryQuota()
         self._credentials, self._attempts = credentials, attempts
         self._prefix, headers = PROTOCOLS[service]
-        self._signer = Signer(service, endpoint.region, f"{endpoint.url}/", fixed=headers)
+        self._signer = Signer(_SIGNED_AS.get(service, service), endpoint.region, f"{endpoint.url}/", fixed=headers)
         self._wait = wait or Event().wait
 
     def call(self, operation: str, arguments: dict[str, Any], *, attempts: int | None = None) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 from minutehand.state.transition import Absent, Change, Condition
 
+STREAM = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TableDefinition:
@@ -24,13 +26,14 @@ class TableDefinition:
     range_key: str  # attribute
     range_type: str = "S"  # S or N
     ttl: str | None = None  # attribute with the expiry in epoch seconds
+    stream: bool = False  # its changes are streamed, with both images, where the history is on
 
     def key_of(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """The key's attributes of a row."""
         return {self.hash_key: row[self.hash_key], self.range_key: row[self.range_key]}
 
-    def create_arguments(self, name: str) -> dict[str, Any]:
-        """The arguments of ``create_table``."""
+    def create_arguments(self, name: str, *, history: bool = True) -> dict[str, Any]:
+        """The arguments of ``create_table``; without ``history`` there is no stream."""
         return {
             "TableName": name,
             "BillingMode": "PAY_PER_REQUEST",
@@ -42,13 +45,14 @@ class TableDefinition:
                 {"AttributeName": self.hash_key, "AttributeType": "S"},
                 {"AttributeName": self.range_key, "AttributeType": self.range_type},
             ],
+            **({"StreamSpecification": STREAM} if self.stream and history else {}),
         }
 
 
 SCHEDULES = TableDefinition(suffix="schedules", hash_key="tenant", range_key="name")
 REVISIONS = TableDefinition(suffix="revisions", hash_key="owner", range_key="number", range_type="N")
 AGENDA = TableDefinition(suffix="agenda", hash_key="shard", range_key="entry")
-RUNS = TableDefinition(suffix="runs", hash_key="owner", range_key="key", ttl="ttl")
+RUNS = TableDefinition(suffix="runs", hash_key="owner", range_key="key", ttl="ttl", stream=True)
 TABLES = (SCHEDULES, REVISIONS, AGENDA, RUNS)
 
 Row = dict[str, Any]  # attributes by name

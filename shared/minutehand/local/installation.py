@@ -22,7 +22,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from minutehand.domain.queue import Queue, striped, striped_text
-from minutehand.dynamodb.tables import TABLES
+from minutehand.dynamodb.tables import STREAM, TABLES
 from minutehand.errors import Unavailable
 from minutehand.local.cloud import LocalCloud, reached_by_this_process
 from minutehand.local.cloud_watch import CloudWatch
@@ -34,6 +34,7 @@ from minutehand.sqs.routing import all_queues
 _READY = 30.0  # seconds for the workers to be ready; usually 1 to 3
 _POLL = 0.05  # seconds between reads of their logs
 _RETRIES = Config(retries={"mode": "standard", "total_max_attempts": 3})  # at most 3 s of waits: the cloud may be dead
+_PACE = {"Delay": 1, "MaxAttempts": 60}  # seconds between two requests: AWS takes about ten for a table
 _GRACE = 20.0  # seconds for processes to finish their runs
 _HURRY = 1.0  # seconds for processes to end when they have nothing to finish: no cloud, or no start
 _SHELL_NEEDS = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_DEFAULT_REGION")
@@ -49,24 +50,34 @@ def provision(settings: Settings, *, queues: Iterable[Queue] = ()) -> None:
 
 
 def create_tables(dynamodb: Any, settings: Settings) -> None:
-    """Create the four tables, wait until they are ready, and switch their expiry on."""
+    """Create the tables, wait until they are ready, and switch their expiry on, and their streams as the settings say."""
     ready: set[str] = set()  # without waiting: emulators create a table at once
     for table in TABLES:
         with _allowing("ResourceInUseException"):
-            made = dynamodb.create_table(**table.create_arguments(settings.table(table.suffix)))
+            wanted = table.create_arguments(settings.table(table.suffix), history=settings.history)
+            made = dynamodb.create_table(**wanted)
             if made["TableDescription"].get("TableStatus") == "ACTIVE":
                 ready.add(table.suffix)
     for table in TABLES:
         name = settings.table(table.suffix)
         if table.suffix not in ready:
-            pace = {"Delay": 1, "MaxAttempts": 60}  # seconds between two requests: AWS takes about ten for a table
-            dynamodb.get_waiter("table_exists").wait(TableName=name, WaiterConfig=pace)
+            dynamodb.get_waiter("table_exists").wait(TableName=name, WaiterConfig=_PACE)
+        if table.stream and table.suffix not in ready:
+            _switch_stream(dynamodb, name, on=settings.history)
         if table.ttl is not None:
             # Some emulators ignore the expiry at creation, and AWS refuses to switch it on twice.
             now = dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
             if now.get("AttributeName") != table.ttl or now["TimeToLiveStatus"] not in ("ENABLED", "ENABLING"):
                 wanted = {"Enabled": True, "AttributeName": table.ttl}
                 dynamodb.update_time_to_live(TableName=name, TimeToLiveSpecification=wanted)
+
+
+def _switch_stream(dynamodb: Any, name: str, *, on: bool) -> None:
+    """Let a table that existed have a stream, or none. A stream that is there stays, with its changes."""
+    now = dynamodb.describe_table(TableName=name)["Table"].get("StreamSpecification", {})
+    if bool(now.get("StreamEnabled")) != on:
+        dynamodb.update_table(TableName=name, StreamSpecification=STREAM if on else {"StreamEnabled": False})
+        dynamodb.get_waiter("table_exists").wait(TableName=name, WaiterConfig=_PACE)
 
 
 def create_queues(sqs: Any, settings: Settings, declared: Iterable[Queue] = ()) -> dict[str, str]:

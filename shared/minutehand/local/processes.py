@@ -289,7 +289,7 @@ def roles(
 def variables(settings: Settings) -> dict[str, str]:
     """The environment variables from which another process makes the same settings."""
     return {
-        f"MINUTEHAND_{name.upper()}": str(value)
+        f"MINUTEHAND_{name.upper()}": ("off", "on")[value] if isinstance(value, bool) else str(value)
         for name, value in vars(settings).items()
         if value is not None and name not in ("endpoint", "region")
     }

@@ -13,6 +13,7 @@ from minutehand.ports.ledger import Ledger
 from minutehand.ports.notices import Notices
 from minutehand.ports.payloads import Payloads
 from minutehand.ports.records import Records
+from minutehand.ports.run_stream import RunStream
 from minutehand.ports.schedules import ScheduleStore
 from minutehand.ports.work_queue import WorkQueue
 from minutehand.state.backpressure import Limits
@@ -32,6 +33,7 @@ class Services:
     dead_index: DeadIndex
     payloads: Payloads
     records: Records
+    stream: RunStream
     notices: Notices
     retention: int  # ms for which ended runs stay in the ledger; nothing older is ever claimed
     limits: Limits = field(default_factory=Limits)  # above them the ticker holds a queue back

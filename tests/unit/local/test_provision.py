@@ -50,6 +50,36 @@ def test_everything_is_there_and_repeating_it_changes_nothing(settings: Settings
     assert settings.bucket in {bucket["Name"] for bucket in client(settings, "s3").list_buckets()["Buckets"]}
 
 
+def test_only_the_table_of_runs_has_a_stream_with_both_images(settings: Settings) -> None:
+    provision(settings)
+    assert streams(settings) == {settings.table("runs"): "NEW_AND_OLD_IMAGES"}
+
+
+def test_the_stream_of_an_existing_table_is_switched_on_and_off_as_the_settings_say(settings: Settings) -> None:
+    without = replace(settings, prefix=f"{settings.prefix}-plain", history=False)
+    provision(without)
+    assert streams(without) == {}
+    provision(replace(without, history=True))
+    arn = stream_arn(without)
+    provision(replace(without, history=True))
+    assert streams(without) == {without.table("runs"): "NEW_AND_OLD_IMAGES"}
+    assert stream_arn(without) == arn  # another one would have lost the changes
+    provision(without)
+    assert streams(without) == {}
+
+
+def streams(settings: Settings) -> dict[str, str]:
+    """The kind of stream of each table that has one."""
+    dynamodb = client(settings, "dynamodb")
+    names = [settings.table(table.suffix) for table in TABLES]
+    found = {name: dynamodb.describe_table(TableName=name)["Table"].get("StreamSpecification", {}) for name in names}
+    return {name: each["StreamViewType"] for name, each in found.items() if each.get("StreamEnabled")}
+
+
+def stream_arn(settings: Settings) -> Any:
+    return client(settings, "dynamodb").describe_table(TableName=settings.table("runs"))["Table"]["LatestStreamArn"]
+
+
 def test_a_queue_of_an_earlier_release_gets_todays_attributes(settings: Settings) -> None:
     other = replace(settings, prefix=f"{settings.prefix}-older")
     sqs = client(other, "sqs")

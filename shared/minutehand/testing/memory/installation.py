@@ -22,6 +22,7 @@ from minutehand.domain.names import RunRef
 from minutehand.domain.notice import Notice
 from minutehand.domain.payload import object_key, run_of_object
 from minutehand.domain.run import AgendaEntry, RunRow
+from minutehand.domain.run_change import RunChange
 from minutehand.domain.schedule import Head, Revision
 from minutehand.domain.times import DAY, SECOND
 from minutehand.dynamodb.agenda import RowAgenda
@@ -37,6 +38,7 @@ from minutehand.state.backpressure import Limits
 from minutehand.testing.memory.calls import Calls, Hook, MemoryTable
 from minutehand.testing.memory.queue_ports import Idle, MemoryDeadQueue, MemoryWorkQueue, Receiver
 from minutehand.testing.memory.queues import MemoryQueue
+from minutehand.testing.memory.stream import MemoryRunStream, StreamedTable, changes_since
 from minutehand.testing.memory.tables import Content, MemoryTables
 
 RETENTION = 90 * DAY
@@ -119,11 +121,13 @@ class Memory:
         self._limits = limits
         self._clock, self._retention, self._shards, self._idle = clock, retention, shards, idle
         self._lock = threading.RLock()
-        self._tables: Content = {table: MemoryTable() for table in TABLES}
+        self._runs = StreamedTable(clock)
+        self._tables: Content = {table: MemoryTable() for table in TABLES} | {RUNS: self._runs}
         self._payloads: dict[str, tuple[str, int]] = {}  # by their keys in the bucket; with the UTC ms of their storing
         self.dead = MemoryQueue(clock, visibility=DEAD.visibility, random=random)
         self._random = random
         self.published: list[Published] = []  # to topics, in order
+        self.stream_shards = 1  # of the stream, for processes that connect from now on
         self.stripes: dict[Stripe, MemoryQueue] = {}  # all work queues
         self._striped = dict(stripes)
         for name in (None, *queues):
@@ -171,6 +175,7 @@ class Memory:
             dead_index=RowDeadIndex(tables),
             payloads=MemoryPayloads(calls, self._payloads, self._clock),
             records=RowRecords(tables),
+            stream=MemoryRunStream(calls, self._runs, shards=self.stream_shards),
             notices=MemoryNotices(calls, self.published),
             retention=self._retention,
             limits=self._limits,
@@ -187,6 +192,10 @@ class Memory:
         """All runs, or an owner's, in order of time."""
         rows = [row for of, key, row in self._tables[RUNS] if owner in (None, of) and key[0] not in "#~"]
         return sorted((run_of(row) for row in rows), key=lambda run: (run.due, run.ref))
+
+    def changes(self, after: int = 0) -> Sequence[RunChange]:
+        """The changes of runs with sequence numbers beyond ``after``, in order, as far as the stream still has them (a day)."""
+        return changes_since(self._runs, after)
 
     def heads(self) -> list[Head]:
         """All heads, deleted ones too."""
@@ -241,8 +250,8 @@ class Memory:
 
     def expire(self) -> int:
         """Delete the rows whose ``ttl`` has passed, as DynamoDB does within days; returns their number."""
-        now, runs = self._clock() // SECOND, self._tables[RUNS]
+        now, runs = self._clock() // SECOND, self._runs
         gone = [(of, key) for of, key, row in runs if row.get("ttl", now) < now]
         for of, key in gone:
-            runs.delete(of, key)
+            runs.delete(of, key, expired=True)
         return len(gone)
