@@ -67,9 +67,11 @@ def work_off(
 
 def _delivery(record: dict[str, Any]) -> RawMessage:
     """An SQS record as Lambda gives it: of whichever stripe of its queue."""
+    attributes = record.get("attributes", {})
     return RawMessage(
         body=record["body"],
         receipt=held(record["receiptHandle"], stripe_called(record.get("eventSourceARN", ""))),
-        receives=int(record.get("attributes", {}).get("ApproximateReceiveCount", "1")),
+        receives=int(attributes.get("ApproximateReceiveCount", "1")),
         id=record["messageId"],
+        sent_at=int(attributes.get("SentTimestamp", "0")),
     )

@@ -39,6 +39,16 @@ def test_a_message_arrives_as_it_was_sent(engine: Engine) -> None:
     assert delivery.id
 
 
+def test_a_delivery_says_when_the_message_was_sent_however_late_and_often_it_comes(engine: Engine) -> None:
+    before = engine.clock()
+    engine.services.work.send(parcels(1, delay=1))
+    after = engine.clock()
+    first = engine.receive(wait=3, visibility=1)[0]
+    second = engine.receive(wait=3)[0]
+    assert before - SECOND < first.sent_at < after + SECOND, "some engines round it to seconds"
+    assert second.sent_at == first.sent_at
+
+
 def test_nothing_to_send_is_no_call(services: Services) -> None:
     assert list(services.work.send([])) == []
 

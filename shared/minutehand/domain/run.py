@@ -64,6 +64,7 @@ class RunRow:
     lease_token: str | None = None  # random token of the present lease
     started_at: int | None = None  # UTC ms of the first lease
     leased_at: int | None = None  # UTC ms of the last one
+    published_at: int | None = None  # UTC ms at which the message was sent by which that one was taken
     ended_at: int | None = None  # UTC ms of the terminal transition
     reason: str | None = None  # of the present state
     failure: Failure | None = None  # of the last failed attempt

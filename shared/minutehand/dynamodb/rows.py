@@ -41,6 +41,7 @@ _NUMBERS = (
     "lease_until",
     "started_at",
     "leased_at",
+    "published_at",
     "ended_at",
     "scheduled_at",
     "skipped",

@@ -26,6 +26,7 @@ class RawMessage:
     receipt: str  # handle for this delivery
     receives: int  # deliveries so far, this one included
     id: str = ""  # SQS's message id
+    sent_at: int = 0  # UTC ms, by SQS's clock; 0: not known
 
 
 class WorkQueue(Protocol):

@@ -214,7 +214,7 @@ class ReadMethods(SchedulerBase):
             ),
             revisions=[_revision_view(one, before) for one, before in pairs],
             next_fires=[from_ms(fire, local) for fire in self._upcoming(head, revision, _DESCRIBED)],
-            last_runs=[views.run_view(run) for run in islice(last_runs, _DESCRIBED)],
+            last_runs=[views.run_view(run, now=self._clock()) for run in islice(last_runs, _DESCRIBED)],
             chain=ChainView(
                 state=str(found.health),
                 due=None if found.due is None else from_ms(found.due),

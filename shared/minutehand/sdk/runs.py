@@ -80,7 +80,7 @@ class RunMethods(SchedulerBase):
         if run.result_ref not in (None, "beside"):
             result = self._stored(str(run.result_ref))
         payload = None if run.payload_ref is None else self._stored(run.payload_ref)
-        return views.run_view(run, payload=payload, result=result, beside=beside)
+        return views.run_view(run, now=self._clock(), payload=payload, result=result, beside=beside)
 
     def _stored(self, key: str) -> str | None:
         try:
@@ -183,4 +183,5 @@ class RunMethods(SchedulerBase):
         )
         if not page.items and self._services.schedules.head(self.tenant, name) is None:
             raise self._no_schedule(name)
-        return Page(items=[views.run_view(run) for run in page.items], cursor=listing.next(page.cursor))
+        now = self._clock()
+        return Page(items=[views.run_view(run, now=now) for run in page.items], cursor=listing.next(page.cursor))

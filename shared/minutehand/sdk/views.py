@@ -14,6 +14,7 @@ from minutehand.domain.run import RunRow as LedgerRun
 from minutehand.domain.run import RunState, SiblingRows
 from minutehand.domain.schedule import Head, Revision, ScheduleState
 from minutehand.domain.times import from_ms
+from minutehand.state.lease import has_live_lease, last_renewal
 from minutehand.timing import Rule, zone
 
 _T = TypeVar("_T")
@@ -78,6 +79,12 @@ class Run:
     job: str  # name of its job
     due: datetime  # UTC
     not_before: datetime  # UTC: no attempt starts before it
+    created_at: datetime | None = None  # UTC: when it was claimed, submitted or triggered
+    published_at: datetime | None = None  # UTC: when the message was sent that its last lease was taken by
+    leased_at: datetime | None = None  # UTC, of the last attempt
+    last_heartbeat_at: datetime | None = None  # UTC: while RUNNING, when its lease was taken or last renewed
+    worker: str | None = None  # name of the process of the last attempt
+    worker_vanished: bool = False  # RUNNING, but its worker has not renewed the lease: another one may take it
     started_at: datetime | None  # UTC, of the first attempt
     ended_at: datetime | None  # UTC
     attempt: int  # attempts started
@@ -230,10 +237,19 @@ def schedule_view(
 
 
 def run_view(
-    run: LedgerRun, *, payload: str | None = None, result: str | None = None, beside: SiblingRows | None = None
+    run: LedgerRun,
+    *,
+    now: int | None = None,
+    payload: str | None = None,
+    result: str | None = None,
+    beside: SiblingRows | None = None,
 ) -> Run:
-    """The public form of a ledger row, with payload, result and rows ``beside`` it if they were read. Raises Unreadable."""
+    """The public form of a ledger row, with payload, result and rows ``beside`` it if they were read. Raises Unreadable.
+
+    ``now`` (UTC ms; None: not asked) decides whether its worker has vanished.
+    """
     siblings, failure = beside or SiblingRows(), run.failure
+    holds_lease = run.state is RunState.RUNNING and run.lease_until is not None
     with reading(f"run {run.ref}", {}):
         return view_of(
             Run,
@@ -241,6 +257,9 @@ def run_view(
             id=str(run.ref),
             tenant=run.ref.tenant,
             schedule=None if run.ref.is_one_off else run.ref.owner.partition("/")[2],
+            created_at=from_ms(run.created_at) if run.created_at else None,
+            last_heartbeat_at=from_ms(last_renewal(run.lease_until or 0)) if holds_lease else None,
+            worker_vanished=holds_lease and now is not None and not has_live_lease(run, now),
             error_type=failure.kind if failure else None,
             error=failure.message if failure else None,
             error_code=failure.code if failure else None,

@@ -33,6 +33,7 @@ from minutehand.state.backpressure import QueueDepth
 log = logging.getLogger(__name__)
 
 _COUNTS = tuple(f"ApproximateNumberOfMessages{which}" for which in ("", "NotVisible", "Delayed"))
+_SYSTEM_ATTRIBUTES = ["ApproximateReceiveCount", "SentTimestamp"]
 _UNSTRIPED: Mapping[str | None, int] = {}
 _GONE = frozenset({"ReceiptHandleIsInvalid", "MessageNotInflight", "InvalidParameterValue"})
 
@@ -236,18 +237,10 @@ class _Queue:
             QueueUrl=self.url,
             MaxNumberOfMessages=max(1, min(most, BATCH)),
             WaitTimeSeconds=min(int(wait), 20),
-            MessageSystemAttributeNames=["ApproximateReceiveCount"],
+            MessageSystemAttributeNames=_SYSTEM_ATTRIBUTES,
             **arguments,
         )
-        return [
-            RawMessage(
-                body=message["Body"],
-                receipt=message["ReceiptHandle"],
-                receives=int(message.get("Attributes", {}).get("ApproximateReceiveCount", "1")),
-                id=message["MessageId"],
-            )
-            for message in answer.get("Messages", [])
-        ]
+        return [_delivered(message, message.get("Attributes", {})) for message in answer.get("Messages", [])]
 
     def delete(self, receipt: str) -> None:
         try:
@@ -257,6 +250,16 @@ class _Queue:
         except MinutehandError as problem:
             if not any(code in str(problem) for code in _GONE):
                 raise
+
+
+def _delivered(message: Mapping[str, Any], attributes: Mapping[str, str]) -> RawMessage:
+    return RawMessage(
+        body=message["Body"],
+        receipt=message["ReceiptHandle"],
+        receives=int(attributes.get("ApproximateReceiveCount", "1")),
+        id=message["MessageId"],
+        sent_at=int(attributes.get("SentTimestamp", "0")),
+    )
 
 
 def _raise_unless_gone(operation: str, answer: dict[str, Any]) -> None:

@@ -77,8 +77,11 @@ def lease(
     steal: bool,
     first: bool = False,
     backfill: str | None = None,
+    published: int | None = None,
 ) -> Transition:
     """A worker leases the run of this revision and backfill. ``steal``: an abandoned run may be leased too (never with at-most-once).
+
+    ``published`` is when its message was sent (UTC ms; None: not known).
 
     ``first``: only a run that was never leased. Then the guard has no alternatives and no change depends on the row, so many runs
     can be leased in one batch.
@@ -96,6 +99,7 @@ def lease(
             "lease_until": lease_end(now),
             "lease_token": token,
             "leased_at": now,
+            "published_at": published,
             "worker": worker,
             "reason": None,
             "started_at": now if first else Once(now),

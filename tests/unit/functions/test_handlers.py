@@ -89,6 +89,8 @@ def test_a_batch_runs_and_what_fails_for_good_is_buried(monkeypatch: pytest.Monk
     received = stack.services.work.receive(most=10, wait=0, visibility=HIDDEN)
     assert invoke("worker", stack.batch(received)) == {"batchItemFailures": []}
     states = [stack.scheduler.get_run(run).state for run in runs]
+    published = stack.scheduler.get_run(runs[0]).published_at
+    assert published == datetime(2018, 12, 17, 21, 37, 29, 183_000, tzinfo=UTC), "SentTimestamp of the event's records"
     assert states == [RunState.SUCCEEDED, RunState.DEAD, RunState.SUCCEEDED]
     assert stack.services.work.receive(most=10, wait=0, visibility=HIDDEN) == []
     letters = stack.services.dead.receive(most=10, wait=0)

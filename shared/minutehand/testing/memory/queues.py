@@ -89,7 +89,13 @@ class MemoryQueue:
         self._receipts[message.receipt] = message.id
         self._keep(message)
         self._in_flight.add(message.id)
-        return RawMessage(body=message.body, receipt=message.receipt, receives=message.receives, id=message.id)
+        return RawMessage(
+            body=message.body,
+            receipt=message.receipt,
+            receives=message.receives,
+            id=message.id,
+            sent_at=message.sent_at,
+        )
 
     def _move(self, message: Stored, to: MemoryQueue) -> None:
         self._forget(message)

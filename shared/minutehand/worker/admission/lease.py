@@ -86,6 +86,7 @@ def _lease_of(worker: WorkerContext, ready: ReadyRun, token: str, *, first: bool
         max_attempts=ready.policies.max_attempts,
         steal=steal,
         first=first,
+        published=ready.received.delivery.sent_at or None,
     )
 
 
