@@ -1,10 +1,11 @@
-"""The emulator process: MiniStack, with access control around its application and with one function of it replaced.
+"""The emulator process: MiniStack, with access control around its application and with some functions of it replaced.
 
 The emulator executes code on this machine (Lambda functions, and jobs through their queues), and a web page of any site may send
 requests to a port of loopback. So a request needs the access key of this start, and must not come from a web page. ``guarded`` wraps
 the whole ASGI application, so no route is left out. ``ministack.app`` is asked for its public names ``app``, ``main`` and ``AUTH`` only.
 
-One private function is replaced, ``_evaluate_condition`` of ``ministack.services.dynamodb`` (in ``parse_once``, and nowhere else): it
+Private functions of ``ministack.services.dynamodb`` are replaced in ``parse_once`` and ``emulator_streams``, and nowhere else. The former
+replaces ``_evaluate_condition``, which
 parses the key condition of a query once for each item of the partition. A tenant's schedules are one partition: with 10,000 of them a
 page of 100 took 0.2 s, nearly all of it parsing. The meaning of a condition stays MiniStack's, except for that of most queries, one key
 equal to a text. A release without these names is left as it is.
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+from minutehand.local.emulator_streams import complete_streams
 from minutehand.local.snapshots import Asgi, Scope, Snapshots
 
 KeyCheck = Callable[[str, str | None], bool]  # whether the emulator itself issued an access key (with a session token)
@@ -147,7 +149,9 @@ def main() -> None:
     MiniStack starts Lambda functions with the account's number as access key, which is no secret, and with the session token of this
     process. So the access key becomes that token, too, unless MiniStack checks keys (AUTH=true): then functions have keys that it issued.
     """
-    parse_once(import_module("ministack.services.dynamodb"))
+    dynamodb = import_module("ministack.services.dynamodb")
+    parse_once(dynamodb)
+    complete_streams(dynamodb)
     emulator: Any = import_module("ministack.app")
     key = os.environ["AWS_ACCESS_KEY_ID"]
     if not emulator.AUTH:

@@ -150,6 +150,17 @@ def test_it_gives_this_process_credentials_and_takes_them_away_again(monkeypatch
     assert os.environ["AWS_SECRET_ACCESS_KEY"] == "mine"
 
 
+def streamed(cloud: LocalCloud, settings: Settings) -> list[str]:
+    """The owners of the changes in the stream of the table of runs."""
+    arn = client(cloud, "dynamodb").describe_table(TableName=settings.table("runs"))["Table"]["LatestStreamArn"]
+    streams = client(cloud, "dynamodbstreams")
+    (shard,) = streams.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"]
+    begin = {"StreamArn": arn, "ShardId": shard["ShardId"], "ShardIteratorType": "TRIM_HORIZON"}
+    iterator = streams.get_shard_iterator(**begin)["ShardIterator"]
+    records = streams.get_records(ShardIterator=iterator)["Records"]
+    return [record["dynamodb"]["Keys"]["owner"]["S"] for record in records]
+
+
 class TestData:
     def fill(self, cloud: LocalCloud, settings: Settings) -> None:
         key = {"owner": {"S": "acme/hourly"}, "key": {"S": "1"}}
@@ -164,6 +175,7 @@ class TestData:
     def check(self, cloud: LocalCloud, settings: Settings) -> None:
         rows = client(cloud, "dynamodb").scan(TableName=settings.table("runs"))["Items"]
         assert [row["owner"]["S"] for row in rows] == ["acme/hourly"]
+        assert streamed(cloud, settings) == ["acme/hourly"]
         assert client(cloud, "s3").get_object(Bucket=settings.bucket, Key="payloads/1")["Body"].read() == b"large"
         sqs = client(cloud, "sqs")
         url = sqs.get_queue_url(QueueName=settings.queue("work"))["QueueUrl"]
