@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from minutehand.domain.schedule import ScheduleState
     from minutehand.jobs import Queue, Registry, job, load
     from minutehand.sdk.scheduler import Scheduler
-    from minutehand.sdk.views import DeadRun, Page, Redriven, Run, Schedule
+    from minutehand.sdk.views import DeadRun, Page, Redriven, Run, RunTransition, Schedule
     from minutehand.settings import Settings
     from minutehand.timing import Rule, next_fires
 
@@ -40,6 +40,7 @@ __all__ = [
     "Rule",
     "Run",
     "RunState",
+    "RunTransition",
     "Schedule",
     "ScheduleState",
     "Scheduler",
@@ -62,7 +63,7 @@ _NAMES_BY_HOME = {
     "domain.schedule": "ScheduleState",
     "jobs": "Queue Registry job load",
     "sdk.scheduler": "Scheduler",
-    "sdk.views": "DeadRun Page Redriven Run Schedule",
+    "sdk.views": "DeadRun Page Redriven Run RunTransition Schedule",
     "settings": "Settings",
     "timing": "Rule next_fires",
 }

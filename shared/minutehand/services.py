@@ -8,6 +8,7 @@ from minutehand.concurrency.pools import RequestPool, RequestStats
 from minutehand.domain.queue import declared_name, striped
 from minutehand.domain.times import DAY, SECOND
 from minutehand.dynamodb.agenda import RowAgenda
+from minutehand.dynamodb.archive import BucketArchive
 from minutehand.dynamodb.dynamo_tables import DynamoTables
 from minutehand.dynamodb.ledger import RowLedger
 from minutehand.dynamodb.payloads import BucketPayloads
@@ -62,6 +63,7 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
             dynamodb, settings.table(RUNS.suffix), lambda: Client("dynamodbstreams", settings, session)
         ),
         payloads=BucketPayloads(lambda: Client("s3", settings, session), settings.bucket),
+        archive=BucketArchive(lambda: Client("s3", settings, session), settings.archived_to, pool=pool()),
         notices=SnsNotices(settings),
         retention=retention,
         limits=Limits(depth=settings.queue_depth, age=settings.queue_age * SECOND),

@@ -48,6 +48,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "backfills": CommandEntry("Show, pause, resume and cancel backfills.", "schedules.backfills"),
     "runs": CommandEntry("Show, cancel, retry, replay and follow runs.", "runs.group"),
     "dead": CommandEntry("Runs that failed for good.", "runs.dead"),
+    "archive": CommandEntry("Read the archive of all transitions of runs.", "runs.archive"),
     "submit": CommandEntry("Run a job once: now, at a time, or after a delay.", "runs.group"),
     "preview": CommandEntry("Show the next fires of an expression.", "schedules.preview"),
     "apply": CommandEntry(

@@ -27,6 +27,7 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
 }
 # Methods of the SDK that errors name, and their commands.
 COMMANDS: Mapping[str, str] = {
+    "archive": "archive read",
     "backfill": "schedules backfill",
     "create_schedule": "schedules create",
     "delete_schedule": "schedules delete",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from minutehand.domain.run_change import RunChange
+from minutehand.historian.archive import archive
 from minutehand.historian.context import Consumer, HistorianContext
 
-CONSUMERS: tuple[Consumer, ...] = ()  # in this order
+CONSUMERS: tuple[Consumer, ...] = (archive,)  # in this order
 
 
 def handle(changes: Sequence[RunChange], context: HistorianContext) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from minutehand.ports.agenda import Agenda
+from minutehand.ports.archive import Archive
 from minutehand.ports.dead_index import DeadIndex
 from minutehand.ports.dead_queue import DeadQueue
 from minutehand.ports.ledger import Ledger
@@ -32,6 +33,7 @@ class Services:
     dead: DeadQueue
     dead_index: DeadIndex
     payloads: Payloads
+    archive: Archive
     records: Records
     stream: RunStream
     notices: Notices

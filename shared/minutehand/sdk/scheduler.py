@@ -8,6 +8,7 @@ from minutehand.arguments import MAX_DESCRIPTION, checked_text
 from minutehand.domain.schedule import Freeze
 from minutehand.domain.times import DAY, from_ms, to_ms
 from minutehand.errors import InvalidInput
+from minutehand.sdk.archive import ArchiveMethods
 from minutehand.sdk.backfills import BackfillMethods
 from minutehand.sdk.bulk import BulkMethods
 from minutehand.sdk.dead import DeadRunMethods
@@ -19,7 +20,9 @@ from minutehand.worker.admission.admit import freeze_of
 LONGEST_FREEZE = 400  # days; to stop schedules for longer, pause or delete them
 
 
-class Scheduler(DeclarationMethods, BulkMethods, ReadMethods, RunMethods, BackfillMethods, DeadRunMethods):
+class Scheduler(
+    DeclarationMethods, BulkMethods, ReadMethods, RunMethods, BackfillMethods, DeadRunMethods, ArchiveMethods
+):
     """One tenant's schedules and runs.
 
     ``settings`` (default: from the environment) say where the tables and queues are; ``endpoint`` and ``prefix`` override two

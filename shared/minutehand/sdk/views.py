@@ -114,6 +114,37 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunTransition:
+    """One transition of a run, from the archive. ``run`` and ``sequence`` identify it."""
+
+    at: datetime  # UTC, in whole seconds
+    kind: str  # "claimed", "leased", "retried", "succeeded" …: docs/how-to/archive.md lists all
+    run: str  # id of the run
+    tenant: str  # its owner
+    schedule: str | None  # name of its schedule; None for a one-off
+    job: str  # name of its job
+    before: RunState | None  # state before it; None: there was no run
+    after: RunState | None  # state after it
+    revision: int  # of the schedule; 0 for a one-off
+    fence: int  # leases taken
+    attempt: int  # attempts begun
+    worker: str | None = None  # process of the last lease
+    reason: str | None = None  # why the run is in the state after it
+    error_type: str | None = None  # class of the failure, of a retry or a failed end
+    error_code: str | None = None  # its code or HTTP status
+    created_at: datetime | None = None  # UTC: its claim or submission
+    due: datetime | None = None  # UTC
+    not_before: datetime | None = None  # UTC: no attempt starts before it
+    leased_at: datetime | None = None  # UTC: the last lease
+    started_at: datetime | None = None  # UTC: the first lease
+    ended_at: datetime | None = None  # UTC
+    backfill: str | None = None  # id of the backfill that it belongs to
+    replay_of: str | None = None  # id of the run that it repeats
+    skipped: int | None = None  # row of a gap only: number of missed fires
+    sequence: str  # 40 digits; grows with every transition of the run
+
+
+@dataclass(frozen=True, kw_only=True)
 class DeadRun:
     """A run that failed for good, as listed in the index of dead runs; ``get_run`` has all fields."""
 

@@ -43,6 +43,7 @@ PUBLIC = {
     "Rule",
     "Run",
     "RunState",
+    "RunTransition",
     "Schedule",
     "ScheduleState",
     "Scheduler",

@@ -20,9 +20,10 @@ from minutehand.cli.parameters import (
     read_moment,
     read_payload,
 )
+from minutehand.cli.runs.archive import print_transition
 from minutehand.cli.runs.logs import logs
 from minutehand.cli.runs.tail import tail
-from minutehand.cli.shell import Shell, code_of_run, stop_on_signals, text_of
+from minutehand.cli.shell import Shell, code_of_run, print_json, stop_on_signals, text_of, values
 from minutehand.domain.policies import Retry
 from minutehand.errors import InvalidInput
 
@@ -88,9 +89,23 @@ def list_(
 
 
 @app.command()
-def show(shell: Shell, run_id: RunId) -> None:
+def show(
+    shell: Shell,
+    run_id: RunId,
+    *,
+    transitions: Annotated[
+        bool, typer.Option("--transitions", help="What happened to it, too, from the archive in the bucket.")
+    ] = False,
+) -> None:
     """Show one run, with its steps and failed attempts."""
-    shell.show(shell.scheduler.get_run(run_id))
+    run = shell.scheduler.get_run(run_id)
+    found = shell.scheduler.transitions(run_id) if transitions else []
+    if shell.as_json and transitions:
+        print_json(values(run) | {"transitions": found})
+        return
+    shell.show(run)
+    for transition in found:
+        print_transition(shell, transition)
 
 
 @app.command()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import NamedTuple
 
@@ -80,6 +81,26 @@ class MemoryPayloads:
         )
 
 
+class MemoryArchive:
+    """The archive's bucket in memory."""
+
+    is_on = True
+
+    def __init__(self, calls: Calls, objects: dict[str, bytes]) -> None:
+        self._calls, self._objects = calls, objects
+
+    def put(self, objects: Mapping[str, bytes]) -> None:
+        for key, content in objects.items():
+            self._calls.one("PutObject", "archive", "put", partial(self._objects.__setitem__, key, content), key)
+
+    def keys(self, prefix: str, *, after: str, before: str) -> Iterator[str]:
+        there = self._calls.one("ListObjectsV2", "archive", "keys", lambda: sorted(self._objects))
+        return (key for key in there if key.startswith(prefix) and after < key < before)
+
+    def get(self, keys: Sequence[str]) -> list[bytes | None]:
+        return [self._calls.one("GetObject", "archive", "get", partial(self._objects.get, key), key) for key in keys]
+
+
 class Published(NamedTuple):
     """One publication."""
 
@@ -124,6 +145,7 @@ class Memory:
         self._runs = StreamedTable(clock)
         self._tables: Content = {table: MemoryTable() for table in TABLES} | {RUNS: self._runs}
         self._payloads: dict[str, tuple[str, int]] = {}  # by their keys in the bucket; with the UTC ms of their storing
+        self.archived: dict[str, bytes] = {}  # the archive's objects, by their keys
         self.dead = MemoryQueue(clock, visibility=DEAD.visibility, random=random)
         self._random = random
         self.published: list[Published] = []  # to topics, in order
@@ -176,6 +198,7 @@ class Memory:
             payloads=MemoryPayloads(calls, self._payloads, self._clock),
             records=RowRecords(tables),
             stream=MemoryRunStream(calls, self._runs, shards=self.stream_shards),
+            archive=MemoryArchive(calls, self.archived),
             notices=MemoryNotices(calls, self.published),
             retention=self._retention,
             limits=self._limits,

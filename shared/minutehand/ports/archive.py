@@ -1,0 +1,23 @@
+"""The archive's objects: compressed lines, by keys that sort by tenant and time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+
+class Archive(Protocol):
+    """Objects of the archive, in a bucket."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is a bucket to archive to."""
+
+    def put(self, objects: Mapping[str, bytes]) -> None:
+        """Store objects by their keys, in place of those that have these keys. Raises Unavailable: some may be stored."""
+
+    def keys(self, prefix: str, *, after: str, before: str) -> Iterator[str]:
+        """The keys that begin with ``prefix`` and lie between the two, in their order."""
+
+    def get(self, keys: Sequence[str]) -> list[bytes | None]:
+        """The objects of these keys, in their order; None for one that is gone."""

@@ -1,0 +1,35 @@
+"""The archive's bucket, on every engine."""
+
+from __future__ import annotations
+
+from minutehand.domain.archive_keys import keys_between, object_key, tenant_prefix
+from minutehand.domain.times import HOUR
+from minutehand.historian.archive import archive
+from minutehand.historian.archive_reader import ArchiveFilter, read_archive
+from minutehand.ports.services import Services
+
+from tests.support.builders import NOON, a_run
+from tests.support.transitions import context_of, life
+
+
+def test_objects_are_listed_and_read_by_their_keys(services: Services) -> None:
+    store = services.archive
+    assert store.is_on
+    hours = {object_key("acme", NOON + hour * HOUR, f"b{hour}", b""): f"{hour}".encode() for hour in range(3)}
+    store.put(hours | {object_key("acme2", NOON, "b", b""): b"another's"})
+    store.put({})
+    first, last = keys_between("acme", NOON, NOON + 2 * HOUR)
+    found = list(store.keys(tenant_prefix("acme"), after=first, before=last))
+    assert found == list(hours)
+    first, last = keys_between("acme", NOON + HOUR, NOON + HOUR + 1)
+    assert list(store.keys(tenant_prefix("acme"), after=first, before=last)) == found[1:2]
+    assert store.get([found[2], f"{found[0]}x", found[0]]) == [b"2", None, b"0"]
+    assert store.get([]) == []
+    store.put({found[0]: b"in its place"})
+    assert store.get(found[:1]) == [b"in its place"]
+
+
+def test_what_is_archived_is_read(services: Services) -> None:
+    archive(life() + life(a_run(owner="beta/report"), sequence=10), context_of(services))
+    lines = list(read_archive(services.archive, "beta", ArchiveFilter(since=0, until=NOON + HOUR)))
+    assert [(line.kind, line.sequence) for line in lines] == [("claimed", 10), ("leased", 11), ("succeeded", 12)]
