@@ -16,6 +16,7 @@ from minutehand.domain.names import RunRef, parse_run_id, storable
 from minutehand.domain.payload import MAX_DEPTH, is_too_deep
 from minutehand.domain.policies import Start
 from minutehand.errors import InvalidInput, MinutehandError, TooNew, Unreadable, shorten
+from minutehand.values import value
 
 SCHEMA = 1  # of items and letters; raised for a change that an older release would misunderstand
 MESSAGE_SCHEMA = 2  # of messages; since 2 they say nothing that the run's row or revision has
@@ -58,7 +59,7 @@ _LARGEST = 10**15  # larger than every UTC ms, revision and fence
 _encode = json.JSONEncoder(separators=(",", ":")).encode  # created once: json.dumps creates an encoder for each call
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Message:
     """A request to look at a run. What runs, for whom and whether, the run's row and its revision say (``state.run_spec``).
 

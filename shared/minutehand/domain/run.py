@@ -9,6 +9,7 @@ from functools import cached_property
 
 from minutehand.domain.names import RunRef
 from minutehand.domain.times import DAY, SECOND, from_ms, stamp
+from minutehand.values import value
 
 MISSED = 60 * SECOND  # ms; a fire that is claimed later than this after its time counts as missed
 
@@ -46,7 +47,7 @@ class Failure:
     retry_after: float | None = None  # seconds that it asks the next attempt to wait
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class RunRow:
     """One row of the ledger."""
 
@@ -144,7 +145,7 @@ class EntryKind(StrEnum):
     EXPECT = "expect"  # check that a schedule had a success in time
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class AgendaEntry:
     """One timer. It stays in the agenda until the ticker has handled it."""
 

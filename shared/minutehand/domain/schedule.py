@@ -13,6 +13,7 @@ from minutehand.domain.options import Options
 from minutehand.domain.policies import Overrides
 from minutehand.domain.times import SECOND
 from minutehand.timing import Rule
+from minutehand.values import value
 
 
 class ScheduleState(StrEnum):
@@ -39,7 +40,7 @@ class ClosedBy(StrEnum):
     DRAINED = "drained"  # paused or deleted with drain=True: only unstarted runs later than the end are cancelled
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Definition:
     """The content of a revision: job, rule, payload, policies and options."""
 
@@ -63,7 +64,7 @@ def settled(asked: Definition, present: Definition | None) -> Definition:
     return replace(asked, rule=present.rule) if stored | new == known else asked
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Revision:
     """One immutable definition of a schedule, active for fires in ``(active_from, active_until]``."""
 

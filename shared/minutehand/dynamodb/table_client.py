@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 from minutehand.aws import TRANSIENT, BatchBackoff, Client
@@ -17,6 +17,7 @@ from minutehand.concurrency.pools import RequestPool
 from minutehand.dynamodb.rows import Item, to_row
 from minutehand.errors import Unavailable
 from minutehand.state.transition import Value
+from minutehand.values import value
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class StatementResult:
     """The response to one statement of a batch; a statement without a response has none."""
 

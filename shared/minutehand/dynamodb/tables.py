@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from minutehand.state.transition import Absent, Change, Condition
+from minutehand.values import value
 
 STREAM = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
 
@@ -59,7 +60,7 @@ Row = dict[str, Any]  # attributes by name
 Answer = tuple[bool, Row | None]  # of a write: whether it was applied; and the row as it is now, as far as it is known
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class RowWrite:
     """One write of one row.
 

@@ -11,6 +11,7 @@ from minutehand.domain.names import RunRef
 from minutehand.domain.run import FailedAttemptRow, RunRow, SiblingRows
 from minutehand.ports.records import RowPage
 from minutehand.state.transition import Transition
+from minutehand.values import value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +31,7 @@ class BatchReadResult:
     unanswered: frozenset[RunRef] = frozenset()  # or its row cannot be read as a run by this release
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class TransitionResult:
     """The answer to one transition: whether it was applied, and the row as it is now (None: there is none)."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from minutehand.domain.message import Message
 from minutehand.state.backpressure import QueueDepth
+from minutehand.values import value
 
 
-@dataclass(frozen=True)
+@value()
 class OutgoingMessage:
     """A message to send."""
 
@@ -18,7 +18,7 @@ class OutgoingMessage:
     delay: int  # seconds before the queue delivers it, 0 to 900
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class RawMessage:
     """A received message."""
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from minutehand.domain.names import RunRef
 from minutehand.domain.payload import is_in_folder_of
 from minutehand.domain.policies import Overrides, Start
 from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import Revision
+from minutehand.values import value
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class RunSpec:
     """The job of a run, and how it is called."""
 

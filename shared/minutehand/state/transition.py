@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NotRequired, TypedDict, Unpack
 
 from minutehand.domain.run import Failure, RunState
 from minutehand.domain.times import SECOND
+from minutehand.values import value
 
 Value = int | str | bool
 Row = Mapping[str, Value]  # the attributes of a run's row by name; what is not set is not there
@@ -19,7 +20,7 @@ Row = Mapping[str, Value]  # the attributes of a run's row by name; what is not 
 OPERATORS = {"=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">=": operator.ge}
 
 
-@dataclass(frozen=True)
+@value()
 class Compare:
     """``attribute operator value``; false where the attribute is not set."""
 
@@ -28,23 +29,23 @@ class Compare:
     value: Value
 
 
-@dataclass(frozen=True)
+@value()
 class OneOf:
     attribute: str
     values: tuple[Value, ...]
 
 
-@dataclass(frozen=True)
+@value()
 class Absent:
     attribute: str
 
 
-@dataclass(frozen=True)
+@value()
 class AllOf:
     parts: tuple[Condition, ...]
 
 
-@dataclass(frozen=True)
+@value()
 class AnyOf:
     parts: tuple[Condition, ...]
 
@@ -89,12 +90,12 @@ OPEN = OneOf("state", (*STARTABLE, "RUNNING"))  # the run has not ended
 ERROR_TEXT = 240
 
 
-@dataclass(frozen=True)
+@value()
 class Plus:
     amount: int
 
 
-@dataclass(frozen=True)
+@value()
 class Once:
     """A change that sets an attribute only if it is not set yet."""
 
@@ -104,7 +105,7 @@ class Once:
 Change = Value | Plus | Once | None  # None removes the attribute
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Transition:
     """One guarded write on a run's row."""
 

@@ -22,6 +22,7 @@ from minutehand.ports.ledger import BatchReadResult
 from minutehand.ports.schedules import RevisionBatch, RevisionKey
 from minutehand.ports.work_queue import RawMessage
 from minutehand.state.run_spec import RunSpec
+from minutehand.values import value
 
 ENDED = "ended"  # the reason of a lease that was refused because the run is over
 
@@ -49,7 +50,7 @@ class Acknowledgement(Enum):
     LEAVE = "neither: its visibility is somebody else's"
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Outcome:
     """The end of one delivery."""
 
@@ -149,7 +150,7 @@ class InFlightMessage:
             changed.notify_all()
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class ReceivedMessage:
     """One delivery, decoded, with what was read for its batch."""
 
@@ -214,7 +215,7 @@ class LeasedRun(ReadyRun):
 # How an attempt ended.
 
 
-@dataclass(frozen=True)
+@value()
 class Returned:
     """The job returned; ``result`` is JSON text, or None with the reason in ``note`` if it could not be kept."""
 
