@@ -107,7 +107,9 @@ def ours(
             part
             if part.name.startswith("worker")
             else type(part)(part.name, (*part.arguments, "--period", str(period)))
-            for part in roles(tickers=tickers, workers=workers, jobs=[jobs.__name__], concurrency=concurrency)
+            for part in roles(
+                tickers=tickers, workers=workers, jobs=[jobs.__name__], concurrency=concurrency, history=False
+            )
             if part.name != "undertaker"
         ]
         paths = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))

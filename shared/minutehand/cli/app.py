@@ -81,6 +81,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "installation.processes",
     ),
     "undertaker": CommandEntry("Record dead runs: read the dead-letter queue.", "installation.processes"),
+    "historian": CommandEntry("Write the history: follow the stream of runs.", "installation.processes"),
     "audit": CommandEntry(
         "Check the invariants on the live data once, and repair violations.", "installation.processes"
     ),

@@ -1,4 +1,4 @@
-"""The roles as processes: ticker, worker, undertaker and auditor, until they are told to stop."""
+"""The roles as processes: ticker, worker, undertaker, historian and auditor, until they are told to stop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from minutehand.daemon.memory import limit_arenas
 from minutehand.daemon.worker_process import CONCURRENCY, WorkerProcess, process_name
 from minutehand.domain.queue import declared_name, striped, striped_text
 from minutehand.domain.times import SECOND
-from minutehand.errors import Unavailable
+from minutehand.errors import MinutehandError, Misconfigured, Unavailable
+from minutehand.historian.follow import FollowReport, StreamFollower
 from minutehand.jobs import Registry
 from minutehand.ports.services import Services
 from minutehand.sdk.base import check_declared
@@ -25,6 +26,7 @@ from minutehand.undertaker.bury import bury_one
 log = logging.getLogger(__name__)
 
 _POLL = 5.0  # seconds of a long poll: also the longest that stopping waits for one
+HISTORIAN_PERIOD = 2.0  # seconds: a longer one makes fewer and fuller batches
 _PAUSE = 1.0  # seconds after a service was unavailable
 
 
@@ -77,6 +79,44 @@ def run_undertaker(settings: Settings, *, stop: threading.Event) -> None:
                 services.dead.delete(letter.receipt)
             except Exception:  # it stays where it is and comes back
                 log.exception("undertaker.left", extra={"message_id": letter.id})
+
+
+def run_historian(
+    settings: Settings,
+    *,
+    stop: threading.Event,
+    period: float = HISTORIAN_PERIOD,
+    report: Callable[[FollowReport], None] | None = None,
+) -> None:
+    """Follow the stream of runs until ``stop``: a round every ``period`` seconds, and at once where more is left.
+
+    What stops a round is logged, and the next one begins with the same changes. Misconfigured if the history is off.
+    """
+    if not settings.history:
+        raise Misconfigured("MINUTEHAND_HISTORY=off: the runs have no stream; set it to 'on', or run no historian")
+    follower = StreamFollower(connect(settings), system_clock)
+    while not stop.is_set():
+        started = system_clock()
+        try:
+            done = follower.poll()
+        except MinutehandError as problem:
+            log.warning("historian.stopped", extra={"error": str(problem)})
+        except Exception:  # a defect of a consumer: the batch stays, and the delay of the historian tells it
+            log.exception("historian.stopped")
+        else:
+            _log_round(done)
+            if report is not None:
+                report(done)
+            if done.has_more:
+                continue
+        stop.wait(max(period - (system_clock() - started) / SECOND, 0.1))
+
+
+def _log_round(report: FollowReport) -> None:
+    """One line for a round that had something to do."""
+    counts = {name: value for name, value in vars(report).items() if value and name not in ("delay", "has_more")}
+    if counts:
+        log.info("historian.done", extra=counts | {"delay_ms": report.delay})
 
 
 def run_auditor(settings: Settings) -> AuditReport:

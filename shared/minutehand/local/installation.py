@@ -160,13 +160,15 @@ def installation(
     tenant: str = DEFAULT_TENANT,
     prefix: str = DEFAULT_PREFIX,
     stripes: int = 1,
+    history: bool = True,
     stop: threading.Event | None = None,
 ) -> Iterator[LocalInstallation]:
     """Start an installation with the queues that the packages ``jobs`` declare, for the time of the block.
 
-    ``stripes`` is the number of SQS queues of the default queue. ``data`` is a directory that keeps the state for the next start.
-    Without it the folder is temporary, and it is removed unless the block raised an error. Within the block, the AWS clients of this
-    process use the local cloud, too. If the cloud ends by itself, ``stop`` is set, and the block raises CloudDied.
+    ``stripes`` is the number of SQS queues of the default queue. Without ``history`` there is no stream and no historian. ``data`` is a
+    directory that keeps the state for the next start. Without it the folder is temporary, and it is removed unless the block raised an
+    error. Within the block, the AWS clients of this process use the local cloud, too. If the cloud ends by itself, ``stop`` is set, and
+    the block raises CloudDied.
     """
     with (
         _folder(data) as folder,
@@ -181,10 +183,11 @@ def installation(
             endpoint=cloud.endpoint,
             region=cloud.region,
             bucket=f"{prefix}-payloads".lower(),
+            history=history,
             stripes=striped_text({None: stripes} | {queue.name: queue.stripes for queue in queues}),
         )
         provision(settings, queues=queues)
-        known = roles(tickers=tickers, workers=workers, jobs=jobs, queues=queues)
+        known = roles(tickers=tickers, workers=workers, jobs=jobs, queues=queues, history=history)
         processes = ProcessGroup(known, settings, cloud.environment, folder)
         follower = processes.follow()  # before the processes start
         with _running(processes, watch):

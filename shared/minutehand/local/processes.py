@@ -271,9 +271,16 @@ def _suspects(crashes: Sequence[ProcessCrash]) -> str:
 
 
 def roles(
-    *, tickers: int = 1, workers: int = 2, jobs: Sequence[str], concurrency: int = 10, queues: Iterable[Queue] = ()
+    *,
+    tickers: int = 1,
+    workers: int = 2,
+    jobs: Sequence[str],
+    concurrency: int = 10,
+    queues: Iterable[Queue] = (),
+    history: bool = True,
 ) -> list[ProcessRole]:
-    """The usual processes: ``tickers``, ``workers``, a worker for each declared queue, and one undertaker."""
+    """The usual processes: ``tickers``, ``workers``, a worker for each declared queue, an undertaker, and with ``history`` a historian."""
+    alone = ("undertaker", "historian") if history else ("undertaker",)
     known = tuple(argument for package in jobs for argument in ("--jobs", package))
     return [
         *(ProcessRole(f"worker@{queue.name}", ("worker", *known, "--queue", queue.name)) for queue in queues),
@@ -282,14 +289,11 @@ def roles(
             for n in range(workers)
         ),
         *(ProcessRole(f"ticker-{n + 1}", ("ticker",)) for n in range(tickers)),
-        ProcessRole("undertaker", ("undertaker",)),
+        *(ProcessRole(name, (name,)) for name in alone),
     ]
 
 
 def variables(settings: Settings) -> dict[str, str]:
     """The environment variables from which another process makes the same settings."""
-    return {
-        f"MINUTEHAND_{name.upper()}": ("off", "on")[value] if isinstance(value, bool) else str(value)
-        for name, value in vars(settings).items()
-        if value is not None and name not in ("endpoint", "region")
-    }
+    own = {n: v for n, v in vars(settings).items() if v is not None and n not in ("endpoint", "region")}
+    return {f"MINUTEHAND_{n.upper()}": ("off", "on")[v] if isinstance(v, bool) else str(v) for n, v in own.items()}

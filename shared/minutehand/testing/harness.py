@@ -15,6 +15,7 @@ from minutehand.domain.notice import Notice
 from minutehand.domain.times import MINUTE, SECOND, to_ms
 from minutehand.errors import InvalidInput, Unreadable
 from minutehand.fires.context import LOOKAHEAD
+from minutehand.historian.follow import StreamFollower
 from minutehand.jobs import Registry, default_registry, load
 from minutehand.ports.work_queue import RawMessage
 from minutehand.sdk.scheduler import Scheduler
@@ -58,7 +59,7 @@ _MOST = 1_000_000  # steps of one ``advance``: ends the test of a job that submi
 
 
 class Harness:
-    """A scheduler, a ticker, a worker for each queue and an undertaker over one clock.
+    """A scheduler, a ticker, a worker for each queue, an undertaker and a historian over one clock.
 
     ``jobs`` is a Registry or the name of a package to load; None takes what ``@job`` registered. ``at`` is when the test begins
     (aware). ``seed`` sets the jitter of retries.
@@ -94,6 +95,8 @@ class Harness:
         self._beating.heartbeats += [hand.worker.heartbeat for hand in self._hands]
         self._target = self.clock()
         self._ticked = self.clock() - MINUTE
+        self._historian = StreamFollower(self._services, self.clock)
+        self._followed = self.clock()  # UTC ms of the last round of the historian
 
     def advance(self, by: timedelta | None = None, **lengths: float) -> list[Run]:
         """Let time pass, e.g. ``advance(hours=2)``; without arguments only runs that are due now start.
@@ -114,7 +117,10 @@ class Harness:
                 upcoming = self._upcoming()
                 if upcoming > self._target:
                     self.clock.reach(self._target)
+                    self._follow()
                     return [self.run(run_id) for run_id in touched]
+                if upcoming - self._followed >= MINUTE:
+                    self._follow()
                 self.clock.reach(upcoming)
         raise RuntimeError(f"{_MOST:,} steps did not reach {at.isoformat()}: does a job submit itself for ever?")
 
@@ -155,6 +161,12 @@ class Harness:
             if outcome.message is not None and outcome.action == "settled":
                 touched[str(outcome.message.run)] = None
         return bool(outcomes) or bury_all(self._services, self.clock) > 0
+
+    def _follow(self) -> None:
+        """Let the historian read all that the stream has."""
+        self._followed = self.clock()
+        while self._historian.poll().has_more:
+            pass
 
     def _early(self, delivery: RawMessage) -> int:
         """Seconds for which a message is hidden whose run may not start before the target."""

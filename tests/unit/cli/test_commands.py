@@ -215,7 +215,18 @@ def test_python_minus_m_is_the_command(say: Say) -> None:
     asked = subprocess.run(
         [sys.executable, "-m", "minutehand", "--help"], env=environ, capture_output=True, text=True, check=True
     )
-    for command in ("local", "schedules", "runs", "submit", "preview", "worker", "ticker", "undertaker", "audit"):
+    for command in (
+        "local",
+        "schedules",
+        "runs",
+        "submit",
+        "preview",
+        "worker",
+        "ticker",
+        "undertaker",
+        "historian",
+        "audit",
+    ):
         assert command in asked.stdout
 
 

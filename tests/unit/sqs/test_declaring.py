@@ -123,7 +123,7 @@ def test_the_crew_has_a_worker_for_each_declared_queue() -> None:
         ProcessRole("worker@reports", ("worker", "--jobs", "acme", "--queue", "reports")),
         ProcessRole("worker@mail", ("worker", "--jobs", "acme", "--queue", "mail")),
     ]
-    assert [role.name for role in crew[2:]] == ["worker-1", "ticker-1", "undertaker"]
+    assert [role.name for role in crew[2:]] == ["worker-1", "ticker-1", "undertaker", "historian"]
 
 
 def test_the_environment_says_which_queue_a_worker_serves() -> None:

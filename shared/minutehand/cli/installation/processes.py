@@ -1,4 +1,4 @@
-"""What runs on this machine: ``worker``, ``ticker``, ``undertaker``, ``audit``, all of it (``local``), and the ``doctor``.
+"""What runs on this machine: ``worker``, ``ticker``, ``undertaker``, ``historian``, ``audit``, all of it (``local``), and the ``doctor``.
 
 The roles run until SIGTERM or Ctrl-C, and log JSON lines to standard error.
 """
@@ -20,7 +20,14 @@ import typer
 from minutehand import logs
 from minutehand.cli.parameters import find_here, load_jobs
 from minutehand.cli.shell import ExitCode, Shell, console, print_json, stop_on_signals
-from minutehand.daemon.roles import run_auditor, run_ticker, run_undertaker, worker_process
+from minutehand.daemon.roles import (
+    HISTORIAN_PERIOD,
+    run_auditor,
+    run_historian,
+    run_ticker,
+    run_undertaker,
+    worker_process,
+)
 from minutehand.errors import InvalidInput
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
@@ -83,6 +90,18 @@ def undertaker(shell: Shell) -> None:
         run_undertaker(shell.settings, stop=stop)
 
 
+def historian(
+    shell: Shell,
+    period: Annotated[float, typer.Option(min=0.1, max=60, help="Seconds between two looks at the stream.")] = (
+        HISTORIAN_PERIOD
+    ),
+) -> None:
+    """Write the history: follow the stream of runs. One is enough; on AWS the Lambda function does it."""
+    logs.configure()
+    with stop_on_signals() as stop:
+        run_historian(shell.settings, stop=stop, period=period)
+
+
 def audit(shell: Shell) -> None:
     """Check the invariants on the live data once, and repair violations."""
     logs.configure()
@@ -128,6 +147,7 @@ def local(
         workers=workers,
         tenant=shell.settings.tenant,
         prefix=shell.settings.prefix,
+        history=shell.settings.history,
     )
     stop = threading.Event()
     with ExitStack() as signals:

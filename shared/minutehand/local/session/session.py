@@ -48,6 +48,7 @@ class LocalOptions:
     workers: int = 2
     tenant: str = DEFAULT_TENANT
     prefix: str = DEFAULT_PREFIX
+    history: bool = True
 
 
 def run(
@@ -65,6 +66,7 @@ def run(
             workers=options.workers,
             tenant=options.tenant,
             prefix=options.prefix,
+            history=options.history,
             stop=stop,
         ) as running,
         _page(options.data) as page,

@@ -179,6 +179,7 @@ class TestProcessGroup:
             "ticker-1",
             "ticker-2",
             "undertaker",
+            "historian",
         ]
         assert roles(jobs=["a", "b"])[0].arguments == ("worker", "--jobs", "a", "--jobs", "b", "--concurrency", "10")
 

@@ -1,0 +1,87 @@
+"""Deliver one batch of changes: to each consumer, in halves where it fails, and past single changes that it cannot handle.
+
+A service that does not answer, or that is not configured, stops the batch: it is delivered again later, as a whole. Any other error is
+of the changes: the batch is parted until the one change is found that fails, and that one is set aside for this consumer alone. Many
+such changes in one batch are no bad changes but a defect of the consumer, and stop the batch, too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from zlib import crc32
+
+from minutehand.domain.run_change import RunChange
+from minutehand.errors import Misconfigured, Unavailable
+from minutehand.historian import handle
+from minutehand.historian.context import Consumer, HistorianContext
+from minutehand.historian.marks import set_aside
+from minutehand.ports.services import Services
+
+log = logging.getLogger(__name__)
+
+MOST_ASIDE = 10  # changes that one consumer may set aside of one batch
+
+
+@dataclass(kw_only=True)
+class DeliveryReport:
+    """What became of one batch, or of several."""
+
+    batches: int = 0
+    changes: int = 0
+    set_aside: int = 0
+    unreadable: int = 0  # records that are no change, because nobody can read them
+    delay: int = 0  # ms from the oldest change to its delivery
+
+    def add(self, other: DeliveryReport) -> None:
+        """Count what another report says."""
+        self.delay = max(self.delay, other.delay)
+        for name in ("batches", "changes", "set_aside", "unreadable"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+def batch_name(changes: Sequence[RunChange]) -> str:
+    """A name that a batch has again when it is delivered again. Not every reader of a stream knows the shard, but its first run does."""
+    first = changes[0]
+    return f"{first.sequence:040d}-{crc32(str(first.ref).encode()):08x}"
+
+
+def deliver(changes: Sequence[RunChange], services: Services, now: int, *, unreadable: int = 0) -> DeliveryReport:
+    """Deliver a batch, at ``now`` (UTC ms). Raises what stops it."""
+    report = DeliveryReport(unreadable=unreadable)
+    if changes:
+        context = HistorianContext(services=services, now=now, batch=batch_name(changes))
+        for consume in handle.CONSUMERS:
+            report.set_aside += _deliver_to(consume, changes, context, room=MOST_ASIDE)
+        report.batches, report.changes = 1, len(changes)
+        report.delay = max(0, now - min(change.at for change in changes))
+    return report
+
+
+def _deliver_to(consume: Consumer, changes: Sequence[RunChange], context: HistorianContext, *, room: int) -> int:
+    """How many changes were set aside; at most ``room``."""
+    try:
+        consume(changes, context)
+    except (Misconfigured, Unavailable):
+        raise
+    except Exception as problem:
+        if len(changes) == 1:
+            if not room:
+                raise
+            log.exception("historian.set_aside", extra={"run_id": str(changes[0].ref), "consumer": _name(consume)})
+            set_aside(changes[0], _name(consume), problem, context)
+            return 1
+        log.warning("historian.halved", extra={"changes": len(changes), "error": repr(problem)})
+    else:
+        return 0
+    middle, count = len(changes) // 2, 0
+    for half in (changes[:middle], changes[middle:]):
+        named = replace(context, batch=batch_name(half))
+        count += _deliver_to(consume, half, named, room=room - count)
+    return count
+
+
+def _name(consume: Consumer) -> str:
+    """The module of a consumer, such as ``pages``."""
+    return consume.__module__.rpartition(".")[2]

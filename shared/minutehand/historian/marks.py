@@ -1,0 +1,104 @@
+"""What the historian remembers among the records: how far it has read, what it set aside, and where changes are missing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from minutehand.domain.run_change import RunChange
+from minutehand.domain.times import DAY, stamp
+from minutehand.historian.context import HistorianContext
+from minutehand.ports.records import Record
+from minutehand.ports.services import Services
+
+log = logging.getLogger(__name__)
+
+OWNER = "~minutehand/~historian"  # no tenant's: `~` begins no name
+_POSITION, _ASIDE, _GAP = "~position", "~aside~", "~gap~"
+_ERROR = 500  # characters
+ASIDE_DAYS = 14  # for which a change that was set aside is shown
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardPosition:
+    """How far a shard was read."""
+
+    after: str | None = None  # of the last record read; None: nothing yet
+    at: int | None = None  # UTC ms of that record
+    ended: bool = False  # the shard is closed, and was read to its end
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamPosition:
+    """How far the stream was read."""
+
+    stream: str = ""  # its name
+    caught_up: int = 0  # UTC ms at which nothing was left to read; 0: never
+    shards: Mapping[str, ShardPosition] = field(default_factory=dict)
+
+
+def read_position(services: Services) -> tuple[StreamPosition | None, int]:
+    """The position and the version of its record; None if nothing was read yet. One that cannot be read is as if there were none."""
+    record = services.records.read(OWNER, _POSITION)
+    if record is None:
+        return None, 0
+    try:
+        body = record.body
+        shards = {shard: ShardPosition(**each) for shard, each in body["shards"].items()}
+        return StreamPosition(stream=body["stream"], caught_up=body["caught_up"], shards=shards), record.version
+    except (AttributeError, KeyError, TypeError) as problem:
+        log.error("historian.position_not_read", extra={"error": repr(problem)})
+        return None, record.version
+
+
+def write_position(position: StreamPosition, version: int, services: Services) -> bool:
+    """Replace the record of this version; False if another process has replaced it."""
+    return services.records.write(Record(owner=OWNER, key=_POSITION, version=version + 1, body=asdict(position)))
+
+
+def set_aside(change: RunChange, consumer: str, problem: Exception, context: HistorianContext) -> None:
+    """Record a change that a consumer cannot handle. Recording it again changes nothing."""
+    body = {
+        "run": str(change.ref),
+        "sequence": str(change.sequence),
+        "consumer": consumer,
+        "error": repr(problem)[:_ERROR],
+        "at": change.at,
+    }
+    key, expires = f"{_ASIDE}{change.sequence}~{consumer}", context.now + ASIDE_DAYS * DAY
+    context.services.records.write(Record(owner=OWNER, key=key, version=1, body=body, expires=expires))
+
+
+def changes_set_aside(services: Services) -> Iterator[Mapping[str, Any]]:
+    """The changes that were set aside: run, sequence number, consumer, error, and UTC ms of the change."""
+    return (record.body for record in services.records.listed(OWNER, _ASIDE))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamGap:
+    """A time of which changes may be missing in what the historian writes. A rebuild from the ledger fills it."""
+
+    since: int  # UTC ms
+    until: int  # UTC ms
+
+
+def write_gap(gap: StreamGap, services: Services) -> None:
+    """Record a gap; it is shown until ``remove_gaps``, as long as runs stay in the ledger."""
+    key, expires = f"{_GAP}{stamp(gap.until)}", gap.until + services.retention
+    services.records.write(Record(owner=OWNER, key=key, version=1, body=asdict(gap), expires=expires))
+
+
+def gaps(services: Services) -> Iterator[StreamGap]:
+    """The recorded gaps, the oldest first."""
+    for record in services.records.listed(OWNER, _GAP):
+        yield StreamGap(since=record.body["since"], until=record.body["until"])
+
+
+def remove_gaps(services: Services, *, until: int) -> None:
+    """Forget the gaps up to ``until`` (UTC ms), after a rebuild, and what was set aside before it."""
+    for prefix, instant in ((_GAP, "until"), (_ASIDE, "at")):
+        for record in list(services.records.listed(OWNER, prefix)):
+            if record.body[instant] <= until:
+                services.records.remove(record)
