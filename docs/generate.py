@@ -41,6 +41,7 @@ _PHASES = (before_start, lease, ending)  # modules of transitions
 _ORDER = (
     *("job", "schedule", "Context", "Retry", "Redact", "Delivery", "Start", "Registry", "load"),
     *("Scheduler", "Schedule", "ScheduleState", "Run", "RunState", "Page", "Rule", "next_fires", "Settings"),
+    *("Answer", "Verdict", "Cause", "Sentence"),
 )
 
 

@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from minutehand.sdk.views import DeadRun, Page, Redriven, Run, RunTransition, Schedule
     from minutehand.settings import Settings
     from minutehand.timing import Rule, next_fires
+    from minutehand.why.answer import Answer, Cause, Sentence, Verdict
 
 __all__ = [
+    "Answer",
+    "Cause",
     "Context",
     "DeadRun",
     "Delivery",
@@ -44,8 +47,10 @@ __all__ = [
     "Schedule",
     "ScheduleState",
     "Scheduler",
+    "Sentence",
     "Settings",
     "Start",
+    "Verdict",
     "errors",
     "job",
     "load",
@@ -66,6 +71,7 @@ _NAMES_BY_HOME = {
     "sdk.views": "DeadRun Page Redriven Run RunTransition Schedule",
     "settings": "Settings",
     "timing": "Rule next_fires",
+    "why.answer": "Answer Cause Sentence Verdict",
 }
 _HOMES = {name: home for home, names in _NAMES_BY_HOME.items() for name in names.split()}
 

@@ -49,6 +49,9 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "runs": CommandEntry("Show, cancel, retry, replay and follow runs.", "runs.group"),
     "dead": CommandEntry("Runs that failed for good.", "runs.dead"),
     "archive": CommandEntry("Read the archive of all transitions of runs.", "runs.archive"),
+    "why": CommandEntry(
+        "Say why a fire or a run ran, ran late, or did not run, each sentence with its source.", "runs.why"
+    ),
     "submit": CommandEntry("Run a job once: now, at a time, or after a delay.", "runs.group"),
     "preview": CommandEntry("Show the next fires of an expression.", "schedules.preview"),
     "apply": CommandEntry(

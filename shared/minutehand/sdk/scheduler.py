@@ -15,13 +15,21 @@ from minutehand.sdk.dead import DeadRunMethods
 from minutehand.sdk.declared import DeclarationMethods
 from minutehand.sdk.reading import ReadMethods
 from minutehand.sdk.runs import RunMethods
+from minutehand.sdk.why import WhyMethods
 from minutehand.worker.admission.admit import freeze_of
 
 LONGEST_FREEZE = 400  # days; to stop schedules for longer, pause or delete them
 
 
 class Scheduler(
-    DeclarationMethods, BulkMethods, ReadMethods, RunMethods, BackfillMethods, DeadRunMethods, ArchiveMethods
+    DeclarationMethods,
+    BulkMethods,
+    ReadMethods,
+    RunMethods,
+    BackfillMethods,
+    DeadRunMethods,
+    ArchiveMethods,
+    WhyMethods,
 ):
     """One tenant's schedules and runs.
 

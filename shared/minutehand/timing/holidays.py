@@ -25,6 +25,12 @@ class Holidays:
             warnings.simplefilter("ignore")  # it warns of years that it only estimates
             return day in self._calendar
 
+    def name(self, day: date) -> str:
+        """The name of the holiday that ``day`` is."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return str(self._calendar.get(day))
+
     def weekend(self, day: date) -> bool:
         """Whether ``day`` is a weekend there: not everywhere Saturday and Sunday."""
         return bool(self._calendar.is_weekend(day))

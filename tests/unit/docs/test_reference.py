@@ -31,6 +31,8 @@ from tests.support.builders import BOOM, a_head, a_revision, a_run, an_attempt, 
 from tests.support.doc_pages import ROOT, page
 
 PUBLIC = {
+    "Answer",
+    "Cause",
     "Context",
     "DeadRun",
     "Delivery",
@@ -54,6 +56,8 @@ PUBLIC = {
     "load",
     "next_fires",
     "schedule",
+    "Sentence",
+    "Verdict",
 }
 
 

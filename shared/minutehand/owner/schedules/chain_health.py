@@ -45,11 +45,20 @@ def check_chain(head: Head, revision: Revision, services: Services, clock: Clock
     if head.state is not ScheduleState.ACTIVE or revision.active_until is not None or not places:
         return ChainState(health=ChainHealth.NOT_NEEDED)
     for due in places:
-        before = f"{stamp(due)}#{EntryKind.CHAIN}#{revision.id[:-1]}"
-        page = services.agenda.due(revision.shard, upto=due, after=before, limit=_AT_ONCE)
-        if any(_is_of(entry, revision) for entry in page.entries):
+        if _is_there(revision, due, services):
             return ChainState(health=ChainHealth.OK, due=due)
     return _search(revision, max(places), services)
+
+
+def entry_upto(revision: Revision, upto: int, services: Services) -> ChainState:
+    """Whether the chain of a revision, ended or not, has an entry due up to an instant (UTC ms). MISSING: it has none, or a later one.
+
+    Raises Unavailable.
+    """
+    due = timetable_of(revision).next(max(claimed_upto(revision, services), revision.active_from))
+    if due is not None and due <= upto and _is_there(revision, due, services):
+        return ChainState(health=ChainHealth.OK, due=due)
+    return _search(revision, upto, services)
 
 
 def _likely(revision: Revision, services: Services, now: int) -> list[int]:
@@ -69,6 +78,13 @@ def claimed_upto(revision: Revision, services: Services) -> int:
         if run.revision == revision.number and run.ref.is_fire and run.backfill is None:
             return run.due
     return revision.active_from
+
+
+def _is_there(revision: Revision, due: int, services: Services) -> bool:
+    """Whether the entry of a chain is due at this instant (UTC ms)."""
+    before = f"{stamp(due)}#{EntryKind.CHAIN}#{revision.id[:-1]}"
+    page = services.agenda.due(revision.shard, upto=due, after=before, limit=_AT_ONCE)
+    return any(_is_of(entry, revision) for entry in page.entries)
 
 
 def _search(revision: Revision, upto: int, services: Services) -> ChainState:

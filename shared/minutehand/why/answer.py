@@ -1,0 +1,104 @@
+"""An answer: the verdict about one fire or run, its causes, and sentences with the evidence on which each rests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """What became of a fire or a run. ``Answer.causes`` says why."""
+
+    NO_FIRE = "NO_FIRE"  # by the schedule's rule nothing was due at that instant
+    NOT_CREATED = "NOT_CREATED"  # the schedule did not exist yet
+    PAUSED = "PAUSED"  # its schedule was paused, then or before the run had started
+    DELETED = "DELETED"  # likewise: deleted
+    CHANGED = "CHANGED"  # a change of the schedule took the fire away, or added it later
+    UPCOMING = "UPCOMING"  # it is still to come
+    NOT_CLAIMED = "NOT_CLAIMED"  # it was due, and the ticker has not handled it yet
+    WAITING = (
+        "WAITING"  # it is due and waits: for a worker, for its turn, for the end of a freeze, or for its next attempt
+    )
+    RUNNING = "RUNNING"  # a worker holds its lease
+    VANISHED = "VANISHED"  # its worker is silent, and its lease has ended: another worker may take it
+    RAN = "RAN"  # it succeeded, and began in time
+    RAN_LATE = "RAN_LATE"  # it succeeded, and began more than five seconds late
+    DEAD = "DEAD"  # it failed for good
+    LOST = "LOST"  # delivered at most once, and its worker vanished
+    CANCELLED = "CANCELLED"  # its owner, or a later run, cancelled it
+    EXPIRED = "EXPIRED"  # its deadline passed before an attempt could start
+    MISSED = "MISSED"  # it was claimed too late, and the catch-up policy passed it over
+    SKIPPED = "SKIPPED"  # its owner skipped it
+    OVERLAPPED = "OVERLAPPED"  # an earlier run still went on, and the overlap policy passed it over
+    SHADOWED = "SHADOWED"  # its schedule runs in shadow mode
+    GONE = "GONE"  # so long ago that its row has left the ledger, if there was one
+    UNKNOWN = "UNKNOWN"  # the evidence does not tell
+
+
+class Cause(StrEnum):
+    """Something that kept a fire from running, or from running in time."""
+
+    EXPRESSION = "expression"  # the expression does not match the instant
+    CLOCK_CHANGE = "clock_change"  # the clocks skipped the time, or showed it twice
+    EXCLUSION = "exclusion"  # a date, a time or weekends are excluded
+    HOLIDAY = "holiday"  # of the rule's calendar
+    BOUNDS = "bounds"  # start, end or max_fires of the rule
+    SPREAD = "spread"  # a window or jitter moved the fire
+    NOT_CREATED = "not_created"  # the schedule did not exist yet
+    PAUSE = "pause"
+    DELETION = "deletion"
+    CHANGE = "change"  # of the schedule
+    OWNER = "owner"  # skipped or cancelled it
+    TICKER = "ticker"  # it claimed late, or has not claimed yet
+    QUARANTINE = "quarantine"  # the chain's entry failed ten times and was moved aside
+    CHAIN_MISSING = "chain_missing"  # the schedule has no entry in the agenda
+    HELD_QUEUE = "held_queue"  # backpressure: the ticker held the queue back
+    CATCH_UP = "catch_up"  # the policy for missed fires
+    BACKFILL = "backfill"  # a backfill runs the fire, late on purpose
+    FREEZE = "freeze"  # of the tenant
+    OVERLAP = "overlap"  # of runs of one schedule: overlap, max_running
+    QUEUE = "queue"  # no worker took it from its queue
+    UNKNOWN_JOB = "unknown_job"  # no worker knew the job
+    DEADLINE = "deadline"
+    FAILURE = "failure"  # an attempt failed
+    RETRY = "retry"  # it waits for its next attempt
+    RELEASE = "release"  # a worker gave it back, because it stopped
+    VANISHED = "vanished"  # a worker crashed, stalled or was cut off
+    SHADOW = "shadow"
+    RETENTION = "retention"  # rows leave the ledger some time after their end
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sentence:
+    """One statement of an answer."""
+
+    text: str
+    source: str  # the row, record or entry that says so, or the rule that it was computed from
+    cause: Cause | None = None  # if it names something that kept the fire from running in time
+
+    def __str__(self) -> str:
+        return f"{self.text} [{self.source}]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """Why a fire or run ran, ran late, or did not run."""
+
+    tenant: str  # its owner
+    schedule: str | None  # name of its schedule; None for a one-off
+    at: datetime | None  # UTC: the instant that was asked about, or at which the run was due
+    run_id: str | None  # of the run; None if there is none
+    verdict: Verdict  # what became of it
+    sentences: Sequence[Sentence]  # why, the most important first
+    asked_at: datetime  # UTC: what holds now held then
+
+    @property
+    def causes(self) -> Sequence[Cause]:
+        """What kept it from running, or from running in time, each once, in the order of the sentences."""
+        return tuple(dict.fromkeys(one.cause for one in self.sentences if one.cause is not None))
+
+    def __str__(self) -> str:
+        about = self.run_id or f"{self.tenant}/{self.schedule}"
+        return "\n".join([f"{about}: {self.verdict}", *(f"  {sentence}" for sentence in self.sentences)])

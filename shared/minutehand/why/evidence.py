@@ -1,0 +1,271 @@
+"""Evidence: reads what there is about one fire or run. At most about fifteen reads, and as of one instant of its schedule.
+
+The order matters: a chain's entry is moved on after its fires are claimed, so the agenda is read before the ledger; then a fire without a
+row whose entry lies beyond it has really none. The head is read first and last: if it has moved, all is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+from typing import TypeVar
+
+from minutehand.domain.names import RunRef, fire_ref
+from minutehand.domain.run import FAILED, WAITING, RunRow, RunState
+from minutehand.domain.schedule import Freeze, Head, Revision, ScheduleState, freeze_key
+from minutehand.domain.times import SECOND
+from minutehand.errors import Conflict, ExpressionError, MinutehandError, Unavailable
+from minutehand.fires.backpressure import read_hold_log
+from minutehand.fires.context import find_revision
+from minutehand.fires.plan import timetable_of
+from minutehand.owner.backfill.advance import read_backfill
+from minutehand.owner.runs.redrive import replay_ref
+from minutehand.owner.schedules.chain_health import ChainHealth, check_chain, entry_upto
+from minutehand.owner.schedules.client_tokens import RACES
+from minutehand.ports.services import Clock, Services
+from minutehand.state.catch_up import covers
+from minutehand.state.overlap import SLOT, Slot
+from minutehand.why.delay import LATE
+from minutehand.why.facts import Chain, Facts
+from minutehand.why.no_run import absence_of
+
+_T = TypeVar("_T")
+_REVISIONS = 200  # that are read at the most, newest first
+_EARLIER = 10  # of these, older than the one that was current at the instant
+_ROWS = 50  # of the schedule, due up to the instant
+
+
+class EvidenceReader:
+    """Reads for one tenant. Raises Unavailable where what decides the answer cannot be read; the rest is named in ``Facts.unread``."""
+
+    def __init__(self, tenant: str, services: Services, clock: Clock) -> None:
+        self._tenant, self._services, self._clock = tenant, services, clock
+
+    def of_fire(self, name: str, at: int) -> Facts | None:
+        """About the fire of a schedule at an instant (UTC ms), or in the second that begins with it; None: no such schedule."""
+        return self._settled(name, lambda head: self._fire(head, at, None))
+
+    def of_run(self, ref: RunRef) -> Facts | None:
+        """About a run; None if there is neither a row of it nor a schedule whose fire it can be."""
+        if ref.is_one_off:
+            return self._one_off(ref)
+        return self._settled(ref.owner.partition("/")[2], lambda head: self._fire(head, ref.instant or 0, ref))
+
+    def _settled(self, name: str, look: Callable[[Head], Facts | None]) -> Facts | None:
+        """What ``look`` makes of a schedule that did not change meanwhile. Raises Conflict."""
+        head = self._services.schedules.head(self._tenant, name)
+        for _ in range(RACES):
+            if head is None:
+                return None
+            facts = look(head)
+            now = self._services.schedules.head(self._tenant, name)
+            if now == head:
+                return facts
+            head = now
+        raise Conflict(f"name={name!r}: others changed it {RACES} times while it was read; try again")
+
+    # One-offs.
+
+    def _one_off(self, ref: RunRef) -> Facts | None:
+        now, run = self._clock(), self._row(ref)
+        if run is None:
+            return None
+        facts = Facts(now=now, retention=self._services.retention, tenant=self._tenant, at=run.due, ref=ref, run=run)
+        return self._completed(facts)
+
+    # Fires, triggers, backfills.
+
+    def _fire(self, head: Head, at: int, ref: RunRef | None) -> Facts | None:
+        now = self._clock()
+        revisions, whole = self._history(head, at)
+        facts = Facts(
+            now=now,
+            retention=self._services.retention,
+            tenant=self._tenant,
+            at=at,
+            ref=ref or fire_ref(head.owner, at),
+            head=head,
+            revisions=revisions,
+            all_revisions=whole,
+        )
+        if ref is None:
+            facts = _in_that_second(facts)
+        facts = self._with_agenda(facts)
+        facts = self._with_rows(facts, exact=ref is not None)
+        if ref is not None and facts.run is None and not ref.is_fire:
+            return None
+        return self._completed(facts)
+
+    def _history(self, head: Head, at: int) -> tuple[tuple[Revision, ...], bool]:
+        """The revisions from the newest to some before the one that was current at the instant; and whether these are all."""
+        found: list[Revision] = []
+        beyond = 0
+        rows = self._services.schedules.history(head.owner)
+        for revision in islice(rows, _REVISIONS):
+            found.append(revision)
+            beyond += revision.active_from < at
+            if beyond > _EARLIER:
+                return tuple(found), False
+        return tuple(found), bool(found) and found[-1].number == 1
+
+    def _with_agenda(self, facts: Facts) -> Facts:
+        """The entry of the chain that has the fire, as far as that matters."""
+        revision = facts.defining
+        if revision is None:
+            return facts
+        try:
+            oldest = self._services.agenda.due(revision.shard, upto=facts.now, after=None, limit=1).entries
+            chain = self._chain(facts, revision)
+        except MinutehandError as problem:
+            return replace(facts, unread={**facts.unread, "agenda": str(problem)})
+        return replace(facts, oldest=oldest[0] if oldest else None, chain=chain)
+
+    def _chain(self, facts: Facts, revision: Revision) -> Chain:
+        head = facts.head
+        if facts.at > facts.now and head is not None and head.state is ScheduleState.ACTIVE:
+            found = check_chain(head, revision, self._services, lambda: facts.now)
+            missing = found.health is ChainHealth.MISSING
+        else:
+            found, missing = entry_upto(revision, facts.at, self._services), False
+        return Chain(
+            entry=found.due,
+            upto=facts.at,
+            quarantined=found.health is ChainHealth.QUARANTINED,
+            missing=missing,
+            unknown=found.health is ChainHealth.UNKNOWN,
+        )
+
+    def _with_rows(self, facts: Facts, *, exact: bool) -> Facts:
+        """The run's row, and those of the schedule due up to then."""
+        assert facts.head is not None
+        assert facts.ref is not None
+        upto = facts.at if exact else facts.at - facts.at % SECOND + SECOND - 1
+        page = self._services.ledger.page(
+            facts.head.owner, after=None, upto=upto, limit=_ROWS, cursor=None, newest_first=True
+        )
+        rows: Sequence[RunRow] = page.items
+        run = self._row(facts.ref)
+        if run is None and not exact and facts.at % SECOND == 0:  # people type no milliseconds
+            run = next((row for row in reversed(rows) if row.ref.is_fire and facts.at <= row.due <= upto), None)
+        if run is not None and run.due != facts.at:
+            facts = replace(facts, at=run.due, ref=run.ref)
+        before = tuple(row for row in rows if run is None or row.ref != run.ref)
+        facts = replace(facts, run=run, before=before)
+        return replace(facts, gaps=tuple(_gaps(facts)), revisions=self._with_definitions(facts))
+
+    def _with_definitions(self, facts: Facts) -> Sequence[Revision]:
+        """The revisions, with those that the run names even if they are older than those read."""
+        run, owner = facts.run, "" if facts.head is None else facts.head.owner
+        found = list(facts.revisions)
+        for number in () if run is None else {run.revision, run.defined_by or run.revision}:
+            if number and facts.revision(number) is None:
+                older = find_revision(owner, number, self._services)
+                found += [] if older is None else [older]
+        return tuple(sorted(found, key=lambda one: -one.number))
+
+    def _row(self, ref: RunRef) -> RunRow | None:
+        answer = self._services.ledger.look([ref])
+        if ref in answer.unanswered:
+            raise Unavailable(f"run_id={str(ref)!r}: its row could not be read; try again")
+        return answer.found.get(ref)
+
+    # What else the row, or its lack, asks for.
+
+    def _completed(self, facts: Facts) -> Facts:
+        run, unread = facts.run, dict(facts.unread)
+        owner = "" if run is None else run.ref.owner
+
+        def tried(what: str, read: Callable[[], _T | None]) -> _T | None:
+            try:
+                return read()
+            except MinutehandError as problem:
+                unread[what] = str(problem)
+                return None
+
+        freeze = tried("freeze", self._freeze)
+        attempts = tried("attempts", lambda: self._services.ledger.attempts(run.ref)) if run and run.fence else None
+        slot = backfill = redriven = None
+        if run is not None and run.state is RunState.QUEUED and _is_exclusive(facts):
+            slot = tried("slot", lambda: self._slot(owner))
+        if run is not None and run.backfill is not None:
+            identity = run.backfill
+            backfill = tried("backfill", lambda: read_backfill(owner, identity, self._services))
+        if run is not None and run.state in FAILED:
+            redriven = tried("redriven", lambda: self._row(replay_ref(run)))
+        holds = depth = None
+        queue = _queue_of(facts)
+        if _was_late(facts):
+            holds = tried("log of held queues", lambda: read_hold_log(self._services).of(queue))
+        if run is not None and run.state in WAITING and run.not_before <= facts.now:
+            depth = tried("queue", lambda: self._services.work.load([queue]).get(queue))
+        return replace(
+            facts,
+            freeze=freeze,
+            attempts=tuple(attempts or ()),
+            slot=slot,
+            backfill=backfill,
+            redriven=redriven,
+            holds=holds,
+            depth=tuple(depth or ()),
+            unread=unread,
+        )
+
+    def _freeze(self) -> Freeze | None:
+        key = freeze_key(self._tenant)
+        answer = self._services.schedules.revisions([key])
+        if key in answer.broken:
+            raise answer.broken[key]
+        if key in answer.unanswered:
+            raise Unavailable("the table did not answer")
+        return answer.frozen.get(self._tenant)
+
+    def _slot(self, owner: str) -> Slot | None:
+        record = self._services.records.read(owner, SLOT)
+        return None if record is None else Slot.of(record.body)
+
+
+def _in_that_second(facts: Facts) -> Facts:
+    """With the instant of the fire in the asked second, if the instant itself is none: fires of rates have milliseconds."""
+    if facts.governing is None or facts.at % SECOND:
+        return facts
+    revision = facts.revisions[facts.governing]
+    with suppress(ExpressionError):
+        fire = timetable_of(revision).next(facts.at - 1)
+        if fire is not None and fire < facts.at + SECOND and revision.bound(fire) == fire:
+            return replace(facts, at=fire, ref=fire_ref(revision.owner, fire))
+    return facts
+
+
+def _gaps(facts: Facts) -> Iterator[RunRow]:
+    """The rows of passed-over fires that stand for this one."""
+    if facts.run is not None:
+        if facts.run.skipped_until is not None:
+            yield facts.run
+        return
+    for row in facts.before:
+        revision = facts.revision(row.revision)
+        if revision is None or not covers(row, facts.at):
+            continue
+        if revision.active_from < facts.at <= revision.bound(facts.at) and absence_of(revision, facts.at) is None:
+            yield row
+
+
+def _is_exclusive(facts: Facts) -> bool:
+    return facts.defining is not None and facts.defining.definition.options.is_exclusive
+
+
+def _queue_of(facts: Facts) -> str | None:
+    run, revision = facts.run, facts.defining
+    if run is not None and run.ref.is_one_off:
+        return run.queue
+    return None if revision is None else revision.definition.options.queue
+
+
+def _was_late(facts: Facts) -> bool:
+    """Whether the fire was, or is, claimed late, or waits."""
+    run = facts.run
+    if run is None:
+        return facts.at <= facts.now
+    return run.state in WAITING or run.created_at - run.due > LATE
