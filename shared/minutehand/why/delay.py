@@ -99,7 +99,7 @@ def _since_when(facts: Facts, run: RunRow) -> Iterator[Sentence]:
 
 def start_delay(facts: Facts, run: RunRow, until: int) -> Iterator[Sentence]:
     """Why a run that was claimed had not started before ``until`` (UTC ms)."""
-    ready = max(run.due, run.created_at, getattr(run, "published_at", None) or 0)
+    ready = max(run.due, run.created_at)
     if until - ready <= LATE:
         return
     known = [*_by_freeze(facts, ready, until), *_by_overlap(facts, run, ready, until)]
@@ -193,15 +193,26 @@ def _by_queue(facts: Facts, run: RunRow, ready: int, until: int) -> Iterator[Sen
         yield from held_now(facts)
         yield from _depths(facts)
     yield from _meanwhile(facts, run, ready, until)
-    if not _was_published(run):
+    yield from _message(run, ready)
+
+
+def _message(run: RunRow, ready: int) -> Iterator[Sentence]:
+    """When the message was sent by which the run was leased first, and what that does not tell."""
+    sent = run.published_at if run.leased_at == run.started_at else None  # a later lease has written over it
+    if sent is None:
         yield not_known(
-            "Whether its message was sent late or came late, all workers were busy, none was there, or none knew the job, is not "
-            "recorded: see the queue's metrics and the workers' logs of that time."
+            "Whether its message was sent late or came late, all workers were busy, none was there, or none knew the job, is "
+            "not recorded: see the queue's metrics and the workers' logs of that time."
         )
-
-
-def _was_published(run: RunRow) -> bool:
-    return getattr(run, "published_at", None) is not None
+    elif sent - ready <= LATE:
+        yield of_run(run, f"Its message was sent at {show(sent)}, so it lay in the queue.")
+        yield not_known("Whether all workers were busy or none was there is not recorded: see their logs of that time.")
+    else:
+        yield of_run(run, f"The message by which a worker took it was sent at {show(sent)}.")
+        yield not_known(
+            "Why no earlier message led to a start is not recorded: it was sent late, or a worker that did not know the job, "
+            "or a freeze, had it sent again."
+        )
 
 
 def _depths(facts: Facts) -> Iterator[Sentence]:

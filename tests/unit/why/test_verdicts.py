@@ -68,7 +68,7 @@ class Stage:
         """Change attributes of a run's row, as a process would that does not exist here."""
         row = self.memory.row(ref)
         assert row is not None
-        self.memory.put_row(ref, row | changes)  # type: ignore[operator]
+        self.memory.put_row(ref, row | changes)
 
     def ref(self, clock: str) -> RunRef:
         return RunRef("acme/s", f"{to_ms(at(clock), 'at'):015d}")
