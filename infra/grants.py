@@ -41,6 +41,11 @@ class TenantKeys:
         return (f"{self.tenant or '*'}#dead#*",)
 
     @property
+    def history(self) -> Sequence[str]:
+        """Of the history's books."""
+        return () if self.tenant is None else (f"{self.tenant}#*",)
+
+    @property
     def ledger(self) -> Sequence[str]:
         return () if self.tenant is None else (*self.owners, *self.dead)
 
@@ -57,6 +62,7 @@ def allow_reading(
     store.allow(grantee, "schedules", _GET, keys=keys.schedules)
     store.allow(grantee, "revisions", READ, keys=keys.owners)
     store.allow(grantee, "runs", READ, keys=keys.ledger)
+    store.allow(grantee, "history", READ, keys=keys.history)
     store.allow(grantee, "agenda", _GET)  # whether a chain is waiting: its shards hold the entries of all tenants
     for objects in (PAYLOADS, RESULTS):
         store.allow_objects(grantee, "s3:GetObject", keys.objects(objects))

@@ -10,6 +10,7 @@ from minutehand.domain.times import DAY, SECOND
 from minutehand.dynamodb.agenda import RowAgenda
 from minutehand.dynamodb.archive import BucketArchive
 from minutehand.dynamodb.dynamo_tables import DynamoTables
+from minutehand.dynamodb.history import RowHistory
 from minutehand.dynamodb.ledger import RowLedger
 from minutehand.dynamodb.payloads import BucketPayloads
 from minutehand.dynamodb.records import RowDeadIndex, RowRecords
@@ -59,6 +60,7 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
         dead=SqsDeadQueue(sqs, settings.queue("dead")),
         dead_index=RowDeadIndex(tables),
         records=RowRecords(tables),
+        history=RowHistory(tables, retention=retention),
         stream=DynamoRunStream(
             dynamodb, settings.table(RUNS.suffix), lambda: Client("dynamodbstreams", settings, session)
         ),

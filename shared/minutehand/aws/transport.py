@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import random
 import uuid
+from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -95,7 +96,13 @@ class BatchBackoff:
 
 DEADLINE = 5.0  # seconds for one attempt, in all: four and their waits end within a shard's lock
 USER_AGENT = f"minutehand/{VERSION}"
-_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
+def _binary(value: bytes) -> str:
+    return b64encode(value).decode()
+
+
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_binary).encode
 _decode = json.JSONDecoder().decode
 
 

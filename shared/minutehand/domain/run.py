@@ -90,6 +90,7 @@ class RunRow:
     skipped: int | None = None  # a row of several missed fires only: their number
     skipped_until: int | None = None  # the same: UTC ms of the last of them; ``due`` is the first
     backfill: str | None = None  # id of the backfill that it belongs to
+    relisted: int | None = None  # raised by the auditor, so that the history lists the run again
     defined_by: int | None = None  # number of the revision that defines it, if that may differ from ``revision``
 
     @property

@@ -64,7 +64,7 @@ _FAILURE = {
     "permanent": "permanent",
 }  # attribute: field
 
-_READ_NUMBERS = (*_NUMBERS, "buried_at", "slices")
+_READ_NUMBERS = (*_NUMBERS, "buried_at", "slices", "relisted")
 _INT, _STR = frozenset({int}), frozenset({str})
 
 
@@ -75,6 +75,8 @@ def encode(value: Value) -> dict[str, Any]:
         return {"S": value}
     if kind is int:
         return {"N": str(value)}
+    if kind is bytes:
+        return {"B": value}
     return {"BOOL": value} if kind is bool else {"S": str(value)}
 
 

@@ -28,7 +28,7 @@ from minutehand.dynamodb.agenda import entry_put
 from minutehand.dynamodb.records import dead_put, record_write
 from minutehand.dynamodb.rows import readable, reads
 from minutehand.dynamodb.tables import REVISIONS, SCHEDULES, Row, RowQuery, RowTables, RowWrite, begins_with, put_new
-from minutehand.errors import Unreadable
+from minutehand.errors import Unavailable, Unreadable
 from minutehand.ports.records import Record, RowPage
 from minutehand.ports.schedules import IncidentChange, RevisionBatch, RevisionKey
 from minutehand.state.transition import Absent, Compare, Plus, all_of, any_of
@@ -69,6 +69,13 @@ class RowSchedules:
     def head(self, tenant: str, name: str) -> Head | None:
         row = self._tables.get("head", SCHEDULES, tenant=tenant, name=name)
         return None if row is None else head_of(row)
+
+    def heads(self, names: Iterable[tuple[str, str]]) -> Sequence[Head]:
+        keys = [{"tenant": tenant, "name": name} for tenant, name in names]
+        rows, unread = self._tables.read("heads", SCHEDULES, keys) if keys else ([], [])
+        if unread:
+            raise Unavailable(f"{len(unread)} of {len(keys)} schedules were not answered; try again")
+        return list(_heads(rows))
 
     def history(self, owner: str) -> Iterator[Revision]:
         query = RowQuery(table=REVISIONS, partition=owner, first=0, last=_LAST, newest_first=True, limit=_HISTORY)

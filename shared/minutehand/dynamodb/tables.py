@@ -54,7 +54,8 @@ SCHEDULES = TableDefinition(suffix="schedules", hash_key="tenant", range_key="na
 REVISIONS = TableDefinition(suffix="revisions", hash_key="owner", range_key="number", range_type="N")
 AGENDA = TableDefinition(suffix="agenda", hash_key="shard", range_key="entry")
 RUNS = TableDefinition(suffix="runs", hash_key="owner", range_key="key", ttl="ttl", stream=True)
-TABLES = (SCHEDULES, REVISIONS, AGENDA, RUNS)
+HISTORY = TableDefinition(suffix="history", hash_key="partition", range_key="key", ttl="ttl")
+TABLES = (SCHEDULES, REVISIONS, AGENDA, RUNS, HISTORY)
 
 Row = dict[str, Any]  # attributes by name
 Answer = tuple[bool, Row | None]  # of a write: whether it was applied; and the row as it is now, as far as it is known

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from minutehand.domain.run_change import RunChange
 from minutehand.historian.archive import archive
 from minutehand.historian.context import Consumer, HistorianContext
+from minutehand.historian.pages import write_pages
 
-CONSUMERS: tuple[Consumer, ...] = (archive,)  # in this order
+CONSUMERS: tuple[Consumer, ...] = (write_pages, archive)  # in this order
 
 
 def handle(changes: Sequence[RunChange], context: HistorianContext) -> None:

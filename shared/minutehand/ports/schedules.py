@@ -44,6 +44,9 @@ class ScheduleStore(Protocol):
     def head(self, tenant: str, name: str) -> Head | None:
         """The head of a schedule, deleted ones included; None if there is none."""
 
+    def heads(self, names: Iterable[tuple[str, str]]) -> Sequence[Head]:
+        """The heads of schedules (tenant, name) that exist, in batches. Raises Unavailable if not all were answered."""
+
     def revisions(self, keys: Iterable[RevisionKey]) -> RevisionBatch:
         """Revisions in batches, and the freezes of the tenants whose ``freeze_key`` is among the keys."""
 

@@ -10,6 +10,7 @@ from minutehand.ports.agenda import Agenda
 from minutehand.ports.archive import Archive
 from minutehand.ports.dead_index import DeadIndex
 from minutehand.ports.dead_queue import DeadQueue
+from minutehand.ports.history import History
 from minutehand.ports.ledger import Ledger
 from minutehand.ports.notices import Notices
 from minutehand.ports.payloads import Payloads
@@ -35,6 +36,7 @@ class Services:
     payloads: Payloads
     archive: Archive
     records: Records
+    history: History
     stream: RunStream
     notices: Notices
     retention: int  # ms for which ended runs stay in the ledger; nothing older is ever claimed

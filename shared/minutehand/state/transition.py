@@ -14,7 +14,7 @@ from minutehand.domain.run import Failure, RunState
 from minutehand.domain.times import SECOND
 from minutehand.values import value
 
-Value = int | str | bool
+Value = int | str | bool | bytes
 Row = Mapping[str, Value]  # the attributes of a run's row by name; what is not set is not there
 
 OPERATORS = {"=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">=": operator.ge}

@@ -27,6 +27,7 @@ from minutehand.domain.run_change import RunChange
 from minutehand.domain.schedule import Head, Revision
 from minutehand.domain.times import DAY, SECOND
 from minutehand.dynamodb.agenda import RowAgenda
+from minutehand.dynamodb.history import RowHistory
 from minutehand.dynamodb.ledger import RowLedger
 from minutehand.dynamodb.records import RowDeadIndex, RowRecords
 from minutehand.dynamodb.rows import entry_of, present, readable, run_of, shard_key
@@ -197,6 +198,7 @@ class Memory:
             dead_index=RowDeadIndex(tables),
             payloads=MemoryPayloads(calls, self._payloads, self._clock),
             records=RowRecords(tables),
+            history=RowHistory(tables, retention=self._retention),
             stream=MemoryRunStream(calls, self._runs, shards=self.stream_shards),
             archive=MemoryArchive(calls, self.archived),
             notices=MemoryNotices(calls, self.published),

@@ -1,0 +1,260 @@
+"""The history's books as rows.
+
+A partition is a tenant's day of a book, or one of several where many pages are written at a time. In it ``p#`` are appended pages by
+their latest place, ``b#`` the bodies of large ones, ``c#`` the indexes of folded hours. Beside it ``<tenant>#days`` says which days there
+are, and ``~tenants#<book>#<day>`` which tenants.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+from minutehand.domain.history import Book
+from minutehand.domain.times import DAY, HOUR, SECOND, from_ms, stamp
+from minutehand.dynamodb.rows import present, readable, reads
+from minutehand.dynamodb.tables import HISTORY, Row, RowQuery, RowTables, RowWrite, begins_with
+from minutehand.errors import Unavailable
+from minutehand.ports.history import Day, Hour, Page, PagePut, ReadMeter
+from minutehand.state.history.search import summary_from
+from minutehand.state.transition import Absent, Compare, any_of
+
+SPREADS = 8  # partitions of a day with many pages at a time: each takes 1,000 write units a second
+LATE = 2  # hours after an hour's begin from which a write into it is late: an index of the hour may be there
+INLINE = 4_096  # bytes of an hour's pages that lie in its index
+_FIRST_ROWS, _MOST_ROWS = 25, 200  # of one query of pages
+_REMEMBERED = 100_000  # days
+
+
+class RowHistory:
+    """Pages in the rows of a table. ``retention`` in ms: for which a day is remembered."""
+
+    def __init__(self, tables: RowTables, *, retention: int) -> None:
+        self._tables, self._retention = tables, retention
+        self._noted: dict[tuple[str, Book, int], Day] = {}  # as far as this process knows them
+
+    # Writes.
+
+    def append(self, pages: Sequence[PagePut]) -> None:
+        for page in pages:
+            self._note(page)
+        large = [page for page in pages if page.summary is not None]
+        self._store("append", [self._row(page, body=True) for page in large])  # before what names them
+        self._store("append", [self._row(page, body=False) for page in pages])
+
+    def _row(self, page: PagePut, *, body: bool) -> Row:
+        spread = int(page.digest, 16) % SPREADS if page.spread else 0
+        row: Row = {
+            "partition": partition_of(page.tenant, page.book, page.last // DAY, spread),
+            "key": f"{'b' if body else 'p'}#{stamp(page.last)}#{page.written:06d}#{page.digest}",
+            "ttl": page.expires // SECOND,
+        }
+        if body or page.summary is None:
+            return row | {"body": page.body}
+        return row | {"summary": _text(page.summary.as_list())}
+
+    def _store(self, verb: str, rows: Sequence[Row]) -> None:
+        stored = self._tables.store(verb, [RowWrite(table=HISTORY, row=row, kind="put") for row in rows])
+        missing = len({row["key"] for row in rows} - stored)
+        if missing:
+            raise Unavailable(f"history: {missing} of {len(rows)} pages were not accepted; deliver the batch again")
+
+    def _note(self, page: PagePut) -> None:
+        """Note the page's day: that it is there, how many partitions it has, and that an hour was written to late."""
+        day, hour = divmod(page.last // HOUR, 24)
+        late = {hour: page.written} if page.written >= day * 24 + hour + LATE else {}
+        known = self._noted.get((page.tenant, page.book, day)) or self._day(page.tenant, page.book, day)
+        spreads = SPREADS if page.spread else 1
+        if (
+            known is None
+            or known.spreads < spreads
+            or any(known.late.get(h, 0) < written for h, written in late.items())
+        ):
+            known = self._note_day(page, day, known or Day(number=day), spreads, late)
+        if len(self._noted) >= _REMEMBERED:
+            self._noted.clear()
+        self._noted[page.tenant, page.book, day] = known
+
+    def _note_day(self, page: PagePut, day: int, known: Day, spreads: int, late: Mapping[int, int]) -> Day:
+        expires = max(page.expires, (day + 1) * DAY + self._retention) // SECOND
+        tenant: Row = {"partition": _tenants(page.book, day), "key": page.tenant, "ttl": expires}
+        self._tables.write("note", RowWrite(table=HISTORY, row=tenant, kind="put"))
+        row = _day_key(page.tenant, page.book, day)
+        more = {"spreads": spreads} if spreads > known.spreads else {}
+        self._tables.write("note", RowWrite(table=HISTORY, row=row | more | {"ttl": expires}))
+        for hour, written in late.items():
+            name = f"late{hour:02d}"
+            is_later = any_of(Absent(name), Compare(name, "<", written))
+            self._tables.write("note", RowWrite(table=HISTORY, row=row | {name: written}, only_if=is_later))
+        return replace(known, spreads=max(spreads, known.spreads), late={**known.late, **late})
+
+    # Reads.
+
+    def _day(self, tenant: str, book: Book, day: int) -> Day | None:
+        row = self._tables.get("day", HISTORY, **_day_key(tenant, book, day))
+        return None if row is None else day_of(row)
+
+    def days(self, tenant: str, book: Book, *, first: int, last: int, meter: ReadMeter) -> Sequence[Day]:
+        span = (_day_key(tenant, book, day)["key"] for day in (max(first, 0), last))
+        query = RowQuery(
+            table=HISTORY, partition=f"{tenant}#days", first=next(span), last=next(span), newest_first=True
+        )
+        if query.first > query.last:  # type: ignore[operator]
+            return []
+        return list(readable(self._read("days", query, meter), day_of, "history.unreadable"))
+
+    def hours(self, tenant: str, book: Book, day: int, meter: ReadMeter) -> Mapping[int, Hour]:
+        query = begins_with(HISTORY, partition_of(tenant, book, day), "c#")
+        found = readable(self._read("hours", query, meter), hour_of, "history.unreadable")
+        return {hour.number: hour for hour in found}
+
+    def pages(
+        self, tenant: str, book: Book, day: int, spread: int, *, first: int, last: int, meter: ReadMeter
+    ) -> Iterator[Page]:
+        place, keys = partition_of(tenant, book, day, spread), (f"p#{stamp(max(first, 0))}", f"p#{stamp(last)}$")
+        query = RowQuery(table=HISTORY, partition=place, first=keys[0], last=keys[1], newest_first=True)
+        rows = self._read("pages", query, meter, limit=_FIRST_ROWS)
+        return readable(rows, page_of, "history.unreadable") if first <= last else iter(())
+
+    def _read(self, verb: str, query: RowQuery, meter: ReadMeter, *, limit: int | None = None) -> Iterator[Row]:
+        """The rows of a query. With ``limit`` the first request reads so many, each further one twice as many."""
+        after: Any = None
+        while True:
+            rows, after = self._tables.page(verb, replace(query, after=after, limit=limit))
+            meter.add(sum(map(_size, rows)))
+            yield from rows
+            if after is None:
+                return
+            limit = None if limit is None else min(limit * 2, _MOST_ROWS)
+
+    def bodies(self, pages: Sequence[Page], meter: ReadMeter) -> Sequence[bytes]:
+        keys = {(page.partition, page.key): _key(page.partition, page.key) for page in pages if page.body is None}
+        rows, unread = self._tables.read("bodies", HISTORY, list(keys.values())) if keys else ([], [])
+        for row in rows:
+            meter.add(_size(row))
+        found = {(row["partition"], row["key"]): _bytes(row["body"]) for row in rows}
+        if unread or len(found) < len(keys):
+            raise Unavailable(f"history: {len(keys) - len(found)} of {len(keys)} pages were not answered; try again")
+        return [found[page.partition, page.key] if page.body is None else page.body for page in pages]
+
+    # Folded hours.
+
+    def fold(self, tenant: str, book: Book, day: int, hour: Hour, expires: int) -> None:
+        place = partition_of(tenant, book, day)
+        is_small = sum(len(page.body or b"") for page in hour.pages) <= INLINE
+        pages = hour.pages if is_small else [self._beside(place, hour.number, page) for page in hour.pages]
+        if not is_small:
+            rows = [
+                _key(put.partition, put.key) | {"body": page.body, "ttl": expires // SECOND}
+                for put, page in zip(pages, hour.pages, strict=True)
+            ]
+            self._store("fold", list({row["key"]: row for row in rows}.values()))
+        index = [
+            [page.summary.as_list() if page.summary else None, page.part, page.key, len(page.body or b"")]
+            for page in pages
+        ]
+        row: Row = _key(place, f"c#{hour.number:02d}") | {
+            "folded": hour.folded,
+            "kept": True if hour.kept else None,
+            "pages": zlib.compress(_text(index).encode(), 9) if pages else None,
+            "bodies": b"".join(page.body or b"" for page in pages) or None,
+            "ttl": expires // SECOND,
+        }
+        # A process that folded an earlier state, and stalled, does not replace a later one.
+        is_later = any_of(Absent("folded"), Compare("folded", "<=", hour.folded))
+        self._tables.write("fold", RowWrite(table=HISTORY, row=present(row), only_if=is_later, kind="put"))
+
+    @staticmethod
+    def _beside(place: str, hour: int, page: Page) -> Page:
+        digest = sha256(page.body or b"").hexdigest()[:16]
+        return replace(page, body=None, partition=place, key=f"b#c#{hour:02d}#{page.part:03d}#{digest}")
+
+    def note_folded(self, tenant: str, book: Book, day: int, written: int) -> None:
+        row, is_there = _day_key(tenant, book, day), Compare("partition", "=", f"{tenant}#days")
+        self._tables.write("note_folded", RowWrite(table=HISTORY, row=row | {"folded": written}, only_if=is_there))
+
+    def tenants(self, book: Book, day: int) -> Iterator[str]:
+        query = RowQuery(table=HISTORY, partition=_tenants(book, day), first=" ", last="\U0010ffff")
+        return (row["key"] for row in self._tables.rows("tenants", query))
+
+
+def partition_of(tenant: str, book: Book, day: int, spread: int = 0) -> str:
+    """The partition of a tenant's day (since 1970, UTC). ``#`` is in no tenant's name."""
+    return f"{tenant}{'' if book is Book.ENDED else f'#{book}'}#{from_ms(day * DAY).date().isoformat()}#{spread}"
+
+
+def _tenants(book: Book, day: int) -> str:
+    return f"~tenants#{book}#{day:06d}"
+
+
+def _day_key(tenant: str, book: Book, day: int) -> Row:
+    return _key(f"{tenant}#days", f"{book}#{day:06d}")
+
+
+def _key(partition: str, key: str) -> Row:
+    return {"partition": partition, "key": key}
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _bytes(value: bytes | str) -> bytes:
+    """Bytes as a driver returns them: our own requests leave them in base64."""
+    return b64decode(value) if isinstance(value, str) else bytes(value)
+
+
+def _size(row: Row) -> int:
+    """What DynamoDB counts, roughly: names and values; numbers as some bytes, base64 as what it stands for."""
+    return sum(len(name) + _weight(name, value) for name, value in row.items())
+
+
+def _weight(name: str, value: Any) -> int:
+    if isinstance(value, str):
+        return len(value) * 3 // 4 if name in ("body", "pages", "bodies") else len(value.encode())
+    return len(value) if isinstance(value, bytes) else 6
+
+
+@reads("day {partition} {key} of the history")
+def day_of(row: Mapping[str, Any]) -> Day:
+    late = {int(name[4:]): int(value) for name, value in row.items() if name.startswith("late")}
+    number = int(row["key"].rpartition("#")[2])
+    return Day(number=number, spreads=int(row.get("spreads", 1)), folded=int(row.get("folded", 0)), late=late)
+
+
+@reads("page {partition} {key} of the history")
+def page_of(row: Mapping[str, Any]) -> Page:
+    _, last, written, _ = row["key"].split("#")
+    summary = summary_from(json.loads(row["summary"])) if "summary" in row else None
+    return Page(
+        last=int(last),
+        written=int(written),
+        body=None if summary else _bytes(row["body"]),
+        summary=summary,
+        partition=row["partition"],
+        key=f"b{row['key'][1:]}",
+    )
+
+
+@reads("index {partition} {key} of the history")
+def hour_of(row: Mapping[str, Any]) -> Hour:
+    index = json.loads(zlib.decompress(_bytes(row["pages"]))) if "pages" in row else []
+    bodies, begin, pages = _bytes(row.get("bodies", b"")), 0, []
+    for listed, part, key, length in index:
+        summary = summary_from(listed)
+        body = None if key else bodies[begin : begin + length]
+        begin += length
+        pages.append(
+            Page(last=summary.last, part=part, body=body, summary=summary, partition=row["partition"], key=key)
+        )
+    return Hour(
+        number=int(row["key"].rpartition("#")[2]),
+        folded=int(row["folded"]),
+        kept=bool(row.get("kept", False)),
+        pages=pages,
+    )

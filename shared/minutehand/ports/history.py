@@ -1,0 +1,113 @@
+"""The history's books: pages of entries by tenant and day, appended by the historian, folded by hours later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Protocol
+
+from minutehand.domain.history import Book
+from minutehand.domain.times import MINUTE
+from minutehand.state.history.search import Summary
+
+SPAN = 5 * MINUTE  # ms between the first and the last place of an appended page, at the most
+UNIT = 4_096  # bytes of a strong read that cost one read unit
+
+
+@dataclass
+class ReadMeter:
+    """What reads have cost."""
+
+    units: float = 0.0  # read units
+    requests: int = 0
+
+    def add(self, size: int) -> None:
+        """One request that read so many bytes."""
+        self.requests += 1
+        self.units += max(1, ceil(size / UNIT))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PagePut:
+    """A page to append. The same entries make the same page, so that a batch that is handled twice replaces its own pages."""
+
+    tenant: str
+    book: Book
+    first: int  # UTC ms: the earliest place in it
+    last: int  # UTC ms: the latest; both are in one hour
+    written: int  # hours since 1970: the hour in which it is written
+    body: bytes  # see ``state.history.codec``
+    digest: str  # of tenant, book and body
+    summary: (
+        Summary | None
+    )  # of a large page: its body lies beside it, and is read only if the summary may hold what is searched
+    spread: bool = False  # to one of several partitions: there are many at a time
+    expires: int = 0  # UTC ms
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A page as it is read: with its body, or with a summary and where the body is."""
+
+    last: int  # UTC ms: the latest place in it
+    written: int = 0  # hours since 1970
+    part: int = 0  # of its hour, where the hour was folded: entries of one place are in one part
+    body: bytes | None = None
+    summary: Summary | None = None
+    partition: str = ""  # of the body, where it is not here
+    key: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Day:
+    """What is known of a tenant's day without reading it."""
+
+    number: int  # days since 1970, UTC
+    spreads: int = 1  # partitions in use
+    folded: int = (
+        0  # hours since 1970: everything that was written up to the end of that hour is folded, or noted as late
+    )
+    late: Mapping[int, int] = field(
+        default_factory=dict
+    )  # by hour of the day: the last hour (since 1970) of late writes into it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hour:
+    """The index of an hour that was folded."""
+
+    number: int  # 0 to 23
+    folded: int  # hours since 1970: it holds what was written until the end of that hour
+    kept: bool = False  # its pages were large already: it was not folded, and is read as they are
+    pages: Sequence[Page] = ()
+
+
+class History(Protocol):
+    """Entries of all tenants. Places are UTC ms; days and hours are those of UTC. Reads add their cost to ``meter``."""
+
+    def append(self, pages: Sequence[PagePut]) -> None:
+        """Put pages, and note their days. Raises Unavailable if not all are stored; the same call again is harmless."""
+
+    def days(self, tenant: str, book: Book, *, first: int, last: int, meter: ReadMeter) -> Sequence[Day]:
+        """The days in ``[first, last]`` (since 1970) that have pages, the latest first."""
+
+    def hours(self, tenant: str, book: Book, day: int, meter: ReadMeter) -> Mapping[int, Hour]:
+        """The folded hours of a day."""
+
+    def pages(
+        self, tenant: str, book: Book, day: int, spread: int, *, first: int, last: int, meter: ReadMeter
+    ) -> Iterator[Page]:
+        """The appended pages of one partition whose latest place is in ``[first, last]``, the latest first, read as they are asked for."""
+
+    def bodies(self, pages: Sequence[Page], meter: ReadMeter) -> Sequence[bytes]:
+        """The bodies of pages, in their order. Raises Unavailable."""
+
+    def fold(self, tenant: str, book: Book, day: int, hour: Hour, expires: int) -> None:
+        """Store an hour's folded pages, which have bodies, and then its index, which replaces the one before. Raises Unavailable."""
+
+    def note_folded(self, tenant: str, book: Book, day: int, written: int) -> None:
+        """Note up to which hour a day's writes are folded."""
+
+    def tenants(self, book: Book, day: int) -> Iterator[str]:
+        """The tenants that have pages of a day."""

@@ -1,0 +1,124 @@
+"""From changes of runs to entries of the history's books.
+
+Each entry names its place (book, run, time) and the order of the change. So a batch may be handled twice, in other parts, or after a later
+one: of the entries at a place the greatest order holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from minutehand.domain.history import Book, HistoryEntry, RunKind, kind_of
+from minutehand.domain.names import RunRef
+from minutehand.domain.run import RunRow, RunState
+from minutehand.domain.run_change import RunChange
+
+REASON = 80  # characters of a reason or an error's class that an entry keeps
+_BETWEEN = frozenset({RunState.RETRYING, RunState.CONTINUED})
+_SUBMITTED = frozenset({RunKind.ONE_OFF, RunKind.TRIGGER, RunKind.REPLAY})
+
+Placed = Mapping[Book, Sequence[HistoryEntry]]
+
+
+def order_of(sequence: int, *, correction: bool = False) -> int:
+    """The order of a change; a correction comes after the change that it has seen, and before the next one."""
+    return 2 * sequence + correction
+
+
+def placed(changes: Iterable[RunChange]) -> Placed:
+    """The entries of a batch by book: the last for each place. A run that was made and ended in the batch is in no list of open runs."""
+    by_run: dict[RunRef, list[RunChange]] = {}
+    for change in changes:
+        by_run.setdefault(change.ref, []).append(change)
+    found: dict[Book, list[HistoryEntry]] = {Book.ENDED: [], Book.OPEN: []}
+    for several in by_run.values():
+        several.sort(key=lambda change: change.sequence)
+        found[Book.ENDED] += latest(entry for change in several for entry in ended_entries(change))
+        opened = latest(entry for change in several for entry in _open_entries(change))
+        if not (_was_never_open(several[0]) and all(entry.withdrawn for entry in opened)):
+            found[Book.OPEN] += opened
+    return found
+
+
+def latest(entries: Iterable[HistoryEntry]) -> Iterable[HistoryEntry]:
+    """The entry that holds at each place."""
+    held: dict[tuple[RunRef, int], HistoryEntry] = {}
+    for entry in entries:
+        place = (entry.run, entry.at)
+        if place not in held or entry.order > held[place].order:
+            held[place] = entry
+    return held.values()
+
+
+def entry_of(run: RunRow, at: int, order: int, *, withdrawn: bool = False, again: bool = False) -> HistoryEntry:
+    return HistoryEntry(
+        run=run.ref,
+        at=at,
+        order=order,
+        withdrawn=withdrawn,
+        again=again,
+        state=run.state,
+        job=run.job,
+        due=run.due,
+        not_before=run.not_before,
+        created_at=run.created_at,
+        started_at=run.started_at,
+        attempt=run.attempt,
+        fence=run.fence,
+        revision=run.revision,
+        kind=kind_of(run),
+        reason=None if run.reason is None else run.reason[:REASON],
+        error_type=None if run.failure is None else run.failure.kind[:REASON],
+        backfill=run.backfill,
+        skipped=run.skipped,
+        skipped_until=run.skipped_until,
+    )
+
+
+def end_of(run: RunRow | None) -> int | None:
+    """The place (UTC ms) of a run among the ended ones; None: it has not ended, or is not there."""
+    return run.ended_at if run is not None and run.is_terminal else None
+
+
+def ended_entries(change: RunChange) -> Iterator[HistoryEntry]:
+    """At most two: the withdrawal from the old place, the entry at the new one. A removal after the retention changes nothing."""
+    if change.expired:
+        return
+    old, new, order = change.old, change.new, order_of(change.sequence)
+    before, after = end_of(old), end_of(new)
+    if old is not None and before is not None and before != after:
+        yield entry_of(old, before, order, withdrawn=True, again=True)
+    if new is not None and after is not None and not _is_told(old, new, after):
+        yield entry_of(new, after, order, again=before == after)
+
+
+def _is_told(old: RunRow | None, new: RunRow, at: int) -> bool:
+    """Whether the entry of the old image says the same, and nobody asks for it to be written again."""
+    if old is None or end_of(old) != at or old.relisted != new.relisted:
+        return False
+    return entry_of(old, at, 0) == entry_of(new, at, 0)
+
+
+def is_open(run: RunRow | None) -> bool:
+    """Whether the run belongs into the list of open runs. Waiting fires of schedules do not: the ledger lists them by schedule."""
+    return run is not None and not run.is_terminal and (kind_of(run) in _SUBMITTED or run.state in _BETWEEN)
+
+
+def _open_entries(change: RunChange) -> Iterator[HistoryEntry]:
+    """The entry of a run that appears, or the withdrawal of one that has ended."""
+    old, new, order = change.old, change.new, order_of(change.sequence)
+    is_new = old is None or old.is_terminal
+    if new is not None and is_open(new) and (is_new or new.state in _BETWEEN or new.relisted != old.relisted):  # type: ignore[union-attr]
+        yield entry_of(new, new.due, order, again=not is_new)
+    elif old is not None and not old.is_terminal and (new is None or new.is_terminal) and _may_be_listed(old):
+        yield entry_of(old, old.due, order, withdrawn=True, again=True)
+
+
+def _may_be_listed(run: RunRow) -> bool:
+    """Whether a run that has not ended may be in the list: a fire gets there by its first retry or slice."""
+    return kind_of(run) in _SUBMITTED or run.state in _BETWEEN or run.fence > 1
+
+
+def _was_never_open(first: RunChange) -> bool:
+    old = first.old
+    return old is None or (kind_of(old) not in _SUBMITTED and old.fence == 0)

@@ -1,0 +1,101 @@
+"""The history's books: pages and indexes are read as they were written, days are noted, late writes are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from minutehand.domain.history import Book
+from minutehand.domain.names import fire_ref
+from minutehand.domain.run import RunState
+from minutehand.domain.times import DAY, HOUR, MINUTE
+from minutehand.historian.pages import LARGE, MANY, pages_of
+from minutehand.history.read import Reading
+from minutehand.ports.history import Day, Hour, Page, PagePut, ReadMeter
+from minutehand.ports.services import Services
+from minutehand.state.history.codec import decode, encode
+from minutehand.state.history.entries import entry_of
+from minutehand.state.history.search import Search, summary_of
+
+from tests.support.builders import NOON, OWNER, a_run
+
+TODAY, NOW = NOON // DAY, NOON + HOUR // 2
+HOUR_OF_DAY = NOON // HOUR % 24
+
+
+def some(count: int, *, at: int = NOON, job: str = "report") -> list[PagePut]:
+    runs = [
+        a_run(at + n, ref=fire_ref(OWNER, at + n), state=RunState.SUCCEEDED, ended_at=at + n, job=job)
+        for n in range(count)
+    ]
+    return list(pages_of(Book.ENDED, [entry_of(run, run.due, 2) for run in runs], NOW, 90 * DAY))
+
+
+def listed(services: Services, search: Search | None = None) -> list[int]:
+    reading = Reading(
+        services.history, "acme", Book.ENDED, search or Search(), after=0, upto=NOON + DAY, meter=ReadMeter()
+    )
+    return [entry.at - NOON for entry in reading.entries()]
+
+
+def test_pages_of_every_size_are_read_as_they_were_written(services: Services) -> None:
+    assert not listed(services)
+    services.history.append(some(3))
+    assert listed(services) == [2, 1, 0]
+    services.history.append(some(LARGE))
+    assert listed(services) == list(range(LARGE - 1, -1, -1))
+    services.history.append(some(2 * MANY))  # in several partitions
+    assert listed(services) == list(range(2 * MANY - 1, -1, -1))
+    assert listed(services, Search(job="another")) == []
+
+
+def test_a_page_that_is_appended_again_replaces_itself(services: Services) -> None:
+    for _ in range(2):
+        services.history.append(some(2))
+    found = services.history.pages("acme", Book.ENDED, TODAY, 0, first=0, last=NOON + DAY, meter=ReadMeter())
+    assert len(list(found)) == 1
+
+
+def test_days_and_tenants_are_noted(services: Services) -> None:
+    meter = ReadMeter()
+    services.history.append([*some(1), *some(1, at=NOON + 3 * DAY)])
+    days = services.history.days("acme", Book.ENDED, first=0, last=TODAY + 9, meter=meter)
+    assert [day.number for day in days] == [TODAY + 3, TODAY]
+    assert services.history.days("acme", Book.OPEN, first=0, last=TODAY + 9, meter=meter) == []
+    assert list(services.history.tenants(Book.ENDED, TODAY)) == ["acme"]
+    assert list(services.history.tenants(Book.OPEN, TODAY)) == []
+    assert meter.units == 2
+
+
+def test_a_late_write_is_noted_with_its_hour(services: Services) -> None:
+    services.history.append(some(1))
+    late = [replace(page, written=page.written + 5) for page in some(1)]
+    services.history.append(late)
+    services.history.append([replace(page, written=page.written - 1) for page in late])  # what is noted only grows
+    (day,) = services.history.days("acme", Book.ENDED, first=0, last=TODAY, meter=ReadMeter())
+    assert day == Day(number=TODAY, late={HOUR_OF_DAY: NOW // HOUR + 5})
+
+
+def test_an_hour_is_read_as_it_was_folded(services: Services) -> None:
+    services.history.append(some(1))
+    for count in (3, 900):  # in the index, and beside it
+        entries = decode("acme", some(count)[0].body)
+        page = Page(last=entries[-1].at, part=1, body=encode(entries), summary=summary_of(entries))
+        hour = Hour(number=HOUR_OF_DAY, folded=NOW // HOUR + count, pages=[page])
+        services.history.fold("acme", Book.ENDED, TODAY, hour, NOON + 90 * DAY)
+        services.history.note_folded("acme", Book.ENDED, TODAY, hour.folded)
+        (day,) = services.history.days("acme", Book.ENDED, first=0, last=TODAY, meter=ReadMeter())
+        found = services.history.hours("acme", Book.ENDED, TODAY, ReadMeter())[HOUR_OF_DAY]
+        assert day.folded == found.folded == hour.folded
+        assert [one.summary for one in found.pages] == [page.summary]
+        assert services.history.bodies(found.pages, ReadMeter()) == [page.body]
+        assert len(listed(services)) == count
+    older = Hour(number=HOUR_OF_DAY, folded=NOW // HOUR)
+    services.history.fold("acme", Book.ENDED, TODAY, older, NOON + 90 * DAY)  # by a process that stalled
+    assert services.history.hours("acme", Book.ENDED, TODAY, ReadMeter())[HOUR_OF_DAY].folded > older.folded
+
+
+def test_pages_are_read_between_two_places(services: Services) -> None:
+    services.history.append([page for n in range(0, 60, 10) for page in some(1, at=NOON + n * MINUTE)])
+    bounds = {"first": NOON + 10 * MINUTE, "last": NOON + 30 * MINUTE}
+    pages = services.history.pages("acme", Book.ENDED, TODAY, 0, **bounds, meter=ReadMeter())
+    assert [(page.last - NOON) // MINUTE for page in pages] == [30, 20, 10]

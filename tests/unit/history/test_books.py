@@ -1,0 +1,192 @@
+"""The books of the history equal the ledger: random histories, delivered again and again, in parts, with crashes between any two writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import count
+from random import Random
+from typing import Any
+from zlib import crc32
+
+import pytest
+from minutehand.domain.history import Book, HistoryEntry
+from minutehand.domain.names import RunRef, aside_ref, fire_ref, one_off_ref
+from minutehand.domain.run import Failure, RunRow, RunState
+from minutehand.domain.run_change import RunChange
+from minutehand.domain.times import HOUR, MINUTE, SECOND, from_ms
+from minutehand.historian.context import HistorianContext
+from minutehand.historian.pages import write_pages
+from minutehand.history.read import Position, Reading, parse_position
+from minutehand.ports.history import ReadMeter
+from minutehand.ports.services import Services
+from minutehand.state.history.entries import end_of, is_open
+from minutehand.state.history.search import Search
+from minutehand.testing import ManualClock, Memory
+from minutehand.testing.memory.calls import Crash, Detail, Hook
+
+from tests.support.builders import NOON
+
+TENANT = "acme"
+EVER = 10**14
+
+
+class Story:
+    """Random changes of some runs, each with its images, in the order of their sequence numbers."""
+
+    def __init__(self, random: Random, runs: int = 12, steps: int = 120, spread: int = 3 * HOUR) -> None:
+        self.random, self.rows, self.changes = random, dict[RunRef, RunRow](), list[RunChange]()
+        self._numbers, self._at = count(1_000), NOON
+        refs = [self._ref(number) for number in range(runs)]
+        for _ in range(steps):
+            self._at += random.randrange(max(1, 2 * spread // steps))
+            self._step(random.choice(refs))
+
+    def _ref(self, number: int) -> RunRef:
+        due = NOON + number * MINUTE
+        return self.random.choice(
+            [
+                fire_ref(f"{TENANT}/report", due),
+                one_off_ref(TENANT, f"k{number}"),
+                aside_ref(f"{TENANT}/report", due, f"trigger-{number}"),
+                aside_ref(f"{TENANT}/report", due, "gap"),
+            ]
+        )
+
+    def _step(self, ref: RunRef) -> None:
+        old = self.rows.get(ref)
+        new = self._new(ref) if old is None else self._next(old)
+        if new is None:
+            self.rows.pop(ref, None)
+        else:
+            self.rows[ref] = new
+        sequence = next(self._numbers)
+        self.changes.append(RunChange(ref=ref, sequence=sequence, at=self._at // SECOND * SECOND, old=old, new=new))
+
+    def _new(self, ref: RunRef) -> RunRow:
+        due = ref.instant or NOON + 5 * MINUTE
+        row = RunRow(
+            ref=ref, state=RunState.QUEUED, revision=1, job="report", due=due, not_before=due, created_at=self._at
+        )
+        if ref.key.endswith("~gap"):
+            return replace(row, state=RunState.SKIPPED, ended_at=self._at, skipped=1, skipped_until=due)
+        return row
+
+    def _next(self, old: RunRow) -> RunRow | None:
+        if old.skipped is not None:  # recounted: its place stays
+            return replace(old, skipped=old.skipped + 1)
+        if old.is_terminal:
+            choices: list[RunRow | None] = [
+                replace(old, state=RunState.QUEUED, ended_at=None, reason=None),  # taken over, revived
+                replace(old, buried_at=self._at),
+                replace(old, relisted=(old.relisted or 0) + 1),
+                replace(old, state=RunState.SKIPPED, reason="skipped"),
+            ]
+            return self.random.choice(choices)
+        if old.state is RunState.RUNNING:
+            ended = self.random.choice([RunState.SUCCEEDED, RunState.DEAD, RunState.RETRYING, RunState.CONTINUED])
+        else:
+            ended = self.random.choice([RunState.RUNNING, RunState.RUNNING, RunState.CANCELLED])
+        at = self._at - self.random.choice([0, 0, 0, 90 * MINUTE])  # clocks of workers differ
+        changed = replace(
+            old, state=ended, fence=old.fence + (ended is RunState.RUNNING), started_at=old.started_at or at
+        )
+        if ended is RunState.DEAD:
+            changed = replace(changed, failure=Failure(kind="ValueError", message="boom"))
+        return replace(changed, ended_at=at) if changed.is_terminal else changed
+
+    def ended(self) -> list[tuple[int, RunRef, RunState, int | None]]:
+        """What the book of ended runs has to hold, the latest first."""
+        rows = [row for row in self.rows.values() if row.is_terminal]
+        return sorted(
+            ((end_of(row) or 0, row.ref, row.state, row.skipped) for row in rows), key=lambda e: (-e[0], e[1])
+        )
+
+
+class Kill(Hook):
+    """Kills the process at one of its requests, before or after the request takes effect."""
+
+    def __init__(self, at: int, *, after: bool) -> None:
+        self._left, self._after = at, after
+
+    def before_call(self, operation: str, detail: Detail) -> Any:
+        self._left -= 1
+        if self._left == 0 and not self._after:
+            raise Crash
+        return ()
+
+    def after_call(self, operation: str, detail: Detail) -> None:
+        if self._left == 0 and self._after:
+            raise Crash
+
+
+def deliver(changes: Sequence[RunChange], services: Services, now: int) -> None:
+    write_pages(changes, HistorianContext(services=services, now=now, batch="shard#1"))
+
+
+def batches(changes: Sequence[RunChange], random: Random) -> Iterator[Sequence[RunChange]]:
+    """The changes of two shards, each in order, in batches that are cut anyhow; some come again in other parts."""
+    for shard in (0, 1):
+        mine, begin = [c for c in changes if crc32(str(c.ref).encode()) % 2 == shard], 0
+        while begin < len(mine):
+            size = random.choice([1, 3, 10, 40])
+            yield mine[begin : begin + size]
+            if random.random() < 0.3:  # it was handled, but nobody knows
+                cut = random.randrange(1, size + 1)
+                yield mine[begin : begin + cut]
+                yield mine[begin + cut : begin + size + 5]
+            begin += size
+
+
+def read(
+    services: Services, book: Book = Book.ENDED, search: Search | None = None, **bounds: Any
+) -> list[HistoryEntry]:
+    given = {"after": 0, "upto": EVER} | bounds
+    reading = Reading(services.history, TENANT, book, search or Search(), meter=ReadMeter(), **given)
+    found = list(reading.entries())
+    assert reading.position is None
+    assert reading.searched == given["after"]
+    return found
+
+
+def read_in_parts(services: Services, size: int, **how: Any) -> list[HistoryEntry]:
+    """The same, by calls that end after some entries, or at once if ``is_over``."""
+    found: list[HistoryEntry] = []
+    position: Position | None = None
+    for _ in range(10_000):
+        reading = Reading(services.history, TENANT, Book.ENDED, Search(), after=0, upto=EVER, meter=ReadMeter(), **how)
+        for taken, entry in enumerate(reading.entries(position), 1):
+            found.append(entry)
+            if taken == size:
+                break
+        else:
+            if reading.position is None:
+                return found
+        position = parse_position(str(reading.position))
+    raise AssertionError("the reading does not end")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_books_equal_the_ledger(seed: int) -> None:
+    random = Random(seed)
+    story, memory = Story(random), Memory(ManualClock(from_ms(NOON)))
+    for batch in batches(story.changes, random):
+        now = (batch[-1].at if batch else NOON) + random.choice([SECOND, SECOND, 5 * HOUR])
+        while random.random() < 0.3:  # the historian dies, and the batch comes again
+            with suppress(Crash):
+                deliver(batch, memory.connect(Kill(random.randrange(1, 8), after=random.random() < 0.5)), now)
+        deliver(batch, memory.connect(), now)
+    services, wanted = memory.connect(), story.ended()
+    assert [(e.at, e.run, e.state, e.skipped) for e in read(services)] == wanted
+    parts = read_in_parts(services, 3)
+    assert [(e.at, e.run) for e in parts] == [(at, run) for at, run, _, _ in wanted]
+    hurried = read_in_parts(services, 100, is_over=lambda: True)
+    assert [(e.at, e.run) for e in hurried] == [(at, run) for at, run, _, _ in wanted]
+    dead = read(services, search=Search(states=frozenset({RunState.DEAD})))
+    assert [e.run for e in dead] == [run for _, run, state, _ in wanted if state is RunState.DEAD]
+    middle = NOON + HOUR
+    cut = read(services, after=NOON, upto=middle)
+    assert [e.run for e in cut] == [run for at, run, _, _ in wanted if NOON < at <= middle]
+    open_runs = {row.ref for row in story.rows.values() if is_open(row)}
+    assert open_runs <= {entry.run for entry in read(services, Book.OPEN)}
