@@ -260,32 +260,36 @@ def _insert_text(table: str, names: tuple[str, ...], literal: bool) -> str:  # n
 
 
 def _update(table: str, write: RowWrite) -> tuple[str, list[dict[str, Any]]]:
-    keys, changed, values = write.key, list[str](), list[Any]()
+    keys, changed, parameters = write.key, list[str](), list[dict[str, Any]]()
     for name, change in write.row.items():
         if change is None:
             changed.append(f'REMOVE "{name}"')
         elif isinstance(change, (Plus, Once)):
             raise TypeError(f"an update of {keys} cannot be batched: {name} depends on the row")
         elif name not in keys:
-            changed.append(f'SET "{name}"=?')
-            values.append(change)
-    guards = [f'"{name}"=?' for name in keys]
-    values += keys.values()
+            changed.append(f'SET "{name}"={_operand(change, parameters)}')
+    guards = [f'"{name}"={_operand(value, parameters)}' for name, value in keys.items()]
     if write.only_if is not None:
-        guards.append(guard(write.only_if, values))
-    return f'UPDATE "{table}" {" ".join(changed)} WHERE {" AND ".join(guards)}', [encode(value) for value in values]
+        guards.append(guard(write.only_if, parameters))
+    return f'UPDATE "{table}" {" ".join(changed)} WHERE {" AND ".join(guards)}', parameters
 
 
-def guard(clause: Condition, values: list[Any]) -> str:
-    """A clause of a statement. It appends the statement's parameters to ``values``."""
+def guard(clause: Condition, parameters: list[dict[str, Any]]) -> str:
+    """A clause of a statement. It appends the statement's ``parameters``."""
     if isinstance(clause, Compare):
-        values.append(clause.value)
-        return f'"{clause.attribute}" {clause.operator} ?'
+        return f'"{clause.attribute}" {clause.operator} {_operand(clause.value, parameters)}'
     if isinstance(clause, Absent):
         return f'"{clause.attribute}" IS MISSING'
     if isinstance(clause, OneOf):
-        values.extend(clause.values)
-        return f'"{clause.attribute}" IN [{", ".join("?" * len(clause.values))}]'
+        return f'"{clause.attribute}" IN [{", ".join([_operand(value, parameters) for value in clause.values])}]'
     if isinstance(clause, AllOf):
-        return " AND ".join([guard(part, values) for part in clause.parts])
+        return " AND ".join([guard(part, parameters) for part in clause.parts])
     raise TypeError(f"a batched guard has no alternatives, not {clause}: not every engine reads OR beside the key")
+
+
+def _operand(value: Value, parameters: list[dict[str, Any]]) -> str:
+    """A number stands in the text: as a parameter it takes twice the bytes or more, serialised and signed. All else is a parameter."""
+    if type(value) is int and value >= 0:
+        return str(value)
+    parameters.append(encode(value))
+    return "?"

@@ -10,15 +10,15 @@ from minutehand.aws import BatchBackoff, ConditionFailed, TransactionRefused, tr
 from minutehand.domain.names import fire_ref
 from minutehand.domain.run import DeadRunRow
 from minutehand.domain.schedule import Freeze, ScheduleState
-from minutehand.dynamodb.dynamo_tables import DynamoTables, expressions
+from minutehand.dynamodb.dynamo_tables import DynamoTables, expressions, statement
 from minutehand.dynamodb.records import RowDeadIndex, RowRecords
 from minutehand.dynamodb.schedules import RowSchedules
 from minutehand.dynamodb.table_client import TableClient
-from minutehand.dynamodb.tables import REVISIONS, TABLES, RowQuery
+from minutehand.dynamodb.tables import REVISIONS, RUNS, TABLES, RowQuery, RowWrite
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.ports.records import Record
 from minutehand.ports.schedules import IncidentChange
-from minutehand.state.transition import Absent, AllOf, AnyOf, Compare, Condition, Once, OneOf, Plus
+from minutehand.state.transition import Absent, AllOf, AnyOf, Change, Compare, Condition, Once, OneOf, Plus
 
 from tests.support.builders import NOON, OWNER, a_head, a_revision, an_entry
 
@@ -192,3 +192,29 @@ def test_changes_become_an_update_of_the_attributes_that_they_name() -> None:
 
 def test_what_states_nothing_needs_no_arguments() -> None:
     assert expressions(FilterExpression=None) == {}
+
+
+def test_numbers_stand_in_a_statement_and_all_else_is_a_parameter() -> None:
+    row: dict[str, Change] = {
+        "owner": "a'b",
+        "key": "k",
+        "fence": 1,
+        "missing": None,
+        "reason": 'x" --',
+        "unstarted": True,
+        "skew": -1,
+    }
+    only_if = AllOf((Compare("rev", "=", 7), OneOf("state", ("QUEUED", 3)), Absent("backfill")))
+    rendered = statement("p-runs", RowWrite(table=RUNS, row=row, only_if=only_if))
+    assert rendered["Statement"] == (
+        'UPDATE "p-runs" SET "fence"=1 REMOVE "missing" SET "reason"=? SET "unstarted"=? SET "skew"=? '
+        'WHERE "owner"=? AND "key"=? AND "rev" = 7 AND "state" IN [?, 3] AND "backfill" IS MISSING'
+    )
+    assert rendered["Parameters"] == [
+        {"S": 'x" --'},
+        {"BOOL": True},
+        {"N": "-1"},
+        {"S": "a'b"},
+        {"S": "k"},
+        {"S": "QUEUED"},
+    ]
