@@ -49,6 +49,7 @@ class Invocation:
     function_name: str = "worker"
     memory_limit_in_mb: int = 512
     invoked_function_arn: str = "arn:aws:lambda:us-east-1:000000000000:function:worker"
+    log_stream_name: str = "sliced"
     aws_request_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def get_remaining_time_in_millis(self) -> int:

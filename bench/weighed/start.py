@@ -21,6 +21,7 @@ _CONTEXT = SimpleNamespace(
     memory_limit_in_mb=512,
     invoked_function_arn="arn:aws:lambda:eu-west-1:123456789012:function:bench",
     aws_request_id="bench",
+    log_stream_name="bench",
     get_remaining_time_in_millis=lambda: 60_000,
 )
 

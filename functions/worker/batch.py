@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from minutehand.concurrency.pools import ThreadCache
+from minutehand.daemon.worker_record import RecordKeeper
 from minutehand.daemon.worker_shell import WorkerShell
 from minutehand.domain.run import RunRow
 from minutehand.errors import Unavailable
@@ -31,9 +32,11 @@ def work_off(
     name: str,
     around: Callable[[RunRow], AbstractContextManager[object]],
     remaining: Callable[[], float | None],
+    keeper: Callable[[KnownJobs], RecordKeeper | None] = lambda jobs: None,
 ) -> tuple[dict[str, Done], bool]:
     """Run a batch to its end: what is done by message; and whether a job's thread was abandoned: only the process's end ends it.
 
+    ``keeper`` gives the keeper of this environment's record.
     An error goes to Lambda, and all messages come back: soon, if the jobs cannot be imported.
     """
     deliveries, outcomes = [_delivery(record) for record in records], dict[str, Done]()
@@ -55,7 +58,16 @@ def work_off(
         with suppress(Unavailable):  # then they come back when the visibility of a lease ends
             hide(_SOON)
         raise
-    shell = WorkerShell(services, jobs, name=name, around=around, remaining=remaining, report=report, threads=_threads)
+    shell = WorkerShell(
+        services,
+        jobs,
+        name=name,
+        around=around,
+        remaining=remaining,
+        report=report,
+        threads=_threads,
+        keeper=keeper(jobs),
+    )
     try:
         shell.start()
         shell.work(deliveries)

@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
+from minutehand.daemon.worker_record import RecordKeeper, function_identity
 from minutehand.domain.policies import Policies
+from minutehand.domain.queue import DEFAULT_QUEUE
 from minutehand.domain.run import RunState
 from minutehand.domain.times import SECOND
 from minutehand.errors import Misconfigured
 from minutehand.jobs import Registry, load
+from minutehand.services import system_clock
 from minutehand.settings import from_environment
 from minutehand.state.run_spec import RunSpec
-from minutehand.worker.context import Done
+from minutehand.state.worker_record import WorkerKind
+from minutehand.worker.context import Done, KnownJobs
 from minutehand.worker.stages import Action, Outcome
 
 from functions.observe import around_run, by_dimensions, count, has_metrics, logger, metrics, milliseconds, services
@@ -64,6 +68,7 @@ def _run(event: dict[str, Any], context: LambdaContext) -> tuple[PartialResponse
         name=context.aws_request_id,
         around=around_run,
         remaining=lambda: context.get_remaining_time_in_millis() / SECOND,
+        keeper=lambda jobs: _keeper(jobs, context.function_name, context.log_stream_name),
     )
     _report(done.values())
     if abandoned:
@@ -83,6 +88,17 @@ def _jobs() -> Registry:
         count(JobsNotImported=1)
         logger.exception("jobs.not_imported", jobs=package, error=f"{type(problem).__name__}: {problem}")
         raise
+
+
+@cache
+def _keeper(jobs: KnownJobs, function: str, log_stream: str) -> RecordKeeper | None:
+    """Of the record of this environment; None without the history."""
+    settings, ours = from_environment(), services()
+    if not settings.history:
+        return None
+    queues = {settings.work_queue or DEFAULT_QUEUE: ours.work.stripes}
+    identify = partial(function_identity, function, log_stream, jobs, queues=queues)
+    return RecordKeeper(ours, WorkerKind.FUNCTION, identify, system_clock)
 
 
 def _report(done: Iterable[Done]) -> None:

@@ -140,7 +140,9 @@ def worker_process(
     declared = jobs.find_queue(queue)
     services = _with_all_stripes(services, settings, queue)
     most = concurrency or (None if declared is None else declared.concurrency) or CONCURRENCY
-    return WorkerProcess(services, jobs, concurrency=most, queue=queue, max_memory=max_memory)
+    return WorkerProcess(
+        services, jobs, concurrency=most, queue=queue, max_memory=max_memory, keeps_record=settings.history
+    )
 
 
 def _with_all_stripes(services: Services, settings: Settings, queue: str | None) -> Services:

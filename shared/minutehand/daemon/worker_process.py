@@ -13,6 +13,7 @@ from itertools import cycle
 
 from minutehand import logs
 from minutehand.daemon.memory import check_limit, resident
+from minutehand.daemon.worker_record import RecordKeeper, process_identity
 from minutehand.daemon.worker_shell import WorkerShell
 from minutehand.domain.queue import BATCH, DEFAULT_QUEUE
 from minutehand.errors import Unavailable
@@ -20,6 +21,8 @@ from minutehand.isolation import PreloadedParent, check_isolated, modules_of, pe
 from minutehand.jobs import Registry
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage
+from minutehand.services import system_clock
+from minutehand.state.worker_record import WorkerKind
 from minutehand.worker.context import KnownJobs
 from minutehand.worker.delivery.visibility import HIDDEN
 
@@ -45,8 +48,9 @@ def process_name(kind: str) -> str:
 class WorkerProcess:
     """A worker that polls: at most ``concurrency`` messages at hand, from the queue that ``services`` take orders from.
 
-    Beyond ``max_memory`` MB (resident) it stops by itself. Raises JobError for a job with ``isolation="process"`` that a process of its
-    own could not import, InvalidInput for a ``max_memory`` that is reached already.
+    Beyond ``max_memory`` MB (resident) it stops by itself. It ``keeps_record`` of what it is and does, for `workers list`. Raises JobError
+    for a job with ``isolation="process"`` that a process of its own could not import, InvalidInput for a ``max_memory`` that is reached
+    already.
     """
 
     def __init__(
@@ -57,6 +61,7 @@ class WorkerProcess:
         concurrency: int = CONCURRENCY,
         queue: str | None = None,
         max_memory: int | None = None,
+        keeps_record: bool = True,
     ) -> None:
         if max_memory is not None:
             check_limit(max_memory)
@@ -71,10 +76,14 @@ class WorkerProcess:
             check_isolated(jobs)
         self._isolated = modules_of(jobs) if isinstance(jobs, Registry) else []
         self._parent = PreloadedParent(self._isolated)
+        name = process_name("worker")
+        identify = partial(process_identity, name, services, jobs, queue=self._queue, concurrency=concurrency)
+        keeper = RecordKeeper(services, WorkerKind.PROCESS, identify, system_clock) if keeps_record else None
         self._shell = WorkerShell(
             services,
             jobs,
-            name=process_name("worker"),
+            name=name,
+            keeper=keeper,
             around=lambda run: logs.RunFields(run_id=str(run.ref), job=run.job, tenant=run.ref.tenant),
             remaining=lambda: 0.0 if self._stopping.is_set() else None,  # then a job that checkpoints goes on elsewhere
             report=lambda done: self._slots.release(len(done)),  # all at once: so the next poll asks for as many

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 
 from minutehand.concurrency.pools import ThreadCache
+from minutehand.daemon.worker_record import RecordKeeper
 from minutehand.domain.run import RunRow
 from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable
@@ -41,8 +42,10 @@ class WorkerShell:
         report: Callable[[Sequence[Done]], None],
         isolated: Execute | None = None,
         threads: ThreadCache | None = None,
+        keeper: RecordKeeper | None = None,
     ) -> None:
-        self._report = report
+        """``keeper`` keeps the worker's record; None: nobody does."""
+        self._report, self._keeper = report, keeper
         self._ended = threading.Event()
         self._changed = threading.Condition()
         self._busy = 0  # messages that were taken and not reported yet
@@ -64,9 +67,11 @@ class WorkerShell:
         )
 
     def start(self) -> None:
-        """Heartbeats and deletions from now on."""
+        """Heartbeats and deletions from now on; the worker's record is written beside them."""
         self.worker.threads.start(self._beat, "heartbeat")
         self.worker.threads.start(partial(self.worker.deletions.serve, self._ended), "deletions")
+        if self._keeper is not None:
+            self._keeper.begin(self.worker.heartbeat, name=self.worker.name)
 
     def work(self, deliveries: Sequence[RawMessage]) -> bool:
         """Take deliveries in hand and start them. False if threads were short: some are reported as kept already."""
@@ -79,6 +84,8 @@ class WorkerShell:
         self._report(done)
         with self._changed:
             self._busy -= len(done)
+            if self._keeper is not None:
+                self._keeper.handled += len(done)
             self._changed.notify_all()
 
     def wait(self, seconds: float | None = None) -> int:
@@ -104,10 +111,14 @@ class WorkerShell:
         """No heartbeat any more; what was to be deleted is deleted now."""
         self._ended.set()
         self.worker.deletions.stop()
+        if self._keeper is not None:
+            self._keeper.end()
 
     def _beat(self) -> None:
         while not self._ended.wait(HEARTBEAT / SECOND):
             try:
                 self.worker.heartbeat.beat(system_clock())
+                if self._keeper is not None:
+                    self._keeper.beat()
             except Exception:  # the next beat may succeed, and without beats every lease is lost
                 log.exception("heartbeat.failed")

@@ -115,6 +115,7 @@ class InFlightMessage:
 
     receipt: str
     ref: RunRef
+    run: RunRow | None = None  # as leased; it stays after the lease
     fence: int | None = None  # of the lease; None before it and after its run was settled
     lost: bool = False  # another worker may have the run
     unbegun: bool = False  # leased ahead of its instant, and its job has not begun

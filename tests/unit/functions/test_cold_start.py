@@ -34,7 +34,7 @@ from types import SimpleNamespace
 from bench.tick import Case, cloud_of
 CLOUD = cloud_of(Case("minutely", "* * * * *", due=(time.time_ns() // 60_000_000_000 + 1) * 60_000), 3)
 CONTEXT = SimpleNamespace(
-    function_name="f", memory_limit_in_mb=512, invoked_function_arn="arn", aws_request_id="r",
+    function_name="f", memory_limit_in_mb=512, invoked_function_arn="arn", aws_request_id="r", log_stream_name="l",
     get_remaining_time_in_millis=lambda: 60_000,
 )
 {act}

@@ -28,6 +28,7 @@ class LambdaContext:
     function_name = "minutehand-worker"
     memory_limit_in_mb = 256
     invoked_function_arn = "arn:aws:lambda:eu-west-1:123456789012:function:minutehand-worker"
+    log_stream_name = "2026/11/22/[$LATEST]0123456789abcdef0123456789abcdef"
     aws_request_id = "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
 
     def get_remaining_time_in_millis(self) -> int:

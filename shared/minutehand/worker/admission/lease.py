@@ -116,7 +116,8 @@ def first_run(message: Message, spec: RunSpec, leased: Transition) -> RunRow:
 
 
 def _leased(ready: ReadyRun, run: RunRow) -> LeasedRun:
-    ready.in_flight.unbegun, ready.in_flight.fence = ready.ahead, run.fence
+    in_flight = ready.in_flight
+    in_flight.unbegun, in_flight.run, in_flight.fence = ready.ahead, run, run.fence
     return LeasedRun(**vars(ready), run=run)
 
 
