@@ -13,6 +13,7 @@ from .store import BATCH, PAYLOADS, READ, RESULTS, InstallationStore
 
 _PUT_AND_UPDATE = ("dynamodb:PutItem", "dynamodb:UpdateItem")
 _STATEMENTS = ("dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate")
+_QUEUES = "~minutehand/~queues"  # which queues are held back: nothing of any tenant
 _GET = ("dynamodb:GetItem", "dynamodb:Query")
 
 
@@ -61,8 +62,8 @@ def allow_reading(
     keys = TenantKeys(tenant)
     store.allow(grantee, "schedules", _GET, keys=keys.schedules)
     store.allow(grantee, "revisions", READ, keys=keys.owners)
-    store.allow(grantee, "runs", READ, keys=keys.ledger)
     store.allow(grantee, "history", READ, keys=keys.history)
+    store.allow(grantee, "runs", READ, keys=keys.ledger and (*keys.ledger, _QUEUES))
     store.allow(grantee, "agenda", _GET)  # whether a chain is waiting: its shards hold the entries of all tenants
     for objects in (PAYLOADS, RESULTS):
         store.allow_objects(grantee, "s3:GetObject", keys.objects(objects))

@@ -67,7 +67,9 @@ class InstallationQueues(Construct):
         return (stripe for name in self._stripes for stripe in self.work_of(name))
 
     def allow_list(self, grantee: iam.IGrantable) -> None:
-        """Let ``grantee`` list the queues."""
+        """Let ``grantee`` list the queues and count what is in them."""
+        for queue in self._every_stripe():
+            queue.grant(grantee, "sqs:GetQueueAttributes")
         iam.Grant.add_to_principal(grantee=grantee, actions=["sqs:ListQueues"], resource_arns=["*"])
         acknowledge_for(grantee, "AwsSolutions-IAM5[Resource::*]", "the call that lists queues supports no resource")
 

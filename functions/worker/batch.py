@@ -32,7 +32,7 @@ def work_off(
     name: str,
     around: Callable[[RunRow], AbstractContextManager[object]],
     remaining: Callable[[], float | None],
-    keeper: Callable[[KnownJobs], RecordKeeper | None] = lambda jobs: None,
+    keeper: Callable[[], RecordKeeper | None] = lambda: None,
 ) -> tuple[dict[str, Done], bool]:
     """Run a batch to its end: what is done by message; and whether a job's thread was abandoned: only the process's end ends it.
 
@@ -66,7 +66,7 @@ def work_off(
         remaining=remaining,
         report=report,
         threads=_threads,
-        keeper=keeper(jobs),
+        keeper=keeper(),
     )
     try:
         shell.start()

@@ -20,7 +20,7 @@ from minutehand.services import system_clock
 from minutehand.settings import from_environment
 from minutehand.state.run_spec import RunSpec
 from minutehand.state.worker_record import WorkerKind
-from minutehand.worker.context import Done, KnownJobs
+from minutehand.worker.context import Done
 from minutehand.worker.stages import Action, Outcome
 
 from functions.observe import around_run, by_dimensions, count, has_metrics, logger, metrics, milliseconds, services
@@ -68,7 +68,7 @@ def _run(event: dict[str, Any], context: LambdaContext) -> tuple[PartialResponse
         name=context.aws_request_id,
         around=around_run,
         remaining=lambda: context.get_remaining_time_in_millis() / SECOND,
-        keeper=lambda jobs: _keeper(jobs, context.function_name, context.log_stream_name),
+        keeper=lambda: _keeper(context.function_name, context.log_stream_name),
     )
     _report(done.values())
     if abandoned:
@@ -91,13 +91,13 @@ def _jobs() -> Registry:
 
 
 @cache
-def _keeper(jobs: KnownJobs, function: str, log_stream: str) -> RecordKeeper | None:
+def _keeper(function: str, log_stream: str) -> RecordKeeper | None:
     """Of the record of this environment; None without the history."""
     settings, ours = from_environment(), services()
     if not settings.history:
         return None
     queues = {settings.work_queue or DEFAULT_QUEUE: ours.work.stripes}
-    identify = partial(function_identity, function, log_stream, jobs, queues=queues)
+    identify = partial(function_identity, function, log_stream, _jobs(), queues=queues)
     return RecordKeeper(ours, WorkerKind.FUNCTION, identify, system_clock)
 
 

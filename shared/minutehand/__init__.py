@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from minutehand.jobs import Queue, Registry, job, load
     from minutehand.sdk.scheduler import Scheduler
     from minutehand.sdk.views import DeadRun, Page, Redriven, Run, RunTransition, Schedule
+    from minutehand.sdk.workers import QueueStripe, QueueView, RunningPage, Worker, WorkerRun
     from minutehand.settings import Settings
     from minutehand.timing import Rule, next_fires
     from minutehand.why.answer import Answer, Cause, Sentence, Verdict
@@ -36,6 +37,8 @@ __all__ = [
     "Delivery",
     "Page",
     "Queue",
+    "QueueStripe",
+    "QueueView",
     "Redact",
     "Redriven",
     "Registry",
@@ -44,6 +47,7 @@ __all__ = [
     "Run",
     "RunState",
     "RunTransition",
+    "RunningPage",
     "Schedule",
     "ScheduleState",
     "Scheduler",
@@ -51,6 +55,8 @@ __all__ = [
     "Settings",
     "Start",
     "Verdict",
+    "Worker",
+    "WorkerRun",
     "errors",
     "job",
     "load",
@@ -69,6 +75,7 @@ _NAMES_BY_HOME = {
     "jobs": "Queue Registry job load",
     "sdk.scheduler": "Scheduler",
     "sdk.views": "DeadRun Page Redriven Run RunTransition Schedule",
+    "sdk.workers": "QueueStripe QueueView RunningPage Worker WorkerRun",
     "settings": "Settings",
     "timing": "Rule next_fires",
     "why.answer": "Answer Cause Sentence Verdict",

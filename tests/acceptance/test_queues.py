@@ -26,7 +26,7 @@ def test_a_queues_own_worker_runs_its_schedules_and_no_other_does(tmp_path: Path
     ) as running:
         running.wait_until_ready(threading.Event())
         scheduler = Scheduler(settings=running.settings, check_jobs=False)
-        assert scheduler.queues() == ["default", "lane"]
+        assert [queue.name for queue in scheduler.queues()] == ["default", "lane"]
         with pytest.raises(InvalidInput, match="known queues: default, lane"):
             scheduler.submit("lanes.note", payload, queue="lanes")
         every = "rate(2 seconds, from=2026-01-01T00:00:00Z)"

@@ -145,3 +145,16 @@ def test_stripes_are_added_while_messages_wait(engine: Engine) -> None:
     services = knowing(engine, queue="reports", reports=3)
     services.work.send(orders("reports")[20:])
     assert due([delivery for number in range(3) for delivery in taken(services, number)]) == set(range(MANY))
+
+
+def test_a_survey_counts_every_stripe_of_every_queue(engine: Engine) -> None:
+    declare(engine, default=2, reports=3)
+    services = knowing(engine, default=2, reports=3)
+    services.work.send([*orders(None), *orders("reports", 30)])
+    found = services.work.survey()
+    assert {name: len(stripes) for name, stripes in found.items()} == {None: 2, "reports": 3}
+    assert {name: sum(depth.waiting for depth in stripes if depth) for name, stripes in found.items()} == {
+        None: MANY,
+        "reports": 30,
+    }
+    assert dict(knowing(engine).work.survey()) == dict(found), "whatever the caller knows of stripes"

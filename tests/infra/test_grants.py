@@ -240,6 +240,22 @@ def test_who_reads_reads_everything_and_changes_nothing(
                     read(other)
 
 
+def test_what_runs_now_is_for_roles_of_the_whole_installation(
+    grants: Grants, acme: Scheduler, local_settings: Settings
+) -> None:
+    """The records of the workers name the runs of all tenants."""
+    calls: Sequence[Callable[[], object]] = (acme.workers, acme.list_running)
+    for given in (grants.scheduling, grants.reading):
+        with enforced(given, local_settings):
+            for call in calls:
+                call()
+    for given in (grants.of_tenant, grants.reading_tenant):
+        with enforced(given, local_settings):
+            for call in calls:
+                with pytest.raises(Misconfigured):
+                    call()
+
+
 def test_a_request_without_a_partition_is_no_way_around_the_tenant(grants: Grants) -> None:
     for action in ("dynamodb:PartiQLUpdate", "dynamodb:Query"):
         assert is_allowed(Need(action, "runs", ("acme/a",)), grants.of_tenant)

@@ -67,7 +67,8 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "import": CommandEntry(
         "Convert schedules of other systems: a crontab, EventBridge, Kubernetes, Celery.", "schedules.imports"
     ),
-    "queues": CommandEntry("List the queues that exist.", "installation.tenant"),
+    "queues": CommandEntry("Show the queues.", "installation.queues"),
+    "workers": CommandEntry("Show the worker processes and functions.", "installation.workers"),
     "freeze": CommandEntry(
         "Start no run of the tenant until this time. Running attempts continue; due runs start afterwards.",
         "installation.tenant",

@@ -14,10 +14,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Collection, Iterable, Sequence
+from itertools import islice, takewhile
 
 from minutehand.domain.queue import DEFAULT_QUEUE
-from minutehand.domain.run import AgendaEntry, EntryKind, RunState
-from minutehand.domain.schedule import freeze_key
+from minutehand.domain.run import AgendaEntry, EntryKind, RunRow, RunState
+from minutehand.domain.schedule import Revision, freeze_key
 from minutehand.domain.times import SECOND
 from minutehand.ports.records import Record
 from minutehand.ports.services import Clock, Services
@@ -37,6 +38,7 @@ log = logging.getLogger(__name__)
 OWNER, KEY = "~minutehand/~queues", "~pressure"  # no tenant's: `~` begins no name
 _SENT = (EntryKind.CHAIN, EntryKind.RUN)  # kinds of entries that send messages
 _SAMPLE = 5  # schedules of a queue whose last run is read to learn how long it waits
+_DEPTH = 25  # runs of one of them that are read to learn how long the oldest has waited
 _FRESH = 10 * SECOND  # the hold log is read again after this: fires count as missed only a minute after their time
 
 
@@ -119,7 +121,18 @@ def _age(queue: str | None, entries: Sequence[AgendaEntry], services: Services, 
 
     Read from the ledger, not from SQS: the oldest message of a queue may belong to a job that has been running for an hour.
     """
-    chains = [entry.id for entry in entries if entry.kind is EntryKind.CHAIN and entry.queue == queue][:_SAMPLE]
+    asked = _sampled(queue, entries, services)
+    waiting = []
+    for revision in asked:
+        last = next((run for run in services.ledger.latest(revision.owner, upto=now - waits) if run.ref.is_fire), None)
+        if last is not None and last.state is RunState.QUEUED:
+            waiting.append(now - last.due)
+    return min(waiting) if len(waiting) * 2 > len(asked) else None
+
+
+def _sampled(queue: str | None, entries: Iterable[AgendaEntry], services: Services) -> list[Revision]:
+    """Some of the queue's schedules whose runs wait for nothing but a worker."""
+    chains = list(islice((e.id for e in entries if e.kind is EntryKind.CHAIN and e.queue == queue), _SAMPLE))
     keys = {
         (owner, int(number))
         for owner, _, number in (identity.rpartition("#") for identity in chains)
@@ -127,17 +140,28 @@ def _age(queue: str | None, entries: Sequence[AgendaEntry], services: Services, 
     }
     tenants = {freeze_key(owner.partition("/")[0]) for owner, _ in keys}
     answer = services.schedules.revisions(keys | tenants)
-    asked = [  # a QUEUED run of an exclusive schedule may wait for its turn, not for a worker
+    return [  # a QUEUED run of an exclusive schedule may wait for its turn, not for a worker
         revision
         for revision in answer.found.values()
         if not revision.definition.options.is_exclusive and revision.tenant not in answer.frozen
     ]
-    waiting = []
-    for revision in asked:
-        last = next((run for run in services.ledger.latest(revision.owner, upto=now - waits) if run.ref.is_fire), None)
-        if last is not None and last.state is RunState.QUEUED:
-            waiting.append(now - last.due)
-    return min(waiting) if len(waiting) * 2 > len(asked) else None
+
+
+def longest_wait(queue: str | None, entries: Iterable[AgendaEntry], services: Services, now: int) -> int | None:
+    """How long (ms) the oldest due run has waited that a sample of the queue's schedules shows; None if the sample shows none.
+
+    Each one's latest due runs are read as long as they wait, so the queue's oldest message is at least so old.
+    """
+    waiting = [
+        now - run.due
+        for revision in _sampled(queue, entries, services)
+        for run in takewhile(_waits, islice(services.ledger.latest(revision.owner, upto=now), _DEPTH))
+    ]
+    return max(waiting, default=None)
+
+
+def _waits(run: RunRow) -> bool:
+    return run.state is RunState.QUEUED
 
 
 # The hold log.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from minutehand.domain.message import Message
@@ -48,6 +48,12 @@ class WorkQueue(Protocol):
 
     def load(self, queues: Collection[str | None]) -> dict[str | None, Sequence[QueueDepth]]:
         """Approximate depths of the stripes of queues (None: the default one); a stripe that does not answer is left out."""
+
+    def survey(self) -> Mapping[str | None, Sequence[QueueDepth | None]]:
+        """The queues that exist (None: the default one), with the depths of their stripes in order; None for one that does not answer.
+
+        One request for each stripe, and one for each 1,000 queues.
+        """
 
     def names(self) -> Sequence[str]:
         """The declared queues that exist, sorted, without the default one."""

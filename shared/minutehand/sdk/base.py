@@ -128,10 +128,6 @@ class SchedulerBase:
             return replace(given, start=known.policies.start)
         return given
 
-    def queues(self) -> list[str]:
-        """Names of the queues that exist: "default", and the declared ones that were deployed. Raises Unavailable, Misconfigured."""
-        return [DEFAULT_QUEUE, *self._services.work.names()]
-
     def _queue_name(self, job: str, given: str | None) -> str | None:
         """The queue of a run as messages name it: the given one, else its job's; None: the default queue. Raises InvalidInput."""
         queue = self._job_queue(job) if given is None else given

@@ -16,6 +16,7 @@ from minutehand.sdk.declared import DeclarationMethods
 from minutehand.sdk.reading import ReadMethods
 from minutehand.sdk.runs import RunMethods
 from minutehand.sdk.why import WhyMethods
+from minutehand.sdk.workers import InstallationMethods
 from minutehand.worker.admission.admit import freeze_of
 
 LONGEST_FREEZE = 400  # days; to stop schedules for longer, pause or delete them
@@ -30,6 +31,7 @@ class Scheduler(
     DeadRunMethods,
     ArchiveMethods,
     WhyMethods,
+    InstallationMethods,
 ):
     """One tenant's schedules and runs.
 

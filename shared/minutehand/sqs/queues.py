@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -12,11 +11,11 @@ from typing import Any
 from minutehand.aws import BatchBackoff, Client
 from minutehand.concurrency.pools import RequestPool
 from minutehand.domain.message import DeadLetter, encode_letter
-from minutehand.domain.queue import MOST_STRIPES, is_queue
+from minutehand.domain.queue import MOST_STRIPES
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
+from minutehand.sqs.named_queue import GONE, NamedQueue
 from minutehand.sqs.routing import (
-    BATCH,
     MAX_VISIBILITY,
     WORK,
     Stripe,
@@ -26,6 +25,7 @@ from minutehand.sqs.routing import (
     log_detour,
     log_refusal,
     receipts_by_stripe,
+    stripe_named,
     work_suffix,
 )
 from minutehand.state.backpressure import QueueDepth
@@ -33,9 +33,7 @@ from minutehand.state.backpressure import QueueDepth
 log = logging.getLogger(__name__)
 
 _COUNTS = tuple(f"ApproximateNumberOfMessages{which}" for which in ("", "NotVisible", "Delayed"))
-_SYSTEM_ATTRIBUTES = ["ApproximateReceiveCount", "SentTimestamp"]
 _UNSTRIPED: Mapping[str | None, int] = {}
-_GONE = frozenset({"ReceiptHandleIsInvalid", "MessageNotInflight", "InvalidParameterValue"})
 
 _Entries = list[dict[str, Any]]  # of a SendMessageBatch
 
@@ -61,7 +59,7 @@ class SqsWorkQueue:
         self._client, self._name, self._backoff = client, name, backoff
         self._pool = pool or RequestPool()
         self._consumes, self._striped = consumes, stripes
-        self._queues: dict[Stripe, _Queue] = {}
+        self._queues: dict[Stripe, NamedQueue] = {}
 
     @property
     def stripes(self) -> int:
@@ -132,13 +130,13 @@ class SqsWorkQueue:
         accepted = [int(success["Id"]) for success in answer.get("Successful", [])]
         return (stripe, accepted, None), len(entries) - len(accepted)
 
-    def _of(self, stripe: Stripe) -> _Queue:
+    def _of(self, stripe: Stripe) -> NamedQueue:
         if (found := self._queues.get(stripe)) is not None:
             return found
         name = self._name + work_suffix(*stripe).removeprefix(WORK.suffix)
-        return self._queues.setdefault(stripe, _Queue(self._client, name))
+        return self._queues.setdefault(stripe, NamedQueue(self._client, name))
 
-    def _own(self, stripe: int) -> _Queue:
+    def _own(self, stripe: int) -> NamedQueue:
         """A stripe of the queue that this process consumes."""
         return self._of(Stripe(self._consumes, stripe))
 
@@ -148,24 +146,47 @@ class SqsWorkQueue:
         found = list(zip(stripes, depths, strict=True))
         return {queue: [depth for stripe, depth in found if stripe.queue == queue and depth] for queue in queues}
 
-    def _load_of(self, queue: _Queue) -> QueueDepth | None:
+    def _load_of(self, queue: NamedQueue) -> QueueDepth | None:
         try:
-            answer = self._client.call("get_queue_attributes", QueueUrl=queue.url, AttributeNames=list(_COUNTS))
+            return self._depth(queue.url)
         except MinutehandError as problem:  # a queue that does not exist is empty; one that does not answer is left out
             log.info("queue.not_counted", extra={"error": str(problem)})
             return None
+
+    def _depth(self, url: str) -> QueueDepth:
+        answer = self._client.call("get_queue_attributes", QueueUrl=url, AttributeNames=list(_COUNTS))
         waiting, at_hand, delayed = (int(answer.get("Attributes", {}).get(name, "0")) for name in _COUNTS)
         return QueueDepth(waiting=waiting, at_hand=at_hand, delayed=delayed)
 
+    def survey(self) -> Mapping[str | None, Sequence[QueueDepth | None]]:
+        listed = sorted(self._listed(self._name).items(), key=lambda each: (each[0].queue or "", each[0].number))
+        depths = self._pool.map(lambda each: (self._depth_or_none(each[1]), 0), listed)
+        found = defaultdict[str | None, list[QueueDepth | None]](list)
+        for (stripe, _), depth in zip(listed, depths, strict=True):
+            found[stripe.queue].append(depth)
+        return found
+
+    def _depth_or_none(self, url: str) -> QueueDepth | None:
+        try:
+            return self._depth(url)
+        except Unavailable as problem:
+            log.info("queue.not_counted", extra={"error": str(problem)})
+            return None
+
     def names(self) -> Sequence[str]:
-        prefix, urls, more = f"{self._name}-", list[str](), dict[str, Any]()
+        return sorted({stripe.queue for stripe in self._listed(f"{self._name}-") if stripe.queue is not None})
+
+    def _listed(self, prefix: str) -> dict[Stripe, str]:
+        """The URLs of the work queues whose names begin so."""
+        urls, more = list[str](), dict[str, Any]()
         while True:
             answer = self._client.call("list_queues", QueueNamePrefix=prefix, MaxResults=1_000, **more)
             urls += answer.get("QueueUrls", [])
             if "NextToken" not in answer:
-                found = (url.rpartition("/")[2].removeprefix(prefix) for url in urls)
-                return sorted(name for name in found if is_queue(name))
+                break
             more = {"NextToken": answer["NextToken"]}
+        found = ((stripe_named(url.rpartition("/")[2].removeprefix(self._name)), url) for url in urls)
+        return {stripe: url for stripe, url in found if stripe is not None}
 
     def receive(self, *, most: int, wait: float, visibility: int, stripe: int = 0) -> Sequence[RawMessage]:
         found = self._own(stripe).receive(most, wait, visibility)
@@ -201,7 +222,7 @@ class SqsDeadQueue:
     """The dead-letter queue."""
 
     def __init__(self, client: Client, name: str) -> None:
-        self._client, self._queue = client, _Queue(client, name)
+        self._client, self._queue = client, NamedQueue(client, name)
 
     def send(self, letter: DeadLetter) -> None:
         self._client.call("send_message", QueueUrl=self._queue.url, MessageBody=encode_letter(letter))
@@ -213,59 +234,10 @@ class SqsDeadQueue:
         self._queue.delete(receipt)
 
 
-class _Queue:
-    """One SQS queue by its name."""
-
-    def __init__(self, client: Client, name: str) -> None:
-        self._client, self._name = client, name
-        self._url: str | None = None
-        self._lock = threading.Lock()
-
-    @property
-    def url(self) -> str:
-        """Read by name once a process."""
-        if self._url is None:
-            with self._lock:
-                if self._url is None:
-                    self._url = str(self._client.call("get_queue_url", QueueName=self._name)["QueueUrl"])
-        return self._url
-
-    def receive(self, most: int, wait: float, visibility: int | None) -> list[RawMessage]:
-        arguments: dict[str, Any] = {} if visibility is None else {"VisibilityTimeout": visibility}
-        answer = self._client.call(
-            "receive_message",
-            QueueUrl=self.url,
-            MaxNumberOfMessages=max(1, min(most, BATCH)),
-            WaitTimeSeconds=min(int(wait), 20),
-            MessageSystemAttributeNames=_SYSTEM_ATTRIBUTES,
-            **arguments,
-        )
-        return [_delivered(message, message.get("Attributes", {})) for message in answer.get("Messages", [])]
-
-    def delete(self, receipt: str) -> None:
-        try:
-            self._client.call("delete_message", QueueUrl=self.url, ReceiptHandle=receipt)
-        except Unavailable:
-            raise
-        except MinutehandError as problem:
-            if not any(code in str(problem) for code in _GONE):
-                raise
-
-
-def _delivered(message: Mapping[str, Any], attributes: Mapping[str, str]) -> RawMessage:
-    return RawMessage(
-        body=message["Body"],
-        receipt=message["ReceiptHandle"],
-        receives=int(attributes.get("ApproximateReceiveCount", "1")),
-        id=message["MessageId"],
-        sent_at=int(attributes.get("SentTimestamp", "0")),
-    )
-
-
 def _raise_unless_gone(operation: str, answer: dict[str, Any]) -> None:
     """Read a batch's response item by item. A message that is deleted already is no failure."""
     for failed in answer.get("Failed", []):
-        if str(failed.get("Code", "")).rpartition(".")[2] not in _GONE:
+        if str(failed.get("Code", "")).rpartition(".")[2] not in GONE:
             raise Unavailable(f"{operation}: {failed.get('Code')}: {failed.get('Message')}")
 
 

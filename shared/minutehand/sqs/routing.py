@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 from minutehand.domain.names import stripe_of
-from minutehand.domain.queue import MOST_SECONDS, Queue
+from minutehand.domain.queue import MOST_SECONDS, Queue, is_queue
 from minutehand.ports.work_queue import OutgoingMessage
 
 log = logging.getLogger(__name__)
@@ -64,6 +64,16 @@ def work_suffix(queue: str | None, stripe: int = 0) -> str:
     """
     name = WORK.suffix if queue is None else f"{WORK.suffix}-{queue}"
     return f"{name}_{stripe}" if stripe else name
+
+
+def stripe_named(suffix: str) -> Stripe | None:
+    """The reverse of ``work_suffix``, after the name of the default queue; None for a queue that is no work queue."""
+    name, mark, number = suffix.partition("_")
+    if mark and not (number.isdigit() and int(number)):
+        return None
+    if name and not (name.startswith("-") and is_queue(name[1:])):
+        return None
+    return Stripe(name[1:] or None, int(number or 0))
 
 
 def stripe_called(name: str) -> int:

@@ -194,7 +194,6 @@ def _run_body(run: RunAtHand) -> dict[str, Any]:
     return {name: str(value) if name == "ref" else value for name, value in vars(run).items() if value is not None}
 
 
-_TEXTS = ("name", "host", "version", "jobs_version")
 _OWN = ("seen_at", "handled", "at_hand", "invocation", "stopped_at")
 
 
@@ -208,7 +207,10 @@ def parse_record(body: Mapping[str, Any]) -> WorkerRow:
             names=tuple(body["jobs"]["names"]), hashes=str(body["jobs"]["hashes"]), count=int(body["jobs"]["count"])
         ),
         started_at=int(body["started_at"]),
-        **{name: body.get(name) for name in _TEXTS},
+        name=str(body["name"]),
+        host=str(body["host"]),
+        version=str(body["version"]),
+        jobs_version=body.get("jobs_version"),
     )
     given = {name: body[name] for name in _OWN if name in body}
     return WorkerRow(identity=identity, runs=tuple(map(_parse_run, body["runs"])), **given)

@@ -1,12 +1,10 @@
-"""``minutehand freeze``, ``thaw``, ``frozen`` and ``queues`` as one types them."""
+"""``minutehand freeze``, ``thaw`` and ``frozen`` as one types them."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from minutehand import Queue, Settings
-from minutehand.local.installation import provision
 
 from tests.support.command_line import Say
 
@@ -43,13 +41,3 @@ def test_of_one_tenant_alone(said: Say) -> None:
 def test_an_end_that_is_none_is_refused(said: Say, until: str, field: str) -> None:
     refused = said("--json", "freeze", until, "--yes")
     assert (refused.code, refused.problem["field"]) == (1, field)
-
-
-def test_queues(said: Say, local_settings: Settings) -> None:
-    assert said("queues").out == "default\n"
-    provision(local_settings, queues=[Queue("reports")])
-    assert said("--json", "queues").json == [{"name": "default"}, {"name": "reports"}]
-    assert said("schedules", "create", "s", "j", "0 9 * * *", "--queue", "reports").code == 0
-    refused = said("--json", "schedules", "create", "t", "j", "0 9 * * *", "--queue", "report")
-    assert (refused.code, refused.problem["field"]) == (1, "--queue")
-    assert "default, reports" in refused.problem["message"]

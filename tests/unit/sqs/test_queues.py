@@ -64,7 +64,7 @@ def test_declared_or_existing_is_enough(world: QueueWorld) -> None:
     stranger = Scheduler("acme", jobs=Registry(), check_jobs=False, services=world.services, clock=world.clock)
     stranger.create_schedule("t", "unknown.job", "* * * * *", queue="elsewhere")
     assert (queue_of(world), queue_of(world, "t")) == ("tomorrow", "elsewhere")
-    assert world.scheduler.queues() == ["default", "elsewhere", "mail", "reports"]
+    assert [queue.name for queue in world.scheduler.queues()] == ["default", "elsewhere", "mail", "reports"]
 
 
 def test_an_update_keeps_what_the_owner_chose_and_follows_the_job_otherwise(world: QueueWorld) -> None:

@@ -1,4 +1,4 @@
-"""Commands for a whole tenant: ``freeze``, ``thaw``, ``frozen``, ``queues``."""
+"""Commands for a whole tenant: ``freeze``, ``thaw``, ``frozen``."""
 
 from __future__ import annotations
 
@@ -34,12 +34,6 @@ def thaw(shell: Shell) -> None:
 def frozen(shell: Shell) -> None:
     """Print whether the tenant is frozen, and until when."""
     _print_freeze(shell, shell.scheduler.frozen())
-
-
-def queues(shell: Shell) -> None:
-    """List the queues that exist."""
-    for name in shell.scheduler.queues():
-        shell.answer({"name": name}, name)
 
 
 def _print_freeze(shell: Shell, until: datetime | None) -> None:

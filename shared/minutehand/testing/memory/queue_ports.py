@@ -125,6 +125,18 @@ class MemoryWorkQueue:
         stripes = (Stripe(queue, number) for number in range(self._striped.get(queue, 1)))
         return [self._queues[stripe].load() for stripe in stripes if stripe in self._queues]
 
+    def survey(self) -> Mapping[str | None, Sequence[QueueDepth | None]]:
+        found: dict[str | None, list[QueueDepth | None]] = {}
+        for stripe in self._calls.one("ListQueues", "work", "survey", lambda: sorted(self._queues, key=_order)):
+            queue = found.setdefault(stripe.queue, [])
+            try:
+                depth = self._calls.one("GetQueueAttributes", work_suffix(*stripe), "depth", self._queues[stripe].load)
+            except Unavailable:
+                queue.append(None)
+            else:
+                queue.append(depth)
+        return found
+
     def names(self) -> Sequence[str]:
         def declared() -> list[str]:
             return sorted({queue for queue, _ in self._queues if queue is not None})
@@ -161,6 +173,10 @@ class MemoryWorkQueue:
             throttled += len(own) - len(done)
         if throttled:
             raise Unavailable(f"{operation}: {throttled} messages were throttled")
+
+
+def _order(stripe: Stripe) -> tuple[str, int]:
+    return stripe.queue or "", stripe.number
 
 
 def _run(effects: Sequence[Callable[[], object]], place: int) -> object:

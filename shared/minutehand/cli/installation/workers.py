@@ -1,0 +1,35 @@
+"""``minutehand workers …``: what the installation's workers are at."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from minutehand.cli.parameters import Cursor, Limit
+from minutehand.cli.shell import Shell
+
+app = typer.Typer(help="Show the worker processes and functions.", no_args_is_help=True)
+
+AllTenants = Annotated[bool, typer.Option("--all-tenants", help="Runs of every tenant, not only of one.")]
+_COLUMNS = ("name", "state", "host", "queues", "runs", "last_seen_at", "version")
+
+
+@app.command("list")
+def list_(
+    shell: Shell,
+    queue: Annotated[str | None, typer.Option(help="Only those that receive from this queue.")] = None,
+    job: Annotated[str | None, typer.Option(help="Only those that know this job.")] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    *,
+    stopped: Annotated[
+        bool, typer.Option("--stopped", help="Those that have left in order within a day, too.")
+    ] = False,
+    all_tenants: AllTenants = False,
+) -> None:
+    """List the workers with their runs at hand. One that vanished is shown for a day."""
+    page = shell.scheduler.workers(
+        queue=queue, job=job, stopped=stopped, all_tenants=all_tenants, limit=limit, cursor=cursor
+    )
+    shell.page(page, _COLUMNS)

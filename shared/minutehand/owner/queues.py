@@ -1,0 +1,74 @@
+"""The queues as an operator sees them: how much waits in each stripe, how long the oldest has waited, whether a queue is held back.
+
+SQS tells the age of a queue's oldest message only by CloudWatch, with minutes of delay. So it is taken from the ledger, as backpressure
+takes it: from the due runs of a few schedules of the queue. If these show none, the age is unknown, and is said to be.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from minutehand.domain.run import AgendaEntry
+from minutehand.errors import Misconfigured
+from minutehand.fires.backpressure import longest_wait, read_hold_log
+from minutehand.fires.context import FAR
+from minutehand.ports.services import Services
+from minutehand.state.backpressure import HoldLog, QueueDepth, QueueHolds
+
+log = logging.getLogger(__name__)
+
+_ENTRIES = 100  # of a shard of the agenda that are read to find schedules of the queues
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundQueue:
+    """A queue that exists."""
+
+    name: str | None  # of a declared queue; None: the default one
+    stripes: Sequence[QueueDepth | None]  # in their order; None: it did not answer
+    oldest: int | None  # ms that a due run has waited for a worker, at least; 0: nothing waits; None: unknown
+    holds: QueueHolds | None  # its hold periods; None: unknown
+
+
+def survey_queues(services: Services, now: int) -> list[FoundQueue]:
+    """All queues, the default one first.
+
+    A request for each stripe, one for the list, one for the hold log; and where messages wait, the agenda's next entries and a few
+    runs. Raises Unavailable, Misconfigured.
+    """
+    there = services.work.survey()
+    holds = _holds(services)
+    crowded = any(_waiting(stripes) for stripes in there.values())
+    entries = _entries(services) if crowded else []
+    return [
+        FoundQueue(
+            name=name,
+            stripes=stripes,
+            oldest=longest_wait(name, entries, services, now) if _waiting(stripes) != 0 else 0,
+            holds=None if holds is None else holds.of(name),
+        )
+        for name, stripes in sorted(there.items(), key=lambda each: each[0] or "")
+    ]
+
+
+def _waiting(stripes: Sequence[QueueDepth | None]) -> int | None:
+    """Visible messages; None: not known."""
+    return None if None in stripes else sum(depth.waiting for depth in stripes if depth is not None)
+
+
+def _holds(services: Services) -> HoldLog | None:
+    try:
+        return read_hold_log(services)
+    except Misconfigured as problem:  # one tenant's role may not read what concerns all
+        log.info("queues.holds_unread", extra={"error": str(problem)})
+        return None
+
+
+def _entries(services: Services) -> list[AgendaEntry]:
+    """The entries that are due next, of every shard."""
+    pages = (
+        services.agenda.due(shard, upto=FAR, after=None, limit=_ENTRIES) for shard in range(services.agenda.shards())
+    )
+    return [entry for page in pages for entry in page.entries]

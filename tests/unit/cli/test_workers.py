@@ -1,0 +1,79 @@
+"""``minutehand workers list`` and ``queues list`` as one types them."""
+
+from __future__ import annotations
+
+import pytest
+from minutehand import Scheduler, Settings
+from minutehand.clock import system_clock
+from minutehand.daemon.worker_record import RecordKeeper, process_identity
+from minutehand.domain.queue import Queue
+from minutehand.jobs import Registry
+from minutehand.local.installation import provision
+from minutehand.services import connect
+from minutehand.state.worker_record import WorkerIdentity, WorkerKind
+from minutehand.testing.process import make_worker
+
+from tests.support.command_line import Say
+
+pytestmark = pytest.mark.cloud
+
+
+def test_a_worker_that_leaves_is_shown_when_asked_for(said: Say, local_settings: Settings) -> None:
+    assert said("--json", "workers", "list").json == []
+    services, jobs = connect(local_settings), Registry()
+    jobs.job("note")(lambda ctx, payload: None)
+    worker = make_worker(services, jobs, system_clock, wait=lambda seconds: None, name="w1")
+
+    def identify(now: int) -> WorkerIdentity:
+        return process_identity("w1", services, jobs, queue="default", concurrency=3, now=now)
+
+    keeper = RecordKeeper(services, WorkerKind.PROCESS, identify, system_clock)
+    keeper.begin(worker.heartbeat, name="w1")
+    keeper.end()
+    assert said("workers", "list").out.split() == [
+        "name",
+        "state",
+        "host",
+        "queues",
+        "runs",
+        "last",
+        "seen",
+        "at",
+        "version",
+    ]
+    (shown,) = said("--json", "workers", "list", "--stopped", "--all-tenants", "--job", "note").json
+    assert (shown["name"], shown["state"], shown["jobs"], shown["queues"]) == (
+        "w1",
+        "STOPPED",
+        ["note"],
+        {"default": 1},
+    )
+    assert "w1" in said("workers", "list", "--stopped").out
+
+
+def test_queues_in_stripes(said: Say, local_settings: Settings) -> None:
+    provision(local_settings, queues=[Queue(name="reports", stripes=2)])
+    scheduler = Scheduler(settings=local_settings, check_jobs=False)
+    for number in range(3):
+        scheduler.submit("j", {"n": number})
+    default, reports = said("--json", "queues", "list").json
+    assert (default["name"], default["waiting"], default["held"]) == ("default", 3, False)
+    assert [stripe["number"] for stripe in reports["stripes"]] == [0, 1]
+    lines = said("queues", "list").out.splitlines()
+    assert lines[0].split() == ["queue", "stripe", "waiting", "in", "flight", "delayed", "oldest", "age", "held"]
+    assert lines[1].split() == ["default", "0", "3", "0", "0", "unknown"], "one-offs show no age"
+    assert [line.split()[:2] for line in lines[2:]] == [["reports", "0"], ["reports", "1"]]
+
+
+def test_an_undeclared_queue_is_refused_with_the_known_ones(said: Say, local_settings: Settings) -> None:
+    provision(local_settings, queues=[Queue(name="reports")])
+    assert said("schedules", "create", "s", "j", "0 9 * * *", "--queue", "reports").code == 0
+    refused = said("--json", "schedules", "create", "t", "j", "0 9 * * *", "--queue", "report")
+    assert (refused.code, refused.problem["field"]) == (1, "--queue")
+    assert "default, reports" in refused.problem["message"]
+
+
+@pytest.mark.parametrize("words", [["--queue", "No"], ["--job", "a b"], ["--limit", "0"], ["--cursor", "x"]])
+def test_bad_input_names_its_option(said: Say, words: list[str]) -> None:
+    refused = said("--json", "workers", "list", *words)
+    assert (refused.code, refused.problem["field"]) == (1, words[0])
