@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from minutehand import Scheduler, Settings
+from minutehand import Context, Scheduler, Settings
 from minutehand.clock import system_clock
 from minutehand.daemon.worker_record import RecordKeeper, process_identity
 from minutehand.domain.queue import Queue
@@ -11,7 +13,7 @@ from minutehand.jobs import Registry
 from minutehand.local.installation import provision
 from minutehand.services import connect
 from minutehand.state.worker_record import WorkerIdentity, WorkerKind
-from minutehand.testing.process import make_worker
+from minutehand.testing.process import Hand, make_worker
 
 from tests.support.command_line import Say
 
@@ -49,6 +51,46 @@ def test_a_worker_that_leaves_is_shown_when_asked_for(said: Say, local_settings:
         {"default": 1},
     )
     assert "w1" in said("workers", "list", "--stopped").out
+
+
+def test_what_runs_now_is_listed_without_a_schedule(said: Say, local_settings: Settings) -> None:
+    services, jobs, shown = connect(local_settings), Registry(), list[Any]()
+    owner = Scheduler(settings=local_settings, check_jobs=False)
+    worker = make_worker(services, jobs, system_clock, wait=lambda seconds: None, name="w1")
+
+    @jobs.job("long")
+    def long(ctx: Context, payload: object) -> None:
+        identity = process_identity("w1", services, jobs, queue="default", concurrency=1, now=system_clock())
+        keeper = RecordKeeper(services, WorkerKind.PROCESS, lambda now: identity, system_clock)
+        keeper._heartbeat = worker.heartbeat
+        keeper._write()
+        shown.append(said("runs", "list", "--running").out)
+        shown.append(said("--json", "runs", "list", "--running", "--all-tenants").json)
+        shown.append(said("--tenant", "other", "--json", "runs", "list", "--running").json)
+
+    run = owner.submit("long")
+    Hand(worker=worker).work()
+    table, everybody, others = shown
+    assert run.id in table
+    assert [(each["id"], each["worker"], each["worker_vanished"]) for each in everybody] == [(run.id, "w1", False)]
+    assert others == []
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        (["s", "--running"], "name"),
+        (["--running", "--after", "2026-12-24T18:00:00Z"], "--after"),
+        (["--running", "--oldest-first"], "--oldest-first"),
+        (["--running", "--upcoming"], "--upcoming"),
+        (["s", "--all-tenants"], "--all-tenants"),
+        (["--running", "--limit", "0"], "--limit"),
+        ([], "name"),
+    ],
+)
+def test_what_does_not_go_with_what_is_refused(said: Say, words: list[str], field: str) -> None:
+    refused = said("--json", "runs", "list", *words)
+    assert (refused.code, refused.problem["field"]) == (1, field)
 
 
 def test_queues_in_stripes(said: Say, local_settings: Settings) -> None:

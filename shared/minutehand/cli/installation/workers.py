@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from minutehand.cli.parameters import Cursor, Limit
+from minutehand.cli.runs.running import AllTenants
 from minutehand.cli.shell import Shell
 
 app = typer.Typer(help="Show the worker processes and functions.", no_args_is_help=True)
 
-AllTenants = Annotated[bool, typer.Option("--all-tenants", help="Runs of every tenant, not only of one.")]
 _COLUMNS = ("name", "state", "host", "queues", "runs", "last_seen_at", "version")
 
 
