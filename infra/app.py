@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from aws_cdk import App, Duration, RemovalPolicy, Validations
+from aws_cdk import aws_s3 as s3
 from cdk_nag import AwsSolutionsChecks
 from minutehand.errors import InvalidInput
 
@@ -53,6 +54,12 @@ KNOBS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "ticker-writes": ("ticker_writes", int),
     "metric-jobs": ("metric_jobs", lambda text: text.split(",")),
     "retention-days": ("retention", lambda text: Duration.days(int(text))),
+    "archive-retention-days": ("archive_retention", lambda text: Duration.days(int(text)) if int(text) else None),
+    "archive-lock-days": (
+        "archive_lock",
+        lambda text: s3.ObjectLockRetention.compliance(Duration.days(int(text))),
+    ),
+    "athena": ("athena", _flag),
     "removal": ("removal_policy", lambda text: _REMOVAL[text]),
     "deletion-protection": ("deletion_protection", _flag),
     "tags": ("tags", lambda text: dict(part.split("=", 1) for part in text.split(","))),

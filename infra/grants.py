@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aws_cdk import aws_iam as iam
+from minutehand.domain.archive_keys import tenant_prefix
 from minutehand.domain.names import check_tenant
 
 from .queues import InstallationQueues
-from .store import BATCH, PAYLOADS, READ, RESULTS, InstallationStore
+from .store import ARCHIVE, BATCH, PAYLOADS, READ, RESULTS, InstallationStore
 
 _PUT_AND_UPDATE = ("dynamodb:PutItem", "dynamodb:UpdateItem")
 _STATEMENTS = ("dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate")
@@ -50,6 +51,11 @@ class TenantKeys:
     def ledger(self) -> Sequence[str]:
         return () if self.tenant is None else (*self.owners, *self.dead)
 
+    @property
+    def archive(self) -> str:
+        """The objects of the archive."""
+        return ARCHIVE if self.tenant is None else f"{tenant_prefix(self.tenant)}*"
+
     def objects(self, keys: str) -> str:
         """The objects under ``keys`` (a prefix and ``*``)."""
         return keys if self.tenant is None else f"{keys.removesuffix('*')}{self.tenant}/*"
@@ -67,6 +73,7 @@ def allow_reading(
     store.allow(grantee, "agenda", _GET)  # whether a chain is waiting: its shards hold the entries of all tenants
     for objects in (PAYLOADS, RESULTS):
         store.allow_objects(grantee, "s3:GetObject", keys.objects(objects))
+    store.allow_archive_reads(grantee, keys.archive)
     store.allow_key(grantee, encrypt=False)
     queues.allow_list(grantee)
 

@@ -10,6 +10,7 @@ from aws_cdk import Aws, Duration, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3 as s3
 from minutehand.domain.names import check_name
 from minutehand.domain.queue import MOST_STRIPES
 from minutehand.errors import InvalidInput
@@ -18,6 +19,7 @@ from minutehand.sqs.routing import WORK
 
 from .bundling import AWS, BundleTarget
 
+ARCHIVE_RETENTION = Duration.days(400)  # a year, and what an audit of it takes
 _PREFIX = re.compile(r"[a-z][a-z0-9-]{0,39}")  # of tables, queues and functions; the shortest limit is a function's 64
 
 
@@ -31,6 +33,10 @@ class InstallationSettings:
     log_retention: logs.RetentionDays
     removal_policy: RemovalPolicy  # of tables, bucket and logs
     deletion_protection: bool  # of tables
+    archive_retention: Duration | None = ARCHIVE_RETENTION  # of the archive's objects; None: for ever
+    archive_lock: s3.ObjectLockRetention | None = (
+        None  # of the archive's objects, in a bucket of its own; None: no lock
+    )
     encryption_key: kms.IKey | None = None  # None: the keys that AWS owns
     stripes: int = 1  # SQS queues that the default queue consists of
     metric_jobs: Sequence[str] = ()  # jobs with metrics of their own
@@ -54,6 +60,16 @@ class InstallationSettings:
             check_name(job, "metric_jobs")
         if self.retention_days < 1:
             raise InvalidInput("retention", self.retention_days, "is under a day", "use Duration.days(1) or more")
+        self._check_archive()
+
+    def _check_archive(self) -> None:
+        kept = None if self.archive_retention is None else self.archive_retention.to_days()
+        if kept is not None and kept < 1:
+            raise InvalidInput("archive_retention", kept, "is under a day", "use Duration.days(1) or more, or None")
+        locked = 0 if self.archive_lock is None else self.archive_lock.duration.to_days()
+        if kept is not None and locked > kept:
+            remedy = f"use Duration.days({locked:.0f}) or more, or None to keep the archive for ever"
+            raise InvalidInput("archive_retention", kept, "is shorter than archive_lock", remedy)
 
     @property
     def retention_days(self) -> int:

@@ -11,6 +11,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sns as sns
 from constructs import Construct
@@ -24,10 +25,11 @@ from minutehand.settings import (
 )
 
 from .alarms import InstallationAlarms
+from .athena import ArchiveTable
 from .auditor import AuditorFunction
 from .bundling import AWS, BundleTarget
 from .grants import allow_reading, allow_scheduling
-from .installation import InstallationSettings
+from .installation import ARCHIVE_RETENTION, InstallationSettings
 from .jobs import declared_by, find_jobs
 from .queues import InstallationQueues
 from .store import InstallationStore
@@ -67,6 +69,10 @@ class Minutehand(Construct):
             at any time; what is taken away goes with its messages, which the auditor sends again.
         pollers, most_pollers: of the default queue's event source, a stripe each: kept always, 2 to 200, and at the most, up to
             2000. None: Lambda's standard polling. They exclude ``max_concurrency``.
+        archive_retention: how long the archive of all transitions is kept, in whole days; None: for ever.
+        archive_lock: ``s3.ObjectLockRetention.compliance(Duration.days(365))`` (or ``governance``): nobody can change or remove the
+            archive for so long. It is then in a bucket of its own. None: it is in the bucket, which its roles may write.
+        athena: whether to make the archive a table of Athena, with two example queries.
         notice_topics: ARNs of the SNS topics that schedules name in ``on_failure`` and ``on_recovery``.
         queue_depth, queue_age: the ticker holds a queue back that has more messages waiting or at hand than this in a stripe (0:
             it never does), or whose runs that are due have waited for so long.
@@ -122,6 +128,9 @@ class Minutehand(Construct):
         ticker_writes: int = DEFAULT_TICKER_WRITES,
         metric_jobs: Sequence[str] = (),
         retention: Duration = RETENTION,
+        archive_retention: Duration | None = ARCHIVE_RETENTION,
+        archive_lock: s3.ObjectLockRetention | None = None,
+        athena: bool = True,
         notice_topics: Sequence[str] = (),
         alarm_topic: sns.ITopic | None = None,
         encryption_key: kms.IKey | None = None,
@@ -138,6 +147,8 @@ class Minutehand(Construct):
             stripes=stripes,
             retention=retention,
             metric_jobs=metric_jobs,
+            archive_retention=archive_retention,
+            archive_lock=archive_lock,
             log_retention=log_retention,
             removal_policy=removal_policy,
             deletion_protection=removal_policy is not RemovalPolicy.DESTROY
@@ -150,6 +161,8 @@ class Minutehand(Construct):
         for name, word in {"minutehand-prefix": prefix, **(tags or {})}.items():
             Tags.of(self).add(name, word)
         self._store = store = InstallationStore(self, "Store", installation=installation)
+        if athena:
+            ArchiveTable(self, "Athena", installation=installation, bucket=store.archive_bucket)
         package = find_jobs(jobs, requirements)
         declared = declared_by(package) if queues is None else queues
         self._queues = made = InstallationQueues(self, "Queues", installation=installation, declared=declared)
@@ -258,6 +271,9 @@ class Minutehand(Construct):
             "WorkerName": ("The function that runs the jobs", self.worker.function_name),
             "AlarmTopicArn": ("Subscribe to it to hear of alarms", self.alarms.topic.topic_arn),
         }
+        if self._store.archive_bucket is not self._store.bucket:
+            place = "MINUTEHAND_ARCHIVE_BUCKET for the SDK and the command line"
+            described["ArchiveBucketName"] = (place, self._store.archive_bucket.bucket_name)
         if self._queues.stripes_said is not None:
             described["Stripes"] = ("MINUTEHAND_STRIPES for the SDK and the command line", self._queues.stripes_said)
         return {

@@ -9,6 +9,7 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
+from minutehand.domain import archive_keys
 from minutehand.dynamodb.tables import TABLES, TableDefinition
 
 from .acknowledge import acknowledge, acknowledge_for, arn_of
@@ -18,6 +19,7 @@ PAYLOADS = "payloads/*"  # keys of payloads that are too large for a row
 # Of these, the keys of single runs' own: the auditor removes them when their run has left the ledger. A rule of the bucket could not:
 # it knows an object's age, and a run may be due in a hundred years.
 RUN_PAYLOADS = "payloads/*/runs/*"
+ARCHIVE = f"{archive_keys.ARCHIVE}/*"  # keys of the archive's objects
 RESULTS = "results/*"  # keys of results and checkpoints
 # Days that a result is kept beyond the retention, which counts from the run's end: the result may be older.
 MARGIN = 14
@@ -40,7 +42,8 @@ class InstallationStore(Construct):
         super().__init__(scope, name)
         self._installation = installation
         self.tables = {table.suffix: self._table(table) for table in TABLES}
-        self.bucket = self._bucket()
+        self.bucket = self._bucket("Bucket", self._rules())
+        self.archive_bucket = self.bucket if installation.archive_lock is None else self._locked_bucket()
 
     def allow(self, grantee: iam.IGrantable, suffix: str, *actions: tuple[str, ...], keys: Sequence[str] = ()) -> None:
         """Let ``grantee`` do ``actions`` (groups of them, see above) to one table; with ``keys`` in partitions like these only."""
@@ -55,10 +58,27 @@ class InstallationStore(Construct):
             conditions=conditions or None,
         )
 
-    def allow_objects(self, grantee: iam.IGrantable, action: str, keys: str) -> None:
+    @property
+    def archive_environment(self) -> dict[str, str]:
+        """Of a function that writes or reads the archive."""
+        return {"MINUTEHAND_ARCHIVE_BUCKET": self.archive_bucket.bucket_name}
+
+    def allow_archiving(self, grantee: iam.IGrantable) -> None:
+        """Let ``grantee``, the historian, write the archive."""
+        self.allow_objects(grantee, "s3:PutObject", ARCHIVE, bucket=self.archive_bucket)
+
+    def allow_archive_reads(self, grantee: iam.IGrantable, keys: str = ARCHIVE) -> None:
+        """Let ``grantee`` list and read the objects of the archive under ``keys``."""
+        self.allow_objects(grantee, "s3:GetObject", keys, bucket=self.archive_bucket)
+        self._allow_listing(grantee, {"StringLike": {"s3:prefix": keys}}, bucket=self.archive_bucket)
+
+    def allow_objects(
+        self, grantee: iam.IGrantable, action: str, keys: str, *, bucket: s3.Bucket | None = None
+    ) -> None:
         """Let ``grantee`` do ``action`` to the objects under ``keys``."""
-        iam.Grant.add_to_principal(grantee=grantee, actions=[action], resource_arns=[self.bucket.arn_for_objects(keys)])
-        rule = f"AwsSolutions-IAM5[Resource::{arn_of(self.bucket)}/{keys}]"
+        place = bucket or self.bucket
+        iam.Grant.add_to_principal(grantee=grantee, actions=[action], resource_arns=[place.arn_for_objects(keys)])
+        rule = f"AwsSolutions-IAM5[Resource::{arn_of(place)}/{keys}]"
         acknowledge_for(grantee, rule, "the key of an object contains its run, which is not known at deployment")
 
     def allow_reads(self, grantee: iam.IGrantable, *folders: str) -> None:
@@ -73,9 +93,16 @@ class InstallationStore(Construct):
         self._allow_listing(grantee, {"StringLike": {"s3:prefix": folder}})
         self.allow_objects(grantee, "s3:DeleteObject", keys)
 
-    def _allow_listing(self, grantee: iam.IGrantable, conditions: dict[str, dict[str, str]] | None = None) -> None:
+    def _allow_listing(
+        self,
+        grantee: iam.IGrantable,
+        conditions: dict[str, dict[str, str]] | None = None,
+        *,
+        bucket: s3.Bucket | None = None,
+    ) -> None:
+        place = bucket or self.bucket
         iam.Grant.add_to_principal(
-            grantee=grantee, actions=["s3:ListBucket"], resource_arns=[self.bucket.bucket_arn], conditions=conditions
+            grantee=grantee, actions=["s3:ListBucket"], resource_arns=[place.bucket_arn], conditions=conditions
         )
 
     def allow_key(self, grantee: iam.IGrantable, *, encrypt: bool = True) -> None:
@@ -111,11 +138,46 @@ class InstallationStore(Construct):
             deletion_protection=self._installation.deletion_protection,
         )
 
-    def _bucket(self) -> s3.Bucket:
+    def _rules(self) -> list[s3.LifecycleRule]:
+        """What is removed from the bucket, and when."""
+        return [
+            s3.LifecycleRule(
+                id="results-go-with-their-run",
+                prefix=RESULTS.removesuffix("*"),
+                expiration=Duration.days(self._installation.retention_days + MARGIN),
+            ),
+            s3.LifecycleRule(id="unfinished-uploads", abort_incomplete_multipart_upload_after=UPLOAD_LEFTOVERS),
+            *self._archive_rules(),
+        ]
+
+    def _archive_rules(self, *, versioned: bool = False) -> list[s3.LifecycleRule]:
+        kept = self._installation.archive_retention
+        rule = s3.LifecycleRule(
+            id="archive",
+            prefix=ARCHIVE.removesuffix("*"),
+            expiration=kept,
+            # What a repeated batch has overwritten, and what has expired; locked versions stay until their lock ends.
+            noncurrent_version_expiration=Duration.days(1) if versioned else None,
+        )
+        return [rule] if kept is not None or versioned else []
+
+    def _locked_bucket(self) -> s3.Bucket:
+        """The archive's own bucket: a lock is a property of a whole bucket, and payloads must be removable."""
+        lock = self._installation.archive_lock
+        return self._bucket("ArchiveBucket", self._archive_rules(versioned=True), versioned=True, lock=lock)
+
+    def _bucket(
+        self,
+        name: str,
+        rules: Sequence[s3.LifecycleRule],
+        *,
+        versioned: bool | None = None,
+        lock: s3.ObjectLockRetention | None = None,
+    ) -> s3.Bucket:
         key = self._installation.encryption_key
         bucket = s3.Bucket(
             self,
-            "Bucket",
+            name,
             encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
             encryption_key=key,
             bucket_key_enabled=key is not None,
@@ -123,14 +185,9 @@ class InstallationStore(Construct):
             enforce_ssl=True,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             removal_policy=self._installation.removal_policy,
-            lifecycle_rules=[
-                s3.LifecycleRule(
-                    id="results-go-with-their-run",
-                    prefix=RESULTS.removesuffix("*"),
-                    expiration=Duration.days(self._installation.retention_days + MARGIN),
-                ),
-                s3.LifecycleRule(id="unfinished-uploads", abort_incomplete_multipart_upload_after=UPLOAD_LEFTOVERS),
-            ],
+            versioned=versioned,
+            object_lock_default_retention=lock,
+            lifecycle_rules=list(rules),
         )
         acknowledge(
             bucket,

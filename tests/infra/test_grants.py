@@ -139,6 +139,8 @@ READS: Sequence[Callable[[Scheduler], object]] = [
     lambda owner: owner.frozen(),
     lambda owner: owner.queues(),
     lambda owner: owner.export_declared(),
+    lambda owner: list(owner.archive(since=datetime.now(UTC) - timedelta(hours=1))),
+    lambda owner: owner.transitions(owner.list_runs("a").items[0].id),
 ]
 
 

@@ -128,7 +128,7 @@ def test_no_age_is_the_end_of_a_payload_and_unfinished_uploads_end_after_a_week(
     """A run may be due in a hundred years. What is left of ended runs, the auditor removes."""
     (bucket,) = template.find_resources("AWS::S3::Bucket").values()
     rules = bucket["Properties"]["LifecycleConfiguration"]["Rules"]
-    assert {rule["Prefix"] for rule in rules if "ExpirationInDays" in rule} == {"results/"}
+    assert {rule["Prefix"] for rule in rules if "ExpirationInDays" in rule} == {"archive/", "results/"}
     assert [rule["AbortIncompleteMultipartUpload"] for rule in rules if "Prefix" not in rule] == [
         {"DaysAfterInitiation": 7}
     ]

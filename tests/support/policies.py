@@ -44,6 +44,8 @@ def needs_of(service: str, operation: str, arguments: Mapping[str, Any], setting
         name = _SQS.get(operation, operation.title().replace("_", ""))
         queue = arguments.get("QueueUrl", arguments.get("QueueName", "")).rpartition("/")[2]
         yield Need(f"sqs:{name}", queue.removeprefix(f"{settings.prefix}-"))
+    elif operation == "list_objects_v2":
+        yield Need("s3:ListBucket", "", (arguments["Prefix"],))
     else:
         yield Need(f"{service}:{operation.title().replace('_', '')}", arguments.get("Key", ""))
 
@@ -97,6 +99,8 @@ def _allows(statement: Mapping[str, Any], need: Need) -> bool:
     resources = statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
     conditions = dict(statement.get("Condition", {}))
     patterns = conditions.pop("ForAllValues:StringLike", {}).get("dynamodb:LeadingKeys", ["*"])
+    prefix = conditions.pop("StringLike", {}).get("s3:prefix")
+    patterns = patterns if prefix is None else [prefix]
     required = conditions.pop("Null", {}).get("dynamodb:LeadingKeys") == "false"
     assert not conditions, f"this support knows no {conditions}"
     return (
@@ -109,6 +113,8 @@ def _allows(statement: Mapping[str, Any], need: Need) -> bool:
 
 def _names(resource: Any, need: Need) -> bool:
     text = json.dumps(resource)
+    if need.action == "s3:ListBucket":
+        return '"JobsStoreBucket' in text
     if need.action.startswith("s3:"):
         return any(fnmatchcase(need.resource, part.strip("/")) for part in re.findall(r'"(/[^"]+)"', text))
     if resource == "*":
