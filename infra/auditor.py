@@ -38,13 +38,14 @@ class AuditorFunction(Construct):
             timeout=TIMEOUT,
             max_event_age=EVENT_AGE,
             retry_attempts=0,
-            environment={"MINUTEHAND_BUCKET": store.bucket.bucket_name},
+            environment={"MINUTEHAND_BUCKET": store.bucket.bucket_name, **store.archive_environment},
         )
         store.allow(self.function, "schedules", READ, SCAN)
         store.allow(self.function, "revisions", READ)
         store.allow(self.function, "agenda", READ, WRITE, BATCH, DELETE)
         store.allow(self.function, "runs", READ, WRITE, PARTIQL, SCAN)
         store.allow_removal(self.function, RUN_PAYLOADS)
+        store.allow_compacting(self.function)
         store.allow_key(self.function)
         queues.allow_send(self.function)
         FunctionClock(self, "Hourly", function=self.function, minute=MINUTE)

@@ -10,7 +10,7 @@ from minutehand.domain.archive_keys import tenant_prefix
 from minutehand.domain.names import check_tenant
 
 from .queues import InstallationQueues
-from .store import ARCHIVE, BATCH, PAYLOADS, READ, RESULTS, InstallationStore
+from .store import ARCHIVED, BATCH, PAYLOADS, READ, RESULTS, InstallationStore
 
 _PUT_AND_UPDATE = ("dynamodb:PutItem", "dynamodb:UpdateItem")
 _STATEMENTS = ("dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate")
@@ -54,7 +54,7 @@ class TenantKeys:
     @property
     def archive(self) -> str:
         """The objects of the archive."""
-        return ARCHIVE if self.tenant is None else f"{tenant_prefix(self.tenant)}*"
+        return ARCHIVED if self.tenant is None else f"{tenant_prefix(self.tenant)}*"
 
     def objects(self, keys: str) -> str:
         """The objects under ``keys`` (a prefix and ``*``)."""

@@ -19,7 +19,8 @@ PAYLOADS = "payloads/*"  # keys of payloads that are too large for a row
 # Of these, the keys of single runs' own: the auditor removes them when their run has left the ledger. A rule of the bucket could not:
 # it knows an object's age, and a run may be due in a hundred years.
 RUN_PAYLOADS = "payloads/*/runs/*"
-ARCHIVE = f"{archive_keys.ARCHIVE}/*"  # keys of the archive's objects
+ARCHIVED = f"{archive_keys.tenant_prefix('*')}*"  # keys of the archive's objects
+INBOX = f"{archive_keys.INBOX}*"  # of those in its inbox, which is in the bucket even if the archive has one of its own
 RESULTS = "results/*"  # keys of results and checkpoints
 # Days that a result is kept beyond the retention, which counts from the run's end: the result may be older.
 MARGIN = 14
@@ -64,13 +65,25 @@ class InstallationStore(Construct):
         return {"MINUTEHAND_ARCHIVE_BUCKET": self.archive_bucket.bucket_name}
 
     def allow_archiving(self, grantee: iam.IGrantable) -> None:
-        """Let ``grantee``, the historian, write the archive."""
-        self.allow_objects(grantee, "s3:PutObject", ARCHIVE, bucket=self.archive_bucket)
+        """Let ``grantee``, the historian, write the archive and its inbox."""
+        self.allow_objects(grantee, "s3:PutObject", ARCHIVED, bucket=self.archive_bucket)
+        self.allow_objects(grantee, "s3:PutObject", INBOX)
 
-    def allow_archive_reads(self, grantee: iam.IGrantable, keys: str = ARCHIVE) -> None:
-        """Let ``grantee`` list and read the objects of the archive under ``keys``."""
-        self.allow_objects(grantee, "s3:GetObject", keys, bucket=self.archive_bucket)
-        self._allow_listing(grantee, {"StringLike": {"s3:prefix": keys}}, bucket=self.archive_bucket)
+    def allow_compacting(self, grantee: iam.IGrantable) -> None:
+        """Let ``grantee``, the auditor, move the inbox into the archive."""
+        self.allow_objects(grantee, "s3:PutObject", ARCHIVED, bucket=self.archive_bucket)
+        self.allow_objects(grantee, "s3:GetObject", INBOX)
+        self.allow_removal(grantee, INBOX)
+
+    def allow_archive_reads(self, grantee: iam.IGrantable, keys: str = ARCHIVED) -> None:
+        """Let ``grantee`` list and read the objects of the archive under ``keys``; those of the inbox are of all tenants."""
+        self._allow_found(grantee, keys, self.archive_bucket)
+        if keys == ARCHIVED:
+            self._allow_found(grantee, INBOX, self.bucket)
+
+    def _allow_found(self, grantee: iam.IGrantable, keys: str, bucket: s3.Bucket) -> None:
+        self.allow_objects(grantee, "s3:GetObject", keys, bucket=bucket)
+        self._allow_listing(grantee, {"StringLike": {"s3:prefix": keys}}, bucket=bucket)
 
     def allow_objects(
         self, grantee: iam.IGrantable, action: str, keys: str, *, bucket: s3.Bucket | None = None
@@ -89,7 +102,7 @@ class InstallationStore(Construct):
 
     def allow_removal(self, grantee: iam.IGrantable, keys: str) -> None:
         """Let ``grantee`` find and remove the objects under ``keys``."""
-        folder = f"{keys.partition('/')[0]}/*"
+        folder = keys if keys == INBOX else f"{keys.partition('/')[0]}/*"
         self._allow_listing(grantee, {"StringLike": {"s3:prefix": folder}})
         self.allow_objects(grantee, "s3:DeleteObject", keys)
 
@@ -154,7 +167,7 @@ class InstallationStore(Construct):
         kept = self._installation.archive_retention
         rule = s3.LifecycleRule(
             id="archive",
-            prefix=ARCHIVE.removesuffix("*"),
+            prefix=f"{archive_keys.ARCHIVE}/",
             expiration=kept,
             # What a repeated batch has overwritten, and what has expired; locked versions stay until their lock ends.
             noncurrent_version_expiration=Duration.days(1) if versioned else None,

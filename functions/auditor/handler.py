@@ -1,4 +1,4 @@
-"""The auditor: checks the invariants on live data, once an hour."""
+"""The auditor: once an hour it checks the invariants on live data, and empties the inbox of the archive."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from minutehand.auditor.audit import audit
 from minutehand.domain.times import MINUTE, SECOND
+from minutehand.errors import MinutehandError
+from minutehand.historian.archive_compaction import compact_archive
 from minutehand.services import system_clock
 
 from functions.observe import count, logger, metrics, services
@@ -14,12 +16,14 @@ from functions.observe import count, logger, metrics, services
 _MARGIN = (
     2 * MINUTE
 )  # of the function's time: a step that has begun reads a shard of the agenda, or a part of the ledger
+_COMPACTION = 3 * MINUTE  # of the function's time at the most
 
 
 @logger.inject_lambda_context
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  # noqa: ARG001 (Lambda passes it)
     """Audit and repair within the function's time, write the counts."""
+    _compact()
     budget = max(context.get_remaining_time_in_millis() - _MARGIN, SECOND)
     report = audit(services(), clock=system_clock, budget=budget, tidy_bucket=True)
     count(Audits=1, Rearmed=report.rearmed, Unclaimed=report.unclaimed, AuditResent=report.resent)
@@ -31,3 +35,15 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  #
         AuditStopped=report.stopped,
     )
     return dict(vars(report))
+
+
+def _compact() -> None:
+    """Empty the archive's inbox. The audit does not wait for a bucket that does not answer."""
+    store = services().archive
+    if not store.is_on:
+        return
+    try:
+        count(ArchiveCompacted=compact_archive(store, clock=system_clock, budget=_COMPACTION))
+    except MinutehandError as problem:
+        logger.error("archive.not_compacted", extra={"error": str(problem)})
+        count(ArchiveNotCompacted=1)

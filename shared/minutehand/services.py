@@ -65,7 +65,9 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
             dynamodb, settings.table(RUNS.suffix), lambda: Client("dynamodbstreams", settings, session)
         ),
         payloads=BucketPayloads(lambda: Client("s3", settings, session), settings.bucket),
-        archive=BucketArchive(lambda: Client("s3", settings, session), settings.archived_to, pool=pool()),
+        archive=BucketArchive(
+            lambda: Client("s3", settings, session), settings.archive_bucket, inbox=settings.bucket, pool=pool()
+        ),
         notices=SnsNotices(settings),
         retention=retention,
         limits=Limits(depth=settings.queue_depth, age=settings.queue_age * SECOND),

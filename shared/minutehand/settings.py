@@ -64,7 +64,7 @@ class Settings:
     aws_client: str = CLIENTS[0]  # MINUTEHAND_AWS_CLIENT: `minutehand`, or `botocore` (plain botocore, slower)
     claim_by: str = "partiql"  # MINUTEHAND_CLAIM_BY: `partiql`, or `put` for engines without PartiQL
     bucket: str | None = None  # MINUTEHAND_BUCKET: of large payloads; None refuses payloads over 64 KB
-    archive_bucket: str | None = None  # MINUTEHAND_ARCHIVE_BUCKET: of the archive; None: the bucket of large payloads
+    archive_bucket: str | None = None  # MINUTEHAND_ARCHIVE_BUCKET: of the archive, if it has one of its own
     jobs: str | None = None  # MINUTEHAND_JOBS: the package whose jobs a worker runs
     work_queue: str | None = None  # MINUTEHAND_WORK_QUEUE: the declared queue that a worker serves; None: the default
     stripes: str | None = None  # MINUTEHAND_STRIPES: of queues with several SQS queues, as in `default=4,reports=2`
@@ -98,11 +98,6 @@ class Settings:
                 limits = f"at least {least:,}" if most == inf else f"{least:,} to {most:,}"
                 remedy = f"use {limits} {unit}" + (", or 0 for no bound" if name == "ticker_writes" else "")
                 raise Misconfigured(f"{_variable_of(name)}={value} is out of range; {remedy}")
-
-    @property
-    def archived_to(self) -> str | None:
-        """The bucket of the archive."""
-        return self.archive_bucket or self.bucket
 
     def at(self, endpoint: str | None) -> Settings:
         """These settings with another endpoint for all services, if one is given."""

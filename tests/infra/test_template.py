@@ -137,8 +137,9 @@ def test_no_age_is_the_end_of_a_payload_and_unfinished_uploads_end_after_a_week(
 
 def test_the_auditor_removes_payloads_of_single_runs_and_nobody_anything_else(template: Template) -> None:
     assert actions(template, "auditor", "payloads/*/runs/*") == {"s3:DeleteObject"}
-    (listing,) = (s for s in statements(template, "auditor") if s["Action"] == "s3:ListBucket")
-    assert listing["Condition"] == {"StringLike": {"s3:prefix": "payloads/*"}}
+    assert actions(template, "auditor", "archive/inbox/*") == {"s3:DeleteObject", "s3:GetObject"}
+    listings = [s["Condition"]["StringLike"] for s in statements(template, "auditor") if s["Action"] == "s3:ListBucket"]
+    assert {condition["s3:prefix"] for condition in listings} == {"payloads/*", "archive/inbox/*"}
     assert function(template, "auditor")["Environment"]["Variables"]["MINUTEHAND_BUCKET"]["Ref"].startswith("JobsStore")
     for part in set(PARTS) - {"auditor"}:
         assert "s3:Delete" not in json.dumps(statements(template, part))

@@ -64,10 +64,15 @@ class BucketPayloads:
             more = {"ContinuationToken": page["NextContinuationToken"]}
 
     def remove(self, keys: Sequence[str]) -> None:
-        for start in range(0, len(keys), _MOST):
-            named = {"Objects": [{"Key": key} for key in keys[start : start + _MOST]], "Quiet": True}
-            left = self._client.call("delete_objects", Bucket=self._bucket, Delete=named).get("Errors", ())
-            if left:
-                raise Unavailable(
-                    f"{len(left)} objects were not removed, the first {left[0]['Key']}: {left[0].get('Code')}"
-                )
+        remove_objects(self._client, self._bucket, keys)
+
+
+def remove_objects(client: Client, bucket: str | None, keys: Sequence[str]) -> None:
+    """Remove objects from a bucket. Raises Unavailable."""
+    for start in range(0, len(keys), _MOST):
+        named = {"Objects": [{"Key": key} for key in keys[start : start + _MOST]], "Quiet": True}
+        left = client.call("delete_objects", Bucket=bucket, Delete=named).get("Errors", ())
+        if left:
+            raise Unavailable(
+                f"{len(left)} objects were not removed, the first {left[0]['Key']}: {left[0].get('Code')}"
+            )

@@ -1,37 +1,51 @@
-"""Write every transition of a run to the archive: one object for each tenant, hour and batch of the stream.
+"""Write every transition of a run to the archive: one object for each batch of the stream, and one for each busy tenant and hour in it.
 
-An object's key follows from the batch and its content, so a batch that is delivered again overwrites what it stored before.
+A bucket bills each object that is written. So the transitions of small tenants share an object in the inbox, from which
+``archive_compaction`` moves them to objects of their own, once an hour.
 """
 
 from __future__ import annotations
 
-import gzip
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from minutehand.domain.archive_keys import object_key
+from minutehand.domain.archive_keys import inbox_key, object_key
+from minutehand.domain.archive_lines import pack
 from minutehand.domain.run_change import RunChange
 from minutehand.domain.times import HOUR
-from minutehand.domain.transition_line import TransitionLine, line_of
+from minutehand.domain.transition_line import TransitionLine
 from minutehand.historian.context import HistorianContext
 from minutehand.state.run_changes import transition_of
+
+BUSY = 200  # transitions of one tenant and hour in a batch, from which on they have an object of their own
+
+Hours = Mapping[tuple[str, int], list[TransitionLine]]  # by tenant and beginning of the hour (UTC ms)
 
 
 def archive(changes: Sequence[RunChange], context: HistorianContext) -> None:
     """Store the transitions of a batch. Raises Unavailable: call it again with the same batch."""
     store = context.services.archive
-    if not store.is_on:
-        return
+    if store.is_on:
+        lines = (line for change in changes if (line := transition_of(change)) is not None)
+        store.put(dict(_objects(by_hour(lines), context.batch)))
+
+
+def by_hour(lines: Iterator[TransitionLine]) -> Hours:
     hours: dict[tuple[str, int], list[TransitionLine]] = defaultdict(list)
-    for change in changes:
-        transition = transition_of(change)
-        if transition is not None:
-            hours[transition.tenant, transition.at // HOUR].append(transition)
-    packed = ((tenant, hour * HOUR, pack(lines)) for (tenant, hour), lines in hours.items())
-    store.put({object_key(tenant, at, context.batch, content): content for tenant, at, content in packed})
+    for line in lines:
+        hours[line.tenant, line.at // HOUR * HOUR].append(line)
+    return hours
 
 
-def pack(transitions: Iterable[TransitionLine]) -> bytes:
-    """The content of an object: JSON lines in order of time, compressed. The same for the same transitions, in any order."""
-    lines = [f"{line_of(each)}\n" for each in sorted(transitions, key=lambda each: each.order)]
-    return gzip.compress("".join(lines).encode(), mtime=0)
+def _objects(hours: Hours, batch: str) -> Iterator[tuple[str, bytes]]:
+    """The objects of a batch, each with its key."""
+    small = list[TransitionLine]()
+    for (tenant, hour), lines in hours.items():
+        if len(lines) < BUSY:
+            small += lines
+        else:
+            content = pack(lines)
+            yield object_key(tenant, hour, batch, content), content
+    if small:
+        content, instants = pack(small), [line.at for line in small]
+        yield inbox_key(min(instants), max(instants), batch, content), content

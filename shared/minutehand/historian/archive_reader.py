@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import groupby
 
-from minutehand.domain.archive_keys import hour_of_key, keys_between, tenant_prefix
+from minutehand.domain.archive_keys import (
+    AFTER_ALL,
+    INBOX,
+    hour_of_key,
+    hour_prefix,
+    hours_of,
+    keys_between,
+    span_of_inbox,
+    tenant_prefix,
+)
+from minutehand.domain.archive_lines import unpack
 from minutehand.domain.names import RunRef
-from minutehand.domain.transition_line import TransitionKind, TransitionLine, parse_line
-from minutehand.errors import Unavailable, Unreadable
+from minutehand.domain.times import stamp
+from minutehand.domain.transition_line import TransitionKind, TransitionLine
+from minutehand.errors import Misconfigured, Unavailable
 from minutehand.ports.archive import Archive
 
 log = logging.getLogger(__name__)
 
-_TRIES = 3  # an object that was listed may have been merged with others before it is read
+_TRIES = 3  # an object that was listed may have been compacted before it is read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,33 +56,50 @@ def read_archive(store: Archive, tenant: str, wanted: ArchiveFilter) -> Iterator
 
     An object or a line that cannot be read is logged and left out. Raises Unavailable.
     """
+    # The inbox is listed first: what is compacted meanwhile is in one of the two listings at least.
+    inbox = sorted(_by_hour(_inbox(store, wanted.since, wanted.until), tenant, wanted))
     first, last = keys_between(tenant, wanted.since, wanted.until)
-    keys = store.keys(tenant_prefix(tenant), after=first, before=last)
-    for prefix, of_hour in groupby(keys, key=hour_of_key):
-        previous = None
-        for line in merge(*map(_lines, _objects(store, prefix, list(of_hour))), key=lambda each: each.order):
-            if line.order != previous and wanted.matches(line):
-                yield line
-            previous = line.order
+    own = ((hour_of_key(key), key) for key in store.keys(tenant_prefix(tenant), after=first, before=last))
+    for prefix, of_hour in groupby(merge(inbox, own), key=lambda found: found[0]):
+        contents = _contents(store, prefix, [key for _, key in of_hour], wanted)
+        yield from filter(wanted.matches, _merged(contents, tenant, prefix))
 
 
-def _objects(store: Archive, prefix: str, keys: Sequence[str]) -> list[bytes]:
+def _inbox(store: Archive, since: int, until: int) -> Iterator[str]:
+    """Keys of the objects in the inbox that may have transitions in ``[since, until)``."""
+    try:
+        for key in store.keys(INBOX, after=INBOX, before=f"{INBOX}{stamp(until)}"):
+            span = span_of_inbox(key)
+            if span is not None and span[1] >= since:
+                yield key
+    except Misconfigured as problem:  # who may read one tenant only sees the inbox when it is compacted
+        log.info("archive.inbox_not_read", extra={"error": str(problem)})
+
+
+def _by_hour(keys: Iterable[str], tenant: str, wanted: ArchiveFilter) -> Iterator[tuple[str, str]]:
+    """Keys of the inbox with the hours for which they must be read."""
+    for key in keys:
+        first, last = span_of_inbox(key) or (0, 0)
+        for hour in hours_of(max(first, wanted.since), min(last, wanted.until)):
+            yield hour_prefix(tenant, hour), key
+
+
+def _contents(store: Archive, prefix: str, keys: Sequence[str], wanted: ArchiveFilter) -> list[bytes]:
     """All objects of an hour, as of one moment."""
     for _ in range(_TRIES):
         found = store.get(keys)
         there = [content for content in found if content is not None]
         if len(there) == len(keys):
             return there
-        keys = list(store.keys(prefix, after=prefix, before=f"{prefix}~"))
-    raise Unavailable(f"{prefix}: its objects are being replaced; try again")
+        inbox = list(_inbox(store, wanted.since, wanted.until))
+        keys = [*inbox, *store.keys(prefix, after=prefix, before=f"{prefix}{AFTER_ALL}")]
+    raise Unavailable(f"{prefix}: its objects are being compacted; try again")
 
 
-def _lines(content: bytes) -> Iterator[TransitionLine]:
-    try:
-        for text in gzip.GzipFile(fileobj=io.BytesIO(content)):
-            try:
-                yield parse_line(text)
-            except Unreadable as problem:
-                log.error("archive.line_unreadable", extra={"error": str(problem)})
-    except (OSError, EOFError) as problem:  # cut off, or not compressed by gzip
-        log.error("archive.object_unreadable", extra={"error": str(problem), "bytes": len(content)})
+def _merged(contents: Iterable[bytes], tenant: str, prefix: str) -> Iterator[TransitionLine]:
+    """The tenant's transitions of an hour in order, each once."""
+    previous = None
+    for line in merge(*(unpack(content, tenant=tenant) for content in contents), key=lambda line: line.order):
+        if line.order != previous and hour_prefix(tenant, line.at) == prefix:
+            yield line
+        previous = line.order

@@ -1,4 +1,4 @@
-"""The archive's objects: compressed lines, by keys that sort by tenant and time."""
+"""The archive's objects: compressed lines, by the keys of ``domain.archive_keys``."""
 
 from __future__ import annotations
 
@@ -21,3 +21,6 @@ class Archive(Protocol):
 
     def get(self, keys: Sequence[str]) -> list[bytes | None]:
         """The objects of these keys, in their order; None for one that is gone."""
+
+    def remove(self, keys: Sequence[str]) -> None:
+        """Remove objects. Raises Unavailable."""

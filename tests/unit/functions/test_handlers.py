@@ -15,11 +15,15 @@ from typing import Any
 import pytest
 from minutehand import Registry, Retry, RunState, Scheduler
 from minutehand.concurrency.pools import ThreadCache
-from minutehand.errors import InvalidInput, JobError
+from minutehand.domain.archive_keys import INBOX, hour_prefix
+from minutehand.errors import InvalidInput, JobError, Unavailable
+from minutehand.historian.archive import archive
 from minutehand.testing import ManualClock, Memory
 from minutehand.worker.delivery.visibility import HIDDEN
 
+from tests.support.builders import a_run
 from tests.support.scenes.world import Faults, fails
+from tests.support.transitions import context_of, life
 
 EVENTS = Path(__file__).parent / "events"
 
@@ -259,6 +263,24 @@ def test_the_ticker_and_the_auditor_need_nothing_of_their_event(monkeypatch: pyt
     event = json.loads((EVENTS / "scheduler.json").read_text())
     assert invoke("ticker", event) == {"claimed": 0, "sent": 0, "left": 0}
     assert invoke("auditor", event)["schedules"] == 0
+
+
+def test_the_auditor_empties_the_inbox_of_the_archive_and_audits_without_a_bucket_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stack = Stack(monkeypatch)
+    archive(life(a_run(0, created_at=1)), context_of(stack.services))
+    (key,) = stack.memory.archived
+    assert key.startswith(INBOX)
+    invoke("auditor", {})
+    (key,) = stack.memory.archived
+    assert key.startswith(hour_prefix("acme", 0))
+
+    def refuse(*given: object, **named: object) -> int:
+        raise Unavailable("ListObjectsV2: SlowDown")
+
+    monkeypatch.setattr("functions.auditor.handler.compact_archive", refuse)
+    assert invoke("auditor", {})["schedules"] == 0
 
 
 def test_the_ticker_takes_a_group_of_shards_and_refuses_garbage(

@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from minutehand import Scheduler, errors
-from minutehand.domain.archive_keys import hour_prefix, keys_between, object_key
+from minutehand.domain.archive_keys import INBOX, hour_prefix, keys_between, object_key
 from minutehand.domain.names import fire_ref
-from minutehand.domain.run import RunState
+from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.run_change import RunChange
 from minutehand.domain.times import DAY, HOUR, MINUTE, SECOND, from_ms
 from minutehand.domain.transition_line import TransitionKind
-from minutehand.historian.archive import archive, pack
+from minutehand.historian.archive import BUSY, archive
 from minutehand.historian.archive_reader import ArchiveFilter, read_archive
 from minutehand.testing import ManualClock
 from minutehand.testing.memory.calls import Detail, Hook
@@ -48,19 +49,32 @@ def kinds(found: Any) -> list[str]:
     return [str(each.kind) for each in found]
 
 
-def test_a_batch_is_one_object_for_each_tenant_and_hour(memory: Memory) -> None:
+def busy(run: RunRow, count: int = BUSY, *, sequence: int = 1_000) -> list[RunChange]:
+    """So many transitions of a run within a second."""
+    leased = life(run, sequence=sequence)[1]
+    return [replace(leased, sequence=sequence + number) for number in range(count)]
+
+
+def test_small_tenants_share_an_object_of_the_inbox(memory: Memory) -> None:
     runs = [a_run(NOON, owner=f"{tenant}/report") for tenant in ("acme", "beta")]
-    store(memory, [change for run in runs for change in life(run)] + life(a_run(NOON + HOUR), sequence=9))
-    day = f"{from_ms(NOON):%Y-%m-%d}"
-    hours = [f"{from_ms(NOON + later):%H}" for later in (0, HOUR)]
-    parts = sorted(key.partition("-shard-1-")[0] for key in memory.archived)
-    both = [f"archive/tenant=acme/day={day}/{hour}" for hour in hours]
-    assert parts == [*both, f"archive/tenant=beta/day={day}/{hours[0]}"]
-    assert all(key.endswith(".jsonl.gz") for key in memory.archived)
-    content = next(found for key, found in memory.archived.items() if key.startswith(hour_prefix("acme", NOON)))
+    store(memory, [change for run in runs for change in life(run)])
+    ((key, content),) = memory.archived.items()
+    assert key.startswith(f"{INBOX}{NOON - 90 * SECOND:015d}-{NOON + 5 * SECOND:015d}-shard-1-")
+    assert key.endswith(".jsonl.gz")
     first = json.loads(gzip.decompress(content).splitlines()[0])
     assert first["run"].startswith("acme/report#")
     assert set(first) >= {"sequence", "at", "kind", "after", "revision", "fence", "attempt", "due", "job", "schedule"}
+
+
+def test_a_busy_tenant_has_an_object_for_each_hour(memory: Memory) -> None:
+    later = a_run(NOON + HOUR)
+    store(memory, [*busy(a_run()), *busy(later, sequence=5_000), *life(a_run(owner="beta/report"))])
+    day = f"{from_ms(NOON):%Y-%m-%d}"
+    hours = [f"{from_ms(NOON + later):%H}" for later in (0, HOUR)]
+    parts = sorted(key.partition("-shard-1-")[0] for key in memory.archived if not key.startswith(INBOX))
+    assert parts == [f"archive/tenant=acme/day={day}/{hour}" for hour in hours]
+    assert len(memory.archived) == 3
+    assert len(list(read_archive(memory.connect().archive, "acme", ALL))) == 2 * BUSY
 
 
 def test_a_repeated_delivery_overwrites_itself(memory: Memory) -> None:
@@ -140,33 +154,20 @@ def test_what_was_delivered_is_read_once_and_in_order(minutes: list[int], most: 
 def test_an_object_that_is_garbage_hides_no_other(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
     store(memory, life())
     for key, content in list(memory.archived.items()):
-        folder, hour = key.rpartition("/")[0], f"{from_ms(NOON):%H}"
-        memory.archived[f"{folder}/{hour}-broken"] = content[: len(content) // 2]
-        memory.archived[f"{folder}/{hour}-foreign"] = b"no gzip"
-        memory.archived[f"{folder}/{hour}-later"] = gzip.compress(b'{"later":1}\n')
+        for folder in (hour_prefix("acme", NOON), key.partition("shard-1")[0]):
+            memory.archived[f"{folder}broken"] = content[: len(content) // 2]
+            memory.archived[f"{folder}foreign"] = b"no gzip"
+            memory.archived[f"{folder}later"] = gzip.compress(b'{"tenant":"acme","later":1}\n')
+        memory.archived[f"{INBOX}foreign"] = b"no gzip"
+        memory.archived[f"{INBOX}{0:015d}-{NOON + DAY:015d}-foreign"] = b"no gzip"
     assert kinds(read_archive(memory.connect().archive, "acme", ALL)) == ["claimed", "leased", "succeeded"]
     assert {record.message for record in caplog.records} == {"archive.object_unreadable", "archive.line_unreadable"}
-
-
-def test_an_hour_whose_objects_are_merged_meanwhile_is_read_again(memory: Memory) -> None:
-    store(memory, life(), "a")
-    store(memory, life(a_run(NOON + MINUTE), sequence=10), "b")
-
-    class Merging(Hook):
-        def before_call(self, operation: str, detail: Detail) -> tuple[int, ...]:
-            if operation == "GetObject" and len(memory.archived) > 2:
-                lines = list(read_archive(memory.connect().archive, "acme", ALL))
-                memory.archived.clear()
-                content = pack(lines)
-                memory.archived[object_key("acme", lines[-1].at, "merged", content)] = content
-            return ()
-
-    assert len(list(read_archive(memory.connect(Merging()).archive, "acme", ALL))) == 6
 
 
 def test_only_the_hours_of_the_range_are_read(memory: Memory) -> None:
     for hour in range(4):
         store(memory, life(a_run(NOON + hour * HOUR + 10 * MINUTE), sequence=10 * hour), f"b{hour}")
+        store(memory, busy(a_run(NOON + hour * HOUR)), f"c{hour}")
     asked: list[Any] = []
 
     class Watch(Hook):
@@ -178,8 +179,8 @@ def test_only_the_hours_of_the_range_are_read(memory: Memory) -> None:
     start = NOON // HOUR * HOUR + HOUR
     wanted = ArchiveFilter(since=start, until=start + HOUR)
     found = list(read_archive(memory.connect(Watch()).archive, "acme", wanted))
-    assert len(found) == 3
-    assert len(asked) == 1
+    assert len(found) == 3 + BUSY
+    assert len(asked) == 2
 
 
 def test_the_bounds_of_a_range_meet_its_hours_only() -> None:

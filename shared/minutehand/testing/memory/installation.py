@@ -101,6 +101,9 @@ class MemoryArchive:
     def get(self, keys: Sequence[str]) -> list[bytes | None]:
         return [self._calls.one("GetObject", "archive", "get", partial(self._objects.get, key), key) for key in keys]
 
+    def remove(self, keys: Sequence[str]) -> None:
+        self._calls.one("DeleteObjects", "archive", "remove", lambda: [self._objects.pop(key, None) for key in keys])
+
 
 class Published(NamedTuple):
     """One publication."""
