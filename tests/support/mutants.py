@@ -169,7 +169,7 @@ MUTANTS = (
     Mutant(
         "settle without the fence",
         "state/transition.py",
-        "    return in_state_under(RunState.RUNNING, fence)",
+        "    return all_of(RUNNING, same_fence(fence))",
         '    return Absent("ttl")',
     ),
     Mutant(
@@ -548,8 +548,8 @@ MUTANTS = (
     Mutant(
         "ignore DuplicateItem",
         "dynamodb/table_client.py",
-        "StatementResult(refused=True, row",
-        "StatementResult(row",
+        "(False, _row_in(error))",
+        "(True, _row_in(error))",
         CONTRACT,
     ),
     Mutant(

@@ -11,6 +11,7 @@ from typing import Any
 
 from minutehand.aws import ConditionFailed, TransactionRefused
 from minutehand.concurrency.pools import RequestPool
+from minutehand.domain.run import RunState
 from minutehand.dynamodb.rows import encode, present, to_item, to_row
 from minutehand.dynamodb.table_client import TableClient
 from minutehand.dynamodb.tables import Answer, Row, RowQuery, RowTables, RowWrite, TableDefinition
@@ -114,8 +115,7 @@ class DynamoTables(RowTables):
         if not self._batched:
             return self._one_by_one(verb, writes, table.pool if pooled else RequestPool())
         statements = [statement(table.name, write, returning=i in returning) for i, write in enumerate(writes)]
-        results = table.execute(statements, pooled=pooled)
-        return {i: (not result.refused, result.row or None) for i, result in results.items()}
+        return table.execute(statements, pooled=pooled)
 
     def _one_by_one(self, verb: str, writes: Sequence[RowWrite], pool: RequestPool) -> Mapping[int, Answer]:
         def attempt(write: RowWrite) -> tuple[Answer | None, int]:
@@ -288,8 +288,10 @@ def guard(clause: Condition, parameters: list[dict[str, Any]]) -> str:
 
 
 def _operand(value: Value, parameters: list[dict[str, Any]]) -> str:
-    """A number stands in the text: as a parameter it takes twice the bytes or more, serialised and signed. All else is a parameter."""
+    """Numbers and states stand in the text: as parameters they take twice the bytes, serialised and signed. All else is a parameter."""
     if type(value) is int and value >= 0:
         return str(value)
+    if type(value) is RunState:
+        return f"'{value}'"
     parameters.append(encode(value))
     return "?"

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
 from typing import Any, TypeVar
 
 from minutehand.aws import TRANSIENT, BatchBackoff, Client
 from minutehand.concurrency.pools import RequestPool
 from minutehand.dynamodb.rows import Item, to_row
+from minutehand.dynamodb.tables import Answer, Row
 from minutehand.errors import Unavailable
-from minutehand.state.transition import Value
-from minutehand.values import value
 
 log = logging.getLogger(__name__)
 
@@ -27,16 +25,6 @@ WRITES = 25  # requests of one BatchWriteItem
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
-
-
-@value(kw_only=True)
-class StatementResult:
-    """The response to one statement of a batch; a statement without a response has none."""
-
-    refused: bool = False  # its condition does not hold, or its key exists
-    row: dict[str, Value] = field(
-        default_factory=dict
-    )  # the row that refused it, or that it returns; empty where the engine leaves it out
 
 
 class TableClient:
@@ -50,24 +38,27 @@ class TableClient:
 
     # Batches.
 
-    def execute(self, statements: Sequence[dict[str, Any]], *, pooled: bool = False) -> dict[int, StatementResult]:
-        """Execute PartiQL statements, each with its own condition: index → result. One batch after the other, unless ``pooled``."""
+    def execute(self, statements: Sequence[dict[str, Any]], *, pooled: bool = False) -> dict[int, Answer]:
+        """Execute PartiQL statements, each with its own condition: index → answer. One batch after the other, unless ``pooled``.
+
+        The row is the one that refused the statement, or that it returns, as far as the engine sends it.
+        """
         pool = self.pool if pooled else RequestPool()
         responses, _ = self._in_rounds(list(enumerate(statements)), STATEMENTS, self._execute_once, pool)
         return dict(responses)
 
     def _execute_once(
         self, part: list[tuple[int, dict[str, Any]]]
-    ) -> tuple[list[tuple[int, StatementResult]], list[tuple[int, dict[str, Any]]], int]:
+    ) -> tuple[list[tuple[int, Answer]], list[tuple[int, dict[str, Any]]], int]:
         statements = [statement for _, statement in part]
         responses = self.client.call_once("batch_execute_statement", Statements=statements)["Responses"]
         results, left, throttled = [], [], 0
         for place, response in zip(part, responses, strict=True):
             error = response.get("Error")
             if error is None:
-                results.append((place[0], StatementResult(row=to_row(response.get("Item", {})))))
+                results.append((place[0], (True, _row_in(response))))
             elif error["Code"] in ("DuplicateItem", "ConditionalCheckFailed"):
-                results.append((place[0], StatementResult(refused=True, row=to_row(error.get("Item", {})))))
+                results.append((place[0], (False, _row_in(error))))
             else:
                 left.append(place)
                 if error["Code"] in TRANSIENT:
@@ -123,6 +114,11 @@ class TableClient:
             if not left:
                 break
         return results, left
+
+
+def _row_in(answer: Mapping[str, Any]) -> Row | None:
+    item = answer.get("Item")
+    return to_row(item) if item else None
 
 
 def _range_key(request: Mapping[str, Any]) -> str:

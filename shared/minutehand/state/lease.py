@@ -14,6 +14,7 @@ from minutehand.state.transition import (
     NEVER_LEASED,
     NOT_CANCELLED,
     READY,
+    RUNNING,
     Change,
     Compare,
     Condition,
@@ -27,7 +28,6 @@ from minutehand.state.transition import (
     ending,
     failure_changes,
     held,
-    in_state,
     in_state_under,
     of_backfill,
     same_fence,
@@ -64,7 +64,7 @@ def has_live_lease(run: RunRow, now: int) -> bool:
 
 def abandoned(now: int) -> Condition:
     """The guard's form of a lapsed lease: RUNNING and not ``has_live_lease``."""
-    return all_of(in_state(RunState.RUNNING), Compare("lease_until", "<", now - SKEW))
+    return all_of(RUNNING, Compare("lease_until", "<", now - SKEW))
 
 
 def lease(
@@ -105,7 +105,7 @@ def lease(
             "started_at": now if first else Once(now),
             **counted,
         },
-        already=all_of(in_state(RunState.RUNNING), Compare("lease_token", "=", token)),
+        already=all_of(RUNNING, Compare("lease_token", "=", token)),
     )
 
 

@@ -119,6 +119,7 @@ class Transition:
 NOT_CANCELLED = Absent("cancel_requested")
 READY = OneOf("state", STARTABLE)
 NEVER_LEASED = Compare("state", "=", RunState.QUEUED)
+RUNNING = Compare("state", "=", RunState.RUNNING)
 REFUSED_UNSTARTED = Compare("unstarted", "=", True)  # a change of the schedule refused it: another claim may revive it
 
 
@@ -152,7 +153,7 @@ def in_state_under(state: RunState, fence: int) -> Condition:
 
 
 def held(fence: int) -> Condition:
-    return in_state_under(RunState.RUNNING, fence)
+    return all_of(RUNNING, same_fence(fence))
 
 
 def failure_changes(failure: Failure | None) -> dict[str, Change]:

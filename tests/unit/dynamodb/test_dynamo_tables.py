@@ -18,7 +18,7 @@ from minutehand.dynamodb.tables import REVISIONS, RUNS, TABLES, RowQuery, RowWri
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.ports.records import Record
 from minutehand.ports.schedules import IncidentChange
-from minutehand.state.transition import Absent, AllOf, AnyOf, Change, Compare, Condition, Once, OneOf, Plus
+from minutehand.state.transition import RUNNING, Absent, AllOf, AnyOf, Change, Compare, Condition, Once, OneOf, Plus
 
 from tests.support.builders import NOON, OWNER, a_head, a_revision, an_entry
 
@@ -194,7 +194,7 @@ def test_what_states_nothing_needs_no_arguments() -> None:
     assert expressions(FilterExpression=None) == {}
 
 
-def test_numbers_stand_in_a_statement_and_all_else_is_a_parameter() -> None:
+def test_numbers_and_states_stand_in_a_statement_and_all_else_is_a_parameter() -> None:
     row: dict[str, Change] = {
         "owner": "a'b",
         "key": "k",
@@ -204,11 +204,12 @@ def test_numbers_stand_in_a_statement_and_all_else_is_a_parameter() -> None:
         "unstarted": True,
         "skew": -1,
     }
-    only_if = AllOf((Compare("rev", "=", 7), OneOf("state", ("QUEUED", 3)), Absent("backfill")))
+    only_if = AllOf((Compare("rev", "=", 7), RUNNING, OneOf("state", ("QUEUED", 3)), Absent("backfill")))
     rendered = statement("p-runs", RowWrite(table=RUNS, row=row, only_if=only_if))
     assert rendered["Statement"] == (
         'UPDATE "p-runs" SET "fence"=1 REMOVE "missing" SET "reason"=? SET "unstarted"=? SET "skew"=? '
-        'WHERE "owner"=? AND "key"=? AND "rev" = 7 AND "state" IN [?, 3] AND "backfill" IS MISSING'
+        'WHERE "owner"=? AND "key"=? AND "rev" = 7 AND "state" = \'RUNNING\' '
+        'AND "state" IN [?, 3] AND "backfill" IS MISSING'
     )
     assert rendered["Parameters"] == [
         {"S": 'x" --'},

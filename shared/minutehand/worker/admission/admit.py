@@ -231,9 +231,10 @@ def frozen(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     """Send the message back if its tenant is frozen."""
     message, revisions, now = ready.message, ready.received.revisions, worker.clock()
     tenant = message.run.tenant
+    key = freeze_key(tenant)
     if now - revisions.read_at > FRESH:
-        revisions = worker.services.schedules.revisions([freeze_key(tenant)])
-    if freeze_key(tenant) in revisions.unanswered or freeze_key(tenant) in revisions.broken:
+        revisions = worker.services.schedules.revisions([key])
+    if key in revisions.unanswered or key in revisions.broken:
         return Outcome.kept(message, "freeze_unread", at=now + _UNREAD)
     freeze = revisions.frozen.get(tenant)
     if freeze is None or freeze.until <= now:

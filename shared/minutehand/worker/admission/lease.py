@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -30,7 +29,6 @@ from minutehand.worker.stages import Action, LeasedRun, Outcome, ReadyRun, Recei
 log = logging.getLogger(__name__)
 
 _TRIES = 3  # leases tried on a row that others keep moving
-_OF_RUN = frozenset(each.name for each in fields(RunRow))
 
 
 def is_batchable(worker: WorkerContext, received: ReceivedMessage) -> bool:
@@ -104,7 +102,7 @@ def _taken(
 
 def first_run(message: Message, spec: RunSpec, leased: Transition) -> RunRow:
     """The run of a fire as its first lease leaves it, whose row is not asked for."""
-    written: dict[str, Any] = {name: value for name, value in leased.changes.items() if name in _OF_RUN}
+    written: Mapping[str, Any] = leased.changes  # named as the fields
     return RunRow(
         ref=message.run,
         revision=message.revision,

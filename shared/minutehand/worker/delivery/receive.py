@@ -81,7 +81,8 @@ def _rows(worker: WorkerContext, messages: Sequence[Message]) -> BatchReadResult
 
 def _revisions(worker: WorkerContext, messages: Sequence[Message], rows: BatchReadResult) -> RevisionBatch:
     """The revisions of runs of schedules, and the freezes of all tenants, in one batch."""
-    keys = {(m.run.owner, m.revision) for m in messages if m.revision} | {freeze_key(m.run.tenant) for m in messages}
+    keys = {(message.run.owner, message.revision) for message in messages if message.revision}
+    keys |= {freeze_key(tenant) for tenant in {message.run.tenant for message in messages}}
     keys |= {(ref.owner, run.defined_by) for ref, run in rows.found.items() if run.defined_by}
     try:
         read = worker.services.schedules.revisions(keys) if keys else RevisionBatch()

@@ -134,7 +134,6 @@ def _is_plain(leased: LeasedRun, returned: Returned) -> bool:
 def _settlement_of(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) -> Settlement:
     """The one builder of it."""
     now, fence = worker.clock(), leased.run.fence
-    expires = worker.expires(now)
     match result:
         case Returned():
             settlement = _success(worker, leased, result)
@@ -143,6 +142,7 @@ def _settlement_of(worker: WorkerContext, leased: LeasedRun, result: AttemptResu
         case SliceEnded():
             settlement = Settlement(continue_(fence=fence, now=now), "slice ended", next_at=now)
         case Cancelled(reason, failure):
+            expires = worker.expires(now)
             move = cancelled(fence=fence, now=now, expires=expires, reason=reason, failure=failure)
             settlement = Settlement(move, "cancelled")
         case _:  # NotBegun. Who receives the message next sees what its owner has done meanwhile.
@@ -166,9 +166,8 @@ def _success(worker: WorkerContext, leased: LeasedRun, returned: Returned) -> Se
         except MinutehandError as problem:  # no bucket, or none that answers: the job's work is done all the same
             note = f"result not kept: {problem}"[:200]
         text = None
-    now = worker.clock()
-    expires = worker.expires(now)
-    move = succeed(fence=run.fence, now=now, expires=expires, result=text, result_ref=address, reason=note)
+    now = worker.clock()  # anew: to store the result took its time
+    move = succeed(fence=run.fence, now=now, expires=worker.expires(now), result=text, result_ref=address, reason=note)
     return Settlement(move, note or "")
 
 
