@@ -7,12 +7,13 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from minutehand.cli.moments import parse_moment
 from minutehand.cli.wording import Wording
 from minutehand.domain.payload import parse_json
 from minutehand.errors import InvalidInput, MinutehandError, Misconfigured
@@ -55,14 +56,14 @@ def read_moment(text: str | None, option: str) -> datetime | None:
 
 
 def read_instant(text: str, field: str) -> datetime:
-    """A time argument: ISO 8601 with an offset or ``Z``."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidInput(field, text, "is not a date and time", "write e.g. 2026-12-24T18:00:00Z") from None
-    if moment.tzinfo is None:
-        raise InvalidInput(field, text, "has no time zone", f"write e.g. {text}Z or {text}+01:00")
-    return moment
+    """A time argument: see ``moments``."""
+    return parse_moment(text, field, datetime.now(UTC))
+
+
+def tag_of(text: str) -> tuple[str, str] | str:
+    """A ``--tag`` option: ``key=value``, or a key for any value."""
+    key, equals, value = text.partition("=")
+    return (key, value) if equals else text
 
 
 def find_here(packages: Sequence[str]) -> None:

@@ -178,8 +178,8 @@ class RowHistory:
         row, is_there = _day_key(tenant, book, day), Compare("partition", "=", f"{tenant}#days")
         self._tables.write("note_folded", RowWrite(table=HISTORY, row=row | {"folded": written}, only_if=is_there))
 
-    def tenants(self, book: Book, day: int) -> Iterator[str]:
-        query = RowQuery(table=HISTORY, partition=_tenants(book, day), first=" ", last="\U0010ffff")
+    def tenants(self, book: Book, day: int, *, begin: str = "") -> Iterator[str]:
+        query = RowQuery(table=HISTORY, partition=_tenants(book, day), first=begin or " ", last="\U0010ffff")
         return (row["key"] for row in self._tables.rows("tenants", query))
 
 

@@ -109,5 +109,5 @@ class History(Protocol):
     def note_folded(self, tenant: str, book: Book, day: int, written: int) -> None:
         """Note up to which hour a day's writes are folded."""
 
-    def tenants(self, book: Book, day: int) -> Iterator[str]:
-        """The tenants that have pages of a day."""
+    def tenants(self, book: Book, day: int, *, begin: str = "") -> Iterator[str]:
+        """The tenants that have pages of a day, in order of their names, from ``begin`` on."""

@@ -63,6 +63,7 @@ class SchedulerBase:
 
             services = connect(given)
         self._services = services
+        self._has_history = given.history
         self._clock = clock
         self._check_jobs = check_jobs
         self._jobs = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs

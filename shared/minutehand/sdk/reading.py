@@ -80,7 +80,7 @@ def checked_filter(
         prefix="" if isinstance(prefix, str) and not prefix else check_name(prefix, "prefix"),
         state=None if state is None else word(ScheduleState, "state", state),
         job=None if job is None else check_name(job, "job"),
-        tag=None if tag is None else _tag(tag),
+        tag=None if tag is None else checked_tag(tag),
         failing=failing,
         managed_by=None if managed_by is None else check_name(managed_by, "managed_by"),
     )
@@ -96,7 +96,7 @@ def walk(tenant: str, conditions: Filter, services: Services, *, cursor: str | N
             return
 
 
-def _tag(tag: object) -> tuple[str, str | None]:
+def checked_tag(tag: object) -> tuple[str, str | None]:
     parts = (tag,) if isinstance(tag, str) else tag
     if not isinstance(parts, (tuple, list)) or len(parts) not in (1, 2) or not all(is_text(p, MAX_TAG) for p in parts):
         raise InvalidInput("tag", tag, "is not a tag", 'use ("key", "value"), or "key" for any value')

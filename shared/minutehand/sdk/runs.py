@@ -1,4 +1,4 @@
-"""SDK methods for runs: submit, get, wait, cancel, retry, list."""
+"""SDK methods for runs: submit, get, wait, cancel, retry."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from minutehand.arguments import checked_limit, due_time
+from minutehand.arguments import due_time
 from minutehand.domain.names import check_flag, check_name, one_off_ref, schedule_owner
 from minutehand.domain.policies import SHORTEST, Retry, check_seconds, overrides
 from minutehand.domain.run import RunRow as LedgerRun
@@ -21,8 +21,7 @@ from minutehand.owner.runs import cancel as cancelling
 from minutehand.owner.runs import submit as submitting
 from minutehand.sdk import views
 from minutehand.sdk.base import SchedulerBase
-from minutehand.sdk.cursors import Listing
-from minutehand.sdk.views import Page, Run
+from minutehand.sdk.views import Run
 
 
 class RunMethods(SchedulerBase):
@@ -151,37 +150,3 @@ class RunMethods(SchedulerBase):
     def retry_run(self, run_id: str) -> Run:
         """Start the next attempt of a waiting run now. Raises Conflict if the run does not wait for a next attempt."""
         return views.run_view(cancelling.hasten_run(self._read(run_id).ref, self._context))
-
-    def list_runs(
-        self,
-        name: str,
-        *,
-        after: datetime | None = None,
-        before: datetime | None = None,
-        limit: int = 100,
-        cursor: str | None = None,
-        newest_first: bool = False,
-        upcoming: bool = True,
-    ) -> Page:
-        """Runs of a schedule with fires in ``(after, before]``, sorted by time; also of a deleted schedule.
-
-        With ``upcoming=False`` runs that are not due yet are left out; ``before`` may then be None on every page.
-        Raises InvalidInput, NotFound (no schedule ever had this name), Unavailable.
-        """
-        owner = schedule_owner(self.tenant, check_name(name))
-        start = None if after is None else to_ms(after, "after")
-        end = None if before is None else to_ms(before, "before")
-        order = check_flag("newest_first", newest_first), check_flag("upcoming", upcoming)
-        listing = Listing("list_runs", owner, start, end, *order)
-        page = self._services.ledger.page(
-            owner,
-            after=start,
-            upto=end if upcoming else min(one for one in (self._clock(), end) if one is not None),
-            limit=checked_limit(limit),
-            cursor=listing.position(cursor),
-            newest_first=newest_first,
-        )
-        if not page.items and self._services.schedules.head(self.tenant, name) is None:
-            raise self._no_schedule(name)
-        now = self._clock()
-        return Page(items=[views.run_view(run, now=now) for run in page.items], cursor=listing.next(page.cursor))

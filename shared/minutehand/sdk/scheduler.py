@@ -13,6 +13,7 @@ from minutehand.sdk.backfills import BackfillMethods
 from minutehand.sdk.bulk import BulkMethods
 from minutehand.sdk.dead import DeadRunMethods
 from minutehand.sdk.declared import DeclarationMethods
+from minutehand.sdk.finding import FindMethods
 from minutehand.sdk.reading import ReadMethods
 from minutehand.sdk.runs import RunMethods
 from minutehand.sdk.why import WhyMethods
@@ -27,6 +28,7 @@ class Scheduler(
     BulkMethods,
     ReadMethods,
     RunMethods,
+    FindMethods,
     BackfillMethods,
     DeadRunMethods,
     ArchiveMethods,

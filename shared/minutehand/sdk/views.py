@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from minutehand.domain.history import RunKind, kind_of
 from minutehand.domain.message import reading
 from minutehand.domain.run import DeadRunRow as IndexedRun
 from minutehand.domain.run import RunRow as LedgerRun
@@ -77,6 +78,7 @@ class Run:
     revision: int  # of the schedule; 0 for a one-off
     state: RunState  # QUEUED, RUNNING, SUCCEEDED …
     job: str  # name of its job
+    kind: RunKind  # fire, one-off, trigger, backfill or replay
     due: datetime  # UTC
     not_before: datetime  # UTC: no attempt starts before it
     created_at: datetime | None = None  # UTC: when it was claimed, submitted or triggered
@@ -182,6 +184,7 @@ class Page:
 
     items: Sequence[Any]
     cursor: str | None = None
+    searched_to: datetime | None = None  # list_runs over all schedules: all runs that ended later were looked at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,7 +238,7 @@ class ScheduleDescription:
     chain: ChainView  # health of its chain
 
 
-def view_of(kind: Callable[..., _T], row: object, **given: Any) -> _T:
+def view_of(kind: Callable[..., _T], row: object, /, **given: Any) -> _T:
     """A public object: its fields are ``given``, else those that ``row`` has under the same name, else their defaults.
 
     Where ``kind`` declares a datetime, the row has UTC ms, or None.
@@ -274,10 +277,11 @@ def run_view(
     payload: str | None = None,
     result: str | None = None,
     beside: SiblingRows | None = None,
+    kind: RunKind | None = None,
 ) -> Run:
     """The public form of a ledger row, with payload, result and rows ``beside`` it if they were read. Raises Unreadable.
 
-    ``now`` (UTC ms; None: not asked) decides whether its worker has vanished.
+    ``now`` (UTC ms; None: not asked) decides whether its worker has vanished; ``kind`` is known where the row does not tell it.
     """
     siblings, failure = beside or SiblingRows(), run.failure
     holds_lease = run.state is RunState.RUNNING and run.lease_until is not None
@@ -287,12 +291,13 @@ def run_view(
             run,
             id=str(run.ref),
             tenant=run.ref.tenant,
+            kind=kind or kind_of(run),
             schedule=None if run.ref.is_one_off else run.ref.owner.partition("/")[2],
             created_at=from_ms(run.created_at) if run.created_at else None,
             last_heartbeat_at=from_ms(last_renewal(run.lease_until or 0)) if holds_lease else None,
             worker_vanished=holds_lease and now is not None and not has_live_lease(run, now),
             error_type=failure.kind if failure else None,
-            error=failure.message if failure else None,
+            error=(failure.message or None) if failure else None,
             error_code=failure.code if failure else None,
             payload=_value(payload or run.payload),
             result=_value(result or run.result),

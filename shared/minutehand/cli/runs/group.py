@@ -8,10 +8,8 @@ from typing import Annotated
 import typer
 
 from minutehand.cli.parameters import (
-    Cursor,
     DryRun,
     Key,
-    Limit,
     Payload,
     RunId,
     Yes,
@@ -20,8 +18,8 @@ from minutehand.cli.parameters import (
     read_payload,
 )
 from minutehand.cli.runs.archive import print_transition
+from minutehand.cli.runs.listing import list_
 from minutehand.cli.runs.logs import logs
-from minutehand.cli.runs.running import AllTenants, list_running
 from minutehand.cli.runs.tail import tail
 from minutehand.cli.shell import Shell, code_of_run, print_json, stop_on_signals, text_of, values
 from minutehand.domain.policies import Retry
@@ -29,7 +27,6 @@ from minutehand.errors import InvalidInput
 
 app = typer.Typer(help="Show, cancel, retry, replay and follow runs.", no_args_is_help=True)
 
-_COLUMNS = ("due", "state", "lateness", "attempt", "reason", "id")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _AHEAD = timedelta(days=1)  # runs are claimed a quarter of an hour ahead at the most
 
@@ -63,47 +60,7 @@ def submit(
     shell.show(run)
 
 
-@app.command("list")
-def list_(
-    shell: Shell,
-    name: Annotated[str | None, typer.Argument(help="Name of the schedule; or give --running.")] = None,
-    after: Annotated[str | None, typer.Option(help="Due later than, e.g. 2026-12-24T18:00:00Z.")] = None,
-    before: Annotated[str | None, typer.Option(help="Due up to then. Default: now.")] = None,
-    limit: Limit = 20,
-    cursor: Cursor = None,
-    *,
-    running: Annotated[bool, typer.Option("--running", help="What workers run now, of any schedule.")] = False,
-    all_tenants: AllTenants = False,
-    oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Oldest runs first.")] = False,
-    upcoming: Annotated[bool, typer.Option("--upcoming", help="Runs that are not due yet, too.")] = False,
-) -> None:
-    """List the runs of a schedule, newest first; or what runs now."""
-    if running:
-        _only_running(name, after, before, oldest_first=oldest_first, upcoming=upcoming)
-        list_running(shell, all_tenants=all_tenants, limit=limit, cursor=cursor)
-        return
-    if all_tenants:
-        raise InvalidInput("--all-tenants", all_tenants, "is for running runs", "add --running, or leave it out")
-    if name is None:
-        raise InvalidInput("name", name, "is missing", "give the name of a schedule, or --running")
-    page = shell.scheduler.list_runs(
-        name,
-        after=read_moment(after, "after"),
-        before=read_moment(before, "before"),
-        limit=limit,
-        cursor=cursor,
-        newest_first=not oldest_first,
-        upcoming=upcoming or before is not None,
-    )
-    shell.page(page, _COLUMNS)
-
-
-def _only_running(*given: object, **flags: bool) -> None:
-    """Raises InvalidInput for an option that says which runs of a schedule."""
-    for field, value in (*zip(("name", "--after", "--before"), given, strict=True), *flags.items()):
-        if value not in (None, False):
-            option = field if field.startswith("-") or field == "name" else f"--{field.replace('_', '-')}"
-            raise InvalidInput(option, value, "was given together with --running", "give one of the two")
+app.command("list")(list_)
 
 
 @app.command()

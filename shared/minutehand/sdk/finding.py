@@ -1,0 +1,165 @@
+"""The SDK's list of runs: of one schedule from the ledger, of all schedules and one-offs from the history."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_text
+from minutehand.domain.history import RunKind
+from minutehand.domain.names import check_flag, check_name, schedule_owner
+from minutehand.domain.policies import word
+from minutehand.domain.run import FAILED, RunState
+from minutehand.domain.times import DAY, from_ms, to_ms
+from minutehand.errors import InvalidInput, Misconfigured
+from minutehand.history.find import Finder, FindSpec
+from minutehand.ports.history import ReadMeter
+from minutehand.sdk import views
+from minutehand.sdk.base import SchedulerBase
+from minutehand.sdk.cursors import Listing
+from minutehand.sdk.reading import TagFilter, checked_tag
+from minutehand.sdk.views import Page
+from minutehand.state.history.search import Search
+
+MOST_UNITS = 250  # read units after which a page of an answer ends
+MOST_SECONDS = 0.3  # the same: of the wall clock
+_FAR = 200 * 365 * DAY  # ms ahead: no run is due later
+_Word = TypeVar("_Word", RunState, RunKind)
+
+
+class FindMethods(SchedulerBase):
+    def list_runs(
+        self,
+        name: str | None = None,
+        *,
+        after: datetime | None = None,
+        before: datetime | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        newest_first: bool = False,
+        upcoming: bool = True,
+        state: str | Sequence[str] | None = None,
+        failed: bool = False,
+        job: str | None = None,
+        prefix: str | None = None,
+        tag: TagFilter | None = None,
+        error_type: str | None = None,
+        kind: str | Sequence[str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        all_tenants: bool = False,
+    ) -> Page:
+        """Runs of a schedule, or of all schedules and one-offs.
+
+        With ``name`` alone: the runs of this schedule with fires in ``(after, before]``, sorted by time, from the ledger; also of
+        a deleted schedule. With ``upcoming=False`` runs that are not due yet are left out; ``before`` may then be None on every page.
+
+        Without ``name``, or with any of the following filters: the history. First the runs that have not ended, by the time they are
+        due, then ended ones by their end, each newest first. Waiting fires are listed with ``name`` only. ``state`` (one or several),
+        ``failed`` (DEAD, LOST, EXPIRED), ``job``, ``prefix`` of the schedule's name, ``tag`` (("key", "value"), or "key"),
+        ``error_type`` (the exception's class), ``kind`` (fire, one-off, trigger, backfill, replay) and ``since``/``until`` filter them.
+        Results, error texts and workers are in ``get_run``. A page ends after ``limit`` runs, 250 read units or 0.3 s, whichever
+        is first, so it may hold fewer or none: ``cursor`` goes on, and ``searched_to`` says how far back it has looked. The history
+        is some seconds behind. ``all_tenants`` lists one tenant after the other, of the last 24 hours unless ``since`` is given.
+
+        Raises InvalidInput, NotFound (no schedule ever had this name), Misconfigured (the history is switched off), Unavailable.
+        """
+        owner = None if name is None else schedule_owner(self.tenant, check_name(name))
+        start = None if after is None else to_ms(after, "after")
+        end = None if before is None else to_ms(before, "before")
+        order = check_flag("newest_first", newest_first), check_flag("upcoming", upcoming)
+        filters = (state, job, prefix, tag, error_type, kind, since, until)
+        every = check_flag("all_tenants", all_tenants)
+        if owner is not None and not every and not check_flag("failed", failed) and all(one is None for one in filters):
+            return self._of_schedule(owner, start, end, order, limit, cursor)
+        for field, given in (("after", after), ("before", before)):
+            if given is not None:
+                remedy = "use since and until, or pass a schedule's name and no filter"
+                raise InvalidInput(field, given, "is for the fires of one schedule", remedy)
+        search = Search(
+            states=_states(state, failed=check_flag("failed", failed)),
+            job=None if job is None else check_name(job, "job"),
+            schedule=name,
+            prefix=None if prefix is None else check_name(prefix, "prefix"),
+            tag=None if tag is None else checked_tag(tag),
+            error_type=None if error_type is None else checked_text("error_type", error_type, MAX_DESCRIPTION),
+            kinds=_words(RunKind, "kind", kind),
+        )
+        return self._found(search, since, until, limit, cursor, all_tenants=every)
+
+    def _of_schedule(
+        self, owner: str, start: int | None, end: int | None, order: tuple[bool, bool], limit: int, cursor: str | None
+    ) -> Page:
+        newest_first, upcoming = order
+        listing = Listing("list_runs", owner, start, end, *order)
+        page = self._services.ledger.page(
+            owner,
+            after=start,
+            upto=end if upcoming else min(one for one in (self._clock(), end) if one is not None),
+            limit=checked_limit(limit),
+            cursor=listing.position(cursor),
+            newest_first=newest_first,
+        )
+        name = owner.partition("/")[2]
+        if not page.items and self._services.schedules.head(self.tenant, name) is None:
+            raise self._no_schedule(name)
+        now = self._clock()
+        return Page(items=[views.run_view(run, now=now) for run in page.items], cursor=listing.next(page.cursor))
+
+    def _found(
+        self,
+        search: Search,
+        since: datetime | None,
+        until: datetime | None,
+        limit: int,
+        cursor: str | None,
+        *,
+        all_tenants: bool,
+    ) -> Page:
+        if not self._has_history:
+            raise Misconfigured(
+                "MINUTEHAND_HISTORY=off: only runs of one schedule are listed, by its name and without filters"
+            )
+        now = self._clock()
+        upto = now + _FAR if until is None else to_ms(until, "until")
+        earliest = now - DAY if all_tenants else -1
+        after = earliest if since is None else to_ms(since, "since") - 1
+        if after >= upto:
+            raise InvalidInput("since", since, "leaves an empty interval", "give a time before until")
+        tenant = None if all_tenants else self.tenant
+        bounds = (None if since is None else after, None if until is None else upto)
+        listing = Listing("list_runs", tenant, search, *bounds)
+        spec = FindSpec(search=search, after=after, upto=upto, limit=checked_limit(limit))
+        position, meter = listing.position(cursor), ReadMeter()
+        finder = Finder(self._services, spec, meter=meter, is_over=_budget(meter), now=now)
+        found = finder.of_all(position) if tenant is None else finder.of_tenant(tenant, position)
+        return Page(
+            items=[views.run_view(run.row, now=now, kind=run.kind) for run in found.runs],
+            cursor=listing.next(found.cursor),
+            searched_to=None if found.searched is None or found.searched < 0 else from_ms(found.searched),
+        )
+
+
+def _budget(meter: ReadMeter) -> Callable[[], bool]:
+    """Whether a page of an answer has cost enough."""
+    end = time.monotonic() + MOST_SECONDS
+    return lambda: meter.units >= MOST_UNITS or time.monotonic() >= end
+
+
+def _states(state: object, *, failed: bool) -> frozenset[RunState] | None:
+    if not failed:
+        return _words(RunState, "state", state)
+    if state is not None:
+        raise InvalidInput("failed", failed, "was given together with state", "give one of the two")
+    return FAILED
+
+
+def _words(kind: type[_Word], field: str, given: Any) -> frozenset[_Word] | None:
+    if given is None:
+        return None
+    several = given if isinstance(given, (list, tuple, set, frozenset)) else (given,)
+    if not several:
+        raise InvalidInput(field, given, "is empty", f"name at least one of {', '.join(kind)}, or leave it out")
+    return frozenset(word(kind, field, one) for one in several)

@@ -1,0 +1,116 @@
+"""``minutehand runs list`` over all schedules and one-offs, and the times that options take."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from minutehand import Settings
+from minutehand.cli.app import app
+from minutehand.cli.moments import parse_moment
+from minutehand.domain.history import Book
+from minutehand.domain.names import fire_ref
+from minutehand.domain.run import Failure, RunState
+from minutehand.domain.times import MINUTE
+from minutehand.errors import InvalidInput
+from minutehand.historian.pages import pages_of
+from minutehand.local.processes import variables
+from minutehand.services import connect, system_clock
+from minutehand.state.history.entries import entry_of
+from typer.testing import CliRunner
+
+from tests.support.builders import a_run
+
+Say = Callable[..., str]
+NOW = datetime(2036, 5, 4, 12, 30, 15, tzinfo=UTC)
+
+
+@pytest.fixture
+def say(local_settings: Settings) -> Say:
+    given = {**variables(local_settings), "AWS_ENDPOINT_URL": str(local_settings.endpoint), "COLUMNS": "300"}
+
+    def run(*words: str) -> str:
+        done = CliRunner().invoke(app, words, env=given | {"AWS_REGION": str(local_settings.region)})
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    return run
+
+
+@pytest.fixture
+def history(local_settings: Settings) -> None:
+    """Ten ended runs, the last minutes'; every other one failed."""
+    now, entries = system_clock(), []
+    for n in range(10):
+        at = now - (n + 1) * MINUTE
+        run = a_run(
+            at, ref=fire_ref("default/billing", at), ended_at=at, started_at=at, attempt=1, state=RunState.SUCCEEDED
+        )
+        if n % 2:
+            failure = Failure(kind="ValueError", message="boom")
+            run = a_run(at, ref=run.ref, ended_at=at, state=RunState.DEAD, failure=failure, job="pay")
+        entries.append(entry_of(run, at, 2 * n))
+    services = connect(local_settings)
+    services.history.append(list(pages_of(Book.ENDED, entries, now, services.retention)))
+
+
+@pytest.mark.cloud
+@pytest.mark.usefixtures("history")
+def test_failed_runs_of_a_job_are_found(say: Say) -> None:
+    lines = say("--json", "runs", "list", "--failed", "--job", "pay", "--since", "-1d").splitlines()
+    found = [json.loads(line) for line in lines]
+    assert {run["state"] for run in found} == {"DEAD"}
+    assert {run["error_type"] for run in found} == {"ValueError"}
+    assert len(found) == 5
+    assert "billing#" in say("runs", "list", "--state", "DEAD", "--state", "LOST", "--error-type", "ValueError")
+
+
+@pytest.mark.cloud
+@pytest.mark.usefixtures("history")
+def test_a_search_goes_on_until_it_has_enough(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minutehand.sdk.finding.MOST_UNITS", 0)  # a page of an answer ends as soon as it may
+    assert len(say("--json", "runs", "list", "--limit", "7").splitlines()) == 7
+    assert len(say("--json", "runs", "list").splitlines()) == 10
+    text = say("runs", "list", "--limit", "3", "--all-tenants")
+    assert "default" in text
+    assert "searched back to" in text
+
+
+@pytest.mark.cloud
+def test_options_for_one_schedule_are_refused(say: Say) -> None:
+    with pytest.raises(InvalidInput, match="--oldest-first=True: is for the fires of one schedule"):
+        say("runs", "list", "--oldest-first")
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("now", NOW),
+        ("Today", datetime(2036, 5, 4, tzinfo=UTC)),
+        ("yesterday", datetime(2036, 5, 3, tzinfo=UTC)),
+        ("-45s", NOW - timedelta(seconds=45)),
+        ("-3h", NOW - timedelta(hours=3)),
+        ("-2w", NOW - timedelta(weeks=2)),
+        ("2036-05-04T14:00:00+02:00", datetime(2036, 5, 4, 12, tzinfo=UTC)),
+    ],
+)
+def test_times_may_be_relative(text: str, moment: datetime) -> None:
+    assert parse_moment(text, "--since", NOW) == moment
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("3h", "is not a date and time; write e.g. 2026-12-24T18:00:00Z, or now, today, yesterday, -90m"),
+        ("-3y", "is not a date and time"),
+        ("2036-05-04", "has no time zone"),
+        ("-999999w", "is too long ago"),
+    ],
+)
+def test_other_times_are_refused(text: str, problem: str) -> None:
+    with pytest.raises(InvalidInput, match=problem):
+        parse_moment(text, "--since", NOW)

@@ -1,0 +1,255 @@
+"""``list_runs`` over all schedules and one-offs: ended runs from the history's pages, waiting ones from the list of open runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from minutehand import Context, Registry, Retry, Scheduler
+from minutehand.domain.run import RunState
+from minutehand.domain.run_change import RunChange
+from minutehand.errors import InvalidInput, Misconfigured
+from minutehand.historian.context import HistorianContext
+from minutehand.historian.pages import write_pages
+from minutehand.settings import Settings
+from minutehand.testing import ManualClock, Memory
+from minutehand.testing.process import Hand, make_worker
+from minutehand.ticker.tick import tick
+
+START = datetime(2036, 5, 4, 12, 0, tzinfo=UTC)
+
+
+def jobs() -> Registry:
+    known = Registry()
+
+    @known.job("works")
+    def works(ctx: Context, payload: object) -> None: ...
+
+    @known.job("fails", retry=Retry(max_attempts=1))
+    def fails(ctx: Context, payload: object) -> None:
+        raise ValueError("boom")
+
+    @known.job("retries", retry=Retry(max_attempts=9, base=5_000.0, cap=5_000.0))
+    def retries(ctx: Context, payload: object) -> None:
+        raise OSError("not yet")
+
+    return known
+
+
+class World:
+    """An installation in memory, its history as far behind as its stream was read."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(START)
+        self.memory = Memory(self.clock)
+        self.services = self.memory.connect()
+        self.jobs = jobs()
+        self.owner = self.of("acme")
+        self._places: dict[str, str | None] = {}
+
+    def of(self, tenant: str, **settings: Any) -> Scheduler:
+        return Scheduler(
+            tenant, settings=Settings(**settings), services=self.services, clock=self.clock, jobs=self.jobs
+        )
+
+    def live(self, minutes: int = 1) -> None:
+        """Ticks and work for some minutes, then the historian."""
+        for _ in range(minutes):
+            tick(self.services, clock=self.clock, holder="ticker")
+            self.clock.advance(timedelta(minutes=1))
+            hand = Hand(worker=make_worker(self.services, self.jobs, self.clock, wait=lambda s: None), together=True)
+            while hand.work():
+                pass
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        for shard in self.services.stream.shards():
+            changes: list[RunChange] = []
+            while True:
+                page = self.services.stream.read(shard.id, self._places.get(shard.id))
+                self._places[shard.id] = page.position
+                changes += page.changes
+                if not page.has_more:
+                    break
+            write_pages(changes, HistorianContext(services=self.services, now=self.clock(), batch=shard.id))
+
+    def found(self, **conditions: Any) -> list[tuple[str | None, str, RunState]]:
+        return [(run.schedule, run.job, run.state) for run in self.owner.list_runs(**conditions).items]
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.owner.create_schedule("billing/a", "works", "* * * * *", tags={"team": "red"})
+    world.owner.create_schedule("billing/b", "fails", "* * * * *", tags={"team": "blue"})
+    world.owner.submit("works", delay=0)
+    world.owner.submit("works", delay=86_400)
+    world.live(3)
+    return world
+
+
+def test_everything_that_ended_and_what_waits_are_listed(world: World) -> None:
+    page = world.owner.list_runs()
+    assert page.cursor is None
+    states = [run.state for run in page.items]
+    assert states[0] is RunState.QUEUED
+    assert len(page.items) >= 6
+    ends = [run.ended_at for run in page.items[1:]]
+    assert ends == sorted(ends, reverse=True)
+    for run in page.items:
+        whole = world.owner.get_run(run.id)
+        assert (whole.state, whole.job, whole.due, whole.ended_at) == (run.state, run.job, run.due, run.ended_at)
+        assert (whole.attempt, whole.fence, whole.kind, whole.error_type) == (
+            run.attempt,
+            run.fence,
+            run.kind,
+            run.error_type,
+        )
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        ({"failed": True}, {("billing/b", "fails", RunState.DEAD)}),
+        ({"state": "SUCCEEDED", "kind": "fire"}, {("billing/a", "works", RunState.SUCCEEDED)}),
+        ({"state": ["DEAD", "LOST"]}, {("billing/b", "fails", RunState.DEAD)}),
+        ({"kind": "one-off"}, {(None, "works", RunState.SUCCEEDED), (None, "works", RunState.QUEUED)}),
+        ({"state": "QUEUED"}, {(None, "works", RunState.QUEUED)}),
+        ({"prefix": "billing/", "job": "works"}, {("billing/a", "works", RunState.SUCCEEDED)}),
+        ({"prefix": "other"}, set()),
+        ({"tag": ("team", "blue")}, {("billing/b", "fails", RunState.DEAD)}),
+        ({"tag": "team", "job": "works"}, {("billing/a", "works", RunState.SUCCEEDED)}),
+        ({"tag": ("team", "green")}, set()),
+        ({"error_type": "ValueError"}, {("billing/b", "fails", RunState.DEAD)}),
+        ({"error_type": "OSError"}, set()),
+        ({"name": "billing/a", "state": "SUCCEEDED"}, {("billing/a", "works", RunState.SUCCEEDED)}),
+        ({"name": "billing/a", "failed": True}, set()),
+        ({"name": "billing/a", "state": "QUEUED"}, {("billing/a", "works", RunState.QUEUED)}),
+        ({"name": "billing/a", "tag": ("team", "blue")}, set()),
+    ],
+    ids=str,
+)
+def test_filters(world: World, conditions: dict[str, Any], expected: set[Any]) -> None:
+    assert set(world.found(**conditions)) == expected
+
+
+def test_since_and_until_bound_the_end(world: World) -> None:
+    everything = world.owner.list_runs(state="SUCCEEDED").items
+    middle = everything[1].ended_at
+    later = world.owner.list_runs(state="SUCCEEDED", since=middle).items
+    earlier = world.owner.list_runs(state="SUCCEEDED", until=middle - timedelta(milliseconds=1)).items
+    assert [run.id for run in (*later, *earlier)] == [run.id for run in everything]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5])
+@pytest.mark.parametrize(
+    "conditions", [{}, {"failed": True}, {"kind": "fire"}, {"name": "billing/a", "kind": "fire"}], ids=str
+)
+def test_pages_make_the_whole(world: World, limit: int, conditions: dict[str, Any]) -> None:
+    whole = [run.id for run in world.owner.list_runs(**conditions).items]
+    assert parts(world.owner, limit, **conditions) == whole
+    assert whole
+
+
+def parts(owner: Scheduler, limit: int, **conditions: Any) -> Sequence[str]:
+    found: list[str] = []
+    cursor = None
+    for _ in range(200):
+        page = owner.list_runs(limit=limit, cursor=cursor, **conditions)
+        assert len(page.items) <= limit
+        found += [run.id for run in page.items]
+        cursor = page.cursor
+        if cursor is None:
+            return found
+    raise AssertionError("the listing does not end")
+
+
+def test_a_page_ends_when_it_has_cost_enough(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = [run.id for run in world.owner.list_runs().items]
+    monkeypatch.setattr("minutehand.sdk.finding.MOST_UNITS", 1)
+    first = world.owner.list_runs()
+    assert first.cursor is not None
+    assert len(first.items) < len(whole)
+    assert parts(world.owner, 100) == whole
+
+
+def test_a_waiting_run_leaves_the_list_when_it_ends(world: World) -> None:
+    run = world.owner.submit("works", delay=3_600)
+    world.catch_up()
+    assert len(world.found(state="QUEUED")) == 2
+    world.owner.cancel_run(run.id)
+    assert len(world.found(state="QUEUED")) == 1  # at once: the ledger is asked
+    world.catch_up()
+    assert len(world.found(state="QUEUED")) == 1
+    assert world.found(state="CANCELLED") == [(None, "works", RunState.CANCELLED)]
+
+
+def test_a_run_between_two_attempts_is_listed(world: World) -> None:
+    world.owner.create_schedule("later", "retries", "* * * * *")
+    world.live(2)
+    assert set(world.found(state="RETRYING")) == {("later", "retries", RunState.RETRYING)}
+    assert set(world.found(prefix="later")) == {("later", "retries", RunState.RETRYING)}
+
+
+def test_an_operator_lists_all_tenants(world: World) -> None:
+    others = [world.of(f"tenant-{n}") for n in range(5)]
+    for owner in others:
+        owner.submit("fails")
+        owner.submit("works", delay=7_200)
+    world.live()
+    whole = world.owner.list_runs(all_tenants=True)
+    assert whole.cursor is None
+    assert {run.tenant for run in whole.items} == {"acme", *(owner.tenant for owner in others)}
+    assert parts(world.owner, 3, all_tenants=True) == [run.id for run in whole.items]
+    failed = world.owner.list_runs(all_tenants=True, failed=True).items
+    assert {run.tenant for run in failed} == {run.tenant for run in whole.items}
+    assert {run.state for run in failed} == {RunState.DEAD}
+
+
+def test_without_filters_a_schedule_is_listed_from_the_ledger(world: World) -> None:
+    page = world.owner.list_runs("billing/a")
+    assert [run.due for run in page.items] == sorted(run.due for run in page.items)
+    assert page.searched_to is None
+    assert RunState.QUEUED in {run.state for run in page.items}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "problem"),
+    [
+        ({"state": "FINISHED"}, "state='FINISHED': is not known"),
+        ({"state": []}, r"state=\[\]: is empty"),
+        ({"kind": "cron"}, "kind='cron': is not known; use one of fire, one-off"),
+        ({"failed": True, "state": "DEAD"}, "failed=True: was given together with state"),
+        ({"failed": 1}, "failed=1: is neither"),
+        ({"all_tenants": "yes"}, "all_tenants='yes': is neither"),
+        ({"after": START}, "after=.*: is for the fires of one schedule; use since"),
+        ({"before": START, "failed": True, "name": "billing/a"}, "before=.*use since"),
+        ({"since": START, "until": START - timedelta(days=1)}, "since=.*: leaves an empty interval"),
+        ({"since": START.replace(tzinfo=None)}, "since=.*: has no time zone"),
+        ({"job": "a b"}, "job='a b'"),
+        ({"prefix": "#"}, "prefix='#'"),
+        ({"tag": 7}, "tag=7: is not a tag"),
+        ({"error_type": 7}, "error_type=7: is not a text"),
+        ({"cursor": "open:~"}, "cursor='open:~': is not of this listing"),
+        ({"limit": 0}, "limit=0"),
+    ],
+    ids=str,
+)
+def test_bad_arguments_are_refused(world: World, conditions: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidInput, match=problem):
+        world.owner.list_runs(**conditions)
+
+
+def test_a_cursor_belongs_to_its_filters(world: World) -> None:
+    cursor = world.owner.list_runs(limit=1).cursor
+    with pytest.raises(InvalidInput, match="cursor"):
+        world.owner.list_runs(limit=1, cursor=cursor, job="works")
+
+
+def test_without_a_history_the_error_says_so(world: World) -> None:
+    owner = world.of("acme", history=False)
+    with pytest.raises(Misconfigured, match="MINUTEHAND_HISTORY=off"):
+        owner.list_runs(failed=True)
+    assert owner.list_runs("billing/a").items
