@@ -78,7 +78,7 @@ class Run:
     revision: int  # of the schedule; 0 for a one-off
     state: RunState  # QUEUED, RUNNING, SUCCEEDED …
     job: str  # name of its job
-    kind: RunKind  # fire, one-off, trigger, backfill or replay
+    kind: RunKind = RunKind.FIRE  # fire, one-off, trigger, backfill or replay
     due: datetime  # UTC
     not_before: datetime  # UTC: no attempt starts before it
     created_at: datetime | None = None  # UTC: when it was claimed, submitted or triggered

@@ -83,9 +83,10 @@ def test_what_runs_now_is_listed_without_a_schedule(said: Say, local_settings: S
         (["--running", "--after", "2026-12-24T18:00:00Z"], "--after"),
         (["--running", "--oldest-first"], "--oldest-first"),
         (["--running", "--upcoming"], "--upcoming"),
-        (["s", "--all-tenants"], "--all-tenants"),
+        (["s", "--all-tenants", "--upcoming"], "--upcoming"),
+        (["--running", "--job", "j"], "--job"),
         (["--running", "--limit", "0"], "--limit"),
-        ([], "name"),
+        (["--before", "2026-12-24T18:00:00Z"], "--before"),
     ],
 )
 def test_what_does_not_go_with_what_is_refused(said: Say, words: list[str], field: str) -> None:

@@ -59,7 +59,7 @@ def list_(
         "until": read_moment(until, "until"),
         "failed": failed,
     }
-    fires = {"after": read_moment(after, "after"), "before": read_moment(before, "before")}
+    fires: dict[str, Any] = {"after": read_moment(after, "after"), "before": read_moment(before, "before")}
     order = {"oldest_first": oldest_first, "upcoming": upcoming}
     if running:
         _leave_out(
@@ -71,9 +71,8 @@ def list_(
         columns = (("tenant",) if all_tenants else ()) + _FOUND
         _search(shell, {"name": name, "all_tenants": all_tenants, **fires, **filters}, columns, limit, cursor)
     else:
-        upcoming = upcoming or before is not None
-        order = {"newest_first": not oldest_first, "upcoming": upcoming}
-        shell.page(shell.scheduler.list_runs(name, **fires, **order, limit=limit, cursor=cursor), _COLUMNS)
+        fires |= {"newest_first": not oldest_first, "upcoming": upcoming or before is not None}
+        shell.page(shell.scheduler.list_runs(name, **fires, limit=limit, cursor=cursor), _COLUMNS)
 
 
 def _leave_out(problem: str, remedy: str, given: Mapping[str, object]) -> None:
