@@ -1,4 +1,4 @@
-"""Nine alarms, and for each declared queue one for throttling and one for each of its stripes.
+"""Nine alarms, four of the historian, and for each declared queue one for throttling and one for each of its stripes.
 
 Each means that fires are late, end DEAD, or do not start at all, or that somebody else may send to the queues.
 """
@@ -17,6 +17,7 @@ from constructs import Construct
 from minutehand.sqs.routing import WORK, work_suffix
 
 from .function import NAMESPACE
+from .historian import RETRIES, HistorianFunction
 from .installation import InstallationSettings
 from .queues import InstallationQueues, worker_part
 from .worker import WorkerFunction
@@ -24,7 +25,9 @@ from .worker import WorkerFunction
 SILENCE = 3  # minutes without a tick; the look-ahead is as long
 UNAUDITED = 3  # hours without an audit: two may fail
 BEHIND = 120_000  # ms between now and the oldest entry that is due
+FAILING = 15  # minutes in which invocations of the historian fail; Lambda repeats them
 WAITING = 15  # minutes without an instant at which a declared queue was empty
+UNREAD = 3_600_000  # ms for which a change may wait for the historian; a stream keeps 24 hours
 UNBURIED = 5  # minutes with messages in the dead-letter queue, which the undertaker empties in seconds
 
 _MINUTE = Duration.minutes(1)
@@ -47,6 +50,7 @@ class InstallationAlarms(Construct):
         queues: InstallationQueues,
         worker: WorkerFunction,
         workers: Mapping[str, WorkerFunction],
+        historian: HistorianFunction | None = None,
     ) -> None:
         super().__init__(scope, name)
         self._installation = installation
@@ -57,6 +61,7 @@ class InstallationAlarms(Construct):
             *self._of_dead_runs(queues),
             *self._of_messages(),
             *self._of_workers(queues, worker, workers),
+            *([] if historian is None else self._of_historian(historian)),
         ]
 
     def _of_ticker(self) -> Iterator[cloudwatch.Alarm]:
@@ -149,6 +154,40 @@ class InstallationAlarms(Construct):
         for declared in queues.declared:
             for number, stripe in enumerate(queues.work_of(declared.name)):
                 yield self._waiting(declared.name, number, stripe)
+
+    def _of_historian(self, historian: HistorianFunction) -> Iterator[cloudwatch.Alarm]:
+        """The history is late or has holes; no run is touched by that."""
+        rebuild = "then fill the history from the ledger: `minutehand history rebuild`"
+        yield self._alarm(
+            "HistorianBehind",
+            "historian-behind",
+            "The historian is more than an hour behind; after 24 hours changes are lost to it. Look at its log and its throttles.",
+            historian.function.metric("IteratorAge", period=_FIVE_MINUTES, statistic="Maximum"),
+            _OVER,
+            threshold=UNREAD,
+        )
+        yield self._alarm(
+            "HistorianAside",
+            "historian-aside",
+            f"Batches of changes were given up after {RETRIES} retries. Mend what the historian's log says, {rebuild}.",
+            historian.aside.metric_approximate_number_of_messages_visible(period=_FIVE_MINUTES, statistic="Maximum"),
+            _OVER,
+        )
+        yield self._alarm(
+            "HistorianSetAside",
+            "historian-set-aside",
+            f"Single changes could not be handled. Mend what the historian's log says, {rebuild}.",
+            self._metric("HistorianSetAside", "historian", "Sum", _FIVE_MINUTES),
+            _OVER,
+        )
+        yield self._alarm(
+            "HistorianErrors",
+            "historian-errors",
+            f"The historian has failed for {FAILING} minutes: the history stands still. Look at its log.",
+            historian.function.metric_errors(period=_FIVE_MINUTES, statistic="Sum"),
+            _OVER,
+            periods=FAILING // 5,
+        )
 
     def _throttled(self, queue: str, worker: WorkerFunction) -> cloudwatch.Alarm:
         return self._alarm(

@@ -52,6 +52,7 @@ KNOBS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "shards": ("shards", int),
     "ticker-groups": ("ticker_groups", int),
     "ticker-writes": ("ticker_writes", int),
+    "history": ("history", _flag),
     "metric-jobs": ("metric_jobs", lambda text: text.split(",")),
     "retention-days": ("retention", lambda text: Duration.days(int(text))),
     "archive-retention-days": ("archive_retention", lambda text: Duration.days(int(text)) if int(text) else None),

@@ -154,6 +154,8 @@ def prove(deployment: Deployment, *, patience: float = PATIENCE) -> Iterator[str
     _wait_for("the ticker's groups", patience, lambda: bool(_handed_over(deployment)))
     yield f"ticker: handed {_handed_over(deployment)} groups of shards over to itself"
 
+    _wait_for("the historian", patience, lambda: _logged(deployment, "historian", "HistorianChanges"))
+    yield "historian: was invoked with the stream of runs"
     if stuck := [f"{run.id} is {run.state}" for run in deployment.runs() if run.state is not RunState.SUCCEEDED]:
         raise TimeoutError(f"not every run that was due has succeeded: {stuck}")
 

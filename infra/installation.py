@@ -11,7 +11,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
-from minutehand.domain.names import check_name
+from minutehand.domain.names import check_flag, check_name
 from minutehand.domain.queue import MOST_STRIPES
 from minutehand.errors import InvalidInput
 from minutehand.settings import DEFAULT_PREFIX, DEFAULT_SHARDS
@@ -39,6 +39,7 @@ class InstallationSettings:
     )
     encryption_key: kms.IKey | None = None  # None: the keys that AWS owns
     stripes: int = 1  # SQS queues that the default queue consists of
+    history: bool = True  # a stream of the runs, and a historian
     metric_jobs: Sequence[str] = ()  # jobs with metrics of their own
     target: BundleTarget = AWS  # the platform of the bundles
 
@@ -56,6 +57,7 @@ class InstallationSettings:
             raise InvalidInput("shards", self.shards, "is out of range", "use 1 to 1024")
         if not 1 <= self.stripes <= MOST_STRIPES:
             raise InvalidInput("stripes", self.stripes, "is out of range", f"use 1 to {MOST_STRIPES}")
+        check_flag("history", self.history)
         for job in self.metric_jobs:
             check_name(job, "metric_jobs")
         if self.retention_days < 1:

@@ -29,6 +29,7 @@ from .athena import ArchiveTable
 from .auditor import AuditorFunction
 from .bundling import AWS, BundleTarget
 from .grants import allow_reading, allow_scheduling
+from .historian import HistorianFunction
 from .installation import ARCHIVE_RETENTION, InstallationSettings
 from .jobs import declared_by, find_jobs
 from .queues import InstallationQueues
@@ -82,6 +83,9 @@ class Minutehand(Construct):
             fifths of what the table takes; a thousand for each of the ``ticker_groups`` that shall be used. The default is for new
             tables, up to 1,000 fires a second; 0: any number.
         metric_jobs: jobs with metrics of their own, by ``job`` and ``delivery``; CloudWatch bills about ten metrics for each.
+        history: whether runs can be found by state, job and time, and are archived: a stream of the table of runs, and a function that
+            reads it. Without it a schedule's own runs can be listed, and nothing else. To be set to False on a stack that had it: the
+            processes outside of it need MINUTEHAND_HISTORY=off then.
         retention: how long an ended run stays in the ledger, in whole days.
         alarm_topic: where the alarms go; None makes a topic.
         encryption_key: the customer's own key for tables, queues, bucket, topic, logs and the functions' variables; None leaves it to the
@@ -127,6 +131,7 @@ class Minutehand(Construct):
         ticker_groups: int = DEFAULT_TICKER_GROUPS,
         ticker_writes: int = DEFAULT_TICKER_WRITES,
         metric_jobs: Sequence[str] = (),
+        history: bool = True,
         retention: Duration = RETENTION,
         archive_retention: Duration | None = ARCHIVE_RETENTION,
         archive_lock: s3.ObjectLockRetention | None = None,
@@ -146,6 +151,7 @@ class Minutehand(Construct):
             shards=shards,
             stripes=stripes,
             retention=retention,
+            history=history,
             metric_jobs=metric_jobs,
             archive_retention=archive_retention,
             archive_lock=archive_lock,
@@ -183,6 +189,9 @@ class Minutehand(Construct):
             self, "Undertaker", installation=installation, store=store, queues=made, reserved=undertaker_reserved
         )
         AuditorFunction(self, "Auditor", installation=installation, store=store, queues=made)
+        self._historian = (
+            HistorianFunction(self, "Historian", installation=installation, store=store) if history else None
+        )
         common = WorkerSettings(
             installation=installation,
             store=store,
@@ -213,6 +222,7 @@ class Minutehand(Construct):
             queues=made,
             worker=self._worker,
             workers=self._workers,
+            historian=self._historian,
         )
         self.outputs = self._outputs(installation)
 
@@ -274,6 +284,8 @@ class Minutehand(Construct):
         if self._store.archive_bucket is not self._store.bucket:
             place = "MINUTEHAND_ARCHIVE_BUCKET for the SDK and the command line"
             described["ArchiveBucketName"] = (place, self._store.archive_bucket.bucket_name)
+        if not installation.history:
+            described["History"] = ("MINUTEHAND_HISTORY for the SDK and the command line", "off")
         if self._queues.stripes_said is not None:
             described["Stripes"] = ("MINUTEHAND_STRIPES for the SDK and the command line", self._queues.stripes_said)
         return {

@@ -142,6 +142,7 @@ class InstallationStore(Construct):
             ),
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
             time_to_live_attribute=table.ttl,
+            stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES if table.stream and self._installation.history else None,
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),

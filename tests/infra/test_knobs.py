@@ -200,6 +200,7 @@ def test_the_customers_key_encrypts_all_that_holds_data_and_every_function_may_u
         "JobsWorker",
         "JobsUndertaker",
         "JobsAuditor",
+        "JobsHistorian",
     }
 
 

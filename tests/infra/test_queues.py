@@ -131,6 +131,7 @@ def test_a_throttled_worker_and_a_queue_that_is_never_empty_are_alarms(template:
     assert alarms.keys() == {
         *("no-tick", "no-audit", "behind", "held-back", "dead-runs", "dead-letter-queue", "worker-throttled"),
         *("unreadable-messages", "rejected-messages"),
+        *("historian-behind", "historian-aside", "historian-set-aside", "historian-errors"),
         *("worker-reports-throttled", "worker-mail-throttled"),
         *("work-reports-waiting", "work-mail-waiting", "work-gpu-waiting"),
     }

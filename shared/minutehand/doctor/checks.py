@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from minutehand.clock import system_clock
-from minutehand.doctor import account, flow, installation, schedules
+from minutehand.doctor import account, flow, history, installation, schedules
 from minutehand.doctor.context import AwsProbe, DoctorContext, Finding, Severity, warn
 from minutehand.errors import MinutehandError
 from minutehand.ports.services import Clock
@@ -27,6 +27,7 @@ _THEN: tuple[Check, ...] = (
     schedules.chains,
     schedules.incidents,
     flow.backlog,
+    history.history,
     schedules.jobs,
     schedules.secrets,
     schedules.isolation,

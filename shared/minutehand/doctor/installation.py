@@ -23,7 +23,7 @@ from minutehand.doctor.context import (
     warn,
 )
 from minutehand.domain.queue import striped, striped_text
-from minutehand.dynamodb.tables import SCHEDULES, TABLES, TableDefinition
+from minutehand.dynamodb.tables import SCHEDULES, STREAM, TABLES, TableDefinition
 from minutehand.sqs.routing import RETENTION, stripe_called
 
 Key = dict[str, dict[str, str]]
@@ -74,7 +74,7 @@ def access(context: DoctorContext) -> Iterator[Finding]:
 
 
 def tables(context: DoctorContext) -> Iterator[Finding]:
-    """Whether the tables are there, with their keys, ready, and with an expiry."""
+    """Whether the tables are there, with their keys, ready, with an expiry, and with a stream."""
     for table in TABLES:
         yield _table(context, table)
 
@@ -90,16 +90,26 @@ def _table(context: DoctorContext, table: TableDefinition) -> Finding:
     if answer.code is not None:
         return warn(f"{name} cannot be read: {answer.code}", grant(answer))
     context.tables.add(table.suffix)
-    described = call("dynamodb", "describe_table", TableName=name)  # it is well unless AWS says otherwise
-    status = described.data.get("Table", {}).get("TableStatus", "ACTIVE")
+    described = call("dynamodb", "describe_table", TableName=name)
+    table_now = described.data.get("Table", {"StreamSpecification": STREAM})  # it is well unless AWS says otherwise
+    return _of_state(context, table, table_now) or ok(name)
+
+
+def _of_state(context: DoctorContext, table: TableDefinition, now: Mapping[str, Any]) -> Finding | None:
+    """What is wrong with a table that can be read."""
+    name = context.settings.table(table.suffix)
+    status = now.get("TableStatus", "ACTIVE")
     if status != "ACTIVE":
         return warn(f"{name} is {status}", "wait until it is ACTIVE")
+    if table.stream and context.settings.history and now.get("StreamSpecification") != STREAM:
+        what = f"{name} has no stream of old and new images: the history stands still"
+        return warn(what, "deploy the stack again, or set MINUTEHAND_HISTORY=off for all processes")
     if table.ttl is not None:
-        expiry = call("dynamodb", "describe_time_to_live", TableName=name)
+        expiry = context.probe.call("dynamodb", "describe_time_to_live", TableName=name)
         state = expiry.data.get("TimeToLiveDescription", {}).get("TimeToLiveStatus", "ENABLED")
         if state not in ("ENABLED", "ENABLING"):
             return warn(f"{name}: expired rows are not deleted", f"switch its TTL on, for the attribute {table.ttl}")
-    return ok(name)
+    return None
 
 
 def queues(context: DoctorContext) -> Iterator[Finding]:

@@ -13,15 +13,17 @@ from dataclasses import dataclass, replace
 from zlib import crc32
 
 from minutehand.domain.run_change import RunChange
+from minutehand.domain.times import SECOND
 from minutehand.errors import Misconfigured, Unavailable
 from minutehand.historian import handle
 from minutehand.historian.context import Consumer, HistorianContext
 from minutehand.historian.marks import set_aside
-from minutehand.ports.services import Services
+from minutehand.ports.services import Clock, Services
 
 log = logging.getLogger(__name__)
 
 MOST_ASIDE = 10  # changes that one consumer may set aside of one batch
+_LONGEST_WAIT = 15.0  # seconds between two attempts
 
 
 @dataclass(kw_only=True)
@@ -57,6 +59,22 @@ def deliver(changes: Sequence[RunChange], services: Services, now: int, *, unrea
         report.batches, report.changes = 1, len(changes)
         report.delay = max(0, now - min(change.at for change in changes))
     return report
+
+
+def deliver_patiently(
+    changes: Sequence[RunChange], services: Services, clock: Clock, *, budget: int, unreadable: int = 0
+) -> DeliveryReport:
+    """As ``deliver``, and again where a service does not answer or is not configured, for about ``budget`` ms."""
+    until, wait = clock() + budget, 1.0
+    while True:
+        try:
+            return deliver(changes, services, clock(), unreadable=unreadable)
+        except (Misconfigured, Unavailable) as problem:
+            if clock() + wait * SECOND > until:
+                raise
+            log.warning("historian.stopped", extra={"error": str(problem)})
+        services.wait(wait)
+        wait = min(2 * wait, _LONGEST_WAIT)
 
 
 def _deliver_to(consume: Consumer, changes: Sequence[RunChange], context: HistorianContext, *, room: int) -> int:

@@ -14,14 +14,19 @@ import pytest
 from minutehand import Scheduler, Settings
 from minutehand.doctor import Finding, Severity, run_checks
 from minutehand.domain.run import AgendaEntry, EntryKind
-from minutehand.domain.times import MINUTE, SECOND, to_ms
+from minutehand.domain.run_change import RunChange
+from minutehand.domain.times import HOUR, MINUTE, SECOND, to_ms
 from minutehand.fires.backpressure import KEY, OWNER
+from minutehand.historian.context import HistorianContext
+from minutehand.historian.marks import StreamGap, StreamPosition, set_aside, write_gap, write_position
 from minutehand.local.installation import create_queues
 from minutehand.ports.records import Record
 from minutehand.ports.schedules import IncidentChange
 from minutehand.services import connect, system_clock
 from minutehand.state.backpressure import HoldLog, QueueHolds
 from minutehand.ticker.tick import tick
+
+from tests.support.builders import a_run
 
 pytestmark = pytest.mark.cloud
 
@@ -77,7 +82,7 @@ def test_a_sound_one_and_nothing_is_written(used: Settings) -> None:
     found = seen(used)
     assert bad(found) == {}
     wanted = {"configuration", "access", "tables", "queues", "bucket", "permissions", "clock", "ticker", "quarantined"}
-    assert set(found) == wanted | {"backpressure", "chains", "incidents", "backlog"}
+    assert set(found) == wanted | {"backpressure", "chains", "incidents", "backlog", "history"}
     assert "2 active schedules" in found["chains"][0].what
     assert rows(used) == before
 
@@ -114,6 +119,32 @@ def test_an_expiry_that_is_off_fills_the_ledger(used: Settings) -> None:
         TableName=used.table("runs"), TimeToLiveSpecification={"Enabled": False, "AttributeName": "ttl"}
     )
     assert "expired rows are not deleted" in the(seen(used), "tables", WARN).what
+
+
+def test_a_stream_that_is_off_stops_the_history(used: Settings) -> None:
+    client(used, "dynamodb").update_table(TableName=used.table("runs"), StreamSpecification={"StreamEnabled": False})
+    finding = the(seen(used), "tables", WARN)
+    assert "has no stream of old and new images: the history stands still" in finding.what
+    assert "MINUTEHAND_HISTORY=off" in str(finding.remedy)
+    without = seen(replace(used, history=False))
+    assert bad(without) == {}
+    assert "history" not in without
+
+
+def test_what_is_missing_in_the_history_is_named_with_its_remedy(used: Settings) -> None:
+    services, now = connect(used), system_clock()
+    context = HistorianContext(services=services, now=now, batch="b")
+    run = a_run()
+    change = RunChange(ref=run.ref, sequence=7, at=now, old=None, new=run)
+    set_aside(change, "pages", ValueError("odd"), context)
+    write_gap(StreamGap(since=now - 3 * HOUR, until=now), services)
+    write_position(StreamPosition(stream="s", caught_up=now - HOUR), 0, services)
+    gap, aside, silent = seen(used)["history"]
+    assert "may be missing in the history" in gap.what
+    assert "minutehand history rebuild" in str(gap.remedy)
+    assert f"1 changes could not be handled, such as one of {run.ref} by pages: ValueError('odd')" in aside.what
+    assert "60 minutes ago" in silent.what
+    assert "minutehand historian" in str(silent.remedy)
 
 
 def test_a_missing_queue_and_one_that_forgets_its_dead(used: Settings) -> None:

@@ -63,7 +63,7 @@ def loaded(act: str, folder: Path) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
-@pytest.mark.parametrize("act", [TICK, BATCH, START.format(function="auditor")])
+@pytest.mark.parametrize("act", [TICK, BATCH, START.format(function="auditor"), START.format(function="historian")])
 def test_a_function_starts_without_what_its_first_event_does_not_need(act: str, tmp_path: Path) -> None:
     modules = loaded(act, tmp_path)
     assert not modules & NOT_AT_START

@@ -48,7 +48,7 @@ class Stack:
         self.services = self.memory.connect()
         self.registry = Registry()
         self.scheduler = Scheduler("acme", jobs=self.registry, services=self.services, clock=clock)
-        for part in ("ticker", "worker", "undertaker", "auditor"):
+        for part in ("ticker", "worker", "undertaker", "auditor", "historian"):
             monkeypatch.setattr(f"functions.{part}.handler.services", lambda: self.services)
         if own_jobs:
             monkeypatch.setattr("functions.worker.handler._jobs", lambda: self.registry)

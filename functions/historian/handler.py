@@ -1,0 +1,38 @@
+"""The historian: the changes of the table of runs, in batches of its stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from minutehand.domain.times import SECOND
+from minutehand.dynamodb.stream_records import parse_records
+from minutehand.historian.deliver import deliver_patiently
+from minutehand.services import system_clock
+
+from functions.observe import count, logger, metrics, milliseconds, services
+
+_MARGIN = 40 * SECOND  # of the function's time: a delivery that has begun may wait for services of its own
+
+
+@logger.inject_lambda_context
+@metrics.log_metrics
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
+    """Deliver a batch. If a service does not answer until the function's time ends, it raises, and Lambda sends the batch again."""
+    parsed = parse_records(event["Records"])
+    count(HistorianBatches=1)
+    try:
+        report = deliver_patiently(
+            parsed.changes,
+            services(),
+            system_clock,
+            budget=context.get_remaining_time_in_millis() - _MARGIN,
+            unreadable=parsed.unreadable,
+        )
+    except Exception:
+        count(HistorianStopped=1)
+        raise
+    count(HistorianChanges=report.changes, HistorianSetAside=report.set_aside, HistorianUnreadable=report.unreadable)
+    if report.changes:
+        milliseconds("HistorianDelay", report.delay)
+    return {"changes": report.changes, "set_aside": report.set_aside}
