@@ -14,9 +14,9 @@ from minutehand.historian.marks import OWNER
 from .acknowledge import acknowledge
 from .function import InstallationFunction
 from .installation import InstallationSettings
-from .store import InstallationStore
+from .store import BATCH, InstallationStore
 
-BATCH = 1_000  # changes at the most; Lambda cuts a batch off at 6 MB
+MOST = 1_000  # changes at the most; Lambda cuts a batch off at 6 MB
 WINDOW = Duration.seconds(3)  # for which changes are collected: fewer and fuller pages, and a history 3 s late
 MEMORY = 512  # MB
 TIMEOUT = Duration.minutes(2)
@@ -46,12 +46,13 @@ class HistorianFunction(Construct):
             description="Minutehand: writes the history of runs",
             memory=MEMORY,
             timeout=TIMEOUT,
+            environment={"MINUTEHAND_BUCKET": store.bucket.bucket_name, **store.archive_environment},
         )
         self.function.add_event_source(
             sources.DynamoEventSource(
                 store.tables["runs"],
                 starting_position=lambda_.StartingPosition.TRIM_HORIZON,
-                batch_size=BATCH,
+                batch_size=MOST,
                 max_batching_window=WINDOW,
                 parallelization_factor=1,  # the changes of a run in their order
                 bisect_batch_on_error=True,
@@ -61,6 +62,9 @@ class HistorianFunction(Construct):
             )
         )
         store.allow(self.function, "runs", ("dynamodb:PutItem",), keys=(OWNER,))  # notes what it sets aside
+        store.allow(self.function, "history", ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"), BATCH)
+        store.allow(self.function, "schedules", ("dynamodb:BatchGetItem", "dynamodb:GetItem"))  # their tags
+        store.allow_archiving(self.function)
         store.allow_key(self.function)
 
 

@@ -108,7 +108,9 @@ def test_without_history_there_is_no_stream_no_historian_and_no_alarm_of_it(
     with_knobs: Callable[..., Template],
 ) -> None:
     template = with_knobs(history=False)
-    assert "istorian" not in json.dumps(template.to_json())
+    assert not [name for name in functions(template) if "historian" in name]
+    assert "JobsHistorian" not in json.dumps(template.to_json())
+    assert "historian-" not in json.dumps(template.to_json())
     assert "StreamSpecification" not in json.dumps(template.to_json())
     variables = [function["Environment"]["Variables"] for function in functions(template).values()]
     assert {each.get("MINUTEHAND_HISTORY") for each in variables} == {"off"}

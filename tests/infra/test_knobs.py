@@ -17,6 +17,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Match, Template
 from minutehand.domain.queue import Queue
+from minutehand.dynamodb.tables import TABLES
 from minutehand.errors import InvalidInput
 
 from infra import Minutehand
@@ -250,7 +251,7 @@ def test_two_installations_share_an_account_under_two_prefixes(stack: Stack) -> 
     Minutehand(stack, "Reports", jobs=JOBS, prefix="reports")
     template = Template.from_stack(stack)
     names = [table["Properties"]["TableName"] for table in template.find_resources("AWS::DynamoDB::Table").values()]
-    assert len(set(names)) == len(names) == 8
+    assert len(set(names)) == len(names) == 2 * len(TABLES)
 
 
 @pytest.mark.parametrize(

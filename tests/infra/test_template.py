@@ -202,11 +202,15 @@ def test_a_function_is_told_which_installation_it_is_of(template: Template, part
     assert expected.items() <= variables.items()
 
 
-def test_only_the_worker_knows_jobs_and_only_worker_and_auditor_the_bucket(template: Template) -> None:
+def test_only_the_worker_knows_jobs_and_only_who_uses_it_the_bucket(template: Template) -> None:
     assert function(template, "worker")["Environment"]["Variables"]["MINUTEHAND_JOBS"] == "acme.jobs"
     for part in PARTS:
         only = {"MINUTEHAND_JOBS", "MINUTEHAND_BUCKET"} & function(template, part)["Environment"]["Variables"].keys()
-        known = {"worker": {"MINUTEHAND_JOBS", "MINUTEHAND_BUCKET"}, "auditor": {"MINUTEHAND_BUCKET"}}
+        known = {
+            "worker": {"MINUTEHAND_JOBS", "MINUTEHAND_BUCKET"},
+            "auditor": {"MINUTEHAND_BUCKET"},
+            "historian": {"MINUTEHAND_BUCKET"},
+        }
         assert only == known.get(part, set())
 
 
