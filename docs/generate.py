@@ -204,6 +204,8 @@ def leaves(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...
     if children is None:
         yield path, command
         return
+    if command.invoke_without_command:
+        yield path, command
     for name, child in children.items():
         yield from leaves(child, (*path, name))
 

@@ -56,6 +56,10 @@ class TenantKeys:
         """The objects of the archive."""
         return ARCHIVED if self.tenant is None else f"{tenant_prefix(self.tenant)}*"
 
+    @property
+    def audit(self) -> Sequence[str]:
+        return () if self.tenant is None else (f"{self.tenant}#*",)
+
     def objects(self, keys: str) -> str:
         """The objects under ``keys`` (a prefix and ``*``)."""
         return keys if self.tenant is None else f"{keys.removesuffix('*')}{self.tenant}/*"
@@ -70,6 +74,7 @@ def allow_reading(
     store.allow(grantee, "revisions", READ, keys=keys.owners)
     store.allow(grantee, "history", READ, keys=keys.history)
     store.allow(grantee, "runs", READ, keys=keys.ledger and (*keys.ledger, _QUEUES))
+    store.allow(grantee, "audit", ("dynamodb:Query",), keys=keys.audit)
     store.allow(grantee, "agenda", _GET)  # whether a chain is waiting: its shards hold the entries of all tenants
     for objects in (PAYLOADS, RESULTS):
         store.allow_objects(grantee, "s3:GetObject", keys.objects(objects))
@@ -89,6 +94,7 @@ def allow_scheduling(
     store.allow(grantee, "runs", _PUT_AND_UPDATE, _STATEMENTS, keys=keys.ledger)
     store.allow(grantee, "runs", BATCH, keys=keys.dead)  # a purge; nobody deletes from the ledger
     store.allow(grantee, "agenda", ("dynamodb:PutItem",), BATCH)
+    store.allow_lines(grantee, tenant)
     store.allow_objects(grantee, "s3:PutObject", keys.objects(PAYLOADS))
     store.allow_key(grantee)
     if prompt:

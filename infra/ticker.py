@@ -66,6 +66,7 @@ class TickerFunction(Construct):
         store.allow(self.function, "revisions", READ, WRITE)  # the end of a timed pause makes a revision
         store.allow(self.function, "runs", READ, WRITE, PARTIQL)
         store.allow(self.function, "schedules", ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"))
+        store.allow_lines(self.function)  # of ends: of timed pauses, and of schedules without a further fire
         store.allow_key(self.function)
         self._allow_itself(installation)
         queues.allow_send(self.function)

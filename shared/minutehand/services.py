@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from minutehand.aws import AwsSession, BatchBackoff, Client
+from minutehand.aws import AwsSession, BatchBackoff, CallerIdentity, Client
 from minutehand.clock import system_clock
 from minutehand.concurrency.pools import RequestPool, RequestStats
 from minutehand.domain.queue import declared_name, striped
 from minutehand.domain.times import DAY, SECOND
 from minutehand.dynamodb.agenda import RowAgenda
 from minutehand.dynamodb.archive import BucketArchive
+from minutehand.dynamodb.audit import RowAudit
 from minutehand.dynamodb.dynamo_tables import DynamoTables
 from minutehand.dynamodb.history import RowHistory
 from minutehand.dynamodb.ledger import RowLedger
@@ -64,6 +65,8 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
         stream=DynamoRunStream(
             dynamodb, settings.table(RUNS.suffix), lambda: Client("dynamodbstreams", settings, session)
         ),
+        audit=RowAudit(tables),
+        identity=CallerIdentity(settings, session),
         payloads=BucketPayloads(lambda: Client("s3", settings, session), settings.bucket),
         archive=BucketArchive(
             lambda: Client("s3", settings, session), settings.archive_bucket, inbox=settings.bucket, pool=pool()

@@ -58,6 +58,7 @@ class Settings:
 
     prefix: str = DEFAULT_PREFIX  # MINUTEHAND_PREFIX: the names of tables and queues are `<prefix>-…`
     tenant: str = DEFAULT_TENANT  # MINUTEHAND_TENANT: the tenant of the SDK's calls
+    actor: str | None = None  # MINUTEHAND_ACTOR: for whom this process acts, in the audit; None: its IAM identity alone
     endpoint: str | None = None  # AWS_ENDPOINT_URL: a local cloud instead of AWS
     endpoints: Mapping[str, str] | None = None  # AWS_ENDPOINT_URL_DYNAMODB, …_SQS and so on: override `endpoint`
     region: str | None = None  # AWS_REGION or AWS_DEFAULT_REGION; None leaves it to boto3

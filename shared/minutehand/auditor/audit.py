@@ -19,12 +19,14 @@ from itertools import islice
 from minutehand.auditor.payloads import remove_payloads
 from minutehand.auditor.progress import read_progress, write_progress
 from minutehand.auditor.repairs import is_behind, resend, tidy
+from minutehand.domain.audit import role
 from minutehand.domain.names import RunRef, fire_ref, shard_of
 from minutehand.domain.options import CatchUp
 from minutehand.domain.run import WAITING, EntryKind, RunRow, RunState
 from minutehand.domain.schedule import Head, Revision, ScheduleState
 from minutehand.domain.times import DAY, HOUR, MINUTE, SECOND
 from minutehand.errors import Unavailable
+from minutehand.fires.acts import completion_line
 from minutehand.fires.claim import FireClaim, materialise
 from minutehand.fires.context import FAR, FireContext, TickCounts, due_pages, find_revision
 from minutehand.fires.plan import chain_entry, end_of, gaps_before, record_missed, timetable_of
@@ -92,7 +94,7 @@ class _Audit:
         self._window, self._segments = window, segments
         self._until = None if budget is None else clock() + budget
         self._progress, self._version = read_progress(services)
-        self.context = FireContext(services=services, clock=clock)
+        self.context = FireContext(services=services, clock=clock, caller=role("auditor"))
         self.shards = services.agenda.shards(fresh=True)
         self.report = AuditReport()
         self.tidy_bucket = False
@@ -194,9 +196,8 @@ class _Audit:
         due = timetable_of(revision).next(after)
         if due is None:
             to = end_of(revision.definition.options)
-            self.report.rearmed += services.schedules.complete(
-                head.tenant, head.name, revision=head.revision, now=self._clock(), to=to
-            )
+            line = completion_line(revision, self.context)
+            self.report.rearmed += services.schedules.complete(line, revision=head.revision, to=to)
             return
         entry = chain_entry(revision, due, after)
         if entry.key not in services.agenda.put([entry]):

@@ -1,7 +1,7 @@
 """Requests to AWS: one way for DynamoDB and SQS in every environment, botocore for all other services.
 
 Reading order: ``client`` (what the adapters call), ``transport`` (JSON, retries), ``connections`` and ``deadline`` (``http.client``, kept
-open), ``signer``, ``session`` (credentials, TLS), ``endpoints``, ``retry``, ``errors``, ``tracing``, ``botocore_client``.
+open), ``signer``, ``session`` (credentials, TLS), ``endpoints``, ``retry``, ``errors``, ``tracing``, ``botocore_client``, ``identity``.
 
 - **Threads.** All clients may be used by any number of threads; a connection belongs to one request at a time. Nothing here holds a lock.
 - **Forks.** A child closes its copies of its parent's connections and makes its own, and so it does with botocore's session,
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from minutehand.aws.client import Client
 from minutehand.aws.errors import BAD_CREDENTIALS, TRANSIENT, ConditionFailed, TransactionRefused, translated
+from minutehand.aws.identity import CallerIdentity
 from minutehand.aws.session import AwsSession
 from minutehand.aws.transport import BatchBackoff
 
@@ -24,6 +25,7 @@ __all__ = [
     "TRANSIENT",
     "AwsSession",
     "BatchBackoff",
+    "CallerIdentity",
     "Client",
     "ConditionFailed",
     "TransactionRefused",

@@ -20,6 +20,7 @@ import typer.main
 
 from minutehand.cli.parameters import everywhere
 from minutehand.cli.shell import ExitCode, NotConfirmed, Shell, code_of, print_json
+from minutehand.domain.audit import checked_reason, claimed_actor
 from minutehand.domain.names import check_tenant
 from minutehand.errors import ExpressionError, InvalidInput, MinutehandError, shorten
 from minutehand.settings import from_environment
@@ -87,7 +88,8 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "undertaker": CommandEntry("Record dead runs: read the dead-letter queue.", "installation.processes"),
     "historian": CommandEntry("Write the history: follow the stream of runs.", "installation.processes"),
     "audit": CommandEntry(
-        "Check the invariants on the live data once, and repair violations.", "installation.processes"
+        "Show who did what, and verify the record of it. Alone: check the live data once and repair violations.",
+        "installation.audit",
     ),
 }
 
@@ -142,6 +144,10 @@ def options(
     ] = None,
     prefix: Annotated[str | None, typer.Option(help="Of tables and queues. Default: MINUTEHAND_PREFIX.")] = None,
     endpoint: Annotated[str | None, typer.Option(help="Of a local cloud. Default: AWS_ENDPOINT_URL, or AWS.")] = None,
+    actor: Annotated[
+        str | None, typer.Option(help="For whom you act, e.g. alice@acme: in the audit. Default: MINUTEHAND_ACTOR.")
+    ] = None,
+    reason: Annotated[str | None, typer.Option(help="Why you do what the command changes: in the audit.")] = None,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line instead of tables.")] = False,
     version: Annotated[  # noqa: ARG001 (its callback has answered)
@@ -156,8 +162,9 @@ def options(
         owner = check_tenant(tenant or found.tenant)
     except InvalidInput as problem:
         raise problem.about("--tenant" if tenant else "MINUTEHAND_TENANT") from None
-    settings = replace(found.at(endpoint), tenant=owner, prefix=prefix)
-    context.obj = Shell(settings, as_json)
+    claimed_actor(actor, "--actor")
+    settings = replace(found.at(endpoint), tenant=owner, prefix=prefix, actor=actor or found.actor)
+    context.obj = Shell(settings, as_json, checked_reason(reason, "--reason"))
 
 
 def run(words: Sequence[str]) -> int:

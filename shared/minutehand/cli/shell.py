@@ -161,12 +161,13 @@ class Shell:
 
     settings: Settings
     as_json: bool = False
+    reason: str | None = None  # of the acts, for the audit
     words: Wording = field(default_factory=Wording)  # of the command
 
     @cached_property
     def scheduler(self) -> Scheduler:
         """The SDK. It does not check names of jobs: the command line does not load the workers' jobs."""
-        return minutehand.Scheduler(settings=self.settings, check_jobs=False)
+        return minutehand.Scheduler(settings=self.settings, check_jobs=False, via="cli").acting_as(reason=self.reason)
 
     def show(self, item: Any) -> None:
         """One object: its fields below each other, or one JSON object."""

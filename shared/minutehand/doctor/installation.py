@@ -35,6 +35,7 @@ WANTED = {  # what ``grant_scheduling`` gives, by table; a test compares the two
     "revisions": ("get_item", "batch_get_item", "query", "put_item", "update_item"),
     "agenda": ("get_item", "query", "put_item", "batch_write_item"),
     "runs": ("get_item", "batch_get_item", "query", "put_item", "update_item", "batch_execute_statement"),
+    "audit": ("get_item", "query", "put_item"),
 }
 
 
@@ -191,7 +192,9 @@ def no_row(table: TableDefinition, tenant: str) -> Key:
 
 
 def _partition(table: TableDefinition, tenant: str) -> str:
-    return {"schedules": tenant, "agenda": "~doctor"}.get(table.suffix, f"{tenant}/~doctor")
+    return {"schedules": tenant, "agenda": "~doctor", "audit": f"{tenant}#2~doctor"}.get(
+        table.suffix, f"{tenant}/~doctor"
+    )
 
 
 def permissions(context: DoctorContext) -> Iterator[Finding]:

@@ -87,6 +87,7 @@ class RunRow:
     overrides: str | None = None  # one-off only: its policies as JSON text
     queue: str | None = None  # one-off only: name of its declared queue; None: the default one
     act: str | None = None  # skipped by its owner only: token of that call
+    actor: str | None = None  # who triggered, replayed, skipped or cancelled it, or the claimed actor who submitted it
     skipped: int | None = None  # a row of several missed fires only: their number
     skipped_until: int | None = None  # the same: UTC ms of the last of them; ``due`` is the first
     backfill: str | None = None  # id of the backfill that it belongs to

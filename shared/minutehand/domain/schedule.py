@@ -78,6 +78,7 @@ class Revision:
     active_until: int | None = None  # UTC ms, inclusive; None while it is open
     closed_by: ClosedBy | None = None  # set once, together with active_until
     failing: int = 0  # 1 during an incident: workers read it with the revision and then report a success
+    actor: str | None = None  # who made it; None: an earlier release
 
     @cached_property
     def owner(self) -> str:
@@ -125,6 +126,7 @@ class Head:
     failed_at: int | None = None  # UTC ms of the last failure for good
     failed_run: str | None = None  # id of that run
     incident: str | None = None  # id of the present incident; see state/incidents.py
+    actor: str | None = None  # who did the last act on it; None: an earlier release
     created_at: int = 0  # UTC ms
     updated_at: int = 0  # UTC ms
 
@@ -161,6 +163,7 @@ class Freeze:
     until: int  # UTC ms at which it ends
     note: str | None = None  # the owner's reason
     created_at: int = 0  # UTC ms
+    actor: str | None = None  # who set or ended it
 
 
 def freeze_key(tenant: str) -> tuple[str, int]:

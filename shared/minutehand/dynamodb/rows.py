@@ -51,7 +51,7 @@ _NUMBERS = (
 _ALWAYS = frozenset({"fence", "attempt", "due", "not_before"})  # conditions compare them, so that zeros are written too
 _TEXTS = (
     *("job", "lease_token", "reason", "payload", "payload_ref", "overrides", "worker"),
-    *("result", "result_ref", "stage", "replay_of", "timezone", "backfill", "queue", "act"),
+    *("result", "result_ref", "stage", "replay_of", "timezone", "backfill", "queue", "act", "actor"),
 )
 _PLAIN = frozenset((*_NUMBERS, *_TEXTS))
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from minutehand.domain.audit import AuditLine
 from minutehand.domain.options import Options
 from minutehand.domain.policies import Overrides
 from minutehand.domain.run import AgendaEntry
@@ -25,6 +26,7 @@ from minutehand.domain.schedule import (
     is_freeze,
 )
 from minutehand.dynamodb.agenda import entry_put
+from minutehand.dynamodb.audit import transact
 from minutehand.dynamodb.records import dead_put, record_write
 from minutehand.dynamodb.rows import readable, reads
 from minutehand.dynamodb.tables import REVISIONS, SCHEDULES, Row, RowQuery, RowTables, RowWrite, begins_with, put_new
@@ -102,9 +104,10 @@ class RowSchedules:
         entry: AgendaEntry | None,
         expect: AgendaEntry | None = None,
         token: Record | None = None,
+        line: AuditLine | None = None,
     ) -> bool:
         more = [put_new(REVISIONS, revision_row(revision)), *_end(previous), *_put(entry, expect), *_remember(token)]
-        return self._change("arm", head, expected, more)
+        return self._change("arm", head, expected, more, line)
 
     def close(
         self,
@@ -114,8 +117,9 @@ class RowSchedules:
         revision: Revision | None,
         entry: AgendaEntry | None = None,
         token: Record | None = None,
+        line: AuditLine | None = None,
     ) -> bool:
-        return self._change("close", head, expected, [*_end(revision), *_put(entry), *_remember(token)])
+        return self._change("close", head, expected, [*_end(revision), *_put(entry), *_remember(token)], line)
 
     def note(self, note: IncidentChange) -> bool:
         more = [*_put(*note.entries), *(record_write(record, follows=False) for record in note.records)]
@@ -123,21 +127,25 @@ class RowSchedules:
             more.append(_flag(note.revision, closes=note.closes))
         if note.dead is not None:
             more.append(dead_put(note.dead, note.expires))
-        return self._change("note", note.head, note.expected, more)
+        return self._change("note", note.head, note.expected, more, note.line)
 
-    def _change(self, verb: str, head: Head, expected: int, more: Sequence[RowWrite]) -> bool:
-        """One transaction that writes a head over the version that was read, and ``more``."""
+    def _change(self, verb: str, head: Head, expected: int, more: Sequence[RowWrite], line: AuditLine | None) -> bool:
+        """One transaction that writes a head over the version that was read, ``more``, and the ``line`` of the act."""
         row, is_same = head_row(head), Compare("version", "=", expected)
         move = RowWrite(table=SCHEDULES, row=row, only_if=is_same) if expected else put_new(SCHEDULES, row)
-        return self._tables.transact(verb, [move, *more], f"the change of {head.owner}")
+        return transact(self._tables, verb, [move, *more], f"the change of {head.owner}", line)
 
-    def complete(self, tenant: str, name: str, *, revision: int, now: int, to: ScheduleState) -> bool:
-        row: Row = {"tenant": tenant, "name": name, "state": str(to), "updated_at": now, "version": Plus(1)}
+    def complete(self, line: AuditLine, *, revision: int, to: ScheduleState) -> bool:
+        name, now = line.schedule, line.at
+        row: Row = {"tenant": line.tenant, "name": name, "state": str(to), "updated_at": now, "version": Plus(1)}
+        row["actor"] = line.actor
         is_current = all_of(Compare("revision", "=", revision), Compare("state", "=", str(ScheduleState.ACTIVE)))
-        return self._tables.write("complete", RowWrite(table=SCHEDULES, row=row, only_if=is_current))[0]
+        move = RowWrite(table=SCHEDULES, row=row, only_if=is_current)
+        return transact(self._tables, "complete", [move], f"the end of {line.target}", line)
 
-    def freeze(self, freeze: Freeze) -> None:
-        self._tables.write("freeze", RowWrite(table=REVISIONS, row=freeze_row(freeze)))
+    def freeze(self, freeze: Freeze, line: AuditLine) -> None:
+        write = RowWrite(table=REVISIONS, row=freeze_row(freeze))
+        transact(self._tables, "freeze", [write], f"the freeze of {freeze.tenant}", line)
 
 
 def _heads(rows: Iterable[Row]) -> Iterator[Head]:
@@ -215,6 +223,7 @@ def revision_row(revision: Revision) -> Row:
         "failing": revision.failing or None,
         "active_from": revision.active_from,
         "anchor": revision.anchor,
+        "actor": revision.actor,
     }
 
 
@@ -246,6 +255,7 @@ def revision_of(row: Mapping[str, Any]) -> Revision:
         active_until=row.get("active_until"),
         closed_by=ClosedBy(row["closed_by"]) if "closed_by" in row else None,
         failing=int(row.get("failing", 0)),
+        actor=row.get("actor"),
     )
 
 
@@ -255,6 +265,7 @@ def freeze_row(freeze: Freeze) -> Row:
         "until": freeze.until,
         "note": freeze.note,
         "created_at": freeze.created_at,
+        "actor": freeze.actor,
     }
 
 
@@ -266,4 +277,5 @@ def freeze_of(row: Mapping[str, Any]) -> Freeze:
         until=int(row["until"]),
         note=row.get("note"),
         created_at=int(row["created_at"]),
+        actor=row.get("actor"),
     )

@@ -55,7 +55,8 @@ REVISIONS = TableDefinition(suffix="revisions", hash_key="owner", range_key="num
 AGENDA = TableDefinition(suffix="agenda", hash_key="shard", range_key="entry")
 RUNS = TableDefinition(suffix="runs", hash_key="owner", range_key="key", ttl="ttl", stream=True)
 HISTORY = TableDefinition(suffix="history", hash_key="partition", range_key="key", ttl="ttl")
-TABLES = (SCHEDULES, REVISIONS, AGENDA, RUNS, HISTORY)
+AUDIT = TableDefinition(suffix="audit", hash_key="partition", range_key="key")
+TABLES = (SCHEDULES, REVISIONS, AGENDA, RUNS, HISTORY, AUDIT)
 
 Row = dict[str, Any]  # attributes by name
 Answer = tuple[bool, Row | None]  # of a write: whether it was applied; and the row as it is now, as far as it is known

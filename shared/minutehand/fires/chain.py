@@ -11,6 +11,7 @@ from minutehand.domain.run import AgendaEntry
 from minutehand.domain.schedule import Revision
 from minutehand.domain.times import STAMP_DIGITS, from_ms
 from minutehand.errors import Unavailable
+from minutehand.fires.acts import completion_line
 from minutehand.fires.backpressure import ExcusedPeriods
 from minutehand.fires.claim import FireClaim, MaterialiseResult, materialise
 from minutehand.fires.context import FireContext, MissedFires, TickCounts
@@ -184,9 +185,9 @@ def _end(planned: _PlannedEntry, context: FireContext, counts: TickCounts) -> bo
         if revision.active_until is not None:
             withdraw_beyond(revision, context)
         elif planned.plan.exhausted:
-            to, now = end_of(revision.definition.options), context.clock()
+            to, line = end_of(revision.definition.options), completion_line(revision, context)
             complete = context.services.schedules.complete  # unless it was changed meanwhile
-            if complete(revision.tenant, revision.name, revision=revision.number, now=now, to=to):
+            if complete(line, revision=revision.number, to=to):
                 counts.completed += 1
                 log.info("schedule.completed", extra=ids | {"state": str(to)})
     except Unavailable as problem:

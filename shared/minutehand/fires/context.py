@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from minutehand.concurrency.rate_limits import WriteBudget
+from minutehand.domain.audit import Caller, role
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import AgendaEntry, RunRow
 from minutehand.domain.schedule import Head, Revision
@@ -32,6 +33,7 @@ class FireContext:
     reach: int = REACH  # ms beyond the look-ahead that a chain's plan may cover
     trace: str | None = None  # trace header that the messages carry
     write_budget: WriteBudget = field(default_factory=WriteBudget)  # write units that the claims may take
+    caller: Caller = field(default_factory=lambda: role("ticker"))  # in whose name it acts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from minutehand.domain.audit import AuditLine
 from minutehand.domain.run import AgendaEntry, DeadRunRow
 from minutehand.domain.schedule import Freeze, Head, Revision, ScheduleState
 from minutehand.ports.records import Record, RowPage
@@ -36,6 +37,7 @@ class IncidentChange:
     expires: int = 0  # UTC ms at which that line expires
     entries: Sequence[AgendaEntry] = ()  # put into the agenda
     records: Sequence[Record] = ()  # put beside the runs
+    line: AuditLine | None = None  # of the pause, where it closes the revision
 
 
 class ScheduleStore(Protocol):
@@ -50,8 +52,8 @@ class ScheduleStore(Protocol):
     def revisions(self, keys: Iterable[RevisionKey]) -> RevisionBatch:
         """Revisions in batches, and the freezes of the tenants whose ``freeze_key`` is among the keys."""
 
-    def freeze(self, freeze: Freeze) -> None:
-        """Put a tenant's freeze in place of the stored one. One that has ended stands for none."""
+    def freeze(self, freeze: Freeze, line: AuditLine) -> None:
+        """Put a tenant's freeze in place of the stored one, with the act's line. One that has ended stands for none."""
 
     def arm(
         self,
@@ -63,8 +65,9 @@ class ScheduleStore(Protocol):
         entry: AgendaEntry | None,
         expect: AgendaEntry | None = None,
         token: Record | None = None,
+        line: AuditLine | None = None,
     ) -> bool:
-        """One transaction: close ``previous`` if given, put ``revision``, its first ``entry`` and ``expect``, move the head.
+        """One transaction: close ``previous`` if given, put ``revision``, its first ``entry`` and ``expect``, move the head, add ``line``.
 
         ``token`` is put as ``Records.write`` does. False, and nothing is written, if it is refused, or if the head's version is not
         ``expected`` (0: there is no head yet).
@@ -78,8 +81,9 @@ class ScheduleStore(Protocol):
         revision: Revision | None,
         entry: AgendaEntry | None = None,
         token: Record | None = None,
+        line: AuditLine | None = None,
     ) -> bool:
-        """One transaction: move the head, set ``active_until`` and ``closed_by`` of its ``revision``, put ``entry`` and ``token``.
+        """One transaction: move the head, set ``active_until`` and ``closed_by`` of its ``revision``, put ``entry``, ``token``, ``line``.
 
         False as in ``arm``, and if the revision is neither open nor closed as DRAINED (a drain that becomes a pause).
         """
@@ -87,8 +91,11 @@ class ScheduleStore(Protocol):
     def note(self, note: IncidentChange) -> bool:
         """Write a change. False, and nothing is written, if the head has moved, the revision to close is not open, or the line exists."""
 
-    def complete(self, tenant: str, name: str, *, revision: int, now: int, to: ScheduleState) -> bool:
-        """An ACTIVE head whose current ``revision`` has no further fire becomes COMPLETED or DELETED; False if it is another."""
+    def complete(self, line: AuditLine, *, revision: int, to: ScheduleState) -> bool:
+        """An ACTIVE head whose current ``revision`` has no further fire becomes COMPLETED or DELETED; False if it is another.
+
+        The ``line`` of the act names the schedule and the time.
+        """
 
     def history(self, owner: str) -> Iterator[Revision]:
         """A schedule's revisions, newest first. Pages are read as the iterator advances."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from minutehand.ports.agenda import Agenda
 from minutehand.ports.archive import Archive
+from minutehand.ports.audit import Audit
 from minutehand.ports.dead_index import DeadIndex
 from minutehand.ports.dead_queue import DeadQueue
 from minutehand.ports.history import History
@@ -38,6 +39,8 @@ class Services:
     records: Records
     history: History
     stream: RunStream
+    audit: Audit
+    identity: Callable[[], str]  # of this process: "iam:<ARN>", resolved with the first act
     notices: Notices
     retention: int  # ms for which ended runs stay in the ledger; nothing older is ever claimed
     limits: Limits = field(default_factory=Limits)  # above them the ticker holds a queue back

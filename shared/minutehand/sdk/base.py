@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Self
 
 from minutehand.arguments import checked_revision
 from minutehand.clock import system_clock
+from minutehand.domain.audit import Caller, Via, checked_reason, checked_via, claimed_actor
 from minutehand.domain.names import check_name, check_tenant, parse_run_id
 from minutehand.domain.notice import JOB
 from minutehand.domain.options import Options, changed
@@ -52,6 +55,8 @@ class SchedulerBase:
         prefix: str | None = None,
         jobs: Registry | str | None = None,
         check_jobs: bool = True,
+        actor: str | None = None,
+        via: str = Via.SDK,
         services: Services | None = None,
         clock: Clock = system_clock,
     ) -> None:
@@ -62,18 +67,46 @@ class SchedulerBase:
             from minutehand.services import connect  # noqa: PLC0415 (adapters and clients: imported with the first call to AWS)
 
             services = connect(given)
+        field, claimed = ("actor", actor) if actor is not None else ("MINUTEHAND_ACTOR", given.actor)
+        self._caller = Caller(actor=claimed_actor(claimed, field), via=checked_via(via))
         self._services = services
         self._has_history = given.history
         self._clock = clock
         self._check_jobs = check_jobs
         self._jobs = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs
 
+    def acting_as(self, actor: str | None = None, *, reason: str | None = None, via: str | None = None) -> Self:
+        """A copy whose acts have this ``actor``, ``reason`` and ``via`` in the audit; what is left out stays as it is.
+
+        ``actor`` is whom the application acts for, e.g. "alice@acme": stored as "app:alice@acme", beside the IAM identity of the
+        process. The copy shares all connections. Raises InvalidInput.
+        """
+        given = {
+            "actor": claimed_actor(actor),
+            "reason": checked_reason(reason),
+            "via": None if via is None else checked_via(via),
+        }
+        caller = replace(self._caller, **{name: value for name, value in given.items() if value is not None})
+        return self._with_caller(caller)
+
+    def _with_caller(self, caller: Caller) -> Self:
+        other = copy(self)
+        vars(other)["_caller"] = caller
+        return other
+
     def _pending(self, payload: Any) -> PendingPayload:
         return PendingPayload(payload, self.tenant, self._services.payloads)
 
     @property
     def _context(self) -> FireContext:
-        return FireContext(services=self._services, clock=self._clock)
+        """Of one call: the lines of its acts share an id."""
+        caller = self._caller if self._caller.call is not None else replace(self._caller, call=secrets.token_hex(8))
+        return FireContext(services=self._services, clock=self._clock, caller=caller)
+
+    def _of_one_call(self, via: Via | None = None) -> Self:
+        """A copy whose acts are all of one call."""
+        caller = replace(self._caller, call=self._caller.call or secrets.token_hex(8), via=via or self._caller.via)
+        return self._with_caller(caller)
 
     def _call(
         self, act: str, name: str, expected_revision: object, client_token: str | None, *arguments: object

@@ -177,8 +177,9 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
     ) -> bool:
         """Start an action for each schedule. False if ``stop`` was set before the last one. Raises Unavailable."""
         work.tell()
+        acting = self._of_one_call()
         for part in walk(self.tenant, conditions, self._services, cursor=work.reached or None, chunk=CHUNK):
-            owner = copy(self)  # it has the heads that were read, so that no action reads them again
+            owner = copy(acting)  # it has the heads that were read, so that no action reads them again
             to_change = [head for head in part.items if head.state in changing]
             vars(owner)["_services"] = with_head_cache(self._services, to_change)
             for head in part.items:

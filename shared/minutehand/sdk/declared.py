@@ -15,6 +15,7 @@ from typing import Any
 from minutehand.apply.fields import words_of
 from minutehand.apply.plan import ApplyAction, ApplyPlan, CurrentState, PlannedChange, plan_change
 from minutehand.declare import job_of
+from minutehand.domain.audit import Via
 from minutehand.domain.names import RunRef, check_flag, check_name
 from minutehand.domain.schedule import Declaration, Definition, Head, ScheduleState, settled
 from minutehand.errors import InvalidInput, JobError, MinutehandError, Unavailable
@@ -86,11 +87,11 @@ class DeclarationMethods(ScheduleMethods):
         ``on_change`` is called before each change. A failed change does not stop the others; the same call again continues.
         """
         check_flag("prune", prune)
-        done, failed = 0, dict[str, str]()
+        done, failed, acting = 0, dict[str, str](), self._of_one_call(Via.APPLY)
         for change in plan.of(ApplyAction.CREATE, ApplyAction.UPDATE, *([ApplyAction.PRUNE] if prune else [])):
             on_change(change)
             try:
-                self._carry_out(change, plan.managed_by)
+                acting._carry_out(change, plan.managed_by)  # noqa: SLF001 (a copy of this object)
                 done += 1
             except MinutehandError as problem:
                 failed[change.name] = str(problem)

@@ -192,7 +192,7 @@ class ReadMethods(SchedulerBase):
     def describe_schedule(self, name: str) -> ScheduleDescription:
         """A schedule with its definition, history, next fires, last runs, and the health of its chain, all as of one instant.
 
-        The history says what changed and when, not who changed it. Costs about eight reads. Raises InvalidInput, NotFound, Conflict
+        The history says what changed, when, and by whom. Costs about eight reads. Raises InvalidInput, NotFound, Conflict
         (others change it all the time), Unavailable.
         """
         return self._as_of_one_instant(name, self._description, more=True)

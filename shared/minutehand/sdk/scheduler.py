@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_text
-from minutehand.domain.schedule import Freeze
 from minutehand.domain.times import DAY, from_ms, to_ms
 from minutehand.errors import InvalidInput
+from minutehand.owner import freeze as freezing
 from minutehand.sdk.archive import ArchiveMethods
+from minutehand.sdk.audit import AuditMethods
 from minutehand.sdk.backfills import BackfillMethods
 from minutehand.sdk.bulk import BulkMethods
 from minutehand.sdk.dead import DeadRunMethods
@@ -34,12 +35,15 @@ class Scheduler(
     ArchiveMethods,
     WhyMethods,
     InstallationMethods,
+    AuditMethods,
 ):
     """One tenant's schedules and runs.
 
     ``settings`` (default: from the environment) say where the tables and queues are; ``endpoint`` and ``prefix`` override two
     of them. ``jobs`` is a Registry or the name of a package to load; None: the jobs that ``@job`` registered in this process.
-    ``check_jobs=False`` accepts names of jobs that are not registered in this process.
+    ``check_jobs=False`` accepts names of jobs that are not registered in this process. ``actor`` (default: MINUTEHAND_ACTOR) is
+    whom the application acts for, e.g. "alice@acme": the audit has it beside the IAM identity of the process. ``via`` is the way
+    by which acts come: "sdk", "cli", "apply", "api" or "console".
     """
 
     def freeze(self, until: datetime, *, note: str | None = None) -> None:
@@ -56,12 +60,11 @@ class Scheduler(
                 "until", until, "is not ahead, or too far", f"give a moment within the next {LONGEST_FREEZE} days"
             )
         note = None if note is None else checked_text("note", note, MAX_DESCRIPTION)
-        self._services.schedules.freeze(Freeze(tenant=self.tenant, until=end, note=note, created_at=now))
+        freezing.freeze(self.tenant, end, note, self._context)
 
     def thaw(self) -> None:
         """End the freeze now, if there is one. Runs that it delayed start within five minutes. Raises Unavailable."""
-        now = self._clock()
-        self._services.schedules.freeze(Freeze(tenant=self.tenant, until=now, created_at=now))
+        freezing.thaw(self.tenant, self._context)
 
     def frozen(self) -> datetime | None:
         """The end of the freeze (UTC), or None if there is no freeze. Raises Unavailable."""

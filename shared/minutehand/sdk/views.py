@@ -43,6 +43,9 @@ class Schedule:
     incident: str | None = None  # id of the open incident, if there is one
     revision: int  # number of the current revision
     version: int  # incremented by every change
+    actor: str | None = (
+        None  # who changed it last: "app:alice@acme", "iam:…", "system:<role>"; None: an earlier release
+    )
     created_at: datetime  # UTC
     updated_at: datetime  # UTC
     last_fired_at: datetime | None = None  # of the last run that started, in the schedule's zone
@@ -102,6 +105,9 @@ class Run:
     slices: int = 0  # slices that ended at a checkpoint
     cancel_requested: bool = False  # its owner asked for its cancellation
     replay_of: str | None = None  # id of the run that this one repeats
+    actor: str | None = (
+        None  # who triggered, replayed, skipped or cancelled it; of a submitted one, whom the application acts for
+    )
     missed: bool = False  # its fire was handled more than a minute late
     backfill: str | None = None  # id of the backfill that it belongs to
     skipped: int | None = None  # row of a gap only: number of missed fires that were skipped, from ``due`` on
@@ -214,6 +220,7 @@ class RevisionView:
     active_from: datetime  # UTC, exclusive: its fires are later than this
     active_until: datetime | None  # UTC, inclusive; None: it is the current revision
     closed_by: str | None  # "replaced", "paused", "deleted" or "drained" (paused or deleted with ``drain``)
+    actor: str | None = None  # who made it, as in ``Schedule.actor``
     changed: Sequence[str]  # fields that differ from the previous revision, e.g. "expression", "payload", "retry"
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 
+from minutehand.domain.audit import role
 from minutehand.domain.message import (
     GARBAGE,
     REJECTED,
@@ -60,7 +61,7 @@ def bury_one(delivery: RawMessage, services: Services, clock: Clock) -> Burial:
 
     Raises Unavailable, and TooNew for a letter of a later release: then the letter stays in the queue.
     """
-    context = FireContext(services=services, clock=clock)
+    context = FireContext(services=services, clock=clock, caller=role("undertaker"))
     letter = decode_letter(delivery.body)
     body = delivery.body if letter is None else letter.body
     try:

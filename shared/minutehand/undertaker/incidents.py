@@ -6,12 +6,14 @@ import logging
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from minutehand.domain.audit import AuditAct
 from minutehand.domain.names import RunRef, one_off_ref, parse_run_id
 from minutehand.domain.notice import JOB, Notice
 from minutehand.domain.run import AgendaEntry, DeadRunRow, EntryKind, RunRow, RunState, dead_run_row
 from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from minutehand.domain.times import MINUTE, STAMP_DIGITS
 from minutehand.errors import NotFound, Unavailable, Unreadable
+from minutehand.fires.acts import actor_of, line_of
 from minutehand.fires.context import FireContext, TickCounts, revision_of
 from minutehand.fires.withdraw import withdraw
 from minutehand.owner.runs.submit import submit
@@ -79,7 +81,12 @@ def _failure_change(head: Head, revision: Revision, dead: DeadRunRow, context: F
     success = _last_success(head, dead, context.services, now)
     ended_at = None if success is None else success.ended_at
     decision = after_failure(head, dead, success=ended_at, most=revision.definition.options.pause_on_failure)
-    return incident_change(head, decision, revision, now, context.services, dead=dead, success=success)
+    change = incident_change(head, decision, revision, now, context.services, dead=dead, success=success)
+    if not change.closes:
+        return change
+    after = replace(change.head, actor=actor_of(context))
+    line = line_of(AuditAct.PAUSE, head.owner, context, before=head, after=after, reason=after.note)
+    return replace(change, head=after, line=line)
 
 
 def _last_success(head: Head, dead: DeadRunRow, services: Services, now: int) -> RunRow | None:

@@ -47,7 +47,7 @@ def check_minutehand(words: list[str]) -> None:
     context = command.context_class(command, info_name="minutehand")
     while True:
         words = click.Command.parse_args(command, context, words)
-        if not hasattr(command, "commands"):
+        if not hasattr(command, "commands") or (command.invoke_without_command and not words):
             return
         name = words.pop(0)
         assert name in command.commands, f"minutehand {name}: there is no such command"

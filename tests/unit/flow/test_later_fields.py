@@ -10,6 +10,7 @@ from minutehand.domain.schedule import Freeze
 from minutehand.domain.times import MINUTE
 from minutehand.testing.process import bury_all
 
+from tests.support.builders import a_line
 from tests.support.scenes.world import NOON, World
 
 LATER: dict[str, Any] = {"priority": "high", "version": "2026.11", "pipeline": {"run": "p/1", "task": "t"}, "epoch": 3}
@@ -59,7 +60,7 @@ def test_a_message_of_an_unknown_job_takes_them_along() -> None:
 
 def test_a_freeze_takes_them_along() -> None:
     world = submitted()
-    world.services.schedules.freeze(Freeze(tenant="acme", until=NOON + MINUTE, created_at=NOON))
+    world.services.schedules.freeze(Freeze(tenant="acme", until=NOON + MINUTE, created_at=NOON), a_line("acme"))
     (outcome,) = world.work()
     assert outcome.action == "postponed"
     assert sent_again(world).items() >= LATER.items()

@@ -1,4 +1,4 @@
-"""What runs on this machine: ``worker``, ``ticker``, ``undertaker``, ``historian``, ``audit``, all of it (``local``), and the ``doctor``.
+"""What runs on this machine: ``worker``, ``ticker``, ``undertaker``, ``historian``, all of it (``local``), and the ``doctor``.
 
 The roles run until SIGTERM or Ctrl-C, and log JSON lines to standard error.
 """
@@ -22,7 +22,6 @@ from minutehand.cli.parameters import find_here, load_jobs
 from minutehand.cli.shell import ExitCode, Shell, console, print_json, stop_on_signals
 from minutehand.daemon.roles import (
     HISTORIAN_PERIOD,
-    run_auditor,
     run_historian,
     run_ticker,
     run_undertaker,
@@ -100,12 +99,6 @@ def historian(
     logs.configure()
     with stop_on_signals() as stop:
         run_historian(shell.settings, stop=stop, period=period)
-
-
-def audit(shell: Shell) -> None:
-    """Check the invariants on the live data once, and repair violations."""
-    logs.configure()
-    shell.show(run_auditor(shell.settings))
 
 
 def local(

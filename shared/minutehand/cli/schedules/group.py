@@ -123,7 +123,7 @@ def describe(shell: Shell, name: Name) -> None:
     due = "" if chain.due is None else f", its entry is due {text_of(chain.due)}"
     shell.say(f"{chain.state}{due}" + ("" if chain.remedy is None else f"\n→ {chain.remedy}"))
     shell.say("\nrevisions", style="bold")
-    shell.list(found.revisions, ("number", "active_from", "active_until", "closed_by", "changed"))
+    shell.list(found.revisions, ("number", "active_from", "active_until", "closed_by", "actor", "changed"))
     shell.say("\nlast runs", style="bold")
     shell.list(found.last_runs, _RUNS)
 

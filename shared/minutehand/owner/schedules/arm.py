@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from minutehand.domain.audit import AuditAct
 from minutehand.domain.names import schedule_owner, shard_of
 from minutehand.domain.run import AgendaEntry
 from minutehand.domain.schedule import ChangeKind, ClosedBy, Definition, Head, Revision, ScheduleState, settled
 from minutehand.errors import AlreadyExists, MinutehandError
+from minutehand.fires.acts import actor_of, line_of
 from minutehand.fires.chain import advance_chains
 from minutehand.fires.context import LOOKAHEAD, FireContext, revision_of
 from minutehand.fires.plan import first_entry, success_check
@@ -98,8 +100,11 @@ def _arm(
     def attempt(head: Head | None, remember: Callable[[ChangeResult], Record | None]) -> ChangeResult | None:
         allow(head)
         plan = _plan(call, spec, head, context, resuming=resuming)
+        plan = _signed(plan, head, context)
         done = ChangeResult(head=plan.head, change=_change(head, plan))
-        if not _write(plan, head, remember(done), context.services):
+        act = AuditAct.UPDATE if done.change is not ChangeKind.CREATED else AuditAct.CREATE
+        act = act if resuming is None else AuditAct.RESUME
+        if not _write(plan, head, remember(done), act, context):
             return None
         _after(plan, context)
         return done
@@ -113,9 +118,21 @@ def _change(head: Head | None, plan: _Plan) -> ChangeKind:
     return ChangeKind.UNCHANGED if plan.head == head else ChangeKind.UPDATED
 
 
-def _write(plan: _Plan, head: Head | None, token: Record | None, services: Services) -> bool:
-    """Whether it was written; False if another change was first."""
-    expected = head.version if head else 0
+def _signed(plan: _Plan, head: Head | None, context: FireContext) -> _Plan:
+    """The plan with the name of who makes the change, if it changes anything."""
+    if plan.head == head:
+        return plan
+    actor = actor_of(context)
+    revision = None if plan.revision is None else replace(plan.revision, actor=actor)
+    return replace(plan, head=replace(plan.head, actor=actor), revision=revision)
+
+
+def _write(plan: _Plan, head: Head | None, token: Record | None, act: AuditAct, context: FireContext) -> bool:
+    """Whether it was written, with the act's line; False if another change was first."""
+    services, expected = context.services, head.version if head else 0
+    if plan.head == head:
+        return token is None or services.records.write(token)
+    line = line_of(act, plan.head.owner, context, before=head, after=plan.head)
     if plan.revision is not None:
         return services.schedules.arm(
             plan.head,
@@ -125,10 +142,9 @@ def _write(plan: _Plan, head: Head | None, token: Record | None, services: Servi
             entry=plan.entry,
             expect=plan.expect,
             token=token,
+            line=line,
         )
-    if plan.head != head:
-        return services.schedules.close(plan.head, expected=expected, revision=None, token=token)
-    return token is None or services.records.write(token)
+    return services.schedules.close(plan.head, expected=expected, revision=None, token=token, line=line)
 
 
 def _plan(

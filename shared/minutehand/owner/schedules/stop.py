@@ -15,10 +15,12 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from minutehand.domain.audit import AuditAct
 from minutehand.domain.run import AgendaEntry, EntryKind
 from minutehand.domain.schedule import ChangeKind, ClosedBy, Head, Revision, ScheduleState
 from minutehand.domain.times import MINUTE
 from minutehand.errors import Conflict, ExpressionError, NotFound
+from minutehand.fires.acts import actor_of, line_of
 from minutehand.fires.context import FireContext, TickCounts, revision_of
 from minutehand.fires.plan import end_of
 from minutehand.fires.withdraw import withdraw
@@ -58,6 +60,10 @@ class _Stop:
     note: str | None = None  # None keeps the present note
     resume_at: int | None = None  # UTC ms at which the pause ends
 
+    @property
+    def act(self) -> AuditAct:
+        return AuditAct.PAUSE if self.state is ScheduleState.PAUSED else AuditAct.DELETE
+
     def done(self, head: Head, now: int, *, changed: bool) -> ChangeResult:
         """The result of the stop; ``changed``: the end of the revision changes."""
         if head.state is self.state and head.resume_at == self.resume_at and not changed:
@@ -74,12 +80,16 @@ def _close(call: ScheduleCall, stop: _Stop, context: FireContext) -> Head:
         revision = revision_of(seen, services)
         closed = _closed(revision, stop.by, context.clock())
         done = stop.done(seen, context.clock(), changed=closed != revision)
-        token = remember(done)
         if done.change is ChangeKind.UNCHANGED:
+            token = remember(done)
             written = token is None or services.records.write(token)
         else:
+            done = replace(done, head=replace(done.head, actor=actor_of(context)))
             end, ended = resume_entry(done.head, revision.shard), None if closed == revision else closed
-            written = services.schedules.close(done.head, expected=seen.version, revision=ended, entry=end, token=token)
+            line = line_of(stop.act, seen.owner, context, before=seen, after=done.head, reason=stop.note)
+            written = services.schedules.close(
+                done.head, expected=seen.version, revision=ended, entry=end, token=remember(done), line=line
+            )
         if not written:
             return None
         withdraw(closed, context)
@@ -131,9 +141,15 @@ def end_pause(entry: AgendaEntry, context: FireContext, _counts: TickCounts) -> 
         return True
     except ExpressionError:  # the expression ended during the pause
         over = replace(
-            head, state=end_of(options), resume_at=None, version=head.version + 1, updated_at=context.clock()
+            head,
+            state=end_of(options),
+            resume_at=None,
+            version=head.version + 1,
+            updated_at=context.clock(),
+            actor=actor_of(context),
         )
-        return services.schedules.close(over, expected=head.version, revision=None)
+        line = line_of(AuditAct.COMPLETE, head.owner, context, before=head, after=over)
+        return services.schedules.close(over, expected=head.version, revision=None, line=line)
     log.info("schedule.resumed", extra={"tenant": tenant, "schedule": name})
     return True
 
@@ -151,8 +167,10 @@ def retag(seen: Head, tags: Tags, context: FireContext) -> Head:
         after = retagged(head.tags, tags)
         if after == head.tags:
             return head
-        changed = replace(head, tags=after, version=head.version + 1, updated_at=context.clock())
-        if context.services.schedules.close(changed, expected=head.version, revision=None):
+        actor, now = actor_of(context), context.clock()
+        changed = replace(head, tags=after, version=head.version + 1, updated_at=now, actor=actor)
+        line = line_of(AuditAct.RETAG, head.owner, context, before=head, after=changed)
+        if context.services.schedules.close(changed, expected=head.version, revision=None, line=line):
             return changed
         head = context.services.schedules.head(seen.tenant, seen.name)
     raise Conflict(f"name={seen.name!r}: others changed it {RACES} times meanwhile; try again")

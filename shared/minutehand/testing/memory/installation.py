@@ -18,6 +18,7 @@ from random import Random
 from typing import NamedTuple
 
 from minutehand.concurrency.pools import RequestStats
+from minutehand.domain.audit import AuditLine
 from minutehand.domain.message import Message, decode
 from minutehand.domain.names import RunRef
 from minutehand.domain.notice import Notice
@@ -27,12 +28,13 @@ from minutehand.domain.run_change import RunChange
 from minutehand.domain.schedule import Head, Revision
 from minutehand.domain.times import DAY, SECOND
 from minutehand.dynamodb.agenda import RowAgenda
+from minutehand.dynamodb.audit import RowAudit, line_of
 from minutehand.dynamodb.history import RowHistory
 from minutehand.dynamodb.ledger import RowLedger
 from minutehand.dynamodb.records import RowDeadIndex, RowRecords
 from minutehand.dynamodb.rows import entry_of, present, readable, run_of, shard_key
 from minutehand.dynamodb.schedules import RowSchedules, head_of, head_row, revision_of, revision_row
-from minutehand.dynamodb.tables import AGENDA, REVISIONS, RUNS, SCHEDULES, TABLES, Row
+from minutehand.dynamodb.tables import AGENDA, AUDIT, REVISIONS, RUNS, SCHEDULES, TABLES, Row
 from minutehand.errors import NotFound
 from minutehand.ports.services import Clock, Services
 from minutehand.sqs.routing import DEAD, WORK, Stripe
@@ -43,6 +45,7 @@ from minutehand.testing.memory.queues import MemoryQueue
 from minutehand.testing.memory.stream import MemoryRunStream, StreamedTable, changes_since
 from minutehand.testing.memory.tables import Content, MemoryTables
 
+IDENTITY = "iam:arn:aws:iam::000000000000:user/memory"  # of every process
 RETENTION = 90 * DAY
 SHARDS = 4
 _UNLIMITED = Limits()
@@ -204,6 +207,8 @@ class Memory:
             history=RowHistory(tables, retention=self._retention),
             stream=MemoryRunStream(calls, self._runs, shards=self.stream_shards),
             archive=MemoryArchive(calls, self.archived),
+            audit=RowAudit(tables),
+            identity=lambda: IDENTITY,
             notices=MemoryNotices(calls, self.published),
             retention=self._retention,
             limits=self._limits,
@@ -243,6 +248,15 @@ class Memory:
     def messages(self, queue: str | None = None) -> list[Message]:
         """The messages in a work queue, hidden ones too."""
         return [decode(each.body) for of, found in self.stripes.items() if of.queue == queue for each in found]
+
+    def audit_rows(self) -> list[Row]:
+        """The table of the audit: lines, gates, closes; in order of their keys within a partition."""
+        return [dict(row) for _, _, row in self._tables[AUDIT]]
+
+    def audit_lines(self) -> list[AuditLine]:
+        """The lines of all tenants in order of time."""
+        rows = [row for row in self.audit_rows() if row["partition"][0] != "~"]
+        return sorted((line_of(row) for row in rows), key=lambda line: line.key)
 
     # Writes without a request.
 

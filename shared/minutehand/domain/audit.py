@@ -1,0 +1,208 @@
+"""The audit: one line for each object that an act of an owner changed, and the closes of its days.
+
+A line's digest covers all its attributes and its salt. The close of a day covers the digests of its lines, and the close before it:
+
+    line ──► digest ─┐
+    line ──► digest ─┴─► root ──► close 7 ──► close 8 ──► …
+
+So the text of a line may be erased later, with its salt: its digest stays and says nothing about the text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from minutehand.domain.names import is_text
+from minutehand.domain.times import DAY, HOUR, from_ms, stamp
+from minutehand.errors import InvalidInput
+
+MAX_ACTOR = 256  # characters
+MAX_REASON = 1_000  # characters
+CLAIMED = "app:"  # an actor that an application claims
+RESERVED = ("iam:", "key:", "oidc:", "system:")  # what Minutehand itself has found out; an application cannot claim it
+LATE = HOUR  # ms after its end at which a day closes: a stalled process may still write its line until then
+GATES = 16  # items by which the transactions of one day check that it is open: they conflict on a shared item
+
+
+class Via(StrEnum):
+    """The way by which an act came."""
+
+    SDK = "sdk"
+    CLI = "cli"
+    APPLY = "apply"  # `minutehand apply`, or carry_out()
+    API = "api"
+    CONSOLE = "console"
+    SYSTEM = "system"  # a role of the installation, by itself
+
+
+class AuditAct(StrEnum):
+    """What was done."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    PAUSE = "pause"
+    RESUME = "resume"
+    DELETE = "delete"
+    RETAG = "retag"
+    COMPLETE = "complete"  # by the system: the expression has no further fire
+    SKIP = "skip"
+    TRIGGER = "trigger"
+    CANCEL = "cancel"
+    RETRY = "retry"
+    REPLAY = "replay"
+    REDRIVE = "redrive"
+    PURGE = "purge"
+    BACKFILL = "backfill"
+    PAUSE_BACKFILL = "pause-backfill"
+    RESUME_BACKFILL = "resume-backfill"
+    CANCEL_BACKFILL = "cancel-backfill"
+    FREEZE = "freeze"
+    THAW = "thaw"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """Who acts, as far as the caller says so."""
+
+    actor: str | None = None  # claimed by an application, or a role; None: the IAM identity alone
+    via: Via = Via.SDK
+    reason: str | None = None  # of what it does
+    call: str | None = None  # id that all acts of one call share; None: each act has its own
+
+    @property
+    def is_system(self) -> bool:
+        return self.via is Via.SYSTEM
+
+
+def role(name: str) -> Caller:
+    """A role of the installation as the one who acts."""
+    return Caller(actor=f"system:{name}", via=Via.SYSTEM)
+
+
+def claimed_actor(actor: object, field: str = "actor") -> str | None:
+    """The actor that an application claims, as it is stored: ``app:…``. Raises InvalidInput."""
+    if actor is None:
+        return None
+    text = actor.removeprefix(CLAIMED) if isinstance(actor, str) else ""
+    limit = MAX_ACTOR - len(CLAIMED)
+    if not text or not is_text(text, limit) or not text.isprintable() or text != text.strip():
+        remedy = f"use 1 to {limit} printable characters, e.g. 'alice@acme'"
+        raise InvalidInput(field, actor, "is not the name of an actor", remedy)
+    if text.startswith(RESERVED):
+        remedy = f"leave the prefix out: what an application says is stored as {CLAIMED}…"
+        raise InvalidInput(field, actor, "begins like an identity that Minutehand has checked", remedy)
+    return CLAIMED + text
+
+
+def checked_reason(reason: object, field: str = "reason") -> str | None:
+    """Why something is done. Raises InvalidInput."""
+    if reason is not None and not is_text(reason, MAX_REASON):
+        raise InvalidInput(
+            field, reason, "is not a text of fitting length", f"use a str of at most {MAX_REASON:,} characters"
+        )
+    return None if reason is None else str(reason)
+
+
+def checked_via(via: object) -> Via:
+    """The way by which an application's acts come. Raises InvalidInput."""
+    ways = [way for way in Via if way is not Via.SYSTEM]
+    if via not in ways:
+        raise InvalidInput("via", via, "is not known", f"use one of {', '.join(ways)}")
+    return Via(str(via))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditLine:
+    """One act on one object."""
+
+    tenant: str  # whose
+    at: int  # UTC ms
+    id: str  # hexadecimal; its first byte chooses the gate
+    call: str  # id of the call: the acts of a bulk call share it
+    act: AuditAct
+    target: str  # "tenant/name" of a schedule, a run's id, "tenant/name#backfill/id", or the tenant
+    actor: str  # "app:…" as an application claims it, "iam:…", "system:<role>"
+    identity: str | None = (
+        None  # the caller's IAM identity, beside an actor that is claimed; None: the actor is it, or a role
+    )
+    via: Via
+    before: int | None = None  # number of the schedule's revision before the act
+    after: int | None = None  # and after it
+    version: int | None = None  # of the schedule's head after the act
+    reason: str | None = None
+    detail: Mapping[str, Any] = field(default_factory=dict)  # JSON-able: what else tells the act
+    salt: str  # random text, so that nobody finds an erased line by its digest
+
+    @property
+    def day(self) -> int:
+        """Days since 1970, UTC."""
+        return self.at // DAY
+
+    @property
+    def schedule(self) -> str | None:
+        """Name of the schedule that the act is about."""
+        name = self.target.partition("#")[0].partition("/")[2]
+        return name if name and not name.startswith("~") else None
+
+    @property
+    def key(self) -> str:
+        """Sorts by time."""
+        return f"{stamp(self.at)}#{self.id}"
+
+    @property
+    def gate(self) -> int:
+        return int(self.id[:2], 16) % GATES
+
+
+def date_of(day: int) -> str:
+    """A day (since 1970, UTC) as in 2026-11-22."""
+    return from_ms(day * DAY).date().isoformat()
+
+
+def closes_at(day: int) -> int:
+    """When (UTC ms) a day may be closed."""
+    return (day + 1) * DAY + LATE
+
+
+# Digests.
+
+
+def digest_of(row: Mapping[str, Any]) -> str:
+    """The digest of a stored line: of all its attributes but the digest itself."""
+    covered = {name: value for name, value in row.items() if name != "digest"}
+    return _hash(json.dumps(covered, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
+
+
+def root_of(digests: Iterable[str]) -> str:
+    """The digest of a day: of its lines' digests, in the order of their keys."""
+    return _hash("\n".join(digests))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DayClose:
+    """The close of one tenant's day. Closes are numbered and chained in the order in which they were made."""
+
+    tenant: str
+    number: int  # 1, 2, 3 …
+    day: int  # days since 1970, UTC
+    lines: int  # of the day
+    root: str  # digest of the lines' digests
+    previous: str  # digest of the close before; "" for the first
+    closed_at: int  # UTC ms
+
+    @property
+    def digest(self) -> str:
+        return _hash(json.dumps(self.document(), sort_keys=True, separators=(",", ":")))
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return vars(self) | {"day": date_of(self.day)}
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

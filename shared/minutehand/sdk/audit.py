@@ -1,0 +1,85 @@
+"""SDK methods for the audit: who did what, and whether the record of it is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_text
+from minutehand.domain.audit import AuditAct
+from minutehand.domain.names import check_name, parse_run_id
+from minutehand.domain.policies import word
+from minutehand.domain.times import DAY, to_ms
+from minutehand.errors import InvalidInput
+from minutehand.owner.audit import AuditFilter, list_lines
+from minutehand.sdk import views
+from minutehand.sdk.base import SchedulerBase
+from minutehand.sdk.cursors import Listing
+from minutehand.sdk.views import Page
+
+SPAN = 30 * DAY  # ms that a listing goes back, unless it is told how far
+_AHEAD = DAY  # ms: lines of a machine whose clock is fast are listed, too
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditLine:
+    """One act on one object."""
+
+    at: datetime  # UTC
+    actor: str  # who: "app:…" as the application says, "iam:<ARN>", or "system:<role>" for what the installation does by itself
+    identity: str | None  # the caller's IAM identity, beside an actor that the application says
+    via: str  # "sdk", "cli", "apply", "api", "console" or "system"
+    act: str  # "create", "pause", "trigger", "cancel" …
+    target: str  # what was changed: "tenant/name" of a schedule, a run's id, "tenant/name#backfill/id", or the tenant
+    schedule: str | None  # name of the schedule that it is about
+    before: (
+        int | None
+    )  # number of the schedule's revision before the act; None if it made the schedule or did not change it
+    after: int | None  # number of the revision after the act
+    reason: str | None  # as given, such as the note of a pause
+    call: str  # id of the call: the acts of a bulk call share it
+    detail: Mapping[str, Any]  # what else tells the act: the replay of a redriven run, the runs of a purge …
+    id: str  # of the line
+
+
+class AuditMethods(SchedulerBase):
+    def audit(
+        self,
+        *,
+        schedule: str | None = None,
+        actor: str | None = None,
+        act: str | None = None,
+        run_id: str | None = None,
+        call: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page:
+        """Who did what from ``since`` to ``until`` (aware; default: the last 30 days), newest first: a page of ``AuditLine``.
+
+        ``actor`` is a name as the application gives it ("alice@acme"), or as a line shows it. ``call`` is the id of a call whose
+        acts are wanted. A query for each day of the interval, 100 a page: a page may be short, or empty, and not the last.
+        Raises InvalidInput, Unavailable.
+        """
+        now = self._clock()
+        end = now + _AHEAD if until is None else to_ms(until, "until")
+        start = min(now, end) - SPAN if since is None else to_ms(since, "since")
+        if not 0 <= start <= end:
+            raise InvalidInput("since", since, "leaves an empty interval", "give a time before until")
+        wanted = AuditFilter(
+            since=start,
+            until=end,
+            schedule=None if schedule is None else check_name(schedule, "schedule"),
+            actor=None if actor is None else checked_text("actor", actor, MAX_DESCRIPTION),
+            act=None if act is None else word(AuditAct, "act", act),
+            run=None if run_id is None else str(parse_run_id(run_id)),
+            call=None if call is None else checked_text("call", call, MAX_DESCRIPTION),
+        )
+        listing = Listing("audit", self.tenant, schedule, actor, act, run_id, call, since, until)
+        most, position = checked_limit(limit), listing.position(cursor)
+        page = list_lines(self.tenant, wanted, self._services, limit=most, cursor=position)
+        items = [views.view_of(AuditLine, line, act=str(line.act), via=str(line.via)) for line in page.items]
+        return Page(items=items, cursor=listing.next(page.cursor))
