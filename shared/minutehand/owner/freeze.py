@@ -8,7 +8,7 @@ from minutehand.domain.audit import AuditAct
 from minutehand.domain.schedule import Freeze, freeze_key
 from minutehand.errors import Unavailable
 from minutehand.fires.acts import actor_of, line_of
-from minutehand.fires.context import FireContext
+from minutehand.fires.context import FAR, FireContext
 
 
 def freeze(tenant: str, until: int, note: str | None, context: FireContext) -> None:
@@ -28,6 +28,8 @@ def thaw(tenant: str, context: FireContext) -> None:
 def _stored(tenant: str, context: FireContext) -> Freeze | None:
     key = freeze_key(tenant)
     answer = context.services.schedules.revisions([key])
+    if key in answer.broken:  # it holds all starts back until it is replaced
+        return Freeze(tenant=tenant, until=FAR)
     if key in answer.unanswered:
         raise Unavailable(f"the freeze of {tenant!r} could not be read; call again")
     return answer.frozen.get(tenant)
