@@ -202,7 +202,7 @@ def permissions(context: DoctorContext) -> Iterator[Finding]:
     tried = refused = 0
     for table in TABLES:
         name = context.settings.table(table.suffix)
-        for operation in WANTED[table.suffix] if table.suffix in context.tables else ():
+        for operation in WANTED.get(table.suffix, ()) if table.suffix in context.tables else ():
             arguments = _ARGUMENTS[operation](name, table, no_row(table, context.settings.tenant))
             answer = context.probe.call("dynamodb", operation, **arguments)
             tried += 1

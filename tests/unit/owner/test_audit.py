@@ -1,0 +1,211 @@
+"""The audit: who did what, newest first; what changes nothing has no line."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from minutehand.errors import InvalidInput, Unavailable
+from minutehand.testing import Crash
+from minutehand.testing.memory.installation import IDENTITY
+
+from tests.support.scenes.world import Faults, World, at, crash, fails
+
+DAILY = "0 0 * * *"
+
+
+def acts(world: World) -> list[str]:
+    return [str(line.act) for line in world.memory.audit_lines()]
+
+
+def test_every_act_on_a_schedule_has_a_line_with_its_revisions() -> None:
+    world = World()
+    owner = world.owner()
+    owner.create_schedule("s", "note", DAILY)
+    owner.update_schedule("s", expression="0 1 * * *")
+    owner.pause_schedule("s", note="why")
+    owner.resume_schedule("s")
+    owner.upsert_schedule("s", "note", "0 2 * * *")
+    owner.bulk("retag", prefix="s", tags={"a": "b"})
+    owner.delete_schedule("s")
+    owner.create_schedule("s", "note", DAILY)
+    found = [(str(line.act), line.before, line.after, line.version) for line in world.memory.audit_lines()]
+    assert found == [
+        ("create", None, 1, 1),
+        ("update", 1, 2, 2),
+        ("pause", 2, 2, 3),
+        ("resume", 2, 3, 4),
+        ("update", 3, 4, 5),
+        ("retag", 4, 4, 6),
+        ("delete", 4, 4, 7),
+        ("create", 4, 5, 8),
+    ]
+    assert {(line.actor, line.identity, str(line.via), line.target) for line in world.memory.audit_lines()} == {
+        (IDENTITY, None, "sdk", "acme/s")
+    }
+    assert [line.reason for line in world.memory.audit_lines()][2] == "why"
+
+
+def test_a_claimed_actor_stands_beside_the_identity_on_line_head_and_revision() -> None:
+    world = World()
+    alice = world.owner().acting_as("alice@acme", reason="INC-1", via="api")
+    alice.create_schedule("s", "note", DAILY)
+    (line,) = world.memory.audit_lines()
+    assert (line.actor, line.identity, line.reason, str(line.via)) == ("app:alice@acme", IDENTITY, "INC-1", "api")
+    seen = world.scheduler.describe_schedule("s")
+    assert (seen.schedule.actor, seen.revisions[0].actor) == ("app:alice@acme", "app:alice@acme")
+    world.owner().update_schedule("s", description="d")
+    seen = world.scheduler.describe_schedule("s")
+    assert (seen.schedule.actor, seen.revisions[0].actor) == (IDENTITY, "app:alice@acme")
+
+
+@pytest.mark.parametrize(
+    ("field", "given"),
+    [
+        ("actor", {"actor": ""}),
+        ("actor", {"actor": "a" * 253}),
+        ("actor", {"actor": "a\nb"}),
+        ("actor", {"actor": " alice"}),
+        ("actor", {"actor": 7}),
+        ("actor", {"actor": "iam:arn:aws:iam::1:root"}),
+        ("actor", {"actor": "system:ticker"}),
+        ("actor", {"actor": "app:oidc:alice"}),
+        ("via", {"via": "system"}),
+        ("via", {"via": "post"}),
+        ("reason", {"reason": "x" * 1_001}),
+    ],
+)
+def test_who_acts_is_checked(field: str, given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput) as problem:
+        World().scheduler.acting_as(**given)
+    assert problem.value.field == field
+    assert problem.value.remedy
+
+
+def test_what_the_system_does_by_itself_names_its_role() -> None:
+    world = World()
+    world.scheduler.create_schedule("once", "note", f"at({at(30):%Y-%m-%dT%H:%M:%S})")
+    world.scheduler.create_schedule("s", "note", DAILY)
+    world.scheduler.pause_schedule("s", until=at(120))
+    world.scheduler.create_schedule("weak", "bad", "rate(20 seconds)", pause_on_failure=1)
+    world.live(240)
+    lines = {(str(line.act), line.schedule): line for line in world.memory.audit_lines() if line.via == "system"}
+    assert {key: line.actor for key, line in lines.items()} == {
+        ("complete", "once"): "system:ticker",
+        ("resume", "s"): "system:ticker",
+        ("pause", "weak"): "system:undertaker",
+    }
+    assert world.scheduler.get_schedule("weak").actor == "system:undertaker"
+    assert lines["pause", "weak"].reason
+
+
+def test_the_acts_of_a_bulk_call_share_its_id() -> None:
+    world = World()
+    for name in ("a1", "a2", "a3"):
+        world.scheduler.create_schedule(name, "note", DAILY)
+    world.scheduler.bulk("pause", prefix="a")
+    calls = [line.call for line in world.memory.audit_lines()]
+    assert len(set(calls[:3])) == 3
+    assert len(set(calls[3:])) == 1
+    page = world.scheduler.audit(call=calls[3])
+    assert sorted(line.schedule for line in page.items) == ["a1", "a2", "a3"]
+
+
+def test_a_repeated_call_has_one_line() -> None:
+    world = World()
+    for _ in range(2):
+        world.scheduler.create_schedule("s", "note", DAILY, client_token="t")
+    world.scheduler.pause_schedule("s")
+    world.scheduler.pause_schedule("s")
+    assert acts(world) == ["create", "pause"]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_crash_leaves_both_or_neither(when: str) -> None:
+    world = World()
+    world.scheduler.create_schedule("s", "note", DAILY)
+    faults: Any = {when: crash}
+    with pytest.raises(Crash):
+        world.owner(Faults().at("close", **faults)).pause_schedule("s")
+    paused = world.scheduler.get_schedule("s").state == "PAUSED"
+    assert paused == (when == "after")
+    assert acts(world) == ["create", *(["pause"] if paused else [])]
+
+
+def test_a_lost_answer_makes_no_second_line() -> None:
+    world = World()
+    world.owner(Faults().at("arm", after=fails)).create_schedule("s", "note", DAILY)
+    with pytest.raises(Unavailable):
+        world.owner(Faults().at("close", after=fails, times=None)).pause_schedule("s")
+    world.scheduler.pause_schedule("s")
+    assert acts(world) == ["create", "pause"]
+
+
+def test_lines_are_listed_newest_first_by_pages_over_days() -> None:
+    world = World()
+    world.scheduler.create_schedule("s", "note", DAILY)
+    world.scheduler.create_schedule("other", "note", DAILY)
+    for number in range(9):
+        world.clock.advance(timedelta(hours=11))
+        world.scheduler.acting_as(f"u{number % 2}").update_schedule("s", description=str(number))
+    pages, cursor = [], None
+    while True:
+        page = world.scheduler.audit(schedule="s", limit=2, cursor=cursor)
+        pages.append([line.at for line in page.items])
+        if (cursor := page.cursor) is None:
+            break
+    found = [moment for page in pages for moment in page]
+    assert len(found) == 10
+    assert found == sorted(found, reverse=True)
+    assert all(len(page) == 2 for page in pages)
+
+
+def test_a_listing_takes_conditions() -> None:
+    world = World()
+    world.scheduler.create_schedule("s", "note", DAILY)
+    world.scheduler.acting_as("alice").pause_schedule("s")
+    world.scheduler.freeze(at(600), note="move")
+    who = world.scheduler.audit
+    assert [line.act for line in who().items] == ["freeze", "pause", "create"]
+    assert [line.act for line in who(actor="alice").items] == ["pause"]
+    assert [line.act for line in who(actor="app:alice").items] == ["pause"]
+    assert [line.act for line in who(actor=IDENTITY).items] == ["freeze", "pause", "create"]
+    assert [line.act for line in who(act="create").items] == ["create"]
+    assert [line.reason for line in who(act="freeze").items] == ["move"]
+    assert who(schedule="none").items == []
+    assert who(since=at(1)).items == []
+    assert [line.act for line in who(until=at(0)).items] == ["freeze", "pause", "create"]
+
+
+@pytest.mark.parametrize(
+    ("field", "given"),
+    [
+        ("act", {"act": "dance"}),
+        ("since", {"since": at(5), "until": at(4)}),
+        ("run_id", {"run_id": "x"}),
+        ("limit", {"limit": 0}),
+    ],
+)
+def test_a_listings_arguments_are_checked(field: str, given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput) as problem:
+        World().scheduler.audit(**given)
+    assert problem.value.field == field
+
+
+def test_a_long_interval_without_lines_is_read_in_pages() -> None:
+    world = World()
+    page = world.scheduler.audit(since=at(-300 * 86_400))
+    assert page.items == []
+    assert page.cursor is not None
+    reads = 1
+    while page.cursor is not None:
+        page, reads = world.scheduler.audit(since=at(-300 * 86_400), cursor=page.cursor), reads + 1
+    assert reads == 4
+
+
+def test_another_tenant_sees_nothing_of_it() -> None:
+    world = World()
+    world.scheduler.create_schedule("s", "note", DAILY)
+    other = type(world.scheduler)("other", services=world.process(), clock=world.clock, check_jobs=False)
+    assert other.audit().items == []
