@@ -109,7 +109,7 @@ class RowAudit:
         return frozenset(int(row["day"]) for row in rows)
 
     def mark_done(self, day: int) -> None:
-        row = {"partition": _DONE, "key": date_of(day), "day": day}
+        row: Row = {"partition": _DONE, "key": date_of(day), "day": day}
         self._tables.write("mark_done", RowWrite(table=AUDIT, row=row, kind="put"))
 
 

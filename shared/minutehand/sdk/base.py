@@ -81,7 +81,7 @@ class SchedulerBase:
         ``actor`` is whom the application acts for, e.g. "alice@acme": stored as "app:alice@acme", beside the IAM identity of the
         process. The copy shares all connections. Raises InvalidInput.
         """
-        given = {
+        given: dict[str, Any] = {
             "actor": claimed_actor(actor),
             "reason": checked_reason(reason),
             "via": None if via is None else checked_via(via),
