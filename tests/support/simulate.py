@@ -26,6 +26,7 @@ from tests.support.arguments import number, seconds
 from tests.support.histories.dense import Dense
 from tests.support.histories.described import Described
 from tests.support.histories.exclusive import Exclusive
+from tests.support.histories.explained import Explained
 from tests.support.histories.filling import Filling
 from tests.support.histories.history import FAR, History
 from tests.support.histories.pressed import Pressed
@@ -41,7 +42,7 @@ class Patient(Filling):
 
 
 KINDS: tuple[type[History], ...] = (*(Rich, Brief, Exclusive, Brief, Patient, History, Brief) * 3, Dense, Pressed)
-ALONE: dict[str, type[History]] = {"described": Described}  # played when asked for by name
+ALONE: dict[str, type[History]] = {"described": Described, "why": Explained}  # played when asked for by name
 CLASSES: tuple[Faults, ...] = (
     HOSTILE,
     ROUGH,

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from minutehand.domain.options import Overlap
 from minutehand.domain.run import MISSED, RunRow, RunState
 from minutehand.domain.schedule import Freeze, Revision
 from minutehand.domain.times import MINUTE, SECOND, STAMP_DIGITS
 from minutehand.state.backpressure import HoldPeriod
+from minutehand.state.lease import SKEW
 from minutehand.state.overlap import Slot, waits_in_turn
 from minutehand.why.answer import Cause, Sentence
 from minutehand.why.facts import Facts, not_known, of_revision, of_run
@@ -138,13 +140,31 @@ def _by_overlap(facts: Facts, run: RunRow, ready: int, until: int) -> Iterator[S
         yield of_run(run, f"{_policy(revision)}: it {run.reason}.", Cause.OVERLAP)
         yield from _turn(facts.slot, run)
         return
+    if run.started_at is None or revision.definition.options.overlap is Overlap.SKIP:
+        return
     others = [
         one
         for one in facts.before
         if one.started_at is not None and one.started_at < until and _end(one, until) > ready
     ]
-    if others:
-        yield of_revision(revision, f"{_policy(revision)}, and {_named(others)}.", Cause.OVERLAP)
+    sent = _first_message(run)
+    if not others or (
+        sent is not None and sent - ready <= LATE
+    ):  # its message lay in the queue: it had not asked for its turn
+        return
+    freed = [
+        one for one in others if sent is not None and one.ended_at is not None and abs(sent - one.ended_at) <= SKEW
+    ]
+    if freed:
+        text = f"{_policy(revision)}, and {_named(freed)}: when that ended, its message was sent, at {show(sent or 0)}."
+        yield of_run(run, text, Cause.OVERLAP)
+    else:
+        yield not_known(f"{_policy(revision)}, and {_named(others)}; whether it waited for that is not recorded.")
+
+
+def _first_message(run: RunRow) -> int | None:
+    """When the message was sent (UTC ms) by which the run was leased first; None: a later lease has written over it."""
+    return run.published_at if run.leased_at == run.started_at else None
 
 
 def _end(run: RunRow, until: int) -> int:
@@ -198,7 +218,7 @@ def _by_queue(facts: Facts, run: RunRow, ready: int, until: int) -> Iterator[Sen
 
 def _message(run: RunRow, ready: int) -> Iterator[Sentence]:
     """When the message was sent by which the run was leased first, and what that does not tell."""
-    sent = run.published_at if run.leased_at == run.started_at else None  # a later lease has written over it
+    sent = _first_message(run)
     if sent is None:
         yield not_known(
             "Whether its message was sent late or came late, all workers were busy, none was there, or none knew the job, is "

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from minutehand.domain.options import Overlap
 from minutehand.domain.run import RunRow
-from minutehand.domain.schedule import ClosedBy, Revision, ScheduleState
+from minutehand.domain.schedule import ClosedBy, Revision
 from minutehand.state.catch_up import WORD as GAP
 from minutehand.why.answer import Cause, Sentence, Verdict
 from minutehand.why.delay import LATE, claim_delay, start_delay
 from minutehand.why.facts import Facts, not_known, of_revision, of_run
 from minutehand.why.no_run import Judgement, why_missed
 from minutehand.why.timeline import by
-from minutehand.why.under_way import CLOSED, attempts, marked, start, who_closed
+from minutehand.why.under_way import CLOSED, attempts, how_closed, marked, start, who_closed
 from minutehand.why.words import exact, show, span
 
 _ASKED = "requested"  # the reason of a run that its owner cancelled
@@ -103,9 +104,7 @@ def cancelled(facts: Facts, run: RunRow) -> Judgement:
         if reason == closed:
             return _taken_back(facts, run, closed)
     if reason == _ASKED:
-        began = "before it had started" if run.started_at is None else "after it had started"
-        said = [of_run(run, f"It was cancelled{by(run)} {began}, by cancel_run, and ended at {ended}.", Cause.OWNER)]
-        said += [] if by(run) else [not_known("Who cancelled it is not in the evidence that was read.")]
+        said = list(_on_request(facts, run))
     elif reason.startswith(_OVERLAP):
         text = f"The overlap policy ended it at {ended}: {reason.removeprefix(_OVERLAP)}."
         said = [of_run(run, text, Cause.OVERLAP)]
@@ -115,12 +114,33 @@ def cancelled(facts: Facts, run: RunRow) -> Judgement:
     return Verdict.CANCELLED, [*said, *_until_end(facts, run), *attempts(facts, run)]
 
 
+def _on_request(facts: Facts, run: RunRow) -> Iterator[Sentence]:
+    """An owner asks so for one run; a later run under overlap=cancel_other, and the stop of a backfill, write the same."""
+    began = "before it had started" if run.started_at is None else "after it had started"
+    text = f"Its cancellation was requested {began}, and it ended at {show(run.ended_at or 0)}."
+    others = list(_other_requests(facts, run))
+    if others:
+        yield of_run(run, text)
+        yield not_known(f"Whether cancel_run was called for it, or {' or '.join(others)}, is not recorded.")
+        return
+    yield of_run(run, f"{text} cancel_run was called for it{by(run)}.", Cause.OWNER)
+    if not by(run):
+        yield not_known("Who called it is not in the evidence that was read.")
+
+
+def _other_requests(facts: Facts, run: RunRow) -> Iterator[str]:
+    """What else may have requested the end of a run."""
+    since = [one for one in facts.revisions if one.number >= run.revision]
+    if any(one.definition.options.overlap is Overlap.CANCEL_OTHER for one in since):
+        yield "a later run took its place (overlap=cancel_other)"
+    if run.backfill is not None:
+        yield f"its backfill {run.backfill} was stopped"
+
+
 def _taken_back(facts: Facts, run: RunRow, closed: ClosedBy) -> Judgement:
     """A stop of its schedule refused it before it had started."""
-    verb, verdict, cause = CLOSED[closed]
-    if closed is ClosedBy.DRAINED and facts.head is not None and facts.head.state is ScheduleState.DELETED:
-        verb, verdict, cause = "deleted with drain", Verdict.DELETED, Cause.DELETION
     revision = _closing(facts, run, closed)
+    verb, verdict, cause = CLOSED[closed] if revision is None else how_closed(facts, revision)
     text = f"It was taken back at {show(run.ended_at or 0)}, before it had started, because its schedule was {verb}."
     said = [of_run(run, text, cause)]
     if revision is not None and revision.active_until is not None:

@@ -8,6 +8,7 @@ from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import ClosedBy, Revision, ScheduleState
 from minutehand.domain.times import DAY, MINUTE, from_ms
 from minutehand.errors import ExpressionError
+from minutehand.fires.context import LOOKAHEAD, REACH
 from minutehand.timing import previous, rows, timetable
 from minutehand.timing.absence import Absence, Layer, absence
 from minutehand.why.answer import Cause, Sentence, Verdict
@@ -171,7 +172,7 @@ def _unclaimed(facts: Facts, revision: Revision) -> Judgement:
     assert facts.governing is not None
     if facts.at > facts.now:
         return Verdict.UPCOMING, list(_to_come(facts, revision))
-    if facts.at <= facts.now - facts.retention:
+    if facts.at <= facts.now - facts.retention or (_may_be_gone(facts) and _is_passed(facts)):
         return Verdict.GONE, [_too_old(facts, revision)]
     stop = stopped_since(facts, facts.governing)
     if stop is not None:
@@ -182,6 +183,15 @@ def _unclaimed(facts: Facts, revision: Revision) -> Judgement:
         )
         return verdict, [of_revision(stop, text, cause)]
     return _not_handled(facts, revision)
+
+
+def _may_be_gone(facts: Facts) -> bool:
+    """Whether a row may have left: a run is claimed up to a quarter of an hour before its time, and may end then."""
+    return facts.at <= facts.now - facts.retention + REACH + LOOKAHEAD
+
+
+def _is_passed(facts: Facts) -> bool:
+    return facts.chain is not None and facts.chain.passed
 
 
 def _too_old(facts: Facts, revision: Revision) -> Sentence:

@@ -27,7 +27,7 @@ class Stop:
     since: int  # UTC ms
     until: int | None  # UTC ms; None: it goes on
     verdict: Verdict  # PAUSED or DELETED
-    sure: bool  # whether the evidence tells a pause from a deletion
+    doubt: str | None = None  # why the evidence does not tell a pause from a deletion
 
 
 def by(row: Any) -> str:
@@ -44,8 +44,8 @@ def stop_at(facts: Facts, place: int) -> Stop:
     revision = facts.revisions[first]
     since = revision.active_until or revision.active_from
     until = next((one.active_from for one in reversed(facts.revisions[:place]) if not _is_empty(one)), None)
-    verdict, sure = _kind(facts, revision, until)
-    return Stop(revision=revision, since=since, until=until, verdict=verdict, sure=sure)
+    verdict, doubt = _kind(facts, revision, until)
+    return Stop(revision=revision, since=since, until=until, verdict=verdict, doubt=doubt)
 
 
 def _is_empty(revision: Revision) -> bool:
@@ -59,19 +59,30 @@ def _continues(earlier: Revision, later: Revision) -> bool:
     return _is_empty(later) and paused
 
 
-def _kind(facts: Facts, revision: Revision, until: int | None) -> tuple[Verdict, bool]:
-    """Whether it was a pause or a deletion. The end of a revision stays as it is when a paused schedule is deleted."""
-    head = facts.head
+def _kind(facts: Facts, revision: Revision, until: int | None) -> tuple[Verdict, str | None]:
+    """Whether it was a pause or a deletion, and what is doubtful about that.
+
+    The end of a revision stays as it is when a paused schedule is deleted, and a full stop overwrites how it was drained.
+    """
+    head, since = facts.head, revision.active_until or 0
+    assert head is not None
+    if until is None and head.state is ScheduleState.DELETED:
+        at_once = head.updated_at <= since
+        if at_once or facts.at > head.updated_at:
+            return Verdict.DELETED, None
+        if revision.closed_by is ClosedBy.PAUSED:
+            return Verdict.PAUSED, None
+        then = show(head.updated_at)
+        return (
+            Verdict.PAUSED,
+            f"Whether it was paused with drain then and deleted at {then}, or deleted twice, is not recorded.",
+        )
     if revision.closed_by is ClosedBy.DELETED:
-        return Verdict.DELETED, True
-    if head is None:
-        return Verdict.PAUSED, False
-    if until is None and head.state is ScheduleState.DELETED:  # deleted with drain, or after it had been paused
-        deleted = facts.at > head.updated_at or head.updated_at <= (revision.active_until or 0)
-        return (Verdict.DELETED if deleted else Verdict.PAUSED), True
-    since = revision.active_until or 0
-    created_anew = head.created_at > since
-    return Verdict.PAUSED, not created_anew
+        return Verdict.DELETED, None
+    if head.created_at > since:
+        anew = f"The schedule was created anew at {show(head.created_at)}"
+        return Verdict.PAUSED, f"{anew}: between the pause and that it was deleted, and no revision says when."
+    return Verdict.PAUSED, None
 
 
 def stop_sentences(facts: Facts, stop: Stop) -> Iterator[Sentence]:
@@ -80,6 +91,13 @@ def stop_sentences(facts: Facts, stop: Stop) -> Iterator[Sentence]:
     cause = Cause.DELETION if stop.verdict is Verdict.DELETED else Cause.PAUSE
     drained = " with drain" if revision.closed_by is ClosedBy.DRAINED else ""
     until = "; it still is" if stop.until is None else f" until {show(stop.until)}"
+    if (
+        stop.until is None
+        and stop.verdict is Verdict.PAUSED
+        and head is not None
+        and head.state is ScheduleState.DELETED
+    ):
+        until = f", and deleted{by(head)} at {show(head.updated_at)}"
     who = by(revision)
     text = f"The schedule was {verb}{drained}{who} at {show(stop.since)}{until}."
     if stop.verdict is Verdict.DELETED and head is not None and stop.revision.closed_by is not ClosedBy.DELETED:
@@ -91,11 +109,8 @@ def stop_sentences(facts: Facts, stop: Stop) -> Iterator[Sentence]:
             yield of_head(head, f"The note of the pause says: {head.note}")
         if head.resume_at is not None:
             yield of_head(head, f"The pause ends by itself at {show(head.resume_at)}.")
-    if not stop.sure:
-        yield not_known(
-            f"The schedule was created anew at {show(facts.head.created_at if facts.head else 0)}: between the pause and that "
-            "it was deleted, and no revision says when."
-        )
+    if stop.doubt is not None:
+        yield not_known(stop.doubt)
     if not who:
         yield not_known("Who did it is not in the evidence that was read.")
 
@@ -110,7 +125,3 @@ def stopped_since(facts: Facts, place: int) -> Revision | None:
     """The first revision from ``place`` on whose end stopped the schedule fully: what had not started by then is taken back."""
     later = reversed(facts.revisions[: place + 1])
     return next((one for one in later if one.closed_by in STOPPED and (one.active_until or 0) >= facts.at), None)
-
-
-def replaced_by(facts: Facts, revision: Revision) -> Revision | None:
-    return facts.revision(revision.number + 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from minutehand.domain.run import FailedAttemptRow, RunRow, RunState
-from minutehand.domain.schedule import ClosedBy, Revision
+from minutehand.domain.schedule import ClosedBy, Revision, ScheduleState
 from minutehand.state.lease import has_live_lease, last_renewal, takeable_at
 from minutehand.state.overlap import waits_in_turn
 from minutehand.state.refusal import refused_by
@@ -47,13 +47,24 @@ def _about_to_end(facts: Facts, run: RunRow) -> Judgement | None:
     for one in reversed(facts.revisions):
         refusal = refused_by(one, run.due) if one.number >= run.revision else None
         if refusal is not None:
-            verb, verdict, cause = CLOSED[one.closed_by or ClosedBy.REPLACED]
+            verb, verdict, cause = how_closed(facts, one)
             text = (
                 f"The schedule was {verb}{who_closed(facts, one)} at {show(one.active_until or 0)}, before the run had "
                 "started: it is about to be taken back."
             )
             return verdict, [of_revision(one, text, cause)]
     return None
+
+
+def how_closed(facts: Facts, closed: Revision) -> tuple[str, Verdict, Cause]:
+    """What ended a revision. A drained one does not say whether it was paused or deleted; its head does, if it is the last one."""
+    by_drain = closed.closed_by is ClosedBy.DRAINED
+    last = facts.head is not None and facts.head.revision == closed.number
+    if by_drain and last and facts.head is not None and facts.head.state is ScheduleState.DELETED:
+        return "deleted with drain", Verdict.DELETED, Cause.DELETION
+    if by_drain and last:
+        return "paused with drain", Verdict.PAUSED, Cause.PAUSE
+    return CLOSED[closed.closed_by or ClosedBy.REPLACED]
 
 
 def _is_taken_over(facts: Facts, run: RunRow) -> bool:
@@ -96,7 +107,7 @@ def running(facts: Facts, run: RunRow) -> Judgement:
         )
         verdict, said = Verdict.VANISHED, [of_run(run, text, Cause.VANISHED)]
     if run.cancel_requested:
-        said.append(of_run(run, "Its cancellation is requested: no further attempt starts.", Cause.OWNER))
+        said.append(of_run(run, "Its cancellation is requested: no further attempt starts."))
     return verdict, [*said, *start(facts, run), *attempts(facts, run)]
 
 

@@ -44,7 +44,7 @@ class Stage:
         raise ValueError("boom")
 
     def _stumble(self, ctx: Context, payload: object) -> None:
-        if ctx.attempt == 1:
+        if ctx.attempt == 1 and ctx.scheduled_at.minute == 10:
             raise ValueError("boom")
 
     def _long(self, ctx: Context, payload: object) -> None:
@@ -153,6 +153,33 @@ def paused_then_deleted(stage: Stage) -> Answer:
     stage.pass_time(12)
     stage.scheduler.delete_schedule("s")
     return stage.why("08:30")
+
+
+def paused_before_it_was_deleted(stage: Stage) -> Answer:
+    paused_then_deleted(stage)
+    return stage.why("08:20")
+
+
+def deleted_twice(stage: Stage) -> Answer:
+    stage.create()
+    stage.pass_time(12)
+    stage.scheduler.delete_schedule("s", drain=True)
+    stage.pass_time(12)
+    stage.scheduler.delete_schedule("s")
+    return stage.why("08:20")
+
+
+def deleted_and_created_anew(stage: Stage) -> Answer:
+    paused_then_deleted(stage)
+    stage.pass_time(1)
+    stage.create()
+    return stage.why("08:20")
+
+
+def cancelled_by_whom(stage: Stage) -> Answer:
+    stage.create(job="stumbles", overlap="cancel_other")
+    stage.pass_time(25)
+    return stage.why("08:10")
 
 
 def deleted_with_drain(stage: Stage) -> Answer:
@@ -450,6 +477,18 @@ STORIES: dict[Story, tuple[Verdict, tuple[Cause, ...], str]] = {
     paused_and_resumed: (Verdict.PAUSED, (Cause.PAUSE,), "at 2026-05-04 08:12:00Z until 2026-05-04 08:32:00Z"),
     deleted: (Verdict.DELETED, (Cause.DELETION,), "The schedule was deleted at 2026-05-04 08:12:00Z; it still is."),
     paused_then_deleted: (Verdict.DELETED, (Cause.DELETION,), "The schedule was deleted at 2026-05-04 08:24:00Z"),
+    paused_before_it_was_deleted: (
+        Verdict.PAUSED,
+        (Cause.PAUSE,),
+        "paused at 2026-05-04 08:12:00Z, and deleted at 2026-05-04 08:24:00Z.",
+    ),
+    deleted_twice: (Verdict.PAUSED, (Cause.PAUSE,), "or deleted twice, is not recorded"),
+    deleted_and_created_anew: (Verdict.PAUSED, (Cause.PAUSE,), "it was deleted, and no revision says when"),
+    cancelled_by_whom: (
+        Verdict.CANCELLED,
+        (Cause.FAILURE,),
+        "Whether cancel_run was called for it, or a later run took its place (overlap=cancel_other), is not recorded.",
+    ),
     deleted_with_drain: (Verdict.DELETED, (Cause.DELETION,), "deleted"),
     no_longer_there: (Verdict.CHANGED, (Cause.CHANGE, Cause.EXPRESSION), "Revision 1 would have had a fire"),
     not_there_yet: (Verdict.CHANGED, (Cause.CHANGE, Cause.EXPRESSION), "only since revision 2 began"),
@@ -479,14 +518,18 @@ STORIES: dict[Story, tuple[Verdict, tuple[Cause, ...], str]] = {
     after_a_freeze: (Verdict.RAN_LATE, (Cause.FREEZE,), "from 2026-05-04 08:00:00Z until 2026-05-04 08:30:00Z"),
     after_another_run: (
         Verdict.RAN_LATE,
-        (Cause.OVERLAP, Cause.FAILURE),
-        "the run of 2026-05-04 08:10:00Z went from 08:10:00Z to 08:21:00Z",
+        (Cause.OVERLAP,),
+        "the run of 2026-05-04 08:10:00Z went from 08:10:00Z to 08:21:00Z: when that ended, its message was sent, at",
     ),
     after_a_held_queue: (Verdict.RAN_LATE, (Cause.HELD_QUEUE,), "from 2026-05-04 08:05:00Z until 2026-05-04 08:17:00Z"),
     failed_for_good: (Verdict.DEAD, (Cause.FAILURE,), "failed after 0.0 s with ValueError: boom. It was the last."),
     failed_and_redriven: (Verdict.DEAD, (Cause.FAILURE,), "as acme/~redrive-"),
     of_an_unknown_job: (Verdict.DEAD, (Cause.UNKNOWN_JOB,), "no worker knew job 'unheard' for 15 minutes"),
-    cancelled: (Verdict.CANCELLED, (Cause.OWNER,), "before it had started, by cancel_run"),
+    cancelled: (
+        Verdict.CANCELLED,
+        (Cause.OWNER,),
+        "before it had started, and it ended at 2026-05-04 08:08:00Z. cancel_run was called for it.",
+    ),
     too_late: (Verdict.EXPIRED, (Cause.DEADLINE, Cause.QUEUE), "Its deadline passed before an attempt could start"),
     missed: (Verdict.MISSED, (Cause.CATCH_UP, Cause.TICKER), "one of the 3 between 2026-05-04 08:10:00Z"),
     missed_in_a_pause: (Verdict.MISSED, (Cause.CATCH_UP, Cause.PAUSE), "with automatic_backfill"),
