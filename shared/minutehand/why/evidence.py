@@ -93,7 +93,7 @@ class EvidenceReader:
         if ref is None:
             facts = _in_that_second(facts)
         facts = self._with_agenda(facts)
-        facts = self._with_rows(facts, exact=ref is not None)
+        facts = self._with_rows(facts, at, exact=ref is not None)
         if ref is not None and facts.run is None and not ref.is_fire:
             return None
         return self._completed(facts)
@@ -137,8 +137,8 @@ class EvidenceReader:
             unknown=found.health is ChainHealth.UNKNOWN,
         )
 
-    def _with_rows(self, facts: Facts, *, exact: bool) -> Facts:
-        """The run's row, and those of the schedule due up to then."""
+    def _with_rows(self, facts: Facts, asked: int, *, exact: bool) -> Facts:
+        """The run's row, and those of the schedule due up to then. ``asked`` (UTC ms) has the first claim on a row of its own."""
         assert facts.head is not None
         assert facts.ref is not None
         upto = facts.at if exact else facts.at - facts.at % SECOND + SECOND - 1
@@ -146,7 +146,9 @@ class EvidenceReader:
             facts.head.owner, after=None, upto=upto, limit=_ROWS, cursor=None, newest_first=True
         )
         rows: Sequence[RunRow] = page.items
-        run = self._row(facts.ref)
+        own = fire_ref(facts.head.owner, asked)
+        run = next((row for row in rows if row.ref == own), None) if not exact else None
+        run = run or self._row(facts.ref)
         if run is None and not exact and facts.at % SECOND == 0:  # people type no milliseconds
             run = next((row for row in reversed(rows) if row.ref.is_fire and facts.at <= row.due <= upto), None)
         if run is not None and run.due != facts.at:

@@ -64,12 +64,16 @@ class Explained(Rich):
             self.limits, self.crew = Limits(depth=4), 1
         super().__init__(seed, faults)
         self.chronicle = Chronicle(self.stage)
-        look = self.stage.observer
-        self.stage.observer = lambda process, detail: (self.chronicle.look(process, detail), look(process, detail))  # type: ignore[func-returns-value]
+        self._look_before = self.stage.observer
+        self.stage.observer = self._look_twice
         self.wrong: list[str] = []
         self.asked: list[Asked] = []
         self.verdicts: Counter[Verdict] = Counter()
         self.next_question = NOON + 20 * SECOND
+
+    def _look_twice(self, process: Process, detail: Any) -> None:
+        self.chronicle.look(process, detail)
+        self._look_before(process, detail)
 
     def judged(self) -> list[str]:
         """The questions of the end are asked before the stage closes; other promises are judged by other kinds."""
@@ -132,7 +136,7 @@ class Explained(Rich):
         owner.upsert_schedule("line", "work", self.dice.choice(EXPRESSIONS[:3]), overlap=policy, buffer=5)
 
     def _ruled(self, owner: Scheduler, name: str) -> None:
-        owner.upsert_schedule(name, JOBS[name], Rule(**self.dice.choice(RULES)))  # type: ignore[arg-type]
+        owner.upsert_schedule(name, JOBS[name], Rule(**self.dice.choice(RULES)))
 
     def _freeze(self, owner: Scheduler, name: str) -> None:
         owner.freeze(from_ms(owner_time(owner) + self.dice.choice([20, 60, 150]) * SECOND))
@@ -190,9 +194,9 @@ class Explained(Rich):
         right = self._right(truth, at, answer)
         about = f"{truth.owner} at {at} (+{(at - NOON) / SECOND:.3f} s)"
         self._judge(about, answer, right)
-        ref = fire_ref(truth.owner, at) if answer.run_id is None else parse_run_id(answer.run_id)
-        events = self.chronicle.of_run(ref, truth.call)
-        if events and events[-1].row is not None:
+        ref = None if answer.run_id is None else parse_run_id(answer.run_id)
+        events = [] if ref is None else self.chronicle.of_run(ref, truth.call)
+        if ref is not None:
             self.wrong += [f"cause: {what}: {about}: {answer}" for what in unfounded(answer, events, self.faults.skew)]
             self.wrong += [f"attempt: {what}: {about}: {answer}" for what in self._untold(answer, ref)]
         if Cause.FREEZE in answer.causes and not self.chronicle.frozen("acme", max(at, NOON), truth.now):
