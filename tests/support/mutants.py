@@ -22,6 +22,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from tests.support.arguments import number
+from tests.support.history_mutants import HISTORY_MUTANTS
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "shared/minutehand"
@@ -48,6 +49,7 @@ INCIDENTS = ("tests/unit/undertaker",)
 BACKFILL = tuple(f"tests/unit/owner/backfill/test_{name}.py" for name in ("window", "backfill", "crashes"))
 FORGED = ("tests/unit/worker/admission/test_forged_messages.py",)
 AHEAD = ("tests/unit/worker/test_ahead.py",)
+HISTORY = ("tests/unit/history/test_entries.py", "tests/proof/test_recorded.py")
 VIEWS = ("tests/unit/sdk/test_describe.py", "tests/proof/test_described.py")
 PATIENCE = 600  # seconds for one mutant
 
@@ -801,6 +803,7 @@ MUTANTS = (
         "if ready is None and",
         BACKFILL,
     ),
+    *(Mutant(*each, HISTORY) for each in HISTORY_MUTANTS),
 )
 
 

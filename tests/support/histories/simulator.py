@@ -216,6 +216,7 @@ class Stage:
     script: frozenset[Strike] | None = None  # what strikes, in place of the dice
     struck: list[Strike] = field(default_factory=list)
     timeline: list[str] | None = None  # what happened, line by line, if anybody wants to read it
+    only: Callable[[Process], bool] | None = None  # the processes that go on; None: all
     observer: Callable[[Process, Detail], None] = lambda process, detail: None
 
     def __post_init__(self) -> None:
@@ -301,7 +302,7 @@ class Stage:
         ready = [
             thread
             for process in self.processes
-            if process.wakes <= self.now or process.dead
+            if (process.wakes <= self.now and (self.only is None or self.only(process))) or process.dead
             for thread in process.threads
             if not thread.over and (thread.wakes <= self.now or process.dead)
         ]

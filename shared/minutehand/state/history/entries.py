@@ -7,6 +7,7 @@ one: of the entries at a place the greatest order holds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from minutehand.domain.history import Book, HistoryEntry, RunKind, kind_of
 from minutehand.domain.names import RunRef
@@ -41,12 +42,13 @@ def placed(changes: Iterable[RunChange]) -> Placed:
 
 
 def latest(entries: Iterable[HistoryEntry]) -> Iterable[HistoryEntry]:
-    """The entry that holds at each place."""
+    """The entry that holds at each place. It stands for those of former batches that another one here has withdrawn or replaced."""
     held: dict[tuple[RunRef, int], HistoryEntry] = {}
     for entry in entries:
-        place = (entry.run, entry.at)
-        if place not in held or entry.order > held[place].order:
-            held[place] = entry
+        there = held.setdefault((entry.run, entry.at), entry)
+        if there is not entry:
+            later = max(there, entry, key=lambda each: each.order)
+            held[entry.run, entry.at] = replace(later, again=there.again or entry.again)
     return held.values()
 
 

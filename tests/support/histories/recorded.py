@@ -1,0 +1,114 @@
+"""Recorded histories: all that can become of a run happens, historians keep record of it, and at the end what they wrote must be true.
+
+Owners, tickers and workers are those of rich histories, among scenes that are in every history. The historians suffer the same faults;
+at the end they catch up, and ``projections`` compares archive, pages and ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from unittest.mock import patch
+
+from minutehand import Context, Retry
+from minutehand.auditor.audit import audit
+from minutehand.domain.run import RunRow
+from minutehand.domain.times import HOUR, MINUTE, SECOND
+from minutehand.errors import MinutehandError
+from minutehand.historian import pages
+from minutehand.historian.archive_compaction import compact_archive
+
+from tests.support.histories.projections import Projections
+from tests.support.histories.recorded_feed import Feed, Witness
+from tests.support.histories.recorded_scenes import SCENES, TAGS, Cast
+from tests.support.histories.rich import Rich
+from tests.support.histories.simulator import Faults, Process
+from tests.support.scenes.world import NOON
+
+REST = 45 * MINUTE
+LATE = 12 * MINUTE  # what stalled comes back within ten
+AGED = 20 * SECOND  # ms after its end from which a row may be removed here
+
+
+class Recorded(Rich):
+    """One seed, one history of six busy minutes and an hour in which it all ends."""
+
+    busy = 6 * MINUTE
+    between = (1, 5, 20, 40)
+
+    def __init__(self, seed: int, faults: Faults) -> None:
+        super().__init__(seed, faults)
+        self.jobs.job("slow", retry=Retry(max_attempts=3, base=1_500.0, cap=1_500.0))(self._slow)
+        self.jobs.job("doomed", retry=Retry(max_attempts=1))(self._doomed)
+        self.witness = Witness(self.stage)
+        self.feed = Feed(self.stage, self.witness, local=seed % 3 != 0, function=seed % 3 != 1)
+        self.cast = Cast(self)
+        self.scenes = list(SCENES)
+        self.next_compaction = NOON + MINUTE
+
+    def run(self) -> list[str]:
+        with patch.multiple(pages, LARGE=8, MANY=20, MOST=15):  # so that few entries make pages of every kind
+            return self._run()
+
+    def _run(self) -> list[str]:
+        stage = self.stage
+        try:
+            self._live(NOON + self.busy)
+            found = self._violations()
+            if found:
+                return found
+            self.rest()
+            self.going = False
+            stage.process("owner", self._come_to_rest)
+            self._live(NOON + self.busy + 30 * MINUTE)
+            stage.process("auditor", lambda process: audit(process.services, clock=process.clock))
+            self._live(NOON + self.busy + REST)
+            self.expire(lambda run: hash_of(run) % 3 == 0)
+            self._live(NOON + self.busy + REST + LATE)
+            return self._violations()
+        finally:
+            stage.close()
+
+    def _arrivals(self, quiet: bool) -> None:
+        super()._arrivals(quiet)
+        self.feed.arrivals()
+        if self.stage.now >= self.next_compaction:
+            self.next_compaction += 3 * MINUTE
+            self.stage.process("compactor", self._compact)
+        while self.scenes and self.stage.now >= NOON + self.scenes[0][0] * SECOND:
+            _, scene = self.scenes.pop(0)
+            try:
+                scene(self.cast)
+            except MinutehandError as problem:
+                raise AssertionError(f"{scene.__name__}: {problem}") from problem
+
+    def _compact(self, process: Process) -> None:
+        """As if the hour were over."""
+        compact_archive(process.services.archive, clock=lambda: process.clock() + 2 * HOUR, budget=HOUR)
+
+    def _slow(self, ctx: Context, payload: object) -> None:
+        self._begins(ctx)
+        if ctx.attempt == 1:
+            raise RuntimeError("not the first time")
+
+    def _doomed(self, ctx: Context, payload: object) -> None:
+        self._begins(ctx)
+        raise ValueError("never")
+
+    def expire(self, chosen: Callable[[RunRow], bool]) -> None:
+        """Remove rows that have ended, as DynamoDB does after their retention."""
+        for run in self.stage.memory.runs():
+            aged = (run.ended_at or self.stage.now) < self.stage.now - AGED
+            if run.is_terminal and aged and chosen(run):
+                self.stage.memory._runs.delete(*run.ref, expired=True)
+                self.stage.count("expired rows")
+
+    def _violations(self) -> list[str]:
+        found = [] if self.feed.catch_up() else ["behind: the historians do not catch up"]
+        self.witness.look()
+        memory = self.stage.memory
+        compared = Projections(self.witness.changes, memory.connect(), self.stage.now, TAGS)
+        return found + compared.violations(memory.runs())
+
+
+def hash_of(run: RunRow) -> int:
+    return sum(str(run.ref).encode())

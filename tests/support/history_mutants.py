@@ -1,0 +1,170 @@
+"""Mutants of the historian, which recorded histories must notice. Each: name, file, this text, that text."""
+
+from __future__ import annotations
+
+_DELIVER = "            done = deliver(page.changes, self._services, self._clock(), unreadable=page.unreadable)\n"
+
+HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
+    # The feed.
+    (
+        "a position that is stored before its batch is handled",
+        "historian/follow.py",
+        _DELIVER,
+        "            ahead = ShardPosition(after=page.position or at.after, at=page.at)\n"
+        "            self._position = _moved(position, shard.id, ahead)\n"
+        "            self._write()\n" + _DELIVER,
+    ),
+    (
+        "a batch that a service has refused is done",
+        "historian/deliver.py",
+        "    except (Misconfigured, Unavailable):\n        raise\n",
+        "    except (Misconfigured, Unavailable):\n        return 0\n",
+    ),
+    # The archive.
+    (
+        "objects of one batch's name replace each other",
+        "historian/archive.py",
+        "inbox_key(min(instants), max(instants), batch, content), content",
+        'inbox_key(min(instants), max(instants), batch, b""), content',
+    ),
+    (
+        "what was delivered twice is read twice",
+        "historian/archive_reader.py",
+        "if line.order != previous and hour_prefix(tenant, line.at) == prefix:",
+        "if hour_prefix(tenant, line.at) == prefix:",
+    ),
+    (
+        "the inbox is cleared before its transitions are stored again",
+        "historian/archive_compaction.py",
+        "        store.put({object_key(",
+        "        store.remove(keys)\n        store.put({object_key(",
+    ),
+    (
+        "compacted objects of an hour replace each other",
+        "historian/archive_compaction.py",
+        "object_key(tenant, hour, _BATCH, content): content",
+        'object_key(tenant, hour, _BATCH, b""): content',
+    ),
+    (
+        "a row that expires was removed by somebody",
+        "state/run_changes.py",
+        "None if change.expired else _kind(change.old, change.new)",
+        "_kind(change.old, change.new)",
+    ),
+    (
+        "the lease of an abandoned run is a heartbeat",
+        "state/run_changes.py",
+        "        if new.fence > old.fence:\n            return TransitionKind.LEASED\n",
+        "",
+    ),
+    (
+        "a gap that is recounted says nothing",
+        "state/run_changes.py",
+        "return TransitionKind.RECOUNTED if counts else None",
+        "return None",
+    ),
+    # The pages.
+    (
+        "a run that leaves its end is not withdrawn",
+        "state/history/entries.py",
+        "if old is not None and before is not None and before != after:",
+        "if False:",
+    ),
+    (
+        "the older of two entries in two pages holds",
+        "state/history/merge.py",
+        "if held is None or entry.order > held[0].order:",
+        "if held is None or entry.order < held[0].order:",
+    ),
+    (
+        "the older of two entries in a batch holds",
+        "state/history/entries.py",
+        "later = max(there, entry,",
+        "later = min(there, entry,",
+    ),
+    (
+        "the later time holds, whatever the order of the changes",
+        "state/history/entries.py",
+        "old, new, order = change.old, change.new, order_of(change.sequence)\n    before",
+        "old, new, order = change.old, change.new, order_of(change.at)\n    before",
+    ),
+    (
+        "a row that expires takes its entry with it",
+        "state/history/entries.py",
+        "    if change.expired:\n        return\n",
+        "",
+    ),
+    (
+        "an entry of a batch does not stand for those that it has replaced",
+        "state/history/entries.py",
+        "again=there.again or entry.again",
+        "again=later.again",
+    ),
+    (
+        "pages of one hour replace each other",
+        "historian/pages.py",
+        'f"{tenant}#{book}#".encode() + body',
+        'f"{tenant}#{book}#".encode()',
+    ),
+    (
+        "a page of a batch that was not stored is not missed",
+        "dynamodb/history.py",
+        '        if missing:\n            raise Unavailable(f"history: {missing} of',
+        '        if False:\n            raise Unavailable(f"history: {missing} of',
+    ),
+    (
+        "partitions of a busy day are not noted",
+        "dynamodb/history.py",
+        "        spreads = SPREADS if page.spread else 1\n",
+        "        spreads = 1\n",
+    ),
+    (
+        "a day is noted without its tenant's knowledge",
+        "dynamodb/history.py",
+        "        for page in pages:\n            self._note(page)\n",
+        "",
+    ),
+    (
+        "who waits between two attempts is in no list",
+        "state/history/entries.py",
+        "(is_new or new.state in _BETWEEN or",
+        "(is_new or",
+    ),
+    (
+        "an entry is given out before all that reach its place were read",
+        "history/read.py",
+        "for entry in merge.before(watermark):",
+        "for entry in merge.before(None):",
+    ),
+    (
+        "a cursor goes on behind the page of its entry",
+        "history/read.py",
+        "begin=self._merge.reaches(self._last.at))",
+        "begin=self._last.at)",
+    ),
+    (
+        "runs that ended at one time are one",
+        "history/read.py",
+        "return entry.at < self.at or (entry.at == self.at and (self.run is None or entry.run > self.run))",
+        "return entry.at < self.at",
+    ),
+    # The list of runs.
+    (
+        "who is in the list of open runs is open",
+        "history/find.py",
+        "if not run.is_terminal and self._spec",
+        "if self._spec",
+    ),
+    (
+        "open runs of a schedule are read twice",
+        "history/find.py",
+        "            spec.upto if search.schedule is None else min(spec.upto, self._now - WAITED)\n",
+        "            spec.upto\n",
+    ),
+    (
+        "a page of an answer that is full is the last one",
+        "history/find.py",
+        "if name != begin and (self._is_over() or len(self._call.runs) >= self._spec.limit):",
+        "if name != begin and self._is_over():",
+    ),
+)
