@@ -18,9 +18,11 @@ from typing import Any
 import boto3
 from minutehand import Context, Registry, Retry, Scheduler
 from minutehand.aws import BatchBackoff
+from minutehand.daemon.worker_record import RecordKeeper
 from minutehand.dynamodb.tables import TABLES
 from minutehand.services import connect
 from minutehand.settings import Settings
+from minutehand.state.worker_record import JobNames, WorkerIdentity, WorkerKind
 from minutehand.testing import ManualClock
 from minutehand.testing.cloud import fresh_settings, running_cloud
 from minutehand.testing.process import Hand, make_worker
@@ -32,7 +34,7 @@ FOLDER = Path(__file__).parents[1] / "data" / "forms"
 START = datetime(2036, 5, 4, 12, 0, tzinfo=UTC)  # what expires by it must not expire under a test
 WORDS = {
     *("chain", "run", "watch", "resume", "backfill", "notice", "slot", "expect", "config", "lock", "dead"),
-    *("attempt", "step", "checkpoint", "result", "payload", "gap", "token", "trigger"),
+    *("worker", "attempt", "step", "checkpoint", "result", "payload", "gap", "token", "trigger"),
 }
 
 
@@ -117,14 +119,31 @@ class Story:
             return found
 
         queue.receive = noted  # type: ignore[method-assign]
+        keeper = RecordKeeper(self.services, WorkerKind.PROCESS, self.identity, self.clock)
+        keeper.begin(worker.heartbeat, name="w")
         hand = Hand(worker=worker, together=True)
         while hand.work():
             worker.heartbeat.beat(self.clock())
+        keeper.end()
         queue.receive = receive  # type: ignore[method-assign]
         for letter in self.services.dead.receive(most=10, wait=0):
             self.note([letter.body])
             bury_one(letter, self.services, self.clock)
             self.services.dead.delete(letter.receipt)
+
+    def identity(self, now: int) -> WorkerIdentity:
+        """A worker that has said all that it can say."""
+        return WorkerIdentity(
+            name="w",
+            kind=WorkerKind.PROCESS,
+            host="h",
+            version="0.1",
+            jobs_version="1",
+            queues={"default": 1},
+            concurrency=1,
+            jobs=JobNames.of(["work"]),
+            started_at=now,
+        )
 
     def note(self, bodies: Any) -> None:
         """One body of each shape."""
