@@ -256,8 +256,9 @@ def _not_handled(facts: Facts, revision: Revision) -> Judgement:
     """The fire is due, its revision was active, and there is no row."""
     late, chain = span(facts.now - facts.at), facts.chain
     if chain is None:
-        why = facts.unread.get("agenda", "no reason given")
-        return Verdict.UNKNOWN, [not_known(f"The fire has no run yet, and the agenda could not be read: {why}")]
+        return Verdict.UNKNOWN, [
+            not_known("The fire has no run yet, and the agenda, which could tell why, was not read.")
+        ]
     if chain.passed:
         text = (
             f"{exact(facts.at)} was a fire of revision {revision.number}, which was active, and its chain is past it."

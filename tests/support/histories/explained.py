@@ -266,6 +266,7 @@ class Explained(Rich):
         owner = schedule_owner("acme", asked.name)
         right: set[Verdict] = set()
         for call in (asked.began, *self.chronicle.changes(owner, asked.began, asked.ended)):
+            right |= {Verdict.UNKNOWN} if "The agenda could not be read" in str(asked.answer) else set()
             for now in (asked.since, asked.until):
                 right |= self._right(self._truth(asked.name, call, now + asked.skew), asked.at, asked.answer)
         self._judge(f"{owner} at {asked.at}, calls {asked.began} to {asked.ended}", asked.answer, right)

@@ -21,7 +21,7 @@ def harness(monkeypatch: pytest.MonkeyPatch) -> Harness:
     jobs = Registry()
     jobs.job("ok")(lambda ctx, payload: None)
     made = Harness(jobs, at=MORNING, tenant="acme")
-    made.scheduler.create_schedule("daily", "ok", "0 11 * * *", timezone="Europe/Berlin")
+    made.scheduler.acting_as("ada").create_schedule("daily", "ok", "0 11 * * *", timezone="Europe/Berlin")
     monkeypatch.setattr(Shell, "scheduler", made.scheduler)
     return made
 
@@ -43,7 +43,8 @@ def test_an_answer_fits_a_terminal(say: Say, harness: Harness) -> None:
     assert say("why", "daily", "--at", "2026-05-04T09:00:00+02:00").out == (
         "NOT CREATED  acme/daily at 2026-05-04 07:00:00Z\n"
         "\n"
-        "  The schedule did not exist yet: it was created at 2026-05-04 08:00:00Z.\n"
+        "  The schedule did not exist yet: it was created by app:ada at 2026-05-04\n"
+        "  08:00:00Z.\n"
         "    (revision 1 of acme/daily)\n"
     )
     harness.advance(hours=2)
