@@ -7,7 +7,7 @@ row. So what is listed as running is RUNNING; what began within the last 20 s ma
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
@@ -71,12 +71,19 @@ def with_states(rows: Sequence[WorkerRow], services: Services, now: int) -> list
 
 
 def running_runs(
-    tenant: str | None, services: Services, now: int, *, limit: int = _MOST, after: str | None = None
+    tenant: str | None,
+    services: Services,
+    now: int,
+    *,
+    limit: int = _MOST,
+    after: str | None = None,
+    wanted: Callable[[RunRow], bool] = lambda run: True,
 ) -> RunningRuns:
     """The runs of a tenant (None: of all) that are RUNNING, by the records of the workers and the rows of the ledger.
 
-    A query for each of the 16 partitions of the records, and a batch read of at most ``limit`` rows. ``after`` is the ``cursor`` of
-    an earlier page; a page may have fewer runs than ``limit`` although others follow. Raises Unavailable.
+    A query for each of the 16 partitions of the records, and a batch read of at most ``limit`` rows, of which those that are not
+    ``wanted`` are left out. ``after`` is the ``cursor`` of an earlier page; a page may have fewer runs than ``limit``, or none,
+    although others follow. Raises Unavailable.
     """
     unlisted = 0
 
@@ -91,7 +98,7 @@ def running_runs(
 
     page = nsmallest(limit + 1, at_hand())
     read = services.ledger.look(list(dict.fromkeys(ref for _, _, ref in page[:limit])))
-    running = [run for run in read.found.values() if run.state is RunState.RUNNING]
+    running = [run for run in read.found.values() if run.state is RunState.RUNNING and wanted(run)]
     running.sort(key=lambda run: (-(run.leased_at or 0), run.ref))
     cursor = f"{page[limit - 1][0]}#{page[limit - 1][1]}" if len(page) > limit else None
     return RunningRuns(runs=running, cursor=cursor, unlisted=unlisted, unread=len(read.unanswered))

@@ -5,22 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_text
-from minutehand.domain.history import RunKind
+from minutehand.domain.history import RunKind, kind_of
 from minutehand.domain.names import check_flag, check_name, schedule_owner
 from minutehand.domain.policies import word
-from minutehand.domain.run import FAILED, RunState
+from minutehand.domain.run import FAILED, RunRow, RunState
 from minutehand.domain.times import DAY, from_ms, to_ms
 from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.history.find import Finder, FindSpec
 from minutehand.ports.history import ReadMeter
 from minutehand.sdk import views
-from minutehand.sdk.base import SchedulerBase
 from minutehand.sdk.cursors import Listing
 from minutehand.sdk.reading import TagFilter, checked_tag
 from minutehand.sdk.views import Page
+from minutehand.sdk.workers import InstallationMethods
 from minutehand.state.history.search import Search
 
 MOST_UNITS = 250  # read units after which a page of an answer ends
@@ -29,7 +30,7 @@ _FAR = 200 * 365 * DAY  # ms ahead: no run is due later
 _Word = TypeVar("_Word", RunState, RunKind)
 
 
-class FindMethods(SchedulerBase):
+class FindMethods(InstallationMethods):
     def list_runs(
         self,
         name: str | None = None,
@@ -62,7 +63,8 @@ class FindMethods(SchedulerBase):
         ``error_type`` (the exception's class), ``kind`` (fire, one-off, trigger, backfill, replay) and ``since``/``until`` filter them.
         Results, error texts and workers are in ``get_run``. A page ends after ``limit`` runs, 250 read units or 0.3 s, whichever
         is first, so it may hold fewer or none: ``cursor`` goes on, and ``searched_to`` says how far back it has looked. The history
-        is some seconds behind. ``all_tenants`` lists one tenant after the other, of the last 24 hours unless ``since`` is given.
+        is some seconds behind. ``state="RUNNING"`` without ``name``, ``tag``, ``since`` and ``until`` asks the workers instead, as
+        ``list_running`` does. ``all_tenants`` lists one tenant after the other, of the last 24 hours unless ``since`` is given.
 
         Raises InvalidInput, NotFound (no schedule ever had this name), Misconfigured (the history is switched off), Unavailable.
         """
@@ -87,6 +89,13 @@ class FindMethods(SchedulerBase):
             error_type=None if error_type is None else checked_text("error_type", error_type, MAX_DESCRIPTION),
             kinds=_words(RunKind, "kind", kind),
         )
+        if (
+            name is None
+            and search.states == frozenset({RunState.RUNNING})
+            and (tag, since, until) == (None, None, None)
+        ):
+            of = None if every else self.tenant
+            return self._running(Listing("list_runs", of, search), of, limit, cursor, partial(_wants, search))
         return self._found(search, since, until, limit, cursor, all_tenants=every)
 
     def _of_schedule(
@@ -140,6 +149,12 @@ class FindMethods(SchedulerBase):
             cursor=listing.next(found.cursor),
             searched_to=None if found.searched is None or found.searched < 0 else from_ms(found.searched),
         )
+
+
+def _wants(search: Search, run: RunRow) -> bool:
+    """Whether a search without tags wants a run that is RUNNING."""
+    error_type = run.failure.kind if run.failure else None
+    return search.wants({**vars(run), "run": run.ref, "kind": kind_of(run), "error_type": error_type, "tags": {}})
 
 
 def _budget(meter: ReadMeter) -> Callable[[], bool]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from minutehand.arguments import checked_limit
 from minutehand.domain.names import check_flag, check_name
 from minutehand.domain.queue import DEFAULT_QUEUE, check_queue
+from minutehand.domain.run import RunRow
 from minutehand.domain.times import from_ms
+from minutehand.errors import Misconfigured
 from minutehand.owner import workers as reading
 from minutehand.owner.queues import FoundQueue, survey_queues
 from minutehand.sdk.base import SchedulerBase
@@ -107,9 +109,10 @@ class InstallationMethods(SchedulerBase):
 
         Each says every 20 s what it does, a Lambda environment while it has messages. One that vanished is shown for a day;
         those that left in order only with ``stopped``. ``queue`` and ``job`` (also: it may know it) filter them. ``runs`` are this
-        tenant's, or with ``all_tenants`` everybody's. Empty where the history is off. Raises InvalidInput, Unavailable, Misconfigured
-        (a role of one tenant may not read it).
+        tenant's, or with ``all_tenants`` everybody's. Raises InvalidInput, Unavailable, Misconfigured (the history is switched off,
+        or a role of one tenant may not read it).
         """
+        self._require_records()
         wanted = check_queue(queue) if queue is not None else None
         name = check_name(job, "job") if job is not None else None
         flags = check_flag("stopped", stopped), check_flag("all_tenants", all_tenants)
@@ -145,15 +148,31 @@ class InstallationMethods(SchedulerBase):
         """The runs that are RUNNING now, of this tenant or of ``all_tenants``, the one that began last first.
 
         From the workers' records, each looked up in the ledger: a run that began within the last 20 s may be missing. A page may
-        have fewer runs than ``limit`` although others follow. Empty where the history is off. Raises InvalidInput, Unavailable,
-        Misconfigured (a role of one tenant may not read it).
+        have fewer runs than ``limit`` although others follow. Raises InvalidInput, Unavailable, Misconfigured (the history is
+        switched off, or a role of one tenant may not read it).
         """
-        of, now = None if check_flag("all_tenants", all_tenants) else self.tenant, self._clock()
-        listing = Listing("list_running", self.tenant, all_tenants)
-        after = listing.position(cursor)
-        found = reading.running_runs(of, self._services, now, limit=checked_limit(limit), after=after)
+        of = None if check_flag("all_tenants", all_tenants) else self.tenant
+        return self._running(Listing("list_running", of), of, limit, cursor)
+
+    def _running(
+        self,
+        listing: Listing,
+        tenant: str | None,
+        limit: int,
+        cursor: str | None,
+        wanted: Callable[[RunRow], bool] = lambda run: True,
+    ) -> RunningPage:
+        self._require_records()
+        now, most, after = self._clock(), checked_limit(limit), listing.position(cursor)
+        found = reading.running_runs(tenant, self._services, now, limit=most, after=after, wanted=wanted)
         items = [run_view(run, now=now) for run in found.runs]
         return RunningPage(items=items, cursor=listing.next(found.cursor), unlisted=found.unlisted)
+
+    def _require_records(self) -> None:
+        if not self._has_history:
+            raise Misconfigured(
+                "MINUTEHAND_HISTORY=off: workers keep no records of what they run; switch it on for workers and here"
+            )
 
     def queues(self) -> Sequence[QueueView]:
         """The queues that exist, "default" first, with what waits in each stripe and whether the ticker holds them back.

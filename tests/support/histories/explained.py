@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minutehand import Answer, Cause, Rule, Scheduler, Verdict
-from minutehand.domain.names import RunRef, fire_ref, parse_run_id, schedule_owner
+from minutehand.domain.names import RunRef, parse_run_id, schedule_owner
 from minutehand.domain.times import HOUR, MINUTE, SECOND, from_ms, to_ms
 from minutehand.errors import Conflict, MinutehandError, Unavailable
 from minutehand.state.backpressure import Limits

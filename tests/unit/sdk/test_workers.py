@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import Context, Scheduler
+from minutehand import Context, Scheduler, Settings
 from minutehand.domain.names import RunRef
 from minutehand.domain.times import DAY, HOUR, MINUTE
 from minutehand.errors import InvalidInput, Misconfigured
@@ -134,6 +134,44 @@ def test_what_runs_is_listed_as_the_ledger_has_it(world: World) -> None:
     assert [each.id for each in everybody.items] == [run.id]
     assert list(others.items) == []
     assert list(world.scheduler.list_running().items) == [], "it has ended since"
+
+
+def test_list_runs_asks_the_workers_for_what_is_running(world: World) -> None:
+    world.scheduler.create_schedule("daily", "note", "rate(1 minute)", tags={"team": "a"})
+    found = dict[str, list[str | None]]()
+
+    def listed(**conditions: Any) -> list[str | None]:
+        page = world.scheduler.list_runs(state="RUNNING", **conditions)
+        return [run.schedule for run in page.items]
+
+    def during(ctx: Context) -> None:
+        tell(world, runs=[at_hand(ctx.run_id)])
+        found["all"] = listed()
+        found["of all tenants"] = listed(all_tenants=True)
+        found["by prefix"] = listed(prefix="da")
+        found["by another prefix"] = listed(prefix="x")
+        found["by job"] = listed(job="other")
+        found["by kind"] = listed(kind="one-off")
+        found["of one schedule"] = listed(name="daily")
+
+    world.during = during
+    world.live(60)
+    assert found.pop("all") == found.pop("of all tenants") == found.pop("by prefix") == ["daily"]
+    assert found.pop("of one schedule") == ["daily"], "from the ledger"
+    assert not any(found.values())
+
+
+def test_without_the_history_nobody_is_told_that_nothing_runs(world: World) -> None:
+    owner = Scheduler("acme", settings=Settings(history=False), services=world.services, clock=world.clock)
+    calls: list[Callable[[], object]] = [
+        owner.workers,
+        owner.list_running,
+        lambda: owner.list_runs(state="RUNNING"),
+    ]
+    for call in calls:
+        with pytest.raises(Misconfigured, match="MINUTEHAND_HISTORY=off"):
+            call()
+    assert owner.queues()
 
 
 def test_nothing_is_listed_twice_or_where_nobody_says_anything(world: World) -> None:
