@@ -84,6 +84,10 @@ class NotFinished(MinutehandError, TimeoutError):
     """The run had not ended within the time to wait."""
 
 
+class EventRefused(MinutehandError):
+    """The receiver of events will never take this one. It is set aside, and the others are sent."""
+
+
 class LeaseLost(MinutehandError):
     """This worker no longer holds the run's lease; another may have it. Nothing was written."""
 

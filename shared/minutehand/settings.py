@@ -66,6 +66,16 @@ class Settings:
     claim_by: str = "partiql"  # MINUTEHAND_CLAIM_BY: `partiql`, or `put` for engines without PartiQL
     bucket: str | None = None  # MINUTEHAND_BUCKET: of large payloads; None refuses payloads over 64 KB
     archive_bucket: str | None = None  # MINUTEHAND_ARCHIVE_BUCKET: of the archive, if it has one of its own
+    events: str | None = (
+        None  # MINUTEHAND_EVENTS: where ends of runs are published: `eventbridge:BUS`, `sns:ARN`, `webhook:URL`
+    )
+    event_types: str | None = None  # MINUTEHAND_EVENT_TYPES: of these types only, as in `run.dead,run.lost`; None: all
+    event_secret: str | None = (
+        None  # MINUTEHAND_EVENT_SECRET: where a webhook's secret is: `secret:NAME`, `parameter:NAME`
+    )
+    event_networks: str | None = (
+        None  # MINUTEHAND_EVENT_NETWORKS: private addresses that a webhook may have: `10.0.0.0/8`
+    )
     jobs: str | None = None  # MINUTEHAND_JOBS: the package whose jobs a worker runs
     work_queue: str | None = None  # MINUTEHAND_WORK_QUEUE: the declared queue that a worker serves; None: the default
     stripes: str | None = None  # MINUTEHAND_STRIPES: of queues with several SQS queues, as in `default=4,reports=2`

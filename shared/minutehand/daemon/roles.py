@@ -8,12 +8,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from minutehand.auditor.audit import AuditReport, audit
+from minutehand.daemon.event_sink import with_events
 from minutehand.daemon.memory import limit_arenas
 from minutehand.daemon.worker_process import CONCURRENCY, WorkerProcess, process_name
 from minutehand.domain.queue import declared_name, striped, striped_text
 from minutehand.domain.times import SECOND
 from minutehand.errors import MinutehandError, Misconfigured, Unavailable
 from minutehand.historian.follow import FollowReport, StreamFollower
+from minutehand.historian.handle import Reader
 from minutehand.jobs import Registry
 from minutehand.ports.services import Services
 from minutehand.sdk.base import check_declared
@@ -90,11 +92,25 @@ def run_historian(
 ) -> None:
     """Follow the stream of runs until ``stop``: a round every ``period`` seconds, and at once where more is left.
 
-    What stops a round is logged, and the next one begins with the same changes. Misconfigured if the history is off.
+    What stops a round is logged, and the next one begins with the same changes. A second reader, in a thread of its own, publishes
+    events where MINUTEHAND_EVENTS says so. Misconfigured if the history is off, or a setting of events is wrong.
     """
     if not settings.history:
         raise Misconfigured("MINUTEHAND_HISTORY=off: the runs have no stream; set it to 'on', or run no historian")
-    follower = StreamFollower(connect(settings), system_clock)
+    services = connect(settings)
+    publishing = with_events(services, settings)
+    if publishing.events is not None:
+        events = StreamFollower(publishing, system_clock, Reader.EVENTS)
+        threading.Thread(target=_follow, args=(events, stop, period), name="events", daemon=True).start()
+    _follow(StreamFollower(services, system_clock), stop, period, report)
+
+
+def _follow(
+    follower: StreamFollower,
+    stop: threading.Event,
+    period: float,
+    report: Callable[[FollowReport], None] | None = None,
+) -> None:
     while not stop.is_set():
         started = system_clock()
         try:

@@ -17,6 +17,7 @@ from minutehand.domain.times import SECOND
 from minutehand.errors import Misconfigured, Unavailable
 from minutehand.historian import handle
 from minutehand.historian.context import Consumer, HistorianContext
+from minutehand.historian.handle import Reader
 from minutehand.historian.marks import set_aside
 from minutehand.ports.services import Clock, Services
 
@@ -49,12 +50,19 @@ def batch_name(changes: Sequence[RunChange]) -> str:
     return f"{first.sequence:040d}-{crc32(str(first.ref).encode()):08x}"
 
 
-def deliver(changes: Sequence[RunChange], services: Services, now: int, *, unreadable: int = 0) -> DeliveryReport:
-    """Deliver a batch, at ``now`` (UTC ms). Raises what stops it."""
+def deliver(
+    changes: Sequence[RunChange],
+    services: Services,
+    now: int,
+    *,
+    unreadable: int = 0,
+    reader: Reader = Reader.HISTORY,
+) -> DeliveryReport:
+    """Deliver a batch to the consumers of a reader, at ``now`` (UTC ms). Raises what stops it."""
     report = DeliveryReport(unreadable=unreadable)
     if changes:
         context = HistorianContext(services=services, now=now, batch=batch_name(changes))
-        for consume in handle.CONSUMERS:
+        for consume in handle.consumers_of(reader):
             report.set_aside += _deliver_to(consume, changes, context, room=MOST_ASIDE)
         report.batches, report.changes = 1, len(changes)
         report.delay = max(0, now - min(change.at for change in changes))

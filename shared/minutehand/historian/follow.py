@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from minutehand.domain.times import DAY, MINUTE, SECOND
 from minutehand.historian.deliver import DeliveryReport, deliver
+from minutehand.historian.handle import Reader
 from minutehand.historian.marks import (
     ShardPosition,
     StreamGap,
@@ -39,10 +40,11 @@ class FollowReport(DeliveryReport):
 
 
 class StreamFollower:
-    """One reader of the stream. A second one beside it would deliver everything twice, and do no other harm."""
+    """One reader of the stream. A second one of its kind beside it would deliver everything twice, and do no other harm."""
 
-    def __init__(self, services: Services, clock: Clock) -> None:
-        self._services, self._clock = services, clock
+    def __init__(self, services: Services, clock: Clock, reader: Reader = Reader.HISTORY) -> None:
+        self._services, self._clock, self._reader = services, clock, reader
+        self._suffix = "" if reader is Reader.HISTORY else f"~{reader}"  # of its position's key
         self._position: StreamPosition | None = None
         self._version = 0
         self._shards: list[StreamShard] = []  # parents first
@@ -69,7 +71,7 @@ class StreamFollower:
     def _refreshed(self, report: FollowReport) -> StreamPosition:
         """The position in the present stream and its present shards."""
         if self._position is None:
-            self._position, self._version = read_position(self._services)
+            self._position, self._version = read_position(self._services, self._suffix)
         if self._looked and self._clock() - self._looked < _REFRESH:
             assert self._position is not None
             return self._position
@@ -106,7 +108,7 @@ class StreamFollower:
                 position = _moved(position, shard.id, ShardPosition())
                 page = self._services.stream.read(shard.id, None)
                 at = ShardPosition()
-            done = deliver(page.changes, self._services, self._clock(), unreadable=page.unreadable)
+            done = deliver(page.changes, self._services, self._clock(), unreadable=page.unreadable, reader=self._reader)
             report.add(done)
             after = page.position or at.after
             moved = ShardPosition(after=after, at=page.at if page.position else at.at, ended=page.is_end)
@@ -135,21 +137,24 @@ class StreamFollower:
         """Changes since the position may be missing."""
         known = [position.caught_up, *(each.at for each in position.shards.values() if each.at is not None)]
         gap = StreamGap(since=max(known), until=self._clock())
-        remedy = "fill it from the ledger: `minutehand history rebuild`"
-        log.error("historian.gap", extra={"since": gap.since, "until": gap.until, "error": problem, "remedy": remedy})
-        write_gap(gap, self._services)
         report.gaps += 1
+        is_history = self._reader is Reader.HISTORY
+        remedy = "fill it from the ledger: `minutehand history rebuild`" if is_history else "these events are not sent"
+        fields = {"reader": str(self._reader), "since": gap.since, "until": gap.until, "error": problem}
+        log.error("historian.gap", extra=fields | {"remedy": remedy})
+        if is_history:
+            write_gap(gap, self._services)
 
     # The position.
 
     def _write(self) -> None:
         assert self._position is not None
         self._written = self._clock()
-        if write_position(self._position, self._version, self._services):
+        if write_position(self._position, self._version, self._services, self._suffix):
             self._version += 1
             return
         log.warning("historian.not_alone", extra={"remedy": "run one historian for an installation"})
-        other, self._version = read_position(self._services)
+        other, self._version = read_position(self._services, self._suffix)
         if other is not None and other.stream == self._position.stream:
             both = {**other.shards, **self._position.shards}
             furthest = {shard: _further(other.shards.get(shard), self._position.shards.get(shard)) for shard in both}

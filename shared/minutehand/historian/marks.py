@@ -39,9 +39,9 @@ class StreamPosition:
     shards: Mapping[str, ShardPosition] = field(default_factory=dict)
 
 
-def read_position(services: Services) -> tuple[StreamPosition | None, int]:
-    """The position and the version of its record; None if nothing was read yet. One that cannot be read is as if there were none."""
-    record = services.records.read(OWNER, _POSITION)
+def read_position(services: Services, reader: str = "") -> tuple[StreamPosition | None, int]:
+    """A reader's position (empty: the history's) and its record's version; None if nothing was read yet, or it cannot be read."""
+    record = services.records.read(OWNER, f"{_POSITION}{reader}")
     if record is None:
         return None, 0
     try:
@@ -53,9 +53,11 @@ def read_position(services: Services) -> tuple[StreamPosition | None, int]:
         return None, record.version
 
 
-def write_position(position: StreamPosition, version: int, services: Services) -> bool:
+def write_position(position: StreamPosition, version: int, services: Services, reader: str = "") -> bool:
     """Replace the record of this version; False if another process has replaced it."""
-    return services.records.write(Record(owner=OWNER, key=_POSITION, version=version + 1, body=asdict(position)))
+    return services.records.write(
+        Record(owner=OWNER, key=f"{_POSITION}{reader}", version=version + 1, body=asdict(position))
+    )
 
 
 def set_aside(change: RunChange, consumer: str, problem: Exception, context: HistorianContext) -> None:

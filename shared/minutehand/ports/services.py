@@ -11,6 +11,7 @@ from minutehand.ports.archive import Archive
 from minutehand.ports.audit import Audit
 from minutehand.ports.dead_index import DeadIndex
 from minutehand.ports.dead_queue import DeadQueue
+from minutehand.ports.event_sink import EventSink
 from minutehand.ports.history import History
 from minutehand.ports.ledger import Ledger
 from minutehand.ports.notices import Notices
@@ -43,5 +44,6 @@ class Services:
     identity: Callable[[], str]  # of this process: "iam:<ARN>", resolved with the first act
     notices: Notices
     retention: int  # ms for which ended runs stay in the ledger; nothing older is ever claimed
+    events: EventSink | None = None  # where ends of runs are published; None: nowhere
     limits: Limits = field(default_factory=Limits)  # above them the ticker holds a queue back
     wait: Callable[[float], object] = threading.Event().wait  # waits so many seconds in the calling thread

@@ -1,0 +1,119 @@
+"""Events to a webhook, signed as Standard Webhooks says (standardwebhooks.com): one POST for each event."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import time
+from collections.abc import Callable, Sequence
+from urllib.parse import urlsplit
+
+from minutehand.concurrency.pools import RequestPool
+from minutehand.domain.run_event import EventTarget, RunEvent
+from minutehand.errors import EventRefused, InvalidInput, Misconfigured, Permanent, Unavailable
+from minutehand.ready_jobs.http.exchange import JobResponse, Watchdog, exchange
+from minutehand.ready_jobs.http.guard import checked_url, guard_of
+from minutehand.ready_jobs.http.secrets import Secret, resolve
+
+PREFIX = "whsec_"
+LONGEST = 15.0  # seconds of one request
+AT_ONCE = 8  # requests
+_REFUSED = (400, 413, 422)  # of this event; any other status may be another one tomorrow
+_SHORTEST = 24  # bytes of a key, as the specification says
+
+
+class WebhookSink:
+    """An https endpoint. ``networks`` are the allowed addresses in addition to public ones; with some, http is allowed, too."""
+
+    def __init__(
+        self,
+        target: EventTarget,
+        *,
+        networks: Sequence[str] = (),
+        allow_env: bool = False,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        place, name = target.secret or ("", "")
+        self._url, self.types, self._now, self._allow_env = target.address, target.types, now, allow_env
+        self._secret = Secret(**{place: name})
+        try:
+            host = str(checked_url(self._url).hostname)
+        except InvalidInput as problem:
+            raise problem.about("events") from None
+        if urlsplit(self._url).scheme == "http" and not networks:
+            raise InvalidInput(
+                "events", self._url, "is not encrypted", "use https://, or allow its network in event_networks"
+            )
+        try:
+            self._guard = guard_of((host,), networks)
+        except InvalidInput as problem:
+            raise problem.about("event_networks") from None
+        self._pool = RequestPool(AT_ONCE)
+        self._keys()  # so that a bad secret is told at the start
+
+    def publish(self, events: Sequence[RunEvent]) -> None:
+        keys = self._keys()
+
+        def send(event: RunEvent) -> tuple[None, int]:
+            self._send(event, keys)
+            return None, 0
+
+        self._pool.map(send, list(events))
+
+    def _keys(self) -> list[bytes]:
+        """The present keys: while a secret is rotated it holds the new one and the old one, with a space between them."""
+        text, _ = resolve(self._secret, allow_env=self._allow_env)
+        return [_key(word) for word in text.split()]
+
+    def _send(self, event: RunEvent, keys: Sequence[bytes]) -> None:
+        body, at = event.encode().encode(), int(self._now())
+        headers = {
+            "Accept": "*/*",
+            "Accept-Encoding": "identity",
+            "Content-Type": "application/json",
+            "User-Agent": "minutehand",
+            "webhook-id": event.id,
+            "webhook-timestamp": str(at),
+            "webhook-signature": " ".join(signature(key, event.id, at, body) for key in keys),
+        }
+        try:
+            target = self._guard.admit(self._url)
+            answer = exchange(target, "POST", headers | {"Host": target.authority}, body, Watchdog(LONGEST, _go_on))
+        except (ConnectionError, TimeoutError) as problem:
+            raise Unavailable(f"webhook: {problem}") from problem
+        except Permanent as problem:
+            remedy = "use a public address, or allow its network with MINUTEHAND_EVENT_NETWORKS"
+            raise Misconfigured(
+                f"MINUTEHAND_EVENTS={self._url!r}: its host is at no public address; {remedy}"
+            ) from problem
+        _check(answer, target.origin, event)
+
+
+def _check(answer: JobResponse, origin: str, event: RunEvent) -> None:
+    if 200 <= answer.status <= 299:
+        return
+    problem = f"webhook: {origin} answered {answer.status} to event {event.id}"
+    raise EventRefused(problem) if answer.status in _REFUSED else Unavailable(problem)
+
+
+def _key(word: str) -> bytes:
+    """The key in a secret, which no error shows."""
+    remedy = f"store {PREFIX} and the base64 of {_SHORTEST} to 64 random bytes"
+    try:
+        key = base64.b64decode(word.removeprefix(PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if not word.startswith(PREFIX) or len(key) < _SHORTEST:
+        raise Misconfigured(f"MINUTEHAND_EVENT_SECRET: what lies there is no signing secret; {remedy}")
+    return key
+
+
+def signature(key: bytes, event_id: str, at: int, body: bytes) -> str:
+    """One signature in the form of the header; ``at`` in epoch seconds."""
+    digest = hmac.digest(key, f"{event_id}.{at}.".encode() + body, "sha256")
+    return f"v1,{base64.b64encode(digest).decode()}"
+
+
+def _go_on() -> None:
+    """A request of the historian is cancelled by nobody."""

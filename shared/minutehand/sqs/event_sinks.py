@@ -1,0 +1,76 @@
+"""Events to an EventBridge bus or an SNS topic, ten a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from minutehand.aws import Client
+from minutehand.domain.run_event import SOURCE, EventTarget, RunEvent
+from minutehand.domain.times import SECOND
+from minutehand.errors import Unavailable
+from minutehand.settings import Settings
+
+_MOST = 10  # events of one request, of either service
+_FIFO = ".fifo"
+
+
+class EventBridgeSink:
+    """A bus, by its name or ARN."""
+
+    def __init__(self, target: EventTarget, settings: Settings) -> None:
+        self._bus, self.types = target.address, target.types
+        self._client = Client("events", settings)
+
+    def publish(self, events: Sequence[RunEvent]) -> None:
+        for part in _parts(events):
+            answer = self._client.call("put_events", Entries=[self._entry(event) for event in part])
+            if answer.get("FailedEntryCount"):
+                failed = next(entry for entry in answer["Entries"] if "ErrorCode" in entry)
+                raise Unavailable(
+                    f"put_events: {answer['FailedEntryCount']} of {len(part)} events: {failed['ErrorCode']}"
+                )
+
+    def _entry(self, event: RunEvent) -> Mapping[str, Any]:
+        return {
+            "Source": SOURCE,
+            "DetailType": event.type,
+            "Detail": event.encode(),
+            "EventBusName": self._bus,
+            "Time": datetime.fromtimestamp(event.at / SECOND, UTC),
+        }
+
+
+class SnsSink:
+    """A topic, by its ARN. A FIFO topic keeps the events of a tenant in order, and drops repetitions within five minutes."""
+
+    def __init__(self, target: EventTarget, settings: Settings) -> None:
+        self._topic, self.types = target.address, target.types
+        self._client = Client("sns", replace(settings, region=target.address.split(":")[3]))
+
+    def publish(self, events: Sequence[RunEvent]) -> None:
+        for part in _parts(events):
+            entries = [self._entry(str(place), event) for place, event in enumerate(part)]
+            answer = self._client.call("publish_batch", TopicArn=self._topic, PublishBatchRequestEntries=entries)
+            if failed := answer.get("Failed"):
+                raise Unavailable(f"publish_batch: {len(failed)} of {len(part)} events: {failed[0].get('Code')}")
+
+    def _entry(self, place: str, event: RunEvent) -> Mapping[str, Any]:
+        fields = {"id": event.id, "type": event.type, "tenant": event.tenant, "job": event.line.job}
+        if event.line.schedule is not None:
+            fields["schedule"] = event.line.schedule
+        attributes = {
+            name: {"DataType": "String", "StringValue": word} for name, word in fields.items()
+        }  # for filters of subscriptions
+        order = {"MessageGroupId": event.tenant, "MessageDeduplicationId": event.id} if self._is_fifo else {}
+        return {"Id": place, "Message": event.encode(), "MessageAttributes": attributes, **order}
+
+    @property
+    def _is_fifo(self) -> bool:
+        return self._topic.endswith(_FIFO)
+
+
+def _parts(events: Sequence[RunEvent]) -> list[Sequence[RunEvent]]:
+    return [events[start : start + _MOST] for start in range(0, len(events), _MOST)]

@@ -1,0 +1,198 @@
+"""Events: which changes are reported, with which id, and that a receiver which fails stops nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from minutehand import errors
+from minutehand.domain.run import Failure, RunRow, RunState
+from minutehand.domain.run_event import EVENT_TYPES, RunEvent, parse_target, states_of
+from minutehand.domain.times import from_ms
+from minutehand.historian.archive import archive
+from minutehand.historian.events import events_of, publish_events
+from minutehand.historian.follow import StreamFollower
+from minutehand.historian.handle import Reader
+from minutehand.historian.marks import changes_set_aside
+from minutehand.ports.services import Services
+from minutehand.testing import ManualClock
+from minutehand.testing.memory.installation import Memory
+
+from tests.support.builders import NOON, a_one_off, a_run
+from tests.support.lease_steps import lease_of
+from tests.support.transitions import context_of, heartbeat, life
+
+ALL = frozenset(EVENT_TYPES.values())
+
+
+@dataclass
+class Sink:
+    """Keeps what it was sent, unless it is told to fail."""
+
+    types: frozenset[str] = ALL
+    sent: list[RunEvent] = field(default_factory=list)
+    failing: Exception | None = None
+    refused: frozenset[str] = frozenset()  # ids of runs
+
+    def publish(self, events: Sequence[RunEvent]) -> None:
+        if self.failing is not None:
+            raise self.failing
+        for event in events:
+            if str(event.line.ref) in self.refused:
+                raise errors.EventRefused("answered 400")
+            self.sent.append(event)
+
+
+@pytest.mark.parametrize("state", RunState)
+def test_ends_are_reported_and_nothing_else(state: RunState) -> None:
+    found = [event.type for event in events_of(life(state=state))]
+    wanted = {"SUCCEEDED", "DEAD", "LOST", "EXPIRED", "CANCELLED"}
+    assert found == ([f"run.{state.lower()}"] if state in wanted else [])
+
+
+def test_a_heartbeat_and_a_burial_are_no_events() -> None:
+    claimed, leased, ended = life(state=RunState.DEAD)
+    assert ended.new is not None
+    buried = replace(ended, old=ended.new, new=replace(ended.new, buried_at=NOON), sequence=9)
+    gone = replace(ended, old=ended.new, new=None, expired=True, sequence=10)
+    changes = [claimed, leased, heartbeat(leased, sequence=5), ended, buried, gone]
+    assert [event.line.sequence for event in events_of(changes)] == [ended.sequence]
+
+
+def test_an_event_says_what_happened_and_has_the_same_id_each_time() -> None:
+    end: dict[str, Any] = {"state": RunState.DEAD, "reason": "failed", "failure": Failure(kind="E", message="s3cret")}
+    changes = life(a_run(backfill="b", payload='"s3cret"'), sequence=7, **end)
+    (event,), (again,) = list(events_of(changes)), list(events_of(changes[2:]))
+    assert event.encode() == again.encode()
+    document = json.loads(event.encode())
+    assert document["id"] == event.id == again.id
+    assert document["type"] == "run.dead"
+    assert document["timestamp"] == f"{from_ms(NOON + 5_000):%Y-%m-%dT%H:%M:%S.000Z}"
+    data = document["data"]
+    assert data["run"] == str(a_run().ref)
+    assert (data["tenant"], data["schedule"], data["state"], data["reason"]) == ("acme", "report", "DEAD", "failed")
+    assert (data["error_type"], data["attempt"], data["fence"], data["backfill"]) == ("E", 1, 1, "b")
+    assert data["sequence"] == f"{9:040d}"
+    assert "s3cret" not in event.encode()
+
+
+def test_two_ends_of_a_run_are_two_events() -> None:
+    """A run that a resume brings back ends again."""
+    ids = {event.id for first in (1, 10) for event in events_of(life(sequence=first))}
+    assert len(ids) == 2
+    assert all(len(each) == len("evt_") + 32 and "." not in each for each in ids)
+
+
+def test_a_one_off_has_no_schedule() -> None:
+    (event,) = events_of(life(a_one_off()))
+    assert "schedule" not in json.loads(event.encode())["data"]
+
+
+def test_only_the_types_that_are_wanted_are_sent() -> None:
+    memory, sink = Memory(ManualClock(from_ms(NOON))), Sink(types=frozenset({"run.dead"}))
+    services = replace(memory.connect(), events=sink)
+    publish_events([*life(), *life(a_run(NOON + 1), sequence=10, state=RunState.DEAD)], context_of(services))
+    assert [event.type for event in sink.sent] == ["run.dead"]
+    publish_events(life(state=RunState.DEAD), context_of(memory.connect()))
+    assert len(sink.sent) == 1, "without a target nothing is sent"
+
+
+# Beside the history.
+
+
+def run_to_end(services: Services, run: RunRow) -> None:
+    from minutehand.state.lease import succeed
+
+    services.ledger.claim([run])
+    leased = lease_of(services, run)
+    services.ledger.move(run.ref, succeed(fence=leased.fence, now=NOON, expires=NOON * 2, result="1"))
+
+
+def test_a_receiver_that_does_not_answer_holds_up_no_history_and_gets_everything_later() -> None:
+    clock = ManualClock(from_ms(NOON))
+    memory, sink = Memory(clock), Sink(failing=errors.Unavailable("webhook: no answer"))
+    services = replace(memory.connect(), events=sink)
+    history, events = StreamFollower(services, clock), StreamFollower(services, clock, Reader.EVENTS)
+    for number in range(3):
+        run_to_end(services, a_run(NOON + number))
+        with pytest.raises(errors.Unavailable):
+            events.poll()
+        assert history.poll().changes == 3
+    assert len(memory.archived) == 3
+    sink.failing = None
+    assert events.poll().changes == 9
+    assert [event.type for event in sink.sent] == ["run.succeeded"] * 3
+    assert events.poll().changes == 0
+    assert StreamFollower(services, clock, Reader.EVENTS).poll().changes == 0, "its position is remembered"
+    assert StreamFollower(services, clock).poll().changes == 0
+
+
+def test_an_event_that_the_receiver_refuses_is_set_aside_and_the_others_are_sent() -> None:
+    clock = ManualClock(from_ms(NOON))
+    runs = [a_run(NOON + number) for number in range(5)]
+    memory, sink = Memory(clock), Sink(refused=frozenset({str(runs[2].ref)}))
+    services = replace(memory.connect(), events=sink)
+    for run in runs:
+        run_to_end(services, run)
+    report = StreamFollower(services, clock, Reader.EVENTS).poll()
+    assert report.set_aside == 1
+    assert {event.line.ref for event in sink.sent} == {run.ref for run in runs} - {runs[2].ref}
+    (aside,) = changes_set_aside(services)
+    assert (aside["run"], aside["consumer"]) == (str(runs[2].ref), "events")
+
+
+def test_the_archive_of_a_batch_is_the_same_with_and_without_events() -> None:
+    memory = Memory(ManualClock(from_ms(NOON)))
+    archive(life(), context_of(replace(memory.connect(), events=Sink())))
+    assert len(memory.archived) == 1
+
+
+# The target.
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        (("eventbridge:acme",), "eventbridge"),
+        (("eventbridge:arn:aws:events:eu-west-1:123456789012:event-bus/acme",), "eventbridge"),
+        (("sns:arn:aws:sns:eu-west-1:123456789012:runs.fifo",), "sns"),
+        (("webhook:https://example.com/hook", None, "secret:acme/hook"), "webhook"),
+    ],
+)
+def test_targets(given: tuple[Any, ...], kind: str) -> None:
+    target = parse_target(*given)
+    assert (target.kind, target.types) == (kind, ALL)
+
+
+def test_types_may_be_chosen() -> None:
+    target = parse_target("eventbridge:acme", "run.dead, run.lost")
+    assert target.types == {"run.dead", "run.lost"}
+    assert states_of(target.types) == [RunState.DEAD, RunState.LOST]
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        (("kafka:topic",), "events"),
+        (("",), "events"),
+        ((7,), "events"),
+        (("eventbridge:",), "events"),
+        (("eventbridge:a b",), "events"),
+        (("sns:runs",), "events"),
+        (("webhook:example.com", None, "secret:x"), "events"),
+        (("webhook:https://example.com",), "event_secret"),
+        (("webhook:https://example.com", None, "whsec_abc"), "event_secret"),
+        (("webhook:https://example.com", None, "file:x"), "event_secret"),
+        (("eventbridge:acme", None, "secret:x"), "event_secret"),
+        (("eventbridge:acme", ""), "event_types"),
+        (("eventbridge:acme", "run.dead,run.exploded"), "event_types"),
+    ],
+)
+def test_what_is_no_target_is_refused(given: tuple[Any, ...], field: str) -> None:
+    with pytest.raises(errors.InvalidInput) as refused:
+        parse_target(*given)
+    assert refused.value.field == field
+    assert refused.value.remedy
