@@ -74,6 +74,9 @@ class Minutehand(Construct):
         archive_lock: ``s3.ObjectLockRetention.compliance(Duration.days(365))`` (or ``governance``): nobody can change or remove the
             archive for so long. It is then in a bucket of its own. None: it is in the bucket, which its roles may write.
         athena: whether to make the archive a table of Athena, with two example queries.
+        events: where ends of runs are published: ``eventbridge:BUS``, ``sns:TOPIC_ARN`` or ``webhook:URL``; None: nowhere.
+        event_types: only these, as in ``["run.dead"]``; None: all. See docs/how-to/events.md.
+        event_secret: of a webhook, its signing secret.
         notice_topics: ARNs of the SNS topics that schedules name in ``on_failure`` and ``on_recovery``.
         queue_depth, queue_age: the ticker holds a queue back that has more messages waiting or at hand than this in a stripe (0:
             it never does), or whose runs that are due have waited for so long.
@@ -136,6 +139,9 @@ class Minutehand(Construct):
         archive_retention: Duration | None = ARCHIVE_RETENTION,
         archive_lock: s3.ObjectLockRetention | None = None,
         athena: bool = True,
+        events: str | None = None,
+        event_types: Sequence[str] | None = None,
+        event_secret: secretsmanager.ISecret | None = None,
         notice_topics: Sequence[str] = (),
         alarm_topic: sns.ITopic | None = None,
         encryption_key: kms.IKey | None = None,

@@ -1,0 +1,40 @@
+"""Events: ends of runs, in batches of the stream of the table of runs, to the target of MINUTEHAND_EVENTS."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from minutehand.daemon.event_sink import with_events
+from minutehand.dynamodb.stream_records import parse_records
+from minutehand.historian.deliver import deliver
+from minutehand.historian.handle import Reader
+from minutehand.ports.services import Services
+from minutehand.services import system_clock
+from minutehand.settings import from_environment
+
+from functions.observe import count, logger, metrics, services
+
+
+@cache
+def _publishing() -> Services:
+    """The services with the sink that the settings choose."""
+    return with_events(services(), from_environment())
+
+
+@logger.inject_lambda_context
+@metrics.log_metrics
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  # noqa: ARG001 (Lambda passes it)
+    """Publish the events of a batch. If the receiver does not answer, it raises, and Lambda sends the batch again, for up to a day."""
+    parsed = parse_records(event["Records"])
+    count(EventBatches=1)
+    try:
+        report = deliver(
+            parsed.changes, _publishing(), system_clock(), unreadable=parsed.unreadable, reader=Reader.EVENTS
+        )
+    except Exception:
+        count(EventsStopped=1)
+        raise
+    count(EventChanges=report.changes, EventsSetAside=report.set_aside)
+    return {"changes": report.changes, "set_aside": report.set_aside}

@@ -1,0 +1,100 @@
+"""Events out: a function on the stream of the table of runs, which publishes ends of runs. Nothing of it is made without a target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import Aws, Duration
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_lambda_event_sources as sources
+from aws_cdk import aws_secretsmanager as secretsmanager
+from constructs import Construct
+from minutehand.domain.run_event import EventTarget, parse_target, states_of
+from minutehand.errors import InvalidInput
+from minutehand.historian.marks import OWNER
+
+from .function import InstallationFunction
+from .installation import InstallationSettings
+from .store import InstallationStore
+
+BATCH = 100  # changes at the most: a batch that fails is sent again from its beginning
+WINDOW = Duration.seconds(1)
+MEMORY = 512  # MB
+TIMEOUT = Duration.minutes(4)  # 100 requests of at most 15 s, eight at a time
+
+
+class EventsFunction(Construct):
+    """The function and its event source, which gives it ends of runs only."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        installation: InstallationSettings,
+        store: InstallationStore,
+        events: str,
+        types: Sequence[str] | None,
+        secret: secretsmanager.ISecret | None,
+    ) -> None:
+        super().__init__(scope, name)
+        chosen = None if types is None else ",".join(types)
+        target = parse_target(events, chosen, None if secret is None else "secret:given")
+        environment = {"MINUTEHAND_EVENTS": events}
+        if chosen is not None:
+            environment["MINUTEHAND_EVENT_TYPES"] = chosen
+        if secret is not None:
+            environment["MINUTEHAND_EVENT_SECRET"] = f"secret:{secret.secret_arn}"
+        self.function = InstallationFunction(
+            self,
+            "events",
+            installation=installation,
+            description="Minutehand: publishes ends of runs",
+            memory=MEMORY,
+            timeout=TIMEOUT,
+            environment=environment,
+        )
+        self.function.add_event_source(
+            sources.DynamoEventSource(
+                store.tables["runs"],
+                starting_position=lambda_.StartingPosition.LATEST,
+                batch_size=BATCH,
+                max_batching_window=WINDOW,
+                parallelization_factor=1,
+                bisect_batch_on_error=True,  # without a number of retries: until the stream forgets the batch, after a day
+                filters=[lambda_.FilterCriteria.filter(_ends(target))],
+            )
+        )
+        store.allow(self.function, "runs", ("dynamodb:PutItem",), keys=(OWNER,))  # notes what it sets aside
+        store.allow_key(self.function)
+        self._allow(target)
+        if secret is not None:
+            secret.grant_read(self.function)
+
+    def _allow(self, target: EventTarget) -> None:
+        if target.kind == "sns":
+            action, resource = "sns:Publish", target.address
+        elif target.kind == "eventbridge":
+            is_arn = target.address.startswith("arn:")
+            name = f"arn:{Aws.PARTITION}:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-bus/{target.address}"
+            action, resource = "events:PutEvents", target.address if is_arn else name
+        else:
+            return
+        iam.Grant.add_to_principal(grantee=self.function, actions=[action], resource_arns=[resource])
+
+
+def _ends(target: EventTarget) -> dict[str, object]:
+    """The filter of the event source: what has ended with this change, or was written after it ended, which is no event."""
+    states = [str(state) for state in states_of(target.types)]
+    return {"dynamodb": {"NewImage": {"state": {"S": states}}}}
+
+
+def check_events(events: str | None, types: Sequence[str] | None, secret: object, *, history: bool) -> None:
+    """Raises InvalidInput for options of events that fit nothing."""
+    if events is None:
+        for field, given in (("event_types", types), ("event_secret", secret)):
+            if given is not None:
+                raise InvalidInput(field, given, "is of no use without events", "give events=, or leave it out")
+    elif not history:
+        raise InvalidInput("events", events, "needs the stream of the history", "leave history=False out")
