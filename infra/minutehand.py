@@ -28,6 +28,7 @@ from .alarms import InstallationAlarms
 from .athena import ArchiveTable
 from .auditor import AuditorFunction
 from .bundling import AWS, BundleTarget
+from .events import EventsFunction, check_events
 from .grants import allow_reading, allow_scheduling
 from .historian import HistorianFunction
 from .installation import ARCHIVE_RETENTION, InstallationSettings
@@ -173,7 +174,7 @@ class Minutehand(Construct):
         for name, word in {"minutehand-prefix": prefix, **(tags or {})}.items():
             Tags.of(self).add(name, word)
         self._store = store = InstallationStore(self, "Store", installation=installation)
-        if athena:
+        if athena and history:
             ArchiveTable(self, "Athena", installation=installation, bucket=store.archive_bucket)
         package = find_jobs(jobs, requirements)
         declared = declared_by(package) if queues is None else queues
@@ -198,6 +199,17 @@ class Minutehand(Construct):
         self._historian = (
             HistorianFunction(self, "Historian", installation=installation, store=store) if history else None
         )
+        check_events(events, event_types, event_secret, history=history)
+        if events is not None:
+            EventsFunction(
+                self,
+                "Events",
+                installation=installation,
+                store=store,
+                events=events,
+                types=event_types,
+                secret=event_secret,
+            )
         common = WorkerSettings(
             installation=installation,
             store=store,

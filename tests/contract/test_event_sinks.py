@@ -14,9 +14,9 @@ from minutehand.historian.events import events_of
 from minutehand.ports.event_sink import EventSink
 from minutehand.sqs.event_sinks import EventBridgeSink, SnsSink
 
-from tests.contract.test_notices import a_topic, clients
 from tests.support.builders import NOON, a_one_off, a_run
 from tests.support.engines import Engine
+from tests.support.topics import a_topic, clients
 from tests.support.transitions import life
 
 
@@ -51,7 +51,7 @@ def test_a_batch_may_be_of_any_length(engine: Engine) -> None:
 
 
 def test_a_fifo_topic_drops_a_repetition(engine: Engine) -> None:
-    topic, got = a_topic(engine, ".fifo", FifoTopic="true") if engine.settings is None else _fifo(engine)
+    topic, got = _fifo(engine)
     sink = on_topic(engine, topic)
     for _ in range(2):
         sink.publish(some(2))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
-import boto3
 import pytest
 from minutehand.domain.notice import Notice, NoticeKind
 from minutehand.errors import MinutehandError
 
 from tests.support.engines import Engine
+from tests.support.topics import a_topic
 
 NOTICE = Notice(
     kind=NoticeKind.FAILURE,
@@ -24,31 +23,6 @@ NOTICE = Notice(
     text="acme/reports/daily fails: ünsäglich.",
     run="acme/reports/daily#000001777896000000",
 )
-
-
-def clients(engine: Engine) -> tuple[Any, Any]:
-    """Raw clients of SNS and SQS."""
-    if engine.settings is None:
-        pytest.skip("topics in memory have no subscribers: the harness shows what was published")
-    where = {"endpoint_url": engine.settings.endpoint, "region_name": engine.settings.region}
-    return boto3.client("sns", **where), boto3.client("sqs", **where)
-
-
-def a_topic(engine: Engine, suffix: str = "", **attributes: str) -> tuple[str, Any]:
-    """A topic, and what its one subscriber has got."""
-    sns, sqs = clients(engine)
-    assert engine.settings is not None
-    name = f"{engine.settings.prefix}-incidents{suffix}"
-    topic = sns.create_topic(Name=name, Attributes=attributes)["TopicArn"]
-    url = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
-    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
-
-    def got() -> list[dict[str, Any]]:
-        answer = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=1)
-        return [json.loads(message["Body"]) for message in answer.get("Messages", [])]
-
-    return topic, got
 
 
 def test_a_subscriber_gets_the_document_and_what_to_filter_by(engine: Engine) -> None:

@@ -1,0 +1,87 @@
+"""The function that publishes events, with batches as Lambda gives them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from minutehand.domain.run_event import EVENT_TYPES, RunEvent
+from minutehand.errors import Unavailable
+from minutehand.testing import ManualClock, Memory
+
+
+class Context:
+    function_name = "minutehand-events"
+    memory_limit_in_mb = 512
+    invoked_function_arn = "arn:aws:lambda:eu-west-1:123456789012:function:minutehand-events"
+    aws_request_id = "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
+
+
+def invoke(event: dict[str, Any]) -> Any:
+    return module().handler(event, Context())
+
+
+def module() -> Any:
+    return __import__(
+        "functions.events.handler", fromlist=["handler"]
+    )  # Powertools reads the environment as it is imported
+
+
+class Sink:
+    types = frozenset(EVENT_TYPES.values())
+
+    def __init__(self) -> None:
+        self.sent: list[RunEvent] = []
+        self.failing = False
+
+    def publish(self, events: Any) -> None:
+        if self.failing:
+            raise Unavailable("webhook: answered 503")
+        self.sent += events
+
+
+@pytest.fixture
+def sink(monkeypatch: pytest.MonkeyPatch) -> Sink:
+    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Minutehand")
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "minutehand-test")
+    made = Sink()
+    services = replace(Memory(ManualClock(datetime.now(UTC))).connect(), events=made)
+    monkeypatch.setattr("functions.events.handler._publishing", lambda: services)
+    return made
+
+
+def records(state: str) -> dict[str, Any]:
+    key = {"owner": {"S": "acme/report"}, "key": {"S": "000002094496020000"[-15:]}}
+    numbers = {name: {"N": "1"} for name in ("rev", "due", "not_before", "fence", "attempt")}
+    old = key | numbers | {"state": {"S": "RUNNING"}, "job": {"S": "report"}}
+    content = {"Keys": key, "SequenceNumber": "100", "ApproximateCreationDateTime": 2_094_496_020}
+    images = {"OldImage": old, "NewImage": old | {"state": {"S": state}}}
+    return {"Records": [{"eventName": "MODIFY", "dynamodb": content | images}]}
+
+
+def test_ends_are_published(sink: Sink) -> None:
+    assert invoke(records("DEAD")) == {"changes": 1, "set_aside": 0}
+    assert [event.type for event in sink.sent] == ["run.dead"]
+    assert invoke(records("SKIPPED")) == {"changes": 1, "set_aside": 0}
+    assert len(sink.sent) == 1
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_receiver_that_does_not_answer_fails_the_batch(sink: Sink) -> None:
+    sink.failing = True
+    with pytest.raises(Unavailable):
+        invoke(records("DEAD"))
+    sink.failing = False
+    invoke(records("DEAD"))
+    assert len(sink.sent) == 1
+
+
+def test_without_a_target_the_services_publish_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = Memory(ManualClock(datetime.now(UTC)))
+    monkeypatch.setattr(module(), "services", memory.connect)
+    monkeypatch.delenv("MINUTEHAND_EVENTS", raising=False)
+    module()._publishing.cache_clear()
+    assert module()._publishing().events is None
+    module()._publishing.cache_clear()
