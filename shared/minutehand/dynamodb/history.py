@@ -20,7 +20,7 @@ from minutehand.domain.times import DAY, HOUR, SECOND, from_ms, stamp
 from minutehand.dynamodb.rows import present, readable, reads
 from minutehand.dynamodb.tables import HISTORY, Row, RowQuery, RowTables, RowWrite, begins_with
 from minutehand.errors import Unavailable
-from minutehand.ports.history import Day, Hour, Page, PagePut, ReadMeter
+from minutehand.ports.history import Day, Hour, LateDay, Page, PagePut, ReadMeter
 from minutehand.state.history.search import summary_from
 from minutehand.state.transition import Absent, Compare, any_of
 
@@ -87,11 +87,18 @@ class RowHistory:
         row = _day_key(page.tenant, page.book, day)
         more = {"spreads": spreads} if spreads > known.spreads else {}
         self._tables.write("note", RowWrite(table=HISTORY, row=row | more | {"ttl": expires}))
+        if late:
+            self._note_late(page.tenant, page.book, day, page.written, expires)
         for hour, written in late.items():
             name = f"late{hour:02d}"
             is_later = any_of(Absent(name), Compare(name, "<", written))
             self._tables.write("note", RowWrite(table=HISTORY, row=row | {name: written}, only_if=is_later))
         return replace(known, spreads=max(spreads, known.spreads), late={**known.late, **late})
+
+    def _note_late(self, tenant: str, book: Book, day: int, written: int, expires: int) -> None:
+        row = _late_key(tenant, book, day) | {"written": written, "ttl": expires}
+        is_later = any_of(Absent("written"), Compare("written", "<", written))
+        self._tables.write("note", RowWrite(table=HISTORY, row=row, only_if=is_later))
 
     # Reads.
 
@@ -182,6 +189,14 @@ class RowHistory:
         query = RowQuery(table=HISTORY, partition=_tenants(book, day), first=begin or " ", last="\U0010ffff")
         return (row["key"] for row in self._tables.rows("tenants", query))
 
+    def late(self, book: Book) -> Iterator[LateDay]:
+        query = RowQuery(table=HISTORY, partition=f"~late#{book}", first=" ", last="\U0010ffff")
+        return readable(self._tables.rows("late", query), late_of, "history.unreadable")
+
+    def forget_late(self, late: LateDay) -> None:
+        row, is_same = _late_key(late.tenant, late.book, late.day), Compare("written", "<=", late.written)
+        self._tables.write("forget", RowWrite(table=HISTORY, row=row, only_if=is_same, kind="delete"))
+
 
 def partition_of(tenant: str, book: Book, day: int, spread: int = 0) -> str:
     """The partition of a tenant's day (since 1970, UTC). ``#`` is in no tenant's name."""
@@ -190,6 +205,10 @@ def partition_of(tenant: str, book: Book, day: int, spread: int = 0) -> str:
 
 def _tenants(book: Book, day: int) -> str:
     return f"~tenants#{book}#{day:06d}"
+
+
+def _late_key(tenant: str, book: Book, day: int) -> Row:
+    return _key(f"~late#{book}", f"{day:06d}#{tenant}")
 
 
 def _day_key(tenant: str, book: Book, day: int) -> Row:
@@ -225,6 +244,13 @@ def day_of(row: Mapping[str, Any]) -> Day:
     late = {int(name[4:]): int(value) for name, value in row.items() if name.startswith("late")}
     number = int(row["key"].rpartition("#")[2])
     return Day(number=number, spreads=int(row.get("spreads", 1)), folded=int(row.get("folded", 0)), late=late)
+
+
+@reads("late day {partition} {key} of the history")
+def late_of(row: Mapping[str, Any]) -> LateDay:
+    day, _, tenant = row["key"].partition("#")
+    book = Book(row["partition"].rpartition("#")[2])
+    return LateDay(tenant=tenant, book=book, day=int(day), written=int(row["written"]))
 
 
 @reads("page {partition} {key} of the history")

@@ -59,7 +59,7 @@ class Reading:
     """One call's reading of a book: ``entries``, then ``position`` to go on from (None: at the end) and ``searched``.
 
     ``after`` and ``upto`` (UTC ms) are bounds of the places: ``(after, upto]``. ``is_over`` is asked before each page but the first ones
-    whether to stop.
+    whether to stop. ``whole``: withdrawals are given out, too.
     """
 
     def __init__(
@@ -73,7 +73,9 @@ class Reading:
         upto: int,
         meter: ReadMeter,
         is_over: Callable[[], bool] = lambda: False,
+        whole: bool = False,
     ) -> None:
+        self._whole = whole
         self._history, self._tenant, self._book, self._search = history, tenant, book, search
         self._after, self._upto, self._meter, self._is_over = after, upto, meter, is_over
         self._merge = Merge()
@@ -123,7 +125,7 @@ class Reading:
             merge.add(self._wanted(segment, page, start), page.last)
             watermark = streams.watermark()
             for entry in merge.before(watermark):
-                if not entry.withdrawn and self._search.wants(vars(entry)):
+                if self._whole or (not entry.withdrawn and self._search.wants(vars(entry))):
                     self._last = entry
                     yield entry
             moved = watermark is not None and watermark < start.at

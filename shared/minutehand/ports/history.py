@@ -83,6 +83,16 @@ class Hour:
     pages: Sequence[Page] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class LateDay:
+    """A day of a tenant that was written to late, so that it has to be folded again."""
+
+    tenant: str
+    book: Book
+    day: int  # days since 1970
+    written: int  # hours since 1970: the last hour of such a write
+
+
 class History(Protocol):
     """Entries of all tenants. Places are UTC ms; days and hours are those of UTC. Reads add their cost to ``meter``."""
 
@@ -111,3 +121,9 @@ class History(Protocol):
 
     def tenants(self, book: Book, day: int, *, begin: str = "") -> Iterator[str]:
         """The tenants that have pages of a day, in order of their names, from ``begin`` on."""
+
+    def late(self, book: Book) -> Iterator[LateDay]:
+        """The days that were written to late, as long as nobody forgets them."""
+
+    def forget_late(self, late: LateDay) -> None:
+        """Forget a day, unless it was written to later than that."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from itertools import count
 from random import Random
 from typing import Any
@@ -16,7 +17,9 @@ from minutehand.domain.names import RunRef, aside_ref, fire_ref, one_off_ref
 from minutehand.domain.run import Failure, RunRow, RunState
 from minutehand.domain.run_change import RunChange
 from minutehand.domain.times import HOUR, MINUTE, SECOND, from_ms
+from minutehand.dynamodb.rows import run_row
 from minutehand.historian.context import HistorianContext
+from minutehand.historian.fold import fold
 from minutehand.historian.pages import write_pages
 from minutehand.history.read import Position, Reading, parse_position
 from minutehand.ports.history import ReadMeter
@@ -167,17 +170,16 @@ def read_in_parts(services: Services, size: int, **how: Any) -> list[HistoryEntr
     raise AssertionError("the reading does not end")
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_the_books_equal_the_ledger(seed: int) -> None:
-    random = Random(seed)
-    story, memory = Story(random), Memory(ManualClock(from_ms(NOON)))
-    for batch in batches(story.changes, random):
-        now = (batch[-1].at if batch else NOON) + random.choice([SECOND, SECOND, 5 * HOUR])
-        while random.random() < 0.3:  # the historian dies, and the batch comes again
-            with suppress(Crash):
-                deliver(batch, memory.connect(Kill(random.randrange(1, 8), after=random.random() < 0.5)), now)
-        deliver(batch, memory.connect(), now)
-    services, wanted = memory.connect(), story.ended()
+def die_and_do(memory: Memory, random: Random, act: Callable[[Services], object]) -> None:
+    """The process dies at one of its requests, some times, and then does it all."""
+    while random.random() < 0.3:
+        with suppress(Crash):
+            act(memory.connect(Kill(random.randrange(1, 12), after=random.random() < 0.5)))
+    act(memory.connect())
+
+
+def check(services: Services, story: Story) -> None:
+    wanted = story.ended()
     assert [(e.at, e.run, e.state, e.skipped) for e in read(services)] == wanted
     parts = read_in_parts(services, 3)
     assert [(e.at, e.run) for e in parts] == [(at, run) for at, run, _, _ in wanted]
@@ -190,3 +192,28 @@ def test_the_books_equal_the_ledger(seed: int) -> None:
     assert [e.run for e in cut] == [run for at, run, _, _ in wanted if NOON < at <= middle]
     open_runs = {row.ref for row in story.rows.values() if is_open(row)}
     assert open_runs <= {entry.run for entry in read(services, Book.OPEN)}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_books_equal_the_ledger(seed: int) -> None:
+    """With ``folds``, hours are folded in between; some batches come hours late, and then entries are late."""
+    random = Random(seed)
+    clock, folds = ManualClock(from_ms(NOON)), bool(seed % 3)
+    story, memory = Story(random, spread=random.choice([3, 30]) * HOUR), Memory(clock)
+    for row in story.rows.values():
+        memory.put_row(row.ref, run_row(row))
+    for batch in batches(story.changes, random):
+        delay = random.choice([SECOND, SECOND, 5 * HOUR])
+        at = max([clock(), *(change.at + delay for change in batch)])
+        clock.advance(timedelta(milliseconds=at - clock()))
+        die_and_do(memory, random, lambda services, batch=batch: deliver(batch, services, clock()))
+        if folds and random.random() < 0.5:
+            die_and_do(memory, random, lambda services: fold(services, clock=clock, budget=HOUR))
+    check(memory.connect(), story)
+    clock.advance(timedelta(days=2))
+    report = fold(memory.connect(), clock=clock, budget=HOUR)
+    assert report.failed == report.stopped == 0
+    assert fold(memory.connect(), clock=clock, budget=HOUR).hours == 0
+    check(memory.connect(), story)
+    listed = {entry.run for entry in read(memory.connect(), Book.OPEN)}  # after the fold: no run that has ended
+    assert listed <= {row.ref for row in story.rows.values() if not row.is_terminal}

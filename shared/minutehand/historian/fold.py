@@ -1,0 +1,173 @@
+"""Fold hours that are over: the pages of an hour as few large ones, which the hour's index names.
+
+Nothing is removed and no page is changed, so a fold that dies at any step, or runs twice, is only done again. An hour is folded when
+nothing can be written into it any more that is not noted as late; what is late is folded with the rest the next time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from minutehand.domain.history import Book, HistoryEntry
+from minutehand.domain.times import HOUR, MINUTE
+from minutehand.errors import MinutehandError
+from minutehand.history.read import Reading
+from minutehand.ports.history import Day, Hour, Page, ReadMeter
+from minutehand.ports.records import Record
+from minutehand.ports.services import Clock, Services
+from minutehand.state.history.codec import encode
+from minutehand.state.history.fold import parts
+from minutehand.state.history.search import Search, summary_of
+
+log = logging.getLogger(__name__)
+
+MARGIN = 10 * MINUTE  # ms after an hour in which historians may still write what they began in it
+MOST = 1_000_000  # entries of an hour that are folded; the pages of a busier tenant are large as they are
+_LOOKED = 100  # open runs that are read at once
+_OWNER, _KEY = "~minutehand/~history", "~folded"  # the record of how far all days are folded
+
+
+@dataclass
+class FoldReport:
+    """What one call did."""
+
+    hours: int = 0  # folded
+    kept: int = 0  # too large to fold
+    entries: int = 0  # in folded pages
+    failed: int = 0  # days of a tenant that could not be folded; the next call does it
+    stopped: int = 0  # 1: its time was over
+
+
+def fold(services: Services, *, clock: Clock, budget: int) -> FoldReport:
+    """Fold what can be folded by now, within ``budget`` ms. The next call goes on with the rest."""
+    return _Folding(services, clock, clock() + budget).run()
+
+
+class _Folding:
+    def __init__(self, services: Services, clock: Clock, end: int) -> None:
+        self._services, self._clock, self._end = services, clock, end
+        self._history = services.history
+        self._now = clock()
+        self._closed = (self._now - MARGIN) // HOUR - 1  # hours since 1970: the last one whose writes have ended
+        self.report = FoldReport()
+
+    def run(self) -> FoldReport:
+        record = self._services.records.read(_OWNER, _KEY)
+        begin = int(record.body["hour"]) if record else (self._now - self._services.retention) // HOUR
+        done = True
+        for book in Book:
+            done = self._days(book, begin) and self._late(book) and done
+        if done and not self.report.failed and self._closed > begin:
+            version = record.version + 1 if record else 1
+            self._services.records.write(Record(owner=_OWNER, key=_KEY, version=version, body={"hour": self._closed}))
+        return self.report
+
+    def _is_over(self) -> bool:
+        self.report.stopped = int(self._clock() >= self._end)
+        return bool(self.report.stopped)
+
+    def _days(self, book: Book, begin: int) -> bool:
+        """Fold the hours that have closed since the last call that came to its end; whether all were reached."""
+        for day in range(max(begin - 1, 0) // 24, self._closed // 24 + 1):
+            for tenant in self._history.tenants(book, day):
+                if self._is_over():
+                    return False
+                self._day(tenant, book, day)
+        return True
+
+    def _late(self, book: Book) -> bool:
+        """Fold again what was written to late; whether all was reached."""
+        for late in list(self._history.late(book)):
+            if self._is_over():
+                return False
+            if late.written <= self._closed and self._day(late.tenant, book, late.day):
+                self._history.forget_late(late)
+        return True
+
+    def _day(self, tenant: str, book: Book, number: int) -> bool:
+        try:
+            for day in self._history.days(tenant, book, first=number, last=number, meter=ReadMeter()):
+                self._hours(tenant, book, day)
+        except MinutehandError as problem:  # the other days are folded all the same
+            self.report.failed += 1
+            log.error(
+                "history.not_folded", extra={"tenant": tenant, "book": str(book), "day": number, "error": str(problem)}
+            )
+            return False
+        return True
+
+    def _hours(self, tenant: str, book: Book, day: Day) -> None:
+        indexes = self._history.hours(tenant, book, day.number, ReadMeter())
+        closed = min(self._closed, day.number * 24 + 24)
+        for number in range(24):
+            hour, index = day.number * 24 + number, indexes.get(number)
+            is_new = day.folded <= hour < closed
+            late = day.late.get(number, 0)
+            if is_new or (index.folded if index else 0) < late <= self._closed:
+                self._hour(tenant, book, day, number)
+        if day.folded < closed:
+            self._history.note_folded(tenant, book, day.number, closed)
+
+    def _hour(self, tenant: str, book: Book, day: Day, number: int) -> None:
+        begin = (day.number * 24 + number) * HOUR
+        reading = Reading(
+            self._history,
+            tenant,
+            book,
+            Search(),
+            after=begin - 1,
+            upto=begin + HOUR - 1,
+            meter=ReadMeter(),
+            whole=True,
+        )
+        counted, pages, is_kept = _Counted(reading.entries()), list[Page](), False
+        try:
+            pages = list(_pages(counted if book is Book.ENDED else self._still_open(counted)))
+        except _TooManyError:
+            is_kept = True
+        if not counted.count:
+            return
+        index = Hour(number=number, folded=self._closed, kept=is_kept, pages=pages)
+        expires = max(begin + HOUR, self._now if book is Book.OPEN else 0) + self._services.retention
+        self._history.fold(tenant, book, day.number, index, expires)
+        self.report.hours += 1
+        self.report.kept += is_kept
+        self.report.entries += sum(page.summary.count for page in pages if page.summary)
+
+    def _still_open(self, entries: Iterable[HistoryEntry]) -> Iterator[HistoryEntry]:
+        """The open runs that the ledger knows as such. A run that it did not answer for stays."""
+        left = (entry for entry in entries if not entry.withdrawn)
+        while batch := list(islice(left, _LOOKED)):
+            answer = self._services.ledger.look([entry.run for entry in batch])
+            for entry in batch:
+                run = answer.found.get(entry.run)
+                if entry.run in answer.unanswered or (run is not None and not run.is_terminal):
+                    yield entry
+
+
+class _TooManyError(Exception):
+    """An hour has more entries than are folded."""
+
+
+class _Counted:
+    """Entries as they come, counted."""
+
+    def __init__(self, entries: Iterator[HistoryEntry]) -> None:
+        self._entries, self.count = entries, 0
+
+    def __iter__(self) -> Iterator[HistoryEntry]:
+        for entry in self._entries:
+            self.count += 1
+            if self.count > MOST:
+                raise _TooManyError
+            yield entry
+
+
+def _pages(entries: Iterable[HistoryEntry]) -> Iterator[Page]:
+    for number, pages in enumerate(parts(entries)):
+        for page in pages:
+            summary = summary_of(page)
+            yield Page(last=summary.last, part=number, body=encode(page), summary=summary)
