@@ -33,7 +33,7 @@ class HistoryEntry:
 
     run: RunRef
     at: int  # UTC ms: its place in the book; the end of an ended run, the due time of an open one
-    order: int  # twice the stream's sequence number of the change; odd: a correction made after reading the ledger
+    order: int  # of the change: from its sequence number in the stream, see ``state.history.entries``
     withdrawn: bool = False  # the run is not at this place any more
     again: bool = False  # an earlier entry at this place may exist
     state: RunState

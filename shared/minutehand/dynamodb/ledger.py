@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from minutehand.domain.names import RunRef
-from minutehand.domain.run import WAITING, FailedAttemptRow, RunRow, RunState, SiblingRows
+from minutehand.domain.run import TERMINAL, WAITING, FailedAttemptRow, RunRow, RunState, SiblingRows
 from minutehand.domain.times import DAY, SECOND, stamp
 from minutehand.dynamodb.rows import (
     attempt_row,
@@ -23,7 +23,7 @@ from minutehand.dynamodb.tables import RUNS, Answer, Row, RowQuery, RowTables, R
 from minutehand.errors import Unavailable, Unreadable
 from minutehand.ports.ledger import BatchReadResult, BesideKind, ClaimResult, TransitionResult
 from minutehand.ports.records import RowPage
-from minutehand.state.transition import OneOf, Transition, held, holds, in_state
+from minutehand.state.transition import Compare, Condition, OneOf, Transition, all_of, held, holds, in_state
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +36,7 @@ _BEYOND = "\x7f"  # sorts after all rows of an instant: fires, triggers, backfil
 _FEW = 5  # rows of a query for the latest runs
 _SUCCESSES = 100  # rows of a query for a success
 _RETRY_SPAN = 14 * DAY  # how long after a failed attempt its run may still be retried
+_ENDED = OneOf("state", tuple(sorted(TERMINAL)))
 _UNFINISHED = OneOf("state", tuple(sorted(WAITING | {RunState.RUNNING})))
 
 
@@ -148,6 +149,18 @@ class RowLedger:
 
     def unfinished(self, *, segment: int, segments: int) -> Iterator[RunRow]:
         return readable_runs(self._tables.scan("unfinished", RUNS, only=_UNFINISHED, part=(segment, segments)))
+
+    def runs(self, *, segment: int, segments: int, tenant: str | None = None) -> Iterator[RunRow]:
+        only: Condition = Compare(
+            "rev", ">=", 0
+        )  # rows beside a run, records and lines of the index of dead runs have none
+        if tenant is not None:  # "0" comes after "/"
+            only = all_of(only, Compare("owner", ">=", f"{tenant}/"), Compare("owner", "<", f"{tenant}0"))
+        return readable_runs(self._tables.scan("runs", RUNS, only=only, part=(segment, segments)))
+
+    def relist(self, ref: RunRef, *, now: int) -> bool:
+        write = RowWrite(table=RUNS, row=_key(ref) | {"relisted": now}, only_if=_ENDED)
+        return self._tables.write("relist", write)[0]
 
     def never_leased(self, owner: str, *, after: int | None, upto: int | None = None) -> Iterator[RunRow]:
         return self._runs("never_leased", owner, after, upto, only=in_state(RunState.QUEUED))

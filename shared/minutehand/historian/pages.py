@@ -39,7 +39,9 @@ def write_pages(changes: Sequence[RunChange], context: HistorianContext) -> None
     pages = [
         page
         for book, entries in placed(changes).items()
-        for page in pages_of(book, _tagged(entries, context), context.now, context.services.retention)
+        for page in pages_of(
+            book, tagged(entries, context.services, context.now), context.now, context.services.retention
+        )
     ]
     if pages:
         context.services.history.append(pages)
@@ -81,10 +83,10 @@ def _parts(entries: Sequence[HistoryEntry]) -> Iterator[list[HistoryEntry]]:
 # Tags of schedules.
 
 
-def _tagged(entries: Sequence[HistoryEntry], context: HistorianContext) -> list[HistoryEntry]:
+def tagged(entries: Sequence[HistoryEntry], services: Services, now: int) -> list[HistoryEntry]:
     """The entries with the tags that their schedules have, as of some minutes ago at the most. Withdrawals need none."""
     names = {_schedule_of(entry) for entry in entries if _is_tagged(entry)}
-    tags = _tags_of(names, context.services, context.now) if names else {}
+    tags = _tags_of(names, services, now) if names else {}
     return [
         replace(entry, tags=tags[_schedule_of(entry)]) if _is_tagged(entry) and tags[_schedule_of(entry)] else entry
         for entry in entries

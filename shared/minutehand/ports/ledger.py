@@ -85,6 +85,12 @@ class Ledger(Protocol):
     def unfinished(self, *, segment: int, segments: int) -> Iterator[RunRow]:
         """Runs of one segment of the ledger that are not terminal, read with eventual consistency: for the auditor."""
 
+    def runs(self, *, segment: int, segments: int, tenant: str | None = None) -> Iterator[RunRow]:
+        """All runs of one segment of the ledger, or those of one tenant among them, read with eventual consistency."""
+
+    def relist(self, ref: RunRef, *, now: int) -> bool:
+        """Mark an ended run, so that its row passes the stream again; False if it has not ended."""
+
     def latest(self, owner: str, *, upto: int) -> Iterator[RunRow]:
         """Runs of a schedule with fires up to ``upto`` (UTC ms), newest first. Pages are read as the iterator advances."""
 

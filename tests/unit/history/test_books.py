@@ -21,6 +21,7 @@ from minutehand.dynamodb.rows import run_row
 from minutehand.historian.context import HistorianContext
 from minutehand.historian.fold import fold
 from minutehand.historian.pages import write_pages
+from minutehand.historian.rebuild import RebuildReport, RebuildSpec, rebuild
 from minutehand.history.read import Position, Reading, parse_position
 from minutehand.ports.history import ReadMeter
 from minutehand.ports.services import Services
@@ -194,7 +195,7 @@ def check(services: Services, story: Story) -> None:
     assert open_runs <= {entry.run for entry in read(services, Book.OPEN)}
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(30))
 def test_the_books_equal_the_ledger(seed: int) -> None:
     """With ``folds``, hours are folded in between; some batches come hours late, and then entries are late."""
     random = Random(seed)
@@ -217,3 +218,45 @@ def test_the_books_equal_the_ledger(seed: int) -> None:
     check(memory.connect(), story)
     listed = {entry.run for entry in read(memory.connect(), Book.OPEN)}  # after the fold: no run that has ended
     assert listed <= {row.ref for row in story.rows.values() if not row.is_terminal}
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_rebuilt_history_equals_the_ledger(seed: int) -> None:
+    """The stream was not followed for a while; hours are folded before or after; what was missed may still come."""
+    random = Random(1_000 + seed)
+    clock = ManualClock(from_ms(NOON))
+    story, memory = Story(random, spread=random.choice([3, 30]) * HOUR), Memory(clock)
+    first, second = sorted(random.sample(range(len(story.changes)), 2))
+    for part, is_seen in (
+        (story.changes[:first], True),
+        (story.changes[first:second], False),
+        (story.changes[second:], True),
+    ):
+        for change in part:
+            if change.new is None:
+                memory.remove_row(change.ref)
+            else:
+                memory.put_row(change.ref, run_row(change.new) | {"buried_at": change.new.buried_at or 0})
+        if not part:
+            continue
+        clock.advance(timedelta(milliseconds=max(0, part[-1].at + SECOND - clock())))
+        for batch in batches(part, random):
+            if is_seen:
+                deliver(batch, memory.connect(), clock())
+        if random.random() < 0.5:
+            fold(memory.connect(), clock=clock, budget=HOUR)
+        if random.random() < 0.3:
+            die_and_do(memory, random, lambda services: made_again(services, clock))
+    die_and_do(memory, random, lambda services: made_again(services, clock))
+    check(memory.connect(), story)
+    assert made_again(memory.connect(), clock).corrected == made_again(memory.connect(), clock).added == 0
+    for batch in batches(story.changes[first:second], random):  # they come after all
+        deliver(batch, memory.connect(), clock())
+    check(memory.connect(), story)
+    clock.advance(timedelta(days=3))
+    fold(memory.connect(), clock=clock, budget=HOUR)
+    check(memory.connect(), story)
+
+
+def made_again(services: Services, clock: ManualClock) -> RebuildReport:
+    return rebuild(RebuildSpec(tenant=TENANT, after=0, upto=EVER), services, clock=clock)

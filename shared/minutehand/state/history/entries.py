@@ -21,9 +21,17 @@ _SUBMITTED = frozenset({RunKind.ONE_OFF, RunKind.TRIGGER, RunKind.REPLAY})
 Placed = Mapping[Book, Sequence[HistoryEntry]]
 
 
-def order_of(sequence: int, *, correction: bool = False) -> int:
-    """The order of a change; a correction comes after the change that it has seen, and before the next one."""
-    return 2 * sequence + correction
+_CORRECTIONS = 16  # orders of one change: its own, and those of corrections
+
+
+def order_of(sequence: int) -> int:
+    """The order of a change."""
+    return _CORRECTIONS * sequence
+
+
+def corrected(order: int) -> int:
+    """The order of a correction that was made after an entry of this order had been read: it lies before that of any later change."""
+    return order + 1 if order % _CORRECTIONS < _CORRECTIONS - 1 else order
 
 
 def placed(changes: Iterable[RunChange]) -> Placed:
@@ -75,6 +83,12 @@ def entry_of(run: RunRow, at: int, order: int, *, withdrawn: bool = False, again
         skipped=run.skipped,
         skipped_until=run.skipped_until,
     )
+
+
+def tells(entry: HistoryEntry, run: RunRow) -> bool:
+    """Whether an entry says of an ended run what its row says; the row does not know tags."""
+    row = entry_of(run, entry.at, entry.order, again=entry.again)
+    return all(value == getattr(entry, name) for name, value in vars(row).items() if name != "tags")
 
 
 def end_of(run: RunRow | None) -> int | None:

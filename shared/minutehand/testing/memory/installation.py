@@ -277,6 +277,10 @@ class Memory:
         """Write a row of the ledger as it is, for instance as another release would."""
         self._tables[RUNS].put(*ref, dict(row))
 
+    def remove_row(self, ref: RunRef) -> None:
+        """Remove a row of the ledger."""
+        self._tables[RUNS].delete(*ref)
+
     def put_item(self, shard: int, key: str, item: object) -> None:
         """Write an item into the agenda that is not an entry."""
         self._tables[AGENDA].put(shard_key(shard), key, {"shard": shard_key(shard), "entry": key, "item": item})
