@@ -1,15 +1,19 @@
-"""The auditor: once an hour it checks the invariants on live data, and empties the inbox of the archive."""
+"""The auditor: once an hour it checks the invariants on live data, empties the inbox of the archive and folds the history."""
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from minutehand.auditor.audit import audit
+from minutehand.auditor.history import check_history
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import MinutehandError
 from minutehand.historian.archive_compaction import compact_archive
+from minutehand.historian.fold import fold
 from minutehand.services import system_clock
+from minutehand.settings import from_environment
 
 from functions.observe import count, logger, metrics, services
 
@@ -17,6 +21,7 @@ _MARGIN = (
     2 * MINUTE
 )  # of the function's time: a step that has begun reads a shard of the agenda, or a part of the ledger
 _COMPACTION = 3 * MINUTE  # of the function's time at the most
+_FOLDING = 3 * MINUTE  # the same
 
 
 @logger.inject_lambda_context
@@ -24,6 +29,7 @@ _COMPACTION = 3 * MINUTE  # of the function's time at the most
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  # noqa: ARG001 (Lambda passes it)
     """Audit and repair within the function's time, write the counts."""
     _compact()
+    _look_after_history()
     budget = max(context.get_remaining_time_in_millis() - _MARGIN, SECOND)
     report = audit(services(), clock=system_clock, budget=budget, tidy_bucket=True)
     count(Audits=1, Rearmed=report.rearmed, Unclaimed=report.unclaimed, AuditResent=report.resent)
@@ -47,3 +53,16 @@ def _compact() -> None:
     except MinutehandError as problem:
         logger.error("archive.not_compacted", extra={"error": str(problem)})
         count(ArchiveNotCompacted=1)
+
+
+def _look_after_history() -> None:
+    """Fold the hours of the history that are over, and compare a sample of it with the ledger. The audit does not wait for either."""
+    if not from_environment().history:
+        return
+    try:
+        folded = fold(services(), clock=system_clock, budget=_FOLDING)
+        count(HistoryFolded=folded.hours, HistoryNotFolded=folded.failed)
+        count(HistoryRelisted=check_history(services(), clock=system_clock, random=Random()).relisted)
+    except MinutehandError as problem:
+        logger.error("history.not_checked", extra={"error": str(problem)})
+        count(HistoryNotFolded=1)

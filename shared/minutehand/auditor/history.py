@@ -24,8 +24,11 @@ log = logging.getLogger(__name__)
 
 SAMPLE = 100  # runs of one comparison
 BEHIND = 15 * MINUTE  # ms that the historian may be behind without being corrected
-_SEGMENTS = 1_024  # parts of the ledger, of which a comparison begins with any
-_TRIED = 8  # parts that a comparison reads at the most
+_PARTS = (
+    (1_024, 8),
+    (8, 8),
+)  # of a large ledger: into how many parts it is cut, and how many are read, from any one on; of a small one
+_MOST_READ = 20_000  # runs that a comparison reads at the most
 
 
 @dataclass
@@ -52,16 +55,21 @@ def check_history(services: Services, *, clock: Clock, random: Random, sample: i
 def _sample(services: Services, random: Random, now: int) -> Iterator[RunRow]:
     """Ended runs from any part of the ledger, as old as the historian is not behind, and not older than the tenant's history."""
     begins: dict[str, int] = {}  # UTC ms, by tenant
-    first = random.randrange(_SEGMENTS)
-    for segment in range(first, first + _TRIED):
-        for run in services.ledger.runs(segment=segment % _SEGMENTS, segments=_SEGMENTS):
-            if run.ended_at is None or not run.is_terminal or run.ended_at > now - BEHIND:
-                continue
-            tenant = run.ref.tenant
-            if tenant not in begins:
-                begins[tenant] = _begin_of(tenant, services, now)
-            if run.ended_at >= begins[tenant] and run.ended_at > now - services.retention + DAY:
-                yield run
+    for run in islice(_rows(services, random), _MOST_READ):
+        if run.ended_at is None or not run.is_terminal or run.ended_at > now - BEHIND:
+            continue
+        tenant = run.ref.tenant
+        if tenant not in begins:
+            begins[tenant] = _begin_of(tenant, services, now)
+        if run.ended_at >= begins[tenant] and run.ended_at > now - services.retention + DAY:
+            yield run
+
+
+def _rows(services: Services, random: Random) -> Iterator[RunRow]:
+    for parts, tried in _PARTS:
+        first = random.randrange(parts)
+        for number in range(first, first + tried):
+            yield from services.ledger.runs(segment=number % parts, segments=parts)
 
 
 def _begin_of(tenant: str, services: Services, now: int) -> int:

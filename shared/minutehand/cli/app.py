@@ -49,6 +49,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "backfills": CommandEntry("Show, pause, resume and cancel backfills.", "schedules.backfills"),
     "runs": CommandEntry("Show, cancel, retry, replay and follow runs.", "runs.group"),
     "dead": CommandEntry("Runs that failed for good.", "runs.dead"),
+    "history": CommandEntry("The history of runs as a whole.", "runs.history"),
     "archive": CommandEntry("Read the archive of all transitions of runs.", "runs.archive"),
     "why": CommandEntry(
         "Say why a fire or a run ran, ran late, or did not run, each sentence with its source.", "runs.why"

@@ -6,14 +6,17 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 
 from minutehand.auditor.audit import AuditReport, audit
+from minutehand.auditor.history import check_history
 from minutehand.daemon.event_sink import with_events
 from minutehand.daemon.memory import limit_arenas
 from minutehand.daemon.worker_process import CONCURRENCY, WorkerProcess, process_name
 from minutehand.domain.queue import declared_name, striped, striped_text
-from minutehand.domain.times import SECOND
+from minutehand.domain.times import DAY, SECOND
 from minutehand.errors import MinutehandError, Misconfigured, Unavailable
+from minutehand.historian.fold import fold
 from minutehand.historian.follow import FollowReport, StreamFollower
 from minutehand.historian.handle import Reader
 from minutehand.jobs import Registry
@@ -136,8 +139,13 @@ def _log_round(report: FollowReport) -> None:
 
 
 def run_auditor(settings: Settings) -> AuditReport:
-    """Audit once."""
-    return audit(connect(settings), clock=system_clock)
+    """Audit once, and look after the history."""
+    services = connect(settings)
+    report = audit(services, clock=system_clock)
+    if settings.history:
+        fold(services, clock=system_clock, budget=DAY)
+        check_history(services, clock=system_clock, random=Random())
+    return report
 
 
 def worker_process(

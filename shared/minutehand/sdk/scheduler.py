@@ -15,6 +15,7 @@ from minutehand.sdk.bulk import BulkMethods
 from minutehand.sdk.dead import DeadRunMethods
 from minutehand.sdk.declared import DeclarationMethods
 from minutehand.sdk.finding import FindMethods
+from minutehand.sdk.history import HistoryMethods
 from minutehand.sdk.reading import ReadMethods
 from minutehand.sdk.runs import RunMethods
 from minutehand.sdk.why import WhyMethods
@@ -30,6 +31,7 @@ class Scheduler(
     ReadMethods,
     RunMethods,
     FindMethods,
+    HistoryMethods,
     BackfillMethods,
     DeadRunMethods,
     ArchiveMethods,

@@ -1,0 +1,40 @@
+"""``minutehand history …``: make the history again from the ledger."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from minutehand.cli.moments import WORDS
+from minutehand.cli.parameters import read_instant, read_moment
+from minutehand.cli.shell import Shell, stop_on_signals, values
+
+app = typer.Typer(help="The history of runs as a whole.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:  # with a callback it is a group, also of one command
+    pass
+
+
+@app.command()
+def rebuild(
+    shell: Shell,
+    since: Annotated[str, typer.Option(help=f"Runs that ended from then on, e.g. 2026-12-24T18:00:00Z, or {WORDS}.")],
+    until: Annotated[str | None, typer.Option(help="And up to then. Default: all later ones.")] = None,
+    *,
+    all_tenants: Annotated[bool, typer.Option("--all-tenants", help="Of every tenant, not only of one.")] = False,
+) -> None:
+    """Fill the history from the ledger, after a gap in the stream of the runs. It may run beside the historian, and again."""
+    with stop_on_signals() as stop, shell.progress("reading runs") as advance:
+        done = shell.scheduler.rebuild_history(
+            since=read_instant(since, "--since"),
+            until=read_moment(until, "until"),
+            all_tenants=all_tenants,
+            stop=stop,
+            on_progress=advance,
+        )
+    rest = "; it was stopped: the same command does the rest" if done.stopped else ""
+    text = f"{done.runs} runs read, {done.added} added to the history, {done.corrected} entries corrected{rest}"
+    shell.answer(values(done), text)
