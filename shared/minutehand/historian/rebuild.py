@@ -7,12 +7,12 @@ entry that the row contradicts. So a change that the stream brings later always 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
 
-from minutehand.concurrency.rate_limits import StopSignal
 from minutehand.domain.history import Book, HistoryEntry
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import RunRow
@@ -21,7 +21,7 @@ from minutehand.historian.pages import pages_of, tagged
 from minutehand.history.read import Reading
 from minutehand.ports.history import ReadMeter
 from minutehand.ports.services import Clock, Services
-from minutehand.state.history.entries import corrected, end_of, entry_of, is_open, tells
+from minutehand.state.history.entries import corrected, end_of, entry_of, is_open, tells, withdrawal_of
 from minutehand.state.history.search import Search
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class RebuildSpec:
     after: int
     upto: int
     on_progress: Callable[[int], object] = lambda done: None  # told how many runs were read
-    stop: StopSignal | None = None
+    stop: threading.Event | None = None
 
 
 @dataclass
@@ -113,7 +113,7 @@ class _Rebuilding:
     def _compare(self, book: Book, entry: HistoryEntry, run: RunRow) -> None:
         order, is_here = corrected(entry.order), _place_of(book, run) == entry.at
         if not is_here and not entry.withdrawn:
-            self._made[book].append(replace(entry, withdrawn=True, again=True, order=order))
+            self._made[book].append(withdrawal_of(run, entry.at, order))
         elif is_here and (entry.withdrawn or (book is Book.ENDED and not tells(entry, run))):
             self._made[book].append(entry_of(run, entry.at, order, again=True))
         else:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from datetime import datetime
 
-from minutehand.concurrency.rate_limits import StopSignal
 from minutehand.domain.names import check_flag
 from minutehand.domain.times import DAY, to_ms
 from minutehand.errors import InvalidInput, Misconfigured
@@ -23,7 +23,7 @@ class HistoryMethods(SchedulerBase):
         since: datetime,
         until: datetime | None = None,
         all_tenants: bool = False,
-        stop: StopSignal | None = None,
+        stop: threading.Event | None = None,
         on_progress: Callable[[int], object] | None = None,
     ) -> Rebuilt:
         """Make the history of a time again from the ledger, after a gap in the stream, which keeps 24 hours.

@@ -67,7 +67,7 @@ def world() -> World:
 
 def ended(n: int, world: World, **changes: Any) -> Any:
     at = world.clock() - n * MINUTE
-    given = {"state": RunState.SUCCEEDED, "ended_at": at, "created_at": at}
+    given: dict[str, Any] = {"state": RunState.SUCCEEDED, "ended_at": at, "created_at": at}
     return a_one_off(f"k{n}", due=at, **(given | changes))
 
 

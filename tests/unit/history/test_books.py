@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from itertools import count
 from random import Random
 from typing import Any
@@ -179,6 +180,10 @@ def die_and_do(memory: Memory, random: Random, act: Callable[[Services], object]
     act(memory.connect())
 
 
+def _deliver_at(batch: Sequence[RunChange], now: int, services: Services) -> None:
+    deliver(batch, services, now)
+
+
 def check(services: Services, story: Story) -> None:
     wanted = story.ended()
     assert [(e.at, e.run, e.state, e.skipped) for e in read(services)] == wanted
@@ -207,7 +212,7 @@ def test_the_books_equal_the_ledger(seed: int) -> None:
         delay = random.choice([SECOND, SECOND, 5 * HOUR])
         at = max([clock(), *(change.at + delay for change in batch)])
         clock.advance(timedelta(milliseconds=at - clock()))
-        die_and_do(memory, random, lambda services, batch=batch: deliver(batch, services, clock()))
+        die_and_do(memory, random, partial(_deliver_at, batch, clock()))
         if folds and random.random() < 0.5:
             die_and_do(memory, random, lambda services: fold(services, clock=clock, budget=HOUR))
     check(memory.connect(), story)

@@ -60,12 +60,11 @@ def latest(entries: Iterable[HistoryEntry]) -> Iterable[HistoryEntry]:
     return held.values()
 
 
-def entry_of(run: RunRow, at: int, order: int, *, withdrawn: bool = False, again: bool = False) -> HistoryEntry:
+def entry_of(run: RunRow, at: int, order: int, *, again: bool = False) -> HistoryEntry:
     return HistoryEntry(
         run=run.ref,
         at=at,
         order=order,
-        withdrawn=withdrawn,
         again=again,
         state=run.state,
         job=run.job,
@@ -82,6 +81,23 @@ def entry_of(run: RunRow, at: int, order: int, *, withdrawn: bool = False, again
         backfill=run.backfill,
         skipped=run.skipped,
         skipped_until=run.skipped_until,
+    )
+
+
+def withdrawal_of(run: RunRow, at: int, order: int) -> HistoryEntry:
+    """The withdrawal of a run from a place; it says no more of the run than it must, so that it is short."""
+    due = run.due
+    return HistoryEntry(
+        run=run.ref,
+        at=at,
+        order=order,
+        withdrawn=True,
+        again=True,
+        state=RunState.CANCELLED,
+        job="",
+        due=due,
+        not_before=due,
+        created_at=due,
     )
 
 
@@ -103,7 +119,7 @@ def ended_entries(change: RunChange) -> Iterator[HistoryEntry]:
     old, new, order = change.old, change.new, order_of(change.sequence)
     before, after = end_of(old), end_of(new)
     if old is not None and before is not None and before != after:
-        yield entry_of(old, before, order, withdrawn=True, again=True)
+        yield withdrawal_of(old, before, order)
     if new is not None and after is not None and not _is_told(old, new, after):
         yield entry_of(new, after, order, again=before == after)
 
@@ -127,7 +143,7 @@ def _open_entries(change: RunChange) -> Iterator[HistoryEntry]:
     if new is not None and is_open(new) and (is_new or new.state in _BETWEEN or new.relisted != old.relisted):  # type: ignore[union-attr]
         yield entry_of(new, new.due, order, again=not is_new)
     elif old is not None and not old.is_terminal and (new is None or new.is_terminal) and _may_be_listed(old):
-        yield entry_of(old, old.due, order, withdrawn=True, again=True)
+        yield withdrawal_of(old, old.due, order)
 
 
 def _may_be_listed(run: RunRow) -> bool:
