@@ -11,6 +11,9 @@ from minutehand.dynamodb.stream_records import instant_of, parse_records
 from minutehand.errors import Misconfigured
 from minutehand.ports.run_stream import StreamPage, StreamShard
 
+# Records of an answer from which on it is read on at once. What came while fewer were handled makes a fuller batch a round later.
+_MANY = 100
+
 
 class _Iterator(NamedTuple):
     after: str | None  # the position that it goes on from
@@ -73,7 +76,7 @@ class DynamoRunStream:
             position=position,
             at=instant_of(content["ApproximateCreationDateTime"]) if content else None,
             unreadable=parsed.unreadable,
-            has_more=bool(records) and following is not None,
+            has_more=len(records) >= _MANY and following is not None,
             is_end=following is None,
         )
 
