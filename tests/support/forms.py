@@ -20,6 +20,15 @@ from minutehand import Context, Registry, Retry, Scheduler
 from minutehand.aws import BatchBackoff
 from minutehand.daemon.worker_record import RecordKeeper
 from minutehand.dynamodb.tables import TABLES
+from minutehand.historian.context import HistorianContext
+from minutehand.historian.marks import (
+    ShardPosition,
+    StreamGap,
+    StreamPosition,
+    set_aside,
+    write_gap,
+    write_position,
+)
 from minutehand.services import connect
 from minutehand.settings import Settings
 from minutehand.state.worker_record import JobNames, WorkerIdentity, WorkerKind
@@ -34,7 +43,7 @@ FOLDER = Path(__file__).parents[1] / "data" / "forms"
 START = datetime(2036, 5, 4, 12, 0, tzinfo=UTC)  # what expires by it must not expire under a test
 WORDS = {
     *("chain", "run", "watch", "resume", "backfill", "notice", "slot", "expect", "config", "lock", "dead"),
-    *("worker", "attempt", "step", "checkpoint", "result", "payload", "gap", "token", "trigger"),
+    *("position", "aside", "worker", "attempt", "step", "checkpoint", "result", "payload", "gap", "token", "trigger"),
 }
 
 
@@ -101,6 +110,7 @@ class Story:
         self.live(minutes=1)
         owner.skip_next("daily")
         owner.freeze(START + timedelta(days=1), note="quiet")
+        self.follow()
         return self.items() | {"messages": list(self.bodies.values())}
 
     def live(self, minutes: int) -> None:
@@ -108,6 +118,15 @@ class Story:
             tick(self.services, clock=self.clock, holder="ticker")
             self.clock.advance(timedelta(minutes=1))
             self.work()
+
+    def follow(self) -> None:
+        """What a historian keeps among the records: its position, a change that it set aside, and a gap."""
+        now, (shard, *_) = self.clock(), self.services.stream.shards()
+        at = ShardPosition(after="1", at=now)
+        write_position(StreamPosition(stream="s", caught_up=now, shards={shard.id: at}), 0, self.services)
+        change = self.services.stream.read(shard.id, None).changes[0]
+        set_aside(change, "pages", ValueError("odd"), HistorianContext(services=self.services, now=now, batch="b"))
+        write_gap(StreamGap(since=now, until=now), self.services)
 
     def work(self) -> None:
         worker = make_worker(self.services, jobs(), self.clock, wait=lambda s: None)

@@ -50,6 +50,7 @@ BACKFILL = tuple(f"tests/unit/owner/backfill/test_{name}.py" for name in ("windo
 FORGED = ("tests/unit/worker/admission/test_forged_messages.py",)
 AHEAD = ("tests/unit/worker/test_ahead.py",)
 HISTORY = ("tests/unit/history/test_entries.py", "tests/proof/test_recorded.py")
+FEED = ("tests/unit/historian/test_deliver.py", "tests/unit/historian/test_follow.py")
 VIEWS = ("tests/unit/sdk/test_describe.py", "tests/proof/test_described.py")
 PATIENCE = 600  # seconds for one mutant
 
@@ -422,6 +423,37 @@ MUTANTS = (
         "ticker/run_timers.py",
         "zip(going, accepted, strict=True) if sent]",
         "zip(going, accepted, strict=True)]",
+    ),
+    # The historian.
+    Mutant(
+        "a position before its delivery",
+        "historian/follow.py",
+        "            done = deliver(",
+        "            self._position = _moved(position, shard.id, ShardPosition(after=page.position or at.after, at=page.at))\n"
+        "            self._write()\n            done = deliver(",
+        FEED,
+    ),
+    Mutant("a shard before the one it follows", "historian/follow.py", "or parent.ended)", "or True)", FEED),
+    Mutant(
+        "a gap that nobody hears of",
+        "historian/follow.py",
+        "at.at <= oldest < position.caught_up",
+        "at.at <= oldest",
+        FEED,
+    ),
+    Mutant(
+        "a change that fails leaves no trace",
+        "historian/deliver.py",
+        "            set_aside(changes[0], _name(consume), problem, context)\n",
+        "",
+        FEED,
+    ),
+    Mutant(
+        "an outage sets changes aside",
+        "historian/deliver.py",
+        "    except (Misconfigured, Unavailable):\n        raise\n    except Exception",
+        "    except Exception",
+        FEED,
     ),
     # Incidents.
     Mutant(
