@@ -191,11 +191,14 @@ def dump(answer: Any) -> bytes:
     return json.dumps(answer).encode()
 
 
+SENT = 1_795_358_833_144  # UTC ms: when SQS took each message
+
+
 def _received(number: int, body: str) -> dict[str, Any]:
     return {
         "MessageId": f"id-{number:08d}",
         "ReceiptHandle": f"receipt-{number:08d}-" + "x" * 160,  # SQS's are some 180 characters long
         "MD5OfBody": "0" * 32,
         "Body": body,
-        "Attributes": {"ApproximateReceiveCount": "1"},
+        "Attributes": {"ApproximateReceiveCount": "1", "SentTimestamp": str(SENT)},
     }
