@@ -64,7 +64,7 @@ def claim_delay(facts: Facts, run: RunRow) -> Iterator[Sentence]:
 def of_backfill(facts: Facts, run: RunRow) -> Sentence:
     """That a backfill claimed the run."""
     backfill = facts.backfill
-    begun = "" if backfill is None else f", which{by(backfill)} began at {show(backfill.created_at)}"
+    begun = "" if backfill is None else f", which began at {show(backfill.created_at)}"
     text = f"It belongs to backfill {run.backfill}{begun}: it was claimed at {show(run.created_at)}, late on purpose."
     return of_run(run, text, Cause.BACKFILL)
 

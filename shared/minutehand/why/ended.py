@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from minutehand.domain.audit import AuditAct
 from minutehand.domain.options import Overlap
 from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import ClosedBy, Revision
 from minutehand.state.catch_up import WORD as GAP
 from minutehand.why.answer import Cause, Sentence, Verdict
 from minutehand.why.delay import LATE, claim_delay, start_delay
-from minutehand.why.facts import Facts, not_known, of_revision, of_run
+from minutehand.why.facts import Facts, not_known, of_act, of_revision, of_run
 from minutehand.why.no_run import Judgement, why_missed
-from minutehand.why.timeline import by
-from minutehand.why.under_way import CLOSED, attempts, how_closed, marked, start, who_closed
+from minutehand.why.timeline import by, on_closing, who_closed
+from minutehand.why.under_way import CLOSED, attempts, how_closed, marked, start
 from minutehand.why.words import exact, show, span
 
 _ASKED = "requested"  # the reason of a run that its owner cancelled
@@ -118,14 +119,14 @@ def _on_request(facts: Facts, run: RunRow) -> Iterator[Sentence]:
     """An owner asks so for one run; a later run under overlap=cancel_other, and the stop of a backfill, write the same."""
     began = "before it had started" if run.started_at is None else "after it had started"
     text = f"Its cancellation was requested {began}, and it ended at {show(run.ended_at or 0)}."
-    others = list(_other_requests(facts, run))
+    line = next((one for one in facts.acts if one.act is AuditAct.CANCEL and one.target == str(run.ref)), None)
+    others = list(_other_requests(facts, run)) if line is None else []
     if others:
         yield of_run(run, text)
         yield not_known(f"Whether cancel_run was called for it, or {' or '.join(others)}, is not recorded.")
         return
-    yield of_run(run, f"{text} cancel_run was called for it{by(run)}.", Cause.OWNER)
-    if not by(run):
-        yield not_known("Who called it is not in the evidence that was read.")
+    yield of_run(run, f"{text} cancel_run was called for it.", Cause.OWNER)
+    yield not_known("Who called it is not in the evidence that was read.") if line is None else of_act(line)
 
 
 def _other_requests(facts: Facts, run: RunRow) -> Iterator[str]:
@@ -145,7 +146,11 @@ def _taken_back(facts: Facts, run: RunRow, closed: ClosedBy) -> Judgement:
     said = [of_run(run, text, cause)]
     if revision is not None and revision.active_until is not None:
         text = f"The schedule was {verb}{who_closed(facts, revision)} at {show(revision.active_until)}."
-        said += [of_revision(revision, text), *_before_stop(facts, run, revision.active_until)]
+        said += [
+            of_revision(revision, text),
+            *on_closing(facts, revision),
+            *_before_stop(facts, run, revision.active_until),
+        ]
     return verdict, said
 
 
@@ -178,7 +183,8 @@ def skipped(facts: Facts, run: RunRow) -> Judgement:
     reason, ended = run.reason or "no reason is recorded", show(run.ended_at or 0)
     if reason == _SKIPPED:
         text = f"Its owner skipped it{by(run)} at {ended}: it was the next fire when skip_next was called."
-        return Verdict.SKIPPED, [of_run(run, text, Cause.OWNER)]
+        lines = [of_act(one) for one in facts.acts if one.act is AuditAct.SKIP and one.target == str(run.ref)]
+        return Verdict.SKIPPED, [of_run(run, text, Cause.OWNER), *lines]
     if reason.startswith(_OVERLAP):
         text = f"The overlap policy passed it over at {ended}: {reason.removeprefix(_OVERLAP)}."
         return Verdict.OVERLAPPED, [of_run(run, text, Cause.OVERLAP), *claim_delay(facts, run)]

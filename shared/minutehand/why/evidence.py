@@ -12,14 +12,16 @@ from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
+from minutehand.domain.audit import AuditLine
 from minutehand.domain.names import RunRef, fire_ref
 from minutehand.domain.run import FAILED, WAITING, RunRow, RunState
-from minutehand.domain.schedule import Freeze, Head, Revision, ScheduleState, freeze_key
+from minutehand.domain.schedule import ClosedBy, Freeze, Head, Revision, ScheduleState, freeze_key
 from minutehand.domain.times import SECOND
 from minutehand.errors import Conflict, ExpressionError, MinutehandError, Unavailable
 from minutehand.fires.backpressure import read_hold_log
 from minutehand.fires.context import find_revision
 from minutehand.fires.plan import timetable_of
+from minutehand.owner.audit import AuditFilter, list_lines
 from minutehand.owner.backfill.advance import read_backfill
 from minutehand.owner.runs.redrive import replay_ref
 from minutehand.owner.schedules.chain_health import ChainHealth, check_chain, entry_upto
@@ -30,10 +32,14 @@ from minutehand.state.overlap import SLOT, Slot
 from minutehand.why.delay import LATE
 from minutehand.why.facts import Chain, Facts
 from minutehand.why.no_run import absence_of
+from minutehand.why.timeline import ACTS, AROUND, active_at, stop_at
 
 _T = TypeVar("_T")
 _REVISIONS = 200  # that are read at the most, newest first
 _EARLIER = 10  # of these, older than the one that was current at the instant
+_LINES = 50  # of the audit about one time
+_BY_OWNERS = (RunState.CANCELLED, RunState.SKIPPED)
+_STOPS = (ClosedBy.PAUSED, ClosedBy.DELETED, ClosedBy.DRAINED)
 _ROWS = 50  # of the schedule, due up to the instant
 
 
@@ -96,7 +102,7 @@ class EvidenceReader:
         facts = self._with_rows(facts, at, exact=ref is not None)
         if ref is not None and facts.run is None and not ref.is_fire:
             return None
-        return self._completed(facts)
+        return self._completed(self._with_acts(facts))
 
     def _history(self, head: Head, at: int) -> tuple[tuple[Revision, ...], bool]:
         """The revisions from the newest to some before the one that was current at the instant; and whether these are all."""
@@ -166,6 +172,19 @@ class EvidenceReader:
                 older = find_revision(owner, number, self._services)
                 found += [] if older is None else [older]
         return tuple(sorted(found, key=lambda one: -one.number))
+
+    def _with_acts(self, facts: Facts) -> Facts:
+        """The lines of the audit about what ended the run, or the schedule's activity."""
+        assert facts.head is not None
+        lines: dict[str, AuditLine] = {}
+        try:
+            for since, until in _times_of_acts(facts):
+                wanted = AuditFilter(since=max(since - AROUND, 0), until=until + AROUND, schedule=facts.head.name)
+                page = list_lines(self._tenant, wanted, self._services, limit=_LINES, cursor=None)
+                lines |= {line.key: line for line in page.items}
+        except MinutehandError as problem:
+            return replace(facts, unread={**facts.unread, "audit": str(problem)})
+        return replace(facts, acts=tuple(lines[key] for key in sorted(lines, reverse=True)))
 
     def _row(self, ref: RunRef) -> RunRow | None:
         answer = self._services.ledger.look([ref])
@@ -238,6 +257,25 @@ def _in_that_second(facts: Facts) -> Facts:
         if fire is not None and fire < facts.at + SECOND and revision.bound(fire) == fire:
             return replace(facts, at=fire, ref=fire_ref(revision.owner, fire))
     return facts
+
+
+def _times_of_acts(facts: Facts) -> Iterator[tuple[int, int]]:
+    """From when until when (UTC ms) acts of owners may have ended what the question is about."""
+    run, head, place = facts.run, facts.head, facts.governing
+    if run is not None and run.state in _BY_OWNERS and run.ended_at is not None:
+        yield run.ended_at, run.ended_at
+    number = run.revision if run is not None else place is not None and facts.revisions[place].number
+    if run is not None and run.state not in (*_BY_OWNERS, RunState.QUEUED):
+        return
+    for revision in facts.revisions:
+        until = revision.active_until
+        if until is not None and revision.number >= (number or 0) and revision.closed_by in _STOPS:
+            yield until, min(max(facts.at, until), until + ACTS) if run is None else until
+    if run is None and place is not None and not active_at(facts, place):
+        stop = stop_at(facts, place)
+        yield stop.since, min(max(facts.at, stop.since), stop.since + ACTS)
+    if run is None and head is not None and head.state is ScheduleState.DELETED:
+        yield head.updated_at, head.updated_at
 
 
 def _gaps(facts: Facts) -> Iterator[RunRow]:

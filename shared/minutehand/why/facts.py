@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from minutehand.domain.audit import AuditLine
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import AgendaEntry, FailedAttemptRow, RunRow
 from minutehand.domain.schedule import Freeze, Head, Revision
@@ -13,6 +14,7 @@ from minutehand.state.backfill import StoredBackfill
 from minutehand.state.backpressure import QueueDepth, QueueHolds
 from minutehand.state.overlap import Slot
 from minutehand.why.answer import Cause, Sentence
+from minutehand.why.words import show
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +52,7 @@ class Facts:
     chain: Chain | None = None  # of the revision that has the fire
     oldest: AgendaEntry | None = None  # the first entry of the schedule's shard that is due
     slot: Slot | None = None  # of a schedule that bounds its runs
+    acts: Sequence[AuditLine] = ()  # of owners on the schedule or run, at the times that matter, newest first
     freeze: Freeze | None = None  # of the tenant: the last one, also if it is over
     holds: QueueHolds | None = None  # of its queue
     depth: Sequence[QueueDepth] = ()  # of its queue's stripes
@@ -102,3 +105,13 @@ def of_agenda(text: str, cause: Cause | None = None) -> Sentence:
 def not_known(text: str) -> Sentence:
     """What the evidence does not tell."""
     return Sentence(text=text, source="not recorded")
+
+
+def of_act(line: AuditLine) -> Sentence:
+    """A sentence about an act that the audit has a line of."""
+    whose = "" if line.identity is None else f", as {line.identity}"
+    reason = "" if line.reason is None else f" The reason given: {line.reason}"
+    text = (
+        f"The {line.act.replace('-', ' ')} of {show(line.at)} was by {line.actor}{whose}, by way of {line.via}.{reason}"
+    )
+    return Sentence(text=text, source=f"audit line {line.id}")

@@ -13,7 +13,7 @@ from minutehand.timing import previous, rows, timetable
 from minutehand.timing.absence import Absence, Layer, absence
 from minutehand.why.answer import Cause, Sentence, Verdict
 from minutehand.why.facts import Facts, by_rule, not_known, of_agenda, of_head, of_revision, of_run
-from minutehand.why.timeline import active_at, by, stop_at, stop_sentences, stopped_since
+from minutehand.why.timeline import active_at, by, on_closing, stop_at, stop_sentences, stopped_since, who_closed
 from minutehand.why.words import count, exact, show, span
 
 Judgement = tuple[Verdict, list[Sentence]]
@@ -178,10 +178,10 @@ def _unclaimed(facts: Facts, revision: Revision) -> Judgement:
     if stop is not None:
         verb, verdict, cause = _STOPS[stop.closed_by or ClosedBy.PAUSED]
         text = (
-            f"The schedule was {verb}{by(stop)} at {show(stop.active_until or 0)}, before the fire of {exact(facts.at)} "
-            "was claimed: what had not started by then does not start."
+            f"The schedule was {verb}{who_closed(facts, stop)} at {show(stop.active_until or 0)}, before the fire of "
+            f"{exact(facts.at)} was claimed: what had not started by then does not start."
         )
-        return verdict, [of_revision(stop, text, cause)]
+        return verdict, [of_revision(stop, text, cause), *on_closing(facts, stop)]
     return _not_handled(facts, revision)
 
 

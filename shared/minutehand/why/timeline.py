@@ -9,14 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from minutehand.domain.schedule import ClosedBy, Revision, ScheduleState
+from minutehand.domain.audit import AuditAct, AuditLine
+from minutehand.domain.run import RunRow
+from minutehand.domain.schedule import ClosedBy, Freeze, Head, Revision, ScheduleState
+from minutehand.domain.times import DAY, MINUTE
 from minutehand.why.answer import Cause, Sentence, Verdict
-from minutehand.why.facts import Facts, not_known, of_head, of_revision
+from minutehand.why.facts import Facts, not_known, of_act, of_head, of_revision
 from minutehand.why.words import show
 
 STOPPED = (ClosedBy.PAUSED, ClosedBy.DELETED)
+ACTS = 3 * DAY  # after the beginning of a stop, in which the audit's lines are read
+AROUND = 2 * MINUTE  # before and after an act, in which its line is looked for: clocks differ
+_STOPPING = {AuditAct.PAUSE: Verdict.PAUSED, AuditAct.DELETE: Verdict.DELETED}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,10 +35,37 @@ class Stop:
     doubt: str | None = None  # why the evidence does not tell a pause from a deletion
 
 
-def by(row: Any) -> str:
-    """`` by NAME``, where the row has the actor of its last change."""
-    actor = getattr(row, "actor", None)
-    return f" by {actor}" if actor else ""
+def by(row: Revision | Head | Freeze | RunRow | AuditLine) -> str:
+    """`` by NAME`` of who made a revision or freeze, or did the last act on a head or run; nothing where that is not stored."""
+    return f" by {row.actor}" if row.actor else ""
+
+
+def closing_act(facts: Facts, closed: Revision) -> AuditLine | None:
+    """The pause or deletion that ended a revision."""
+    ended = closed.active_until or 0
+    lines = (one for one in facts.acts if one.act in _STOPPING and one.before == closed.number)
+    return min(lines, key=lambda line: abs(line.at - ended), default=None)
+
+
+def who_closed(facts: Facts, closed: Revision) -> str:
+    """`` by NAME`` of who ended a revision, where no line of the audit tells; whoever made the next one, if that came in its place."""
+    head = facts.head
+    if closed.closed_by is ClosedBy.REPLACED:
+        following = facts.revision(closed.number + 1)
+        return "" if following is None else by(following)
+    if closing_act(facts, closed) is not None:  # told by ``on_closing``
+        return ""
+    last = head is not None and head.revision == closed.number and head.updated_at == closed.active_until
+    return by(head) if head is not None and last else ""
+
+
+def on_closing(facts: Facts, closed: Revision) -> Iterator[Sentence]:
+    """Who ended a revision by a pause or a deletion, by which way and why; or that this is not known."""
+    line = closing_act(facts, closed)
+    if line is not None:
+        yield of_act(line)
+    elif not who_closed(facts, closed):
+        yield not_known("Who did it is not in the evidence that was read.")
 
 
 def stop_at(facts: Facts, place: int) -> Stop:
@@ -44,7 +76,7 @@ def stop_at(facts: Facts, place: int) -> Stop:
     revision = facts.revisions[first]
     since = revision.active_until or revision.active_from
     until = next((one.active_from for one in reversed(facts.revisions[:place]) if not _is_empty(one)), None)
-    verdict, doubt = _kind(facts, revision, until)
+    verdict, doubt = _by_audit(facts, revision, facts.revisions[place].number) or _kind(facts, revision, until)
     return Stop(revision=revision, since=since, until=until, verdict=verdict, doubt=doubt)
 
 
@@ -57,6 +89,16 @@ def _continues(earlier: Revision, later: Revision) -> bool:
     """Whether the pause that the ``later`` revision lies in began with the end of the ``earlier`` one."""
     paused = earlier.closed_by in (ClosedBy.PAUSED, ClosedBy.DRAINED)
     return _is_empty(later) and paused
+
+
+def _by_audit(facts: Facts, first: Revision, last: int) -> tuple[Verdict, None] | None:
+    """Whether it was a pause or a deletion, by the lines of the audit; None if they do not say."""
+    since = first.active_until or 0
+    lines = [one for one in facts.acts if one.act in _STOPPING and first.number <= (one.before or 0) <= last]
+    if facts.at > since + ACTS or not any(abs(line.at - since) < AROUND for line in lines):
+        return None
+    done = [line for line in lines if line.at < facts.at] or lines[-1:]  # newest first
+    return _STOPPING[done[0].act], None
 
 
 def _kind(facts: Facts, revision: Revision, until: int | None) -> tuple[Verdict, str | None]:
@@ -98,9 +140,13 @@ def stop_sentences(facts: Facts, stop: Stop) -> Iterator[Sentence]:
         and head.state is ScheduleState.DELETED
     ):
         until = f", and deleted{by(head)} at {show(head.updated_at)}"
-    who = by(revision)
-    text = f"The schedule was {verb}{drained}{who} at {show(stop.since)}{until}."
-    if stop.verdict is Verdict.DELETED and head is not None and stop.revision.closed_by is not ClosedBy.DELETED:
+    text = f"The schedule was {verb}{drained}{who_closed(facts, revision)} at {show(stop.since)}{until}."
+    if (
+        stop.verdict is Verdict.DELETED
+        and head is not None
+        and stop.until is None
+        and stop.since < head.updated_at < facts.at
+    ):
         yield of_head(head, f"The schedule was deleted{by(head)} at {show(head.updated_at)}.", cause)
         return
     yield of_revision(revision, text, cause)
@@ -111,8 +157,7 @@ def stop_sentences(facts: Facts, stop: Stop) -> Iterator[Sentence]:
             yield of_head(head, f"The pause ends by itself at {show(head.resume_at)}.")
     if stop.doubt is not None:
         yield not_known(stop.doubt)
-    if not who:
-        yield not_known("Who did it is not in the evidence that was read.")
+    yield from on_closing(facts, revision)
 
 
 def active_at(facts: Facts, place: int) -> bool:

@@ -13,7 +13,7 @@ from minutehand.why.answer import Cause, Sentence, Verdict
 from minutehand.why.delay import LATE, claim_delay, start_delay
 from minutehand.why.facts import Facts, not_known, of_revision, of_run
 from minutehand.why.no_run import Judgement, absence_of, freeze_ahead, mark
-from minutehand.why.timeline import active_at, by
+from minutehand.why.timeline import active_at, who_closed
 from minutehand.why.words import count, exact, show, span
 
 VANISHED = "WorkerVanished"  # kind of the failure of an attempt whose worker was not heard of
@@ -74,14 +74,6 @@ def _is_taken_over(facts: Facts, run: RunRow) -> bool:
     revision = facts.revisions[facts.governing]
     newer = revision.number > run.revision and active_at(facts, facts.governing)
     return newer and absence_of(revision, facts.at) is None
-
-
-def who_closed(facts: Facts, closed: Revision) -> str:
-    """Who ended a revision: whoever made the next one, if that came in its place."""
-    if closed.closed_by is ClosedBy.REPLACED:
-        following = facts.revision(closed.number + 1)
-        return "" if following is None else by(following)
-    return by(closed)
 
 
 def marked(facts: Facts, run: RunRow) -> Iterator[Sentence]:

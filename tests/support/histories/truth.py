@@ -228,12 +228,6 @@ def _is_fire(revision: Revision, at: int) -> bool:
     return table.next(at - 1) == at
 
 
-def admits(answer: Answer) -> bool:
-    """Whether an answer says of itself that what it calls a pause may have been a deletion."""
-    unsure = ("it was deleted, and no revision says when", "paused or deleted with drain", "or deleted twice")
-    return answer.verdict is Verdict.PAUSED and any(words in str(answer) for words in unsure)
-
-
 def unfounded(answer: Answer, events: list[Event], skew: int) -> Iterable[str]:
     """Causes of a run's answer that did not happen, and some that did and are not named."""
     row = events[-1].row

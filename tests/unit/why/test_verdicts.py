@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from minutehand import Answer, Cause, Context, Registry, Retry, Scheduler, Verdict
 from minutehand.domain.names import RunRef, parse_run_id
 from minutehand.domain.times import to_ms
-from minutehand.dynamodb.tables import RUNS
+from minutehand.dynamodb.tables import AUDIT, RUNS
 from minutehand.errors import Conflict, InvalidInput, NotFound, Unavailable
 from minutehand.fires.backpressure import KEY, OWNER
 from minutehand.ports.records import Record
@@ -37,7 +37,7 @@ class Stage:
         self.jobs.job("asks", retry=Retry(max_attempts=5, base=600.0, jitter=0.0))(self._bad)
         self.jobs.job("stumbles", retry=Retry(max_attempts=5, base=660.0, jitter=0.0))(self._stumble)
         self.harness = Harness(self.jobs, at=MORNING, tenant="acme")
-        self.scheduler, self.memory = self.harness.scheduler, self.harness.memory
+        self.scheduler, self.memory = self.harness.scheduler.acting_as("ada"), self.harness.memory
         self.meanwhile: Callable[[Context], object] = lambda ctx: None
 
     def _bad(self, ctx: Context, payload: object) -> None:
@@ -171,9 +171,9 @@ def deleted_twice(stage: Stage) -> Answer:
 
 def deleted_and_created_anew(stage: Stage) -> Answer:
     paused_then_deleted(stage)
-    stage.pass_time(1)
+    stage.pass_time(12)
     stage.create()
-    return stage.why("08:20")
+    return stage.why("08:30")
 
 
 def cancelled_by_whom(stage: Stage) -> Answer:
@@ -472,18 +472,22 @@ STORIES: dict[Story, tuple[Verdict, tuple[Cause, ...], str]] = {
     excluded: (Verdict.NO_FIRE, (Cause.EXCLUSION,), "the next one is 2026-05-11 09:00:00Z"),
     after_the_last: (Verdict.NO_FIRE, (Cause.BOUNDS,), "there is none after it"),
     spread: (Verdict.NO_FIRE, (Cause.SPREAD,), "window=600 moves each fire later"),
-    before_it_existed: (Verdict.NOT_CREATED, (Cause.NOT_CREATED,), "it was created at 2026-05-04 08:00:00Z"),
+    before_it_existed: (Verdict.NOT_CREATED, (Cause.NOT_CREATED,), "it was created by app:ada at 2026-05-04 08:00:00Z"),
     paused: (Verdict.PAUSED, (Cause.PAUSE,), "The note of the pause says: the shop moves"),
     paused_and_resumed: (Verdict.PAUSED, (Cause.PAUSE,), "at 2026-05-04 08:12:00Z until 2026-05-04 08:32:00Z"),
     deleted: (Verdict.DELETED, (Cause.DELETION,), "The schedule was deleted at 2026-05-04 08:12:00Z; it still is."),
-    paused_then_deleted: (Verdict.DELETED, (Cause.DELETION,), "The schedule was deleted at 2026-05-04 08:24:00Z"),
+    paused_then_deleted: (
+        Verdict.DELETED,
+        (Cause.DELETION,),
+        "The schedule was deleted by app:ada at 2026-05-04 08:24:00Z",
+    ),
     paused_before_it_was_deleted: (
         Verdict.PAUSED,
         (Cause.PAUSE,),
-        "paused at 2026-05-04 08:12:00Z, and deleted at 2026-05-04 08:24:00Z.",
+        "paused at 2026-05-04 08:12:00Z, and deleted by app:ada at 2026-05-04 08:24:00Z.",
     ),
-    deleted_twice: (Verdict.PAUSED, (Cause.PAUSE,), "or deleted twice, is not recorded"),
-    deleted_and_created_anew: (Verdict.PAUSED, (Cause.PAUSE,), "it was deleted, and no revision says when"),
+    deleted_twice: (Verdict.DELETED, (Cause.DELETION,), "The delete of 2026-05-04 08:12:00Z was by app:ada"),
+    deleted_and_created_anew: (Verdict.DELETED, (Cause.DELETION,), "The pause of 2026-05-04 08:12:00Z was by app:ada"),
     cancelled_by_whom: (
         Verdict.CANCELLED,
         (Cause.FAILURE,),
@@ -508,7 +512,7 @@ STORIES: dict[Story, tuple[Verdict, tuple[Cause, ...], str]] = {
     quarantined: (Verdict.NOT_CLAIMED, (Cause.QUARANTINE,), "moved aside"),
     row_removed: (Verdict.UNKNOWN, (), "its chain is past it"),
     waits_for_a_worker: (Verdict.WAITING, (Cause.QUEUE,), "no worker has leased it"),
-    frozen: (Verdict.WAITING, (Cause.FREEZE,), "frozen until 2026-05-04 10:00:00Z (we move the database)"),
+    frozen: (Verdict.WAITING, (Cause.FREEZE,), "frozen until 2026-05-04 10:00:00Z by app:ada (we move the database)"),
     waits_for_its_turn: (Verdict.WAITING, (Cause.OVERLAP,), "waits for the run of 2026-05-04T08:10:00Z to end"),
     running: (Verdict.RUNNING, (), "Attempt 1 of 3 began on worker at 2026-05-04 08:10:00Z and goes on"),
     vanished: (Verdict.VANISHED, (Cause.VANISHED,), "last heard of at 2026-05-04 08:09:00Z"),
@@ -660,6 +664,38 @@ def test_a_schedule_that_changes_meanwhile_is_read_again() -> None:
     scheduler = Scheduler("acme", services=services, clock=stage.harness.clock)
     with pytest.raises(Conflict, match="others changed it 5 times"):
         scheduler.why("s", at("08:40"))
+
+
+@pytest.mark.parametrize(
+    ("story", "doubt"),
+    [
+        (deleted_twice, "or deleted twice, is not recorded"),
+        (deleted_and_created_anew, "it was deleted, and no revision says when"),
+        (deleted, "Who did it is not in the evidence"),
+        (paused, "Who did it is not in the evidence"),
+    ],
+)
+def test_without_the_audits_lines_some_things_are_not_known(story: Story, doubt: str) -> None:
+    stage = Stage()
+    answer = story(stage)
+    assert doubt not in str(answer)
+    for partition, key, _ in list(stage.memory._tables[AUDIT]):
+        stage.memory._tables[AUDIT].delete(partition, key)
+    head = stage.memory.heads()[0]
+    stage.memory.put_head(replace(head, actor=None))
+    assert answer.at is not None
+    less = stage.scheduler.why("s", answer.at)
+    assert doubt in str(less)
+    assert less.verdict in (answer.verdict, Verdict.PAUSED)
+
+
+def test_a_reason_is_told() -> None:
+    stage = Stage()
+    stage.create()
+    stage.scheduler.acting_as("bob", reason="INC-123").pause_schedule("s")
+    stage.pass_time(20)
+    assert "was by app:bob, as iam:" in str(stage.why("08:10"))
+    assert "by way of sdk. The reason given: INC-123" in str(stage.why("08:10"))
 
 
 def test_every_verdict_has_its_story() -> None:
