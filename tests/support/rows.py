@@ -112,7 +112,10 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
             {"gap"},
         ),
         "shadow": (build(before_start.shadow, revision=2, **end), {"queued"}),
-        "line up": (build(before_start.line_up, revision=2, reason="waits"), {"queued", "queued, cancel asked"}),
+        "line up": (
+            build(before_start.line_up, revision=2, reason="waits", now=NOW),
+            {"queued", "queued, cancel asked"},
+        ),
         "pass over": (
             build(before_start.pass_over, to=RunState.SKIPPED, revision=2, reason="overlap", **end),
             {"queued", "queued, cancel asked"},

@@ -70,6 +70,7 @@ class RunRow:
     reason: str | None = None  # of the present state
     failure: Failure | None = None  # of the last failed attempt
     cancel_requested: bool = False  # no further attempt starts
+    lined_up_at: int | None = None  # UTC ms at which it last began to wait for other runs of its schedule
     unstarted: bool = False  # a change of its schedule ended it before its start: a newer revision may take it over
     worker: str | None = None  # process of the last lease
     result: str | None = None  # JSON text of a small result

@@ -42,6 +42,7 @@ _NUMBERS = (
     "started_at",
     "leased_at",
     "published_at",
+    "lined_up_at",
     "ended_at",
     "scheduled_at",
     "skipped",

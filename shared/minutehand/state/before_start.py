@@ -29,7 +29,7 @@ from minutehand.state.transition import (
 )
 
 OF_BACKFILL = ("backfill", "defined_by", "payload", "payload_ref")  # attributes that only a backfill's claim sets
-_NOT_ENDED: Mapping[str, Change] = dict.fromkeys(("reason", "ended_at", "ttl", "unstarted"))
+_NOT_ENDED: Mapping[str, Change] = dict.fromkeys(("reason", "ended_at", "ttl", "unstarted", "lined_up_at"))
 
 
 def take_over(
@@ -95,13 +95,13 @@ def take_back(*, revision: int, instant: int, **end: Unpack[EndWords]) -> Transi
     return ending("take_back", RunState.CANCELLED, guard, more={"started_at": None}, **end)
 
 
-def line_up(*, revision: int, reason: str) -> Transition:
-    """A run that finds no free slot of its schedule waits for its turn; ``reason`` names the holders."""
+def line_up(*, revision: int, reason: str, now: int) -> Transition:
+    """A run that finds no free slot of its schedule waits for its turn from ``now`` on (UTC ms); ``reason`` names the holders."""
     return Transition(
         name="line_up",
         to=None,
         guard=all_of(NEVER_LEASED, same_revision(revision)),
-        changes={"reason": reason},
+        changes={"reason": reason, "lined_up_at": now},
         already=all_of(NEVER_LEASED, Compare("reason", "=", reason)),
     )
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from minutehand.domain.options import Overlap
 from minutehand.domain.run import MISSED, RunRow, RunState
 from minutehand.domain.schedule import Freeze, Revision
 from minutehand.domain.times import MINUTE, SECOND, STAMP_DIGITS
 from minutehand.state.backpressure import HoldPeriod
-from minutehand.state.lease import SKEW
 from minutehand.state.overlap import Slot, waits_in_turn
 from minutehand.why.answer import Cause, Sentence
 from minutehand.why.facts import Facts, not_known, of_revision, of_run
@@ -104,7 +102,7 @@ def start_delay(facts: Facts, run: RunRow, until: int) -> Iterator[Sentence]:
     ready = max(run.due, run.created_at)
     if until - ready <= LATE:
         return
-    known = [*_by_freeze(facts, ready, until), *_by_overlap(facts, run, ready, until)]
+    known = [*_by_freeze(facts, ready, until), *_by_overlap(facts, run, until)]
     yield from known
     if not any(sentence.cause for sentence in known):
         yield from _by_queue(facts, run, ready, until)
@@ -131,7 +129,7 @@ def _is_thaw(freeze: Freeze) -> bool:
     return freeze.created_at >= freeze.until
 
 
-def _by_overlap(facts: Facts, run: RunRow, ready: int, until: int) -> Iterator[Sentence]:
+def _by_overlap(facts: Facts, run: RunRow, until: int) -> Iterator[Sentence]:
     """Runs of the same schedule that held its places."""
     revision = facts.defining
     if revision is None or not revision.definition.options.is_exclusive:
@@ -140,26 +138,12 @@ def _by_overlap(facts: Facts, run: RunRow, ready: int, until: int) -> Iterator[S
         yield of_run(run, f"{_policy(revision)}: it {run.reason}.", Cause.OVERLAP)
         yield from _turn(facts.slot, run)
         return
-    if run.started_at is None or revision.definition.options.overlap is Overlap.SKIP:
+    lined_up = run.lined_up_at
+    if lined_up is None:
         return
-    others = [
-        one
-        for one in facts.before
-        if one.started_at is not None and one.started_at < until and _end(one, until) > ready
-    ]
-    sent = _first_message(run)
-    if not others or (
-        sent is not None and sent - ready <= LATE
-    ):  # its message lay in the queue: it had not asked for its turn
-        return
-    freed = [
-        one for one in others if sent is not None and one.ended_at is not None and abs(sent - one.ended_at) <= SKEW
-    ]
-    if freed:
-        text = f"{_policy(revision)}, and {_named(freed)}: when that ended, its message was sent, at {show(sent or 0)}."
-        yield of_run(run, text, Cause.OVERLAP)
-    else:
-        yield not_known(f"{_policy(revision)}, and {_named(others)}; whether it waited for that is not recorded.")
+    others = [one for one in facts.before if one.started_at is not None and lined_up < _end(one, until) <= until]
+    waited = f"It waited for its turn from {show(lined_up)} on: {_policy(revision)}"
+    yield of_run(run, f"{waited}, and {_named(others)}." if others else f"{waited}.", Cause.OVERLAP)
 
 
 def _first_message(run: RunRow) -> int | None:

@@ -104,8 +104,9 @@ def cancelled(facts: Facts, run: RunRow) -> Judgement:
     for closed in ClosedBy:
         if reason == closed:
             return _taken_back(facts, run, closed)
-    if reason == _ASKED:
+    if reason == _ASKED or (run.cancel_requested and not reason.startswith(_OVERLAP)):
         said = list(_on_request(facts, run))
+        said += [] if reason == _ASKED else [of_run(run, f"Its row says: {reason}.")]
     elif reason.startswith(_OVERLAP):
         text = f"The overlap policy ended it at {ended}: {reason.removeprefix(_OVERLAP)}."
         said = [of_run(run, text, Cause.OVERLAP)]

@@ -264,6 +264,14 @@ def unfounded(answer: Answer, events: list[Event], skew: int) -> Iterable[str]:
         and run.state is not RunState.SUCCEEDED
     ):
         yield "no other run was in its way"
+    waited = any(event.verb == "line_up" for event in events if event.call > claims[0].call)
+    if (
+        waited
+        and began
+        and max(run.started_at or 0, 0) - max(run.due, run.created_at) > LATE
+        and Cause.OVERLAP not in answer.causes
+    ):
+        yield "it waited for other runs, and that is not named"
     if Cause.BACKFILL in answer.causes and run.backfill is None:
         yield "it is no backfill's"
 

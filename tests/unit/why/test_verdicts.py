@@ -523,7 +523,7 @@ STORIES: dict[Story, tuple[Verdict, tuple[Cause, ...], str]] = {
     after_another_run: (
         Verdict.RAN_LATE,
         (Cause.OVERLAP,),
-        "the run of 2026-05-04 08:10:00Z went from 08:10:00Z to 08:21:00Z: when that ended, its message was sent, at",
+        "It waited for its turn from 2026-05-04 08:20:00Z on: overlap=buffer_all lets one run go at a time, and the run",
     ),
     after_a_held_queue: (Verdict.RAN_LATE, (Cause.HELD_QUEUE,), "from 2026-05-04 08:05:00Z until 2026-05-04 08:17:00Z"),
     failed_for_good: (Verdict.DEAD, (Cause.FAILURE,), "failed after 0.0 s with ValueError: boom. It was the last."),

@@ -165,7 +165,8 @@ def _wait(asking: _Asking, held: SlotSnapshot, decision: Decision) -> _Step:
     worker, message = asking.worker, asking.message
     if not _write(asking, held, decision):
         return False
-    lined_up = worker.services.ledger.move(message.run, line_up(revision=message.revision, reason=decision.reason))
+    transition = line_up(revision=message.revision, reason=decision.reason, now=worker.clock())
+    lined_up = worker.services.ledger.move(message.run, transition)
     if lined_up.run is None:
         return True  # there is no such run, as its refused lease says
     look_after(asking.owner, asking.me.holder, worker.services, worker.clock())
