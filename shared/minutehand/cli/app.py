@@ -49,6 +49,9 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "backfills": CommandEntry("Show, pause, resume and cancel backfills.", "schedules.backfills"),
     "runs": CommandEntry("Show, cancel, retry, replay and follow runs.", "runs.group"),
     "dead": CommandEntry("Runs that failed for good.", "runs.dead"),
+    "stats": CommandEntry(
+        "Show how many runs ended how, how late they began and how long they took, day by day.", "runs.stats"
+    ),
     "history": CommandEntry("The history of runs as a whole.", "runs.history"),
     "archive": CommandEntry("Read the archive of all transitions of runs.", "runs.archive"),
     "why": CommandEntry(

@@ -7,21 +7,34 @@ are, and ``~tenants#<book>#<day>`` which tenants.
 
 from __future__ import annotations
 
-import json
 import zlib
-from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
 from minutehand.domain.history import Book
-from minutehand.domain.times import DAY, HOUR, SECOND, from_ms, stamp
-from minutehand.dynamodb.rows import present, readable, reads
+from minutehand.domain.times import DAY, HOUR, SECOND, stamp
+from minutehand.dynamodb.history_rows import (
+    bytes_of,
+    day_key,
+    day_of,
+    hour_of,
+    key_of,
+    late_key,
+    late_of,
+    page_of,
+    partition_of,
+    size_of,
+    stats_key,
+    stats_of,
+    tenants_of,
+    text_of,
+)
+from minutehand.dynamodb.rows import present, readable
 from minutehand.dynamodb.tables import HISTORY, Row, RowQuery, RowTables, RowWrite, begins_with
 from minutehand.errors import Unavailable
 from minutehand.ports.history import Day, Hour, LateDay, Page, PagePut, ReadMeter
-from minutehand.state.history.search import summary_from
 from minutehand.state.transition import Absent, Compare, any_of
 
 SPREADS = 8  # partitions of a day with many pages at a time: each takes 1,000 write units a second
@@ -56,7 +69,7 @@ class RowHistory:
         }
         if body or page.summary is None:
             return row | {"body": page.body}
-        return row | {"summary": _text(page.summary.as_list())}
+        return row | {"summary": text_of(page.summary.as_list())}
 
     def _store(self, verb: str, rows: Sequence[Row]) -> None:
         stored = self._tables.store(verb, [RowWrite(table=HISTORY, row=row, kind="put") for row in rows])
@@ -82,9 +95,9 @@ class RowHistory:
 
     def _note_day(self, page: PagePut, day: int, known: Day, spreads: int, late: Mapping[int, int]) -> Day:
         expires = max(page.expires, (day + 1) * DAY + self._retention) // SECOND
-        tenant: Row = {"partition": _tenants(page.book, day), "key": page.tenant, "ttl": expires}
+        tenant: Row = {"partition": tenants_of(page.book, day), "key": page.tenant, "ttl": expires}
         self._tables.write("note", RowWrite(table=HISTORY, row=tenant, kind="put"))
-        row = _day_key(page.tenant, page.book, day)
+        row = day_key(page.tenant, page.book, day)
         more = {"spreads": spreads} if spreads > known.spreads else {}
         self._tables.write("note", RowWrite(table=HISTORY, row=row | more | {"ttl": expires}))
         if late:
@@ -96,18 +109,18 @@ class RowHistory:
         return replace(known, spreads=max(spreads, known.spreads), late={**known.late, **late})
 
     def _note_late(self, tenant: str, book: Book, day: int, written: int, expires: int) -> None:
-        row = _late_key(tenant, book, day) | {"written": written, "ttl": expires}
+        row = late_key(tenant, book, day) | {"written": written, "ttl": expires}
         is_later = any_of(Absent("written"), Compare("written", "<", written))
         self._tables.write("note", RowWrite(table=HISTORY, row=row, only_if=is_later))
 
     # Reads.
 
     def _day(self, tenant: str, book: Book, day: int) -> Day | None:
-        row = self._tables.get("day", HISTORY, **_day_key(tenant, book, day))
+        row = self._tables.get("day", HISTORY, **day_key(tenant, book, day))
         return None if row is None else day_of(row)
 
     def days(self, tenant: str, book: Book, *, first: int, last: int, meter: ReadMeter) -> Sequence[Day]:
-        span = (_day_key(tenant, book, day)["key"] for day in (max(first, 0), last))
+        span = (day_key(tenant, book, day)["key"] for day in (max(first, 0), last))
         query = RowQuery(
             table=HISTORY, partition=f"{tenant}#days", first=next(span), last=next(span), newest_first=True
         )
@@ -133,23 +146,49 @@ class RowHistory:
         after: Any = None
         while True:
             rows, after = self._tables.page(verb, replace(query, after=after, limit=limit))
-            meter.add(sum(map(_size, rows)))
+            meter.add(sum(map(size_of, rows)))
             yield from rows
             if after is None:
                 return
             limit = None if limit is None else min(limit * 2, _MOST_ROWS)
 
     def bodies(self, pages: Sequence[Page], meter: ReadMeter) -> Sequence[bytes]:
-        keys = {(page.partition, page.key): _key(page.partition, page.key) for page in pages if page.body is None}
+        keys = {(page.partition, page.key): key_of(page.partition, page.key) for page in pages if page.body is None}
         rows, unread = self._tables.read("bodies", HISTORY, list(keys.values())) if keys else ([], [])
         for row in rows:
-            meter.add(_size(row))
-        found = {(row["partition"], row["key"]): _bytes(row["body"]) for row in rows}
+            meter.add(size_of(row))
+        found = {(row["partition"], row["key"]): bytes_of(row["body"]) for row in rows}
         if unread or len(found) < len(keys):
             raise Unavailable(f"history: {len(keys) - len(found)} of {len(keys)} pages were not answered; try again")
         return [found[page.partition, page.key] if page.body is None else page.body for page in pages]
 
     # Folded hours.
+
+    def put_stats(self, tenant: str, day: int, hour: int | None, parts: Sequence[bytes], folded: int) -> None:
+        expires = ((day + 1) * DAY + self._retention) // SECOND
+        is_later = any_of(Absent("folded"), Compare("folded", "<=", folded))
+        for number, body in enumerate(parts):
+            row = stats_key(tenant, day, hour, number) | {
+                "body": body,
+                "parts": len(parts),
+                "folded": folded,
+                "ttl": expires,
+            }
+            self._tables.write("put_stats", RowWrite(table=HISTORY, row=row, only_if=is_later, kind="put"))
+
+    def stats(
+        self, tenant: str, *, first: int, last: int, hourly: bool, meter: ReadMeter
+    ) -> Mapping[tuple[int, int | None], Sequence[bytes]]:
+        kind = "h" if hourly else "d"
+        span = (f"{kind}#{max(first, 0):06d}", f"{kind}#{last:06d}$")
+        query = RowQuery(table=HISTORY, partition=f"{tenant}#stats", first=span[0], last=span[1])
+        found: dict[tuple[int, int | None], list[Row]] = {}
+        for row in self._read("stats", query, meter):
+            found.setdefault(stats_of(row), []).append(row)
+        return {
+            place: [bytes_of(row["body"]) for row in rows if row["parts"] == rows[0]["parts"]]
+            for place, rows in found.items()
+        }
 
     def fold(self, tenant: str, book: Book, day: int, hour: Hour, expires: int) -> None:
         place = partition_of(tenant, book, day)
@@ -157,7 +196,7 @@ class RowHistory:
         pages = hour.pages if is_small else [self._beside(place, hour.number, page) for page in hour.pages]
         if not is_small:
             rows = [
-                _key(put.partition, put.key) | {"body": page.body, "ttl": expires // SECOND}
+                key_of(put.partition, put.key) | {"body": page.body, "ttl": expires // SECOND}
                 for put, page in zip(pages, hour.pages, strict=True)
             ]
             self._store("fold", list({row["key"]: row for row in rows}.values()))
@@ -165,10 +204,10 @@ class RowHistory:
             [page.summary.as_list() if page.summary else None, page.part, page.key, len(page.body or b"")]
             for page in pages
         ]
-        row: Row = _key(place, f"c#{hour.number:02d}") | {
+        row: Row = key_of(place, f"c#{hour.number:02d}") | {
             "folded": hour.folded,
             "kept": True if hour.kept else None,
-            "pages": zlib.compress(_text(index).encode(), 9) if pages else None,
+            "pages": zlib.compress(text_of(index).encode(), 9) if pages else None,
             "bodies": b"".join(page.body or b"" for page in pages) or None,
             "ttl": expires // SECOND,
         }
@@ -182,11 +221,11 @@ class RowHistory:
         return replace(page, body=None, partition=place, key=f"b#c#{hour:02d}#{page.part:03d}#{digest}")
 
     def note_folded(self, tenant: str, book: Book, day: int, written: int) -> None:
-        row, is_there = _day_key(tenant, book, day), Compare("partition", "=", f"{tenant}#days")
+        row, is_there = day_key(tenant, book, day), Compare("partition", "=", f"{tenant}#days")
         self._tables.write("note_folded", RowWrite(table=HISTORY, row=row | {"folded": written}, only_if=is_there))
 
     def tenants(self, book: Book, day: int, *, begin: str = "") -> Iterator[str]:
-        query = RowQuery(table=HISTORY, partition=_tenants(book, day), first=begin or " ", last="\U0010ffff")
+        query = RowQuery(table=HISTORY, partition=tenants_of(book, day), first=begin or " ", last="\U0010ffff")
         return (row["key"] for row in self._tables.rows("tenants", query))
 
     def late(self, book: Book) -> Iterator[LateDay]:
@@ -194,93 +233,5 @@ class RowHistory:
         return readable(self._tables.rows("late", query), late_of, "history.unreadable")
 
     def forget_late(self, late: LateDay) -> None:
-        row, is_same = _late_key(late.tenant, late.book, late.day), Compare("written", "<=", late.written)
+        row, is_same = late_key(late.tenant, late.book, late.day), Compare("written", "<=", late.written)
         self._tables.write("forget", RowWrite(table=HISTORY, row=row, only_if=is_same, kind="delete"))
-
-
-def partition_of(tenant: str, book: Book, day: int, spread: int = 0) -> str:
-    """The partition of a tenant's day (since 1970, UTC). ``#`` is in no tenant's name."""
-    return f"{tenant}{'' if book is Book.ENDED else f'#{book}'}#{from_ms(day * DAY).date().isoformat()}#{spread}"
-
-
-def _tenants(book: Book, day: int) -> str:
-    return f"~tenants#{book}#{day:06d}"
-
-
-def _late_key(tenant: str, book: Book, day: int) -> Row:
-    return _key(f"~late#{book}", f"{day:06d}#{tenant}")
-
-
-def _day_key(tenant: str, book: Book, day: int) -> Row:
-    return _key(f"{tenant}#days", f"{book}#{day:06d}")
-
-
-def _key(partition: str, key: str) -> Row:
-    return {"partition": partition, "key": key}
-
-
-def _text(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
-def _bytes(value: bytes | str) -> bytes:
-    """Bytes as a driver returns them: our own requests leave them in base64."""
-    return b64decode(value) if isinstance(value, str) else bytes(value)
-
-
-def _size(row: Row) -> int:
-    """What DynamoDB counts, roughly: names and values; numbers as some bytes, base64 as what it stands for."""
-    return sum(len(name) + _weight(name, value) for name, value in row.items())
-
-
-def _weight(name: str, value: Any) -> int:
-    if isinstance(value, str):
-        return len(value) * 3 // 4 if name in ("body", "pages", "bodies") else len(value.encode())
-    return len(value) if isinstance(value, bytes) else 6
-
-
-@reads("day {partition} {key} of the history")
-def day_of(row: Mapping[str, Any]) -> Day:
-    late = {int(name[4:]): int(value) for name, value in row.items() if name.startswith("late")}
-    number = int(row["key"].rpartition("#")[2])
-    return Day(number=number, spreads=int(row.get("spreads", 1)), folded=int(row.get("folded", 0)), late=late)
-
-
-@reads("late day {partition} {key} of the history")
-def late_of(row: Mapping[str, Any]) -> LateDay:
-    day, _, tenant = row["key"].partition("#")
-    book = Book(row["partition"].rpartition("#")[2])
-    return LateDay(tenant=tenant, book=book, day=int(day), written=int(row["written"]))
-
-
-@reads("page {partition} {key} of the history")
-def page_of(row: Mapping[str, Any]) -> Page:
-    _, last, written, _ = row["key"].split("#")
-    summary = summary_from(json.loads(row["summary"])) if "summary" in row else None
-    return Page(
-        last=int(last),
-        written=int(written),
-        body=None if summary else _bytes(row["body"]),
-        summary=summary,
-        partition=row["partition"],
-        key=f"b{row['key'][1:]}",
-    )
-
-
-@reads("index {partition} {key} of the history")
-def hour_of(row: Mapping[str, Any]) -> Hour:
-    index = json.loads(zlib.decompress(_bytes(row["pages"]))) if "pages" in row else []
-    bodies, begin, pages = _bytes(row.get("bodies", b"")), 0, []
-    for listed, part, key, length in index:
-        summary = summary_from(listed)
-        body = None if key else bodies[begin : begin + length]
-        begin += length
-        pages.append(
-            Page(last=summary.last, part=part, body=body, summary=summary, partition=row["partition"], key=key)
-        )
-    return Hour(
-        number=int(row["key"].rpartition("#")[2]),
-        folded=int(row["folded"]),
-        kept=bool(row.get("kept", False)),
-        pages=pages,
-    )

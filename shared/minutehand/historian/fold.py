@@ -21,6 +21,8 @@ from minutehand.ports.services import Clock, Services
 from minutehand.state.history.codec import encode
 from minutehand.state.history.fold import parts
 from minutehand.state.history.search import Search, summary_of
+from minutehand.state.history.stats import Stats, encode_parts, total
+from minutehand.state.history.stats import decode as decode_stats
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +111,8 @@ class _Folding:
             if is_new or (index.folded if index else 0) < late <= self._closed:
                 self._hour(tenant, book, day, number)
         if day.folded < closed:
+            if book is Book.ENDED and closed == day.number * 24 + 24:
+                self._put_day(tenant, day.number)
             self._history.note_folded(tenant, book, day.number, closed)
 
     def _hour(self, tenant: str, book: Book, day: Day, number: int) -> None:
@@ -130,12 +134,26 @@ class _Folding:
             is_kept = True
         if not counted.count:
             return
+        if book is Book.ENDED and not is_kept:
+            self._put_stats(tenant, day, number, counted.stats)
         index = Hour(number=number, folded=self._closed, kept=is_kept, pages=pages)
         expires = max(begin + HOUR, self._now if book is Book.OPEN else 0) + self._services.retention
         self._history.fold(tenant, book, day.number, index, expires)
         self.report.hours += 1
         self.report.kept += is_kept
         self.report.entries += sum(page.summary.count for page in pages if page.summary)
+
+    def _put_stats(self, tenant: str, day: Day, number: int, stats: Stats) -> None:
+        """Before the index: an hour that is folded has its statistics, and a day that is over has them for the whole day."""
+        self._history.put_stats(tenant, day.number, number, encode_parts(stats), self._closed)
+        if day.folded >= day.number * 24 + 24:
+            self._put_day(tenant, day.number)
+
+    def _put_day(self, tenant: str, day: int) -> None:
+        hours = self._history.stats(tenant, first=day, last=day, hourly=True, meter=ReadMeter()).values()
+        if hours:
+            whole = total(decode_stats(body) for bodies in hours for body in bodies)
+            self._history.put_stats(tenant, day, None, encode_parts(whole), self._closed)
 
     def _still_open(self, entries: Iterable[HistoryEntry]) -> Iterator[HistoryEntry]:
         """The open runs that the ledger knows as such. A run that it did not answer for stays."""
@@ -153,16 +171,18 @@ class _TooManyError(Exception):
 
 
 class _Counted:
-    """Entries as they come, counted."""
+    """Entries as they come, counted, with their statistics."""
 
     def __init__(self, entries: Iterator[HistoryEntry]) -> None:
-        self._entries, self.count = entries, 0
+        self._entries, self.count, self.stats = entries, 0, Stats()
 
     def __iter__(self) -> Iterator[HistoryEntry]:
         for entry in self._entries:
             self.count += 1
             if self.count > MOST:
                 raise _TooManyError
+            if not entry.withdrawn:
+                self.stats.add(entry)
             yield entry
 
 

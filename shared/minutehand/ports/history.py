@@ -116,6 +116,14 @@ class History(Protocol):
     def fold(self, tenant: str, book: Book, day: int, hour: Hour, expires: int) -> None:
         """Store an hour's folded pages, which have bodies, and then its index, which replaces the one before. Raises Unavailable."""
 
+    def put_stats(self, tenant: str, day: int, hour: int | None, parts: Sequence[bytes], folded: int) -> None:
+        """Store the statistics of an hour, or of the whole day, unless later ones are stored; ``folded`` as in ``Hour``."""
+
+    def stats(
+        self, tenant: str, *, first: int, last: int, hourly: bool, meter: ReadMeter
+    ) -> Mapping[tuple[int, int | None], Sequence[bytes]]:
+        """The statistics of days in ``[first, last]``: of their hours, or of whole days, by day and hour (None)."""
+
     def note_folded(self, tenant: str, book: Book, day: int, written: int) -> None:
         """Note up to which hour a day's writes are folded."""
 

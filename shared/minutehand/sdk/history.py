@@ -1,22 +1,105 @@
-"""SDK methods about the history as a whole: make it again from the ledger."""
+"""SDK methods about the history as a whole: statistics, and making it again from the ledger."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 
-from minutehand.domain.names import check_flag
-from minutehand.domain.times import DAY, to_ms
+from minutehand.domain.names import check_flag, check_name
+from minutehand.domain.times import DAY, from_ms, to_ms
 from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.historian.rebuild import RebuildSpec, rebuild
+from minutehand.history.statistics import daily
+from minutehand.ports.history import ReadMeter
 from minutehand.sdk.base import SchedulerBase
-from minutehand.sdk.views import Rebuilt
+from minutehand.state.history.stats import Tally, quantile
 
+_MOST_DAYS = 366
 _FAR = 200 * 365 * DAY  # ms ahead: no run is due later
 
 
+@dataclass(frozen=True, kw_only=True)
+class Quantiles:
+    """Times that 50, 95 and 99 % of the runs did not exceed, to about 9 %."""
+
+    p50: timedelta  # the median
+    p95: timedelta
+    p99: timedelta
+
+    def __str__(self) -> str:
+        return " / ".join(f"{one.total_seconds():.3g}" for one in (self.p50, self.p95, self.p99))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DayStats:
+    """The runs of a job, or of a schedule, that ended on one day in UTC."""
+
+    day: date  # in UTC
+    job: str | None = None  # name of the job
+    schedule: str | None = None  # or of the schedule
+    runs: int  # that ended; the row of a gap counts for its missed fires
+    outcomes: Mapping[str, int]  # runs by state
+    attempts: int  # begun
+    lateness: Quantiles | None  # from due to the first start; None: none has started
+    duration: Quantiles | None  # from the first start to the end
+    errors: Mapping[str, int]  # runs by the class of their last failure; "other": all but the first twenty
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rebuilt:
+    """Result of ``rebuild_history``."""
+
+    runs: int  # read from the ledger
+    added: int  # runs that the history did not list
+    corrected: int  # entries that said something else than the ledger
+    stopped: bool = False  # it ended early: the same call does the rest
+
+
 class HistoryMethods(SchedulerBase):
+    def stats(
+        self,
+        *,
+        by: str = "job",
+        job: str | None = None,
+        schedule: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> list[DayStats]:
+        """Counts and times of ended runs ``by`` "job" or "schedule", for each day in UTC from ``since`` (default: six days ago) to
+        ``until`` (default: today), the latest day first. Whole days are counted; ``job`` or ``schedule`` names one of them.
+
+        Costs some read units a day, and the entries of the hours that are not over for two hours. Hours with over a million runs
+        are left out. Raises InvalidInput (also for more than 366 days), Misconfigured (the history is switched off), Unavailable.
+        """
+        if not self._has_history:
+            raise Misconfigured("MINUTEHAND_HISTORY=off: there are no statistics; switch it on first")
+        if by not in ("job", "schedule") or (job is not None and schedule is not None):
+            raise InvalidInput(
+                "by", by, "is not what runs are counted by", 'use "job" or "schedule", and name at most one of these'
+            )
+        name = next(
+            (check_name(one, field) for field, one in (("job", job), ("schedule", schedule)) if one is not None), None
+        )
+        by = "schedule" if schedule is not None else "job" if job is not None else by
+        now = self._clock()
+        last = (now if until is None else to_ms(until, "until")) // DAY
+        first = last - 6 if since is None else to_ms(since, "since") // DAY
+        if not first <= last < first + _MOST_DAYS:
+            raise InvalidInput(
+                "since",
+                since,
+                "leaves no days, or too many",
+                f"give a time before until, and at most {_MOST_DAYS} days",
+            )
+        found = daily(self.tenant, first=first, last=last, services=self._services, meter=ReadMeter())
+        lines: list[DayStats] = []
+        for day in sorted(found, reverse=True):
+            tallies = found[day].jobs if by == "job" else found[day].schedules
+            lines += (_day_stats(day, by, one, tallies[one]) for one in sorted(tallies) if name in (None, one))
+        return lines
+
     def rebuild_history(
         self,
         *,
@@ -49,3 +132,23 @@ class HistoryMethods(SchedulerBase):
         )
         done = rebuild(spec, self._services, clock=self._clock)
         return Rebuilt(runs=done.runs, added=done.added, corrected=done.corrected, stopped=done.stopped)
+
+
+def _day_stats(day: int, by: str, name: str, tally: Tally) -> DayStats:
+    return DayStats(
+        day=from_ms(day * DAY).date(),
+        job=name if by == "job" else None,
+        schedule=name if by == "schedule" else None,
+        runs=tally.runs,
+        outcomes=dict(sorted(tally.outcomes.items())),
+        attempts=tally.attempts,
+        lateness=_quantiles(tally.lateness),
+        duration=_quantiles(tally.duration),
+        errors=dict(sorted(tally.errors.items(), key=lambda each: (-each[1], each[0]))),
+    )
+
+
+def _quantiles(steps: Mapping[int, int]) -> Quantiles | None:
+    found = [quantile(steps, share) for share in (0.5, 0.95, 0.99)]
+    times = [timedelta(milliseconds=round(one, 3)) for one in found if one is not None]
+    return Quantiles(p50=times[0], p95=times[1], p99=times[2]) if len(times) == 3 else None

@@ -194,16 +194,6 @@ class Page:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rebuilt:
-    """Result of ``rebuild_history``."""
-
-    runs: int  # read from the ledger
-    added: int  # runs that the history did not list
-    corrected: int  # entries that said something else than the ledger
-    stopped: bool = False  # it ended early: the same call does the rest
-
-
-@dataclass(frozen=True, kw_only=True)
 class Upserted:
     """Result of ``upsert_schedule``."""
 

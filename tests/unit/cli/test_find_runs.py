@@ -81,6 +81,19 @@ def test_a_search_goes_on_until_it_has_enough(say: Say, monkeypatch: pytest.Monk
 
 
 @pytest.mark.cloud
+@pytest.mark.usefixtures("history")
+def test_statistics_and_a_rebuild(say: Say) -> None:
+    lines = [json.loads(line) for line in say("--json", "stats", "--since", "-2d").splitlines()]
+    assert sum(line["runs"] for line in lines) == 10
+    assert {line["job"] for line in lines} == {"pay", "report"}
+    assert (
+        "ValueError 5" in say("stats", "--job", "pay", "--since", "-2d") or len(lines) > 2
+    )  # two days around midnight
+    done = json.loads(say("--json", "history", "rebuild", "--since", "yesterday"))
+    assert done == {"runs": 0, "added": 0, "corrected": 0, "stopped": False}
+
+
+@pytest.mark.cloud
 def test_options_for_one_schedule_are_refused(say: Say) -> None:
     with pytest.raises(InvalidInput, match="--oldest-first=True: is for the fires of one schedule"):
         say("runs", "list", "--oldest-first")

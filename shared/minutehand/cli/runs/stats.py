@@ -1,0 +1,72 @@
+"""``minutehand stats``: counts and times of ended runs, day by day."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from minutehand.cli.moments import WORDS
+from minutehand.cli.parameters import read_moment
+from minutehand.cli.shell import Shell, print_json, values
+from minutehand.domain.run import FAILED
+from minutehand.sdk.history import DayStats
+
+_COLUMNS = ("day", "name", "runs", "succeeded", "failed", "other", "attempts", "lateness", "duration", "errors")
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line of the table; times are p50 / p95 / p99 in seconds."""
+
+    day: str
+    name: str
+    runs: int
+    succeeded: int
+    failed: int
+    other: int
+    attempts: int
+    lateness: str
+    duration: str
+    errors: str
+
+
+def stats(
+    shell: Shell,
+    by: Annotated[str, typer.Option(help="Count by job or by schedule.")] = "job",
+    job: Annotated[str | None, typer.Option(help="This job only.")] = None,
+    schedule: Annotated[str | None, typer.Option(help="This schedule only.")] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(help=f"From this day in UTC on, e.g. 2026-12-24T00:00:00Z, or {WORDS}. Default: six days ago."),
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Up to this day. Default: today.")] = None,
+) -> None:
+    """Show how many runs ended how, how late they began and how long they took, day by day."""
+    found = shell.scheduler.stats(
+        by=by, job=job, schedule=schedule, since=read_moment(since, "since"), until=read_moment(until, "until")
+    )
+    if shell.as_json:
+        for one in found:
+            print_json(values(one) | {"day": one.day.isoformat()})
+        return
+    shell.list([_line(one) for one in found], _COLUMNS)
+    shell.remark("lateness and duration: p50 / p95 / p99 in seconds")
+
+
+def _line(one: DayStats) -> _Line:
+    succeeded = one.outcomes.get("SUCCEEDED", 0)
+    failed = sum(one.outcomes.get(str(state), 0) for state in FAILED)
+    return _Line(
+        day=one.day.isoformat(),
+        name=one.job or one.schedule or "",
+        runs=one.runs,
+        succeeded=succeeded,
+        failed=failed,
+        other=one.runs - succeeded - failed,
+        attempts=one.attempts,
+        lateness=str(one.lateness or ""),
+        duration=str(one.duration or ""),
+        errors=", ".join(f"{error} {number}" for error, number in one.errors.items()),
+    )

@@ -1,0 +1,166 @@
+"""Statistics by day: the same before and after hours are folded, and close to what the runs themselves say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import pytest
+from minutehand import Scheduler, Settings
+from minutehand.domain.names import fire_ref, one_off_ref
+from minutehand.domain.run import Failure, RunRow, RunState
+from minutehand.domain.run_change import RunChange
+from minutehand.domain.times import DAY, HOUR, SECOND, from_ms
+from minutehand.errors import InvalidInput, Misconfigured
+from minutehand.historian.context import HistorianContext
+from minutehand.historian.fold import fold
+from minutehand.historian.pages import write_pages
+from minutehand.sdk.history import DayStats
+from minutehand.state.history.stats import Stats, Tally, decode, encode_parts, quantile, step_of, time_of, total
+from minutehand.testing import ManualClock, Memory
+
+from tests.support.builders import a_run
+
+MIDNIGHT = 2_094_508_800_000 // DAY * DAY
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock = ManualClock(from_ms(MIDNIGHT + 3 * DAY))
+        self.services = Memory(self.clock).connect()
+        self.owner = Scheduler("acme", services=self.services, clock=self.clock, check_jobs=False)
+        self._sequence = 0
+
+    def end(self, runs: list[RunRow]) -> None:
+        changes = []
+        for run in runs:
+            self._sequence += 1
+            changes.append(RunChange(ref=run.ref, sequence=self._sequence, at=run.ended_at or 0, old=None, new=run))
+        write_pages(changes, HistorianContext(services=self.services, now=self.clock(), batch="b"))
+
+    def fold(self) -> None:
+        assert fold(self.services, clock=self.clock, budget=DAY).failed == 0
+
+
+def some(count: int, days: int = 3) -> list[RunRow]:
+    random, found = Random(3), []
+    for number in range(count):
+        due = MIDNIGHT + random.randrange(days * DAY - HOUR)
+        start = due + random.randrange(1, 5_000)
+        name = random.choice("abc")
+        ref = fire_ref(f"acme/{name}", due) if number % 4 else one_off_ref("acme", f"k{number}")
+        given: dict[str, Any] = {"started_at": start, "ended_at": start + random.randrange(1, 60_000), "attempt": 1}
+        given |= {"state": RunState.SUCCEEDED, "job": f"job-{name}"}
+        if number % 5 == 0:
+            given |= {"state": RunState.DEAD, "attempt": 3, "failure": Failure(kind="ValueError", message="boom")}
+        found.append(a_run(due, ref=ref, **given))
+    return found
+
+
+def test_they_are_the_same_before_and_after_a_fold() -> None:
+    world, runs = World(), some(400)
+    world.end(runs)
+    before = world.owner.stats()
+    world.fold()
+    half = world.owner.stats()  # of the last day some hours are folded
+    world.clock.advance(timedelta(hours=5))
+    world.fold()
+    whole = world.owner.stats(until=from_ms(world.clock()))
+    assert before == half == whole
+    assert sum(one.runs for one in whole) == len(runs)
+    assert {one.day for one in whole} == {from_ms(MIDNIGHT + n * DAY).date() for n in range(3)}
+
+
+def test_they_say_what_the_runs_say() -> None:
+    world, runs = World(), some(1_000, days=1)
+    world.end(runs)
+    (line,) = world.owner.stats(job="job-a")
+    mine = [run for run in runs if run.job == "job-a"]
+    assert line.outcomes == Counter(str(run.state) for run in mine)
+    assert line.attempts == sum(run.attempt for run in mine)
+    assert line.errors == {"ValueError": sum(run.failure is not None for run in mine)}
+    late = sorted(run.lateness or 0 for run in mine)
+    assert line.lateness is not None
+    for share, found in ((0.5, line.lateness.p50), (0.95, line.lateness.p95), (0.99, line.lateness.p99)):
+        exact = late[int(share * len(late))]
+        assert found.total_seconds() * 1_000 == pytest.approx(exact, rel=0.15)
+    (fires,) = world.owner.stats(schedule="a")
+    assert (fires.schedule, fires.job) == ("a", None)
+    assert fires.runs == sum(run.job == "job-a" and not run.ref.is_one_off for run in runs)
+    assert {one.schedule for one in world.owner.stats(by="schedule")} == {"a", "b", "c"}
+
+
+def test_a_late_run_is_counted_when_it_is_folded() -> None:
+    world, runs = World(), some(50)
+    world.end(runs[1:])
+    world.clock.advance(timedelta(days=2))
+    world.fold()
+    world.end(runs[:1])
+    world.clock.advance(timedelta(hours=3))
+    world.fold()
+    assert sum(one.runs for one in world.owner.stats()) == len(runs)
+
+
+def test_a_gap_counts_for_its_fires_and_a_run_that_never_began_has_no_times() -> None:
+    world = World()
+    world.end([a_run(MIDNIGHT, state=RunState.SKIPPED, ended_at=MIDNIGHT, skipped=7, skipped_until=MIDNIGHT + SECOND)])
+    (line,) = world.owner.stats()
+    assert (line.runs, line.outcomes, line.lateness, line.duration) == (7, {"SKIPPED": 7}, None, None)
+
+
+def test_many_names_are_in_several_parts() -> None:
+    stats = Stats()
+    for run in some(50):
+        for n in range(30):
+            stats.jobs[f"{run.job}-{n}-{run.due}"] = tally(run)
+    parts = encode_parts(stats)
+    assert len(parts) == 2
+    again = total(map(decode, parts))
+    assert encode_parts(again) == parts
+    assert again.jobs.keys() == stats.jobs.keys()
+
+
+def tally(run: RunRow) -> Tally:
+    return Tally(outcomes={str(run.state): 1}, attempts=run.attempt, lateness={3: 1}, duration={4: 1})
+
+
+@pytest.mark.parametrize("ms", [1, 2, 3, 10, 99, 1_000, 12_345, 3_600_000])
+def test_a_step_is_close_to_its_times(ms: int) -> None:
+    assert time_of(step_of(ms)) == pytest.approx(ms, rel=0.1)
+    assert step_of(0) == step_of(-5) == 0
+    assert time_of(0) == 0
+    assert quantile({}, 0.5) is None
+    assert quantile({step_of(ms): 10}, 0.99) == time_of(step_of(ms))
+
+
+@pytest.mark.parametrize(
+    ("conditions", "problem"),
+    [
+        ({"by": "tag"}, "by='tag': is not what runs are counted by"),
+        ({"job": "a", "schedule": "b"}, "by=.*name at most one"),
+        ({"job": "a b"}, "job='a b'"),
+        ({"since": from_ms(MIDNIGHT), "until": from_ms(MIDNIGHT - DAY)}, "since=.*leaves no days"),
+        ({"since": from_ms(MIDNIGHT - 400 * DAY), "until": from_ms(MIDNIGHT)}, "since=.*at most 366 days"),
+    ],
+    ids=str,
+)
+def test_bad_calls_are_refused(conditions: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidInput, match=problem):
+        World().owner.stats(**conditions)
+
+
+def test_without_a_history_there_are_none() -> None:
+    world = World()
+    owner = Scheduler("acme", settings=Settings(history=False), services=world.services, clock=world.clock)
+    with pytest.raises(Misconfigured, match="MINUTEHAND_HISTORY=off"):
+        owner.stats()
+
+
+def test_a_line_has_its_day_and_name() -> None:
+    world = World()
+    world.end(some(1))
+    (line,) = world.owner.stats()
+    assert isinstance(line, DayStats)
+    assert str(line.lateness).count("/") == 2
