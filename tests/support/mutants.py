@@ -23,6 +23,7 @@ from queue import SimpleQueue
 
 from tests.support.arguments import number
 from tests.support.history_mutants import HISTORY_MUTANTS
+from tests.support.worker_mutants import WORKER_MUTANTS
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "shared/minutehand"
@@ -51,6 +52,11 @@ FORGED = ("tests/unit/worker/admission/test_forged_messages.py",)
 AHEAD = ("tests/unit/worker/test_ahead.py",)
 HISTORY = ("tests/unit/history/test_entries.py", "tests/proof/test_recorded.py")
 FEED = ("tests/unit/historian/test_deliver.py", "tests/unit/historian/test_follow.py")
+RECORDS = (
+    "tests/unit/daemon/test_worker_record.py",
+    "tests/unit/sdk/test_workers.py",
+    "tests/unit/sdk/test_run_views.py",
+)
 VIEWS = ("tests/unit/sdk/test_describe.py", "tests/proof/test_described.py")
 PATIENCE = 600  # seconds for one mutant
 
@@ -836,6 +842,7 @@ MUTANTS = (
         BACKFILL,
     ),
     *(Mutant(*each, HISTORY) for each in HISTORY_MUTANTS),
+    *(Mutant(*each, RECORDS) for each in WORKER_MUTANTS),
 )
 
 

@@ -270,6 +270,31 @@ def test_an_environment_that_was_killed_at_a_run_has_vanished_and_one_that_went_
     assert states(world) == [WorkerState.VANISHED if kills else WorkerState.IDLE]
 
 
+def test_a_run_that_another_worker_has_taken_over_and_left_behind_is_not_the_first_ones(world: World) -> None:
+    """The first environment went on to its end after it had lost the lease, and sleeps."""
+    first, second = (world.worker(name=name) for name in ("request-1", "request-2"))
+    keeper = keeper_of(world, first, WorkerKind.FUNCTION)
+
+    def during(ctx: Context) -> None:
+        wait(world, PERIOD)
+        first.heartbeat.beat(world.clock())
+        keeper.beat()
+        crash()
+
+    world.during = during
+    world.scheduler.submit("note")
+    with pytest.raises(Crash):
+        world.work(first)
+    wait(world, 72 * SECOND)
+    world.during = lambda ctx: crash()
+    with pytest.raises(Crash):
+        world.work(second)
+    wait(world, 72 * SECOND)
+    (run,) = world.memory.runs()
+    assert (run.fence, run.worker) == (2, "request-2")
+    assert states(world) == [WorkerState.IDLE]
+
+
 # What goes wrong.
 
 
