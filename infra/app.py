@@ -61,6 +61,8 @@ KNOBS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
         lambda text: s3.ObjectLockRetention.compliance(Duration.days(int(text))),
     ),
     "athena": ("athena", _flag),
+    "events": ("events", str),
+    "event-types": ("event_types", lambda text: text.split(",")),
     "removal": ("removal_policy", lambda text: _REMOVAL[text]),
     "deletion-protection": ("deletion_protection", _flag),
     "tags": ("tags", lambda text: dict(part.split("=", 1) for part in text.split(","))),

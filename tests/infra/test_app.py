@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from aws_cdk import App, Stack, Validations
+from aws_cdk import App, Duration, Stack, Validations
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -62,6 +62,10 @@ def test_the_context_sets_the_knobs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "undertaker-reserved": "5",
         "tags": "team=data,stage=test",
         "termination-protection": "true",
+        "archive-retention-days": "30",
+        "athena": "false",
+        "events": "eventbridge:acme",
+        "event-types": "run.dead",
     }
     stack = _app(tmp_path, monkeypatch, context).node.find_child("Acme")
     assert isinstance(stack, Stack)
@@ -120,7 +124,17 @@ def test_cdk_nag_has_nothing_to_say_to_a_user_who_turns_every_knob(tmp_path: Pat
     )
     key = kms.Key(stack, "Key", enable_key_rotation=True)
     secret = secretsmanager.Secret.from_secret_name_v2(stack, "Secret", "database")
-    jobs = Minutehand(stack, "Jobs", jobs=JOBS, encryption_key=key, vpc=network, secrets={"DATABASE": secret})
+    jobs = Minutehand(
+        stack,
+        "Jobs",
+        jobs=JOBS,
+        encryption_key=key,
+        vpc=network,
+        secrets={"DATABASE": secret},
+        archive_lock=s3.ObjectLockRetention.governance(Duration.days(30)),
+        events="webhook:https://hooks.example.com/",
+        event_secret=secret,
+    )
     role = iam.Role(stack, "Api", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
     jobs.grant_scheduling(role)
     jobs.grant_work(role)

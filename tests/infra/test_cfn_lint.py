@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aws_cdk import Stack
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
 from minutehand.domain.queue import Queue
 
@@ -33,8 +34,13 @@ def complaints(template: Template) -> list[str]:
         {},
         {"queues": [Queue(name="reports", concurrency=12, stripes=2), Queue(name="gpu", container=True)], "stripes": 3},
         {"pollers": 5, "ticker_reserved": 17, "undertaker_reserved": 5, "tags": {"team": "data"}},
+        {
+            "archive_lock": s3.ObjectLockRetention.compliance(Duration.days(365)),
+            "events": "eventbridge:acme",
+            "event_types": ["run.dead"],
+        },
     ],
-    ids=["as-deployed", "queues", "knobs"],
+    ids=["as-deployed", "queues", "knobs", "archive"],
 )
 def test_cfn_lint_has_nothing_to_say(with_knobs: Callable[..., Template], knobs: dict[str, Any]) -> None:
     assert not complaints(with_knobs(**knobs))
