@@ -22,7 +22,7 @@ AFTER_ALL = "~"  # sorts after every character of a key
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _MOST_BATCH = 200  # characters
 _HASH = 12  # characters
-_LONGEST = 2 * DAY  # between the transitions of a batch: a stream keeps one day
+_LONGEST = DAY  # between the transitions of an object
 _INBOX = re.compile(rf"{INBOX}(\d+)-(\d+)-")
 
 

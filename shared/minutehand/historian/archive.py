@@ -7,14 +7,17 @@ A bucket bills each object that is written. So the transitions of small tenants 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from minutehand.domain.archive_keys import inbox_key, object_key
 from minutehand.domain.archive_lines import pack
+from minutehand.domain.run import RunRow
 from minutehand.domain.run_change import RunChange
-from minutehand.domain.times import HOUR
-from minutehand.domain.transition_line import TransitionLine
+from minutehand.domain.times import DAY, HOUR, SECOND
+from minutehand.domain.transition_line import TransitionKind, TransitionLine
 from minutehand.historian.context import HistorianContext
+from minutehand.ports.services import Services
 from minutehand.state.run_changes import transition_of
 
 BUSY = 200  # transitions of one tenant and hour in a batch, from which on they have an object of their own
@@ -30,7 +33,24 @@ def archive(changes: Sequence[RunChange], context: HistorianContext) -> None:
         store.put(dict(_objects(by_hour(lines), context.batch)))
 
 
-def by_hour(lines: Iterator[TransitionLine]) -> Hours:
+def archive_found(runs: Iterable[RunRow], services: Services) -> None:
+    """Archive the states in which runs were found in the ledger, because the stream did not bring how they came there.
+
+    It may be repeated: an equal state has an equal line. Raises Unavailable.
+    """
+    store = services.archive
+    if store.is_on:
+        lines = [line for run in runs if (line := transition_of(_found(run))) is not None]
+        store.put(dict(_objects(by_hour(replace(line, kind=TransitionKind.REBUILT) for line in lines), "rebuilt")))
+
+
+def _found(run: RunRow) -> RunChange:
+    """As if the stream had brought the row, before everything that it will bring of it."""
+    at = run.ended_at or run.leased_at or run.created_at
+    return RunChange(ref=run.ref, sequence=0, at=at // SECOND * SECOND, old=None, new=run)
+
+
+def by_hour(lines: Iterable[TransitionLine]) -> Hours:
     hours: dict[tuple[str, int], list[TransitionLine]] = defaultdict(list)
     for line in lines:
         hours[line.tenant, line.at // HOUR * HOUR].append(line)
@@ -39,13 +59,15 @@ def by_hour(lines: Iterator[TransitionLine]) -> Hours:
 
 def _objects(hours: Hours, batch: str) -> Iterator[tuple[str, bytes]]:
     """The objects of a batch, each with its key."""
-    small = list[TransitionLine]()
+    small: dict[int, list[TransitionLine]] = defaultdict(
+        list
+    )  # by day: a reader of some hours should not meet those of months
     for (tenant, hour), lines in hours.items():
         if len(lines) < BUSY:
-            small += lines
+            small[hour // DAY] += lines
         else:
             content = pack(lines)
             yield object_key(tenant, hour, batch, content), content
-    if small:
-        content, instants = pack(small), [line.at for line in small]
+    for lines in small.values():
+        content, instants = pack(lines), [line.at for line in lines]
         yield inbox_key(min(instants), max(instants), batch, content), content

@@ -1,5 +1,7 @@
 """Make the history again from the ledger, for a time in which the stream was not followed. It may run beside a historian.
 
+The archive gets the state of each run that the history lacked; how it came there, nobody knows any more.
+
 Every entry gets an order that lies just behind what was read of the run's place before the run's row was read: nothing was there, or the
 entry that the row contradicts. So a change that the stream brings later always holds.
 """
@@ -17,6 +19,7 @@ from minutehand.domain.history import Book, HistoryEntry
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import RunRow
 from minutehand.domain.times import DAY
+from minutehand.historian.archive import archive_found
 from minutehand.historian.pages import pages_of, tagged
 from minutehand.history.read import Reading
 from minutehand.ports.history import ReadMeter
@@ -62,6 +65,7 @@ class _Rebuilding:
         self._spec, self._services, self._clock = spec, services, clock
         self._there: set[bytes] = set()  # places that have an entry
         self._made: dict[Book, list[HistoryEntry]] = {book: [] for book in Book}
+        self._found: list[RunRow] = []  # what the stream did not bring: the archive lacks it, too
         self.report = RebuildReport()
 
     def run(self) -> RebuildReport:
@@ -133,6 +137,7 @@ class _Rebuilding:
                 at = None if run is None else self._at(book, run)
                 if run is not None and at is not None and _place(book, ref, at) not in self._there:
                     self._made[book].append(entry_of(run, at, corrected(0)))
+                    self._found.append(run)
                     self.report.added += 1
             self._write()
 
@@ -159,6 +164,9 @@ class _Rebuilding:
             if made and (at_once or len(made) >= _WRITTEN):
                 services.history.append(list(pages_of(book, tagged(made, services, now), now, services.retention)))
                 made.clear()
+        if len(self._found) >= (1 if at_once else _WRITTEN):
+            archive_found(self._found, services)
+            self._found.clear()
 
 
 def _place_of(book: Book, run: RunRow) -> int | None:

@@ -20,7 +20,7 @@ from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.run_change import RunChange
 from minutehand.domain.times import DAY, HOUR, MINUTE, SECOND, from_ms
 from minutehand.domain.transition_line import TransitionKind
-from minutehand.historian.archive import BUSY, archive
+from minutehand.historian.archive import BUSY, archive, archive_found
 from minutehand.historian.archive_reader import ArchiveFilter, read_archive
 from minutehand.testing import ManualClock
 from minutehand.testing.memory.calls import Detail, Hook
@@ -275,3 +275,26 @@ def test_an_old_transition_outlives_its_run(memory: Memory) -> None:
     found = list(long_after.archive(since=from_ms(NOON) - timedelta(days=1), run_id=str(a_run().ref)))
     assert found[-1].kind == TransitionKind.SUCCEEDED
     assert found[-1].ended_at == from_ms(NOON + 5 * SECOND)
+
+
+def test_a_run_that_the_stream_did_not_bring_is_archived_as_it_was_found(memory: Memory) -> None:
+    services = memory.connect()
+    ended, skipped = life()[-1].new, a_run(NOON + MINUTE, state=RunState.SKIPPED, ended_at=NOON + MINUTE)
+    waiting = a_one_off("later", due=NOON + DAY, created_at=NOON)
+    assert ended is not None
+    for _ in range(2):
+        archive_found([ended, skipped, waiting], services)
+    assert len(memory.archived) == 1
+    lines = list(read_archive(services.archive, "acme", ALL))
+    assert [line.kind for line in lines] == [TransitionKind.REBUILT] * 3
+    assert {(line.ref, line.before, line.after) for line in lines} == {
+        (run.ref, None, run.state) for run in (ended, skipped, waiting)
+    }
+    assert lines[-1].at == NOON + MINUTE
+    old = [a_run(NOON - days * DAY, state=RunState.SKIPPED, ended_at=NOON - days * DAY) for days in range(3, 90)]
+    archive_found(old, services)
+    assert len(list(read_archive(services.archive, "acme", ALL))) == 3 + len(old)
+    store(memory, life(), "later")
+    assert len(list(read_archive(services.archive, "acme", ALL))) == 6 + len(old), (
+        "what the stream brings later is there, too"
+    )
