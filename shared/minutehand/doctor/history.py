@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from minutehand.doctor.context import DoctorContext, Finding, ok, warn
 from minutehand.domain.times import MINUTE, SECOND, from_ms
-from minutehand.historian.marks import changes_set_aside, gaps, read_position
+from minutehand.historian.marks import changes_set_aside, gaps, read_position, rebuild_command
 
 _SILENT = 20 * MINUTE  # since the last note of a historian that is a process: it writes one in fifteen minutes
-_REBUILD = "fill the history from the ledger: `minutehand history rebuild`"
 
 
 def history(context: DoctorContext) -> Iterator[Finding]:
@@ -19,12 +18,14 @@ def history(context: DoctorContext) -> Iterator[Finding]:
     found = list(gaps(context.services))
     for gap in found:
         span = f"{from_ms(gap.since):%Y-%m-%d %H:%M} and {from_ms(gap.until):%Y-%m-%d %H:%M} UTC"
-        yield warn(f"changes between {span} may be missing in the history", _REBUILD)
+        yield warn(f"changes between {span} may be missing in the history", f"fill it: {rebuild_command(gap.since)}")
     aside = list(changes_set_aside(context.services))
     if aside:
         first = aside[0]
         what = f"{len(aside)} changes could not be handled, such as one of {first['run']} by {first['consumer']}: {first['error']}"
-        yield warn(what, f"see `historian.set_aside` in the historian's log, then {_REBUILD}")
+        yield warn(
+            what, f"see `historian.set_aside` in its log, then {rebuild_command(min(each['at'] for each in aside))}"
+        )
     position, _ = read_position(context.services)
     silent = 0 if position is None else context.clock() - position.caught_up
     if position is not None and silent > _SILENT:

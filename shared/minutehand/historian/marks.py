@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from minutehand.domain.run_change import RunChange
-from minutehand.domain.times import DAY, stamp
+from minutehand.domain.times import DAY, from_ms, stamp
 from minutehand.historian.context import HistorianContext
 from minutehand.ports.records import Record
 from minutehand.ports.services import Services
@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 OWNER = "~minutehand/~historian"  # no tenant's: `~` begins no name
 _POSITION, _ASIDE, _GAP = "~position", "~aside~", "~gap~"
+_FILLED = "filled"  # in the body of a mark that a rebuild has dealt with
 _ERROR = 500  # characters
 ASIDE_DAYS = 14  # for which a change that was set aside is shown
 
@@ -75,7 +76,7 @@ def set_aside(change: RunChange, consumer: str, problem: Exception, context: His
 
 def changes_set_aside(services: Services) -> Iterator[Mapping[str, Any]]:
     """The changes that were set aside: run, sequence number, consumer, error, and UTC ms of the change."""
-    return (record.body for record in services.records.listed(OWNER, _ASIDE))
+    return (record.body for record in _open_marks(services, _ASIDE))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,20 +88,29 @@ class StreamGap:
 
 
 def write_gap(gap: StreamGap, services: Services) -> None:
-    """Record a gap; it is shown until ``remove_gaps``, as long as runs stay in the ledger."""
+    """Record a gap. It is shown until a rebuild has filled it, or as long as runs stay in the ledger."""
     key, expires = f"{_GAP}{stamp(gap.until)}", gap.until + services.retention
     services.records.write(Record(owner=OWNER, key=key, version=1, body=asdict(gap), expires=expires))
 
 
 def gaps(services: Services) -> Iterator[StreamGap]:
     """The recorded gaps, the oldest first."""
-    for record in services.records.listed(OWNER, _GAP):
-        yield StreamGap(since=record.body["since"], until=record.body["until"])
+    return (StreamGap(since=mark.body["since"], until=mark.body["until"]) for mark in _open_marks(services, _GAP))
 
 
-def remove_gaps(services: Services, *, until: int) -> None:
-    """Forget the gaps up to ``until`` (UTC ms), after a rebuild, and what was set aside before it."""
-    for prefix, instant in ((_GAP, "until"), (_ASIDE, "at")):
-        for record in list(services.records.listed(OWNER, prefix)):
-            if record.body[instant] <= until:
-                services.records.remove(record)
+def mark_filled(services: Services, *, after: int, upto: int) -> None:
+    """Show no more what a rebuild of ``(after, upto]`` (UTC ms) has filled: the gaps in it, and the changes of it that were set aside."""
+    for prefix, first, last in ((_GAP, "since", "until"), (_ASIDE, "at", "at")):
+        for mark in list(_open_marks(services, prefix)):
+            if after < mark.body[first] and mark.body[last] <= upto:
+                filled = replace(mark, version=mark.version + 1, body={**mark.body, _FILLED: True})
+                services.records.write(filled)
+
+
+def _open_marks(services: Services, prefix: str) -> Iterator[Record]:
+    return (mark for mark in services.records.listed(OWNER, prefix) if _FILLED not in mark.body)
+
+
+def rebuild_command(since: int) -> str:
+    """What a person runs to fill the history from an instant on (UTC ms)."""
+    return f"`minutehand history rebuild --all-tenants --since {from_ms(since):%Y-%m-%dT%H:%M:%SZ}`"

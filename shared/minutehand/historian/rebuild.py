@@ -19,7 +19,9 @@ from minutehand.domain.history import Book, HistoryEntry
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import RunRow
 from minutehand.domain.times import DAY
+from minutehand.errors import Misconfigured
 from minutehand.historian.archive import archive_found
+from minutehand.historian.marks import mark_filled
 from minutehand.historian.pages import pages_of, tagged
 from minutehand.history.read import Reading
 from minutehand.ports.history import ReadMeter
@@ -77,6 +79,11 @@ class _Rebuilding:
                 break
             self._add(segment)
         self._write(at_once=True)
+        if self._spec.tenant is None and not self.report.stopped:
+            try:
+                mark_filled(self._services, after=self._spec.after, upto=self._spec.upto)
+            except Misconfigured as problem:  # the caller may write the history, and not the table of runs
+                log.warning("historian.gap_not_marked", extra={"error": str(problem)})
         return self.report
 
     def _is_stopped(self) -> bool:

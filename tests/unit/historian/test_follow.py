@@ -15,7 +15,8 @@ from minutehand.domain.times import HOUR
 from minutehand.errors import Misconfigured, Unavailable
 from minutehand.historian import handle
 from minutehand.historian.follow import StreamFollower
-from minutehand.historian.marks import StreamGap, gaps, remove_gaps
+from minutehand.historian.marks import StreamGap, gaps
+from minutehand.historian.rebuild import RebuildSpec, rebuild
 from minutehand.ports.run_stream import StreamPage, StreamShard, StreamTrimmed
 from minutehand.ports.services import Services
 from minutehand.testing import Crash, Hook, ManualClock, Memory
@@ -199,16 +200,20 @@ def test_an_idle_day_before_a_restart_is_no_gap_either(world: World) -> None:
     assert list(gaps(world.services)) == []
 
 
-def test_a_rebuild_forgets_the_gaps_before_it(world: World) -> None:
+def test_a_rebuild_fills_the_gaps_in_its_time_for_all_tenants(world: World) -> None:
     world.claim(1)
     world.follower().poll()
-    world.pass_time(hours=25)
+    since = world.clock()
+    world.pass_time(minutes=1)
     world.claim(1)
     world.pass_time(hours=25)
     world.follower().poll()
-    remove_gaps(world.services, until=world.clock() - 1)
-    assert len(list(gaps(world.services))) > 0
-    remove_gaps(world.services, until=world.clock())
+    until = world.clock()
+    specs = [("acme", since - 1, until), (None, since, until), (None, since - 1, until - 1)]
+    for tenant, after, upto in specs:
+        rebuild(RebuildSpec(tenant=tenant, after=after, upto=upto), world.services, clock=world.clock)
+        assert list(gaps(world.services)) == [StreamGap(since=since, until=until)]
+    rebuild(RebuildSpec(tenant=None, after=since - 1, upto=until), world.services, clock=world.clock)
     assert list(gaps(world.services)) == []
 
 
