@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_DELIVER = "            done = deliver(page.changes, self._services, self._clock(), unreadable=page.unreadable)\n"
+_DELIVER = "            done = deliver("  # of the follower, page by page
 
 HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     # The feed.

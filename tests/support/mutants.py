@@ -269,6 +269,7 @@ MUTANTS = (
             entry=plan.entry,
             expect=plan.expect,
             token=token,
+            line=line,
         )
 """,
         """        armed = services.schedules.arm(
@@ -279,6 +280,7 @@ MUTANTS = (
             entry=None,
             expect=plan.expect,
             token=token,
+            line=line,
         )
         services.agenda.put([plan.entry] if armed and plan.entry else [])
         return armed
@@ -431,14 +433,6 @@ MUTANTS = (
         "zip(going, accepted, strict=True)]",
     ),
     # The historian.
-    Mutant(
-        "a position before its delivery",
-        "historian/follow.py",
-        "            done = deliver(",
-        "            self._position = _moved(position, shard.id, ShardPosition(after=page.position or at.after, at=page.at))\n"
-        "            self._write()\n            done = deliver(",
-        FEED,
-    ),
     Mutant("a shard before the one it follows", "historian/follow.py", "or parent.ended)", "or True)", FEED),
     Mutant(
         "a gap that nobody hears of",
