@@ -60,7 +60,9 @@ class Cause(StrEnum):
     FREEZE = "freeze"  # of the tenant
     OVERLAP = "overlap"  # of runs of one schedule: overlap, max_running
     QUEUE = "queue"  # no worker took it from its queue
-    UNKNOWN_JOB = "unknown_job"  # no worker knew the job
+    NO_WORKER = "no_worker"  # no worker of the queue is there
+    BUSY = "busy"  # all slots of the queue's workers are taken
+    UNKNOWN_JOB = "unknown_job"  # no worker knows the job
     DEADLINE = "deadline"
     FAILURE = "failure"  # an attempt failed
     RETRY = "retry"  # it waits for its next attempt

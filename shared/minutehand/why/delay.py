@@ -19,6 +19,7 @@ from minutehand.why.facts import Facts, not_known, of_revision, of_run
 from minutehand.why.no_run import held_now, resumed_from_pause
 from minutehand.why.timeline import by
 from minutehand.why.words import clock, count, exact, show, span
+from minutehand.why.workers import of_queue
 
 LATE = 5 * SECOND  # a run that starts so long after its time is in time: queues deliver to the second, workers wait two
 _THAW = 5 * MINUTE  # runs that a freeze held start within that after its end
@@ -195,9 +196,11 @@ def _by_queue(facts: Facts, run: RunRow, ready: int, until: int) -> Iterator[Sen
     yield of_run(run, text, Cause.QUEUE)
     if not run.is_terminal and run.state is RunState.QUEUED:
         yield from held_now(facts)
+        yield from of_queue(facts, run)
         yield from _depths(facts)
     yield from _meanwhile(facts, run, ready, until)
-    yield from _message(run, ready)
+    if run.started_at is not None or run.is_terminal or not facts.workers:
+        yield from _message(run, ready)
 
 
 def _message(run: RunRow, ready: int) -> Iterator[Sentence]:
@@ -222,7 +225,7 @@ def _message(run: RunRow, ready: int) -> Iterator[Sentence]:
 def _depths(facts: Facts) -> Iterator[Sentence]:
     if facts.depth:
         waiting, at_hand = (sum(getattr(one, name) for one in facts.depth) for name in ("waiting", "at_hand"))
-        text = f"Its queue has {count(waiting, 'message')} that wait and {count(at_hand, 'message')} at workers."
+        text = f"In its queue {count(waiting, 'message')} wait for a worker, and workers have {at_hand:,}."
         yield Sentence(text=text, source="queue")
     elif "queue" in facts.unread:
         yield not_known(f"The depth of its queue could not be read: {facts.unread['queue']}")

@@ -13,7 +13,7 @@ from minutehand.why.answer import Cause, Sentence, Verdict
 from minutehand.why.delay import LATE, claim_delay, start_delay
 from minutehand.why.facts import Facts, not_known, of_act, of_revision, of_run
 from minutehand.why.no_run import Judgement, why_missed
-from minutehand.why.timeline import by, on_closing, who_closed
+from minutehand.why.timeline import STOPPED, by, on_closing, who_closed
 from minutehand.why.under_way import CLOSED, attempts, how_closed, marked, start
 from minutehand.why.words import exact, show, span
 
@@ -142,7 +142,8 @@ def _other_requests(facts: Facts, run: RunRow) -> Iterator[str]:
 def _taken_back(facts: Facts, run: RunRow, closed: ClosedBy) -> Judgement:
     """A stop of its schedule refused it before it had started."""
     revision = _closing(facts, run, closed)
-    verb, verdict, cause = CLOSED[closed] if revision is None else how_closed(facts, revision)
+    drained = closed is ClosedBy.DRAINED
+    verb, verdict, cause = CLOSED[closed] if revision is None else how_closed(facts, revision, drained=drained)
     text = f"It was taken back at {show(run.ended_at or 0)}, before it had started, because its schedule was {verb}."
     said = [of_run(run, text, cause)]
     if revision is not None and revision.active_until is not None:
@@ -157,8 +158,11 @@ def _taken_back(facts: Facts, run: RunRow, closed: ClosedBy) -> Judgement:
 
 def _closing(facts: Facts, run: RunRow, closed: ClosedBy) -> Revision | None:
     """The first revision from the run's own on that ended so."""
-    later = (one for one in reversed(facts.revisions) if one.number >= run.revision)
-    return next((one for one in later if one.closed_by is closed), None)
+    later = [one for one in reversed(facts.revisions) if one.number >= run.revision]
+    found = next((one for one in later if one.closed_by is closed), None)
+    if found is None and closed is ClosedBy.DRAINED:  # a full stop has overwritten how it ended
+        found = next((one for one in later if one.closed_by in STOPPED), None)
+    return found
 
 
 def _before_stop(facts: Facts, run: RunRow, stopped: int) -> Iterator[Sentence]:

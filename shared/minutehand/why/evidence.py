@@ -6,8 +6,7 @@ row whose entry lies beyond it has really none. The head is read first and last:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
@@ -15,31 +14,31 @@ from typing import TypeVar
 from minutehand.domain.audit import AuditLine
 from minutehand.domain.names import RunRef, fire_ref
 from minutehand.domain.run import FAILED, WAITING, RunRow, RunState
-from minutehand.domain.schedule import ClosedBy, Freeze, Head, Revision, ScheduleState, freeze_key
+from minutehand.domain.schedule import Freeze, Head, Revision, ScheduleState, freeze_key
 from minutehand.domain.times import SECOND
-from minutehand.errors import Conflict, ExpressionError, MinutehandError, Unavailable
+from minutehand.errors import Conflict, MinutehandError, Unavailable
 from minutehand.fires.backpressure import read_hold_log
 from minutehand.fires.context import find_revision
-from minutehand.fires.plan import timetable_of
 from minutehand.owner.audit import AuditFilter, list_lines
 from minutehand.owner.backfill.advance import read_backfill
 from minutehand.owner.runs.redrive import replay_ref
 from minutehand.owner.schedules.chain_health import ChainHealth, check_chain, entry_upto
 from minutehand.owner.schedules.client_tokens import RACES
+from minutehand.owner.workers import read_workers
 from minutehand.ports.services import Clock, Services
-from minutehand.state.catch_up import covers
+from minutehand.state.lease import has_live_lease
 from minutehand.state.overlap import SLOT, Slot
+from minutehand.state.worker_record import KEY, WorkerRow, owner_of, parse_record
 from minutehand.why.delay import LATE
 from minutehand.why.facts import Chain, Facts
-from minutehand.why.no_run import absence_of
-from minutehand.why.timeline import ACTS, AROUND, active_at, stop_at
+from minutehand.why.needs import gaps, in_that_second, is_exclusive, times_of_acts, was_late
+from minutehand.why.timeline import AROUND
 
 _T = TypeVar("_T")
 _REVISIONS = 200  # that are read at the most, newest first
 _EARLIER = 10  # of these, older than the one that was current at the instant
+_WORKERS = 1_000  # of which the records are read
 _LINES = 50  # of the audit about one time
-_BY_OWNERS = (RunState.CANCELLED, RunState.SKIPPED)
-_STOPS = (ClosedBy.PAUSED, ClosedBy.DELETED, ClosedBy.DRAINED)
 _ROWS = 50  # of the schedule, due up to the instant
 
 
@@ -97,7 +96,7 @@ class EvidenceReader:
             all_revisions=whole,
         )
         if ref is None:
-            facts = _in_that_second(facts)
+            facts = in_that_second(facts)
         facts = self._with_agenda(facts)
         facts = self._with_rows(facts, at, exact=ref is not None)
         if ref is not None and facts.run is None and not ref.is_fire:
@@ -161,7 +160,7 @@ class EvidenceReader:
             facts = replace(facts, at=run.due, ref=run.ref)
         before = tuple(row for row in rows if run is None or row.ref != run.ref)
         facts = replace(facts, run=run, before=before)
-        return replace(facts, gaps=tuple(_gaps(facts)), revisions=self._with_definitions(facts))
+        return replace(facts, gaps=tuple(gaps(facts)), revisions=self._with_definitions(facts))
 
     def _with_definitions(self, facts: Facts) -> Sequence[Revision]:
         """The revisions, with those that the run names even if they are older than those read."""
@@ -178,7 +177,7 @@ class EvidenceReader:
         assert facts.head is not None
         lines: dict[str, AuditLine] = {}
         try:
-            for since, until in _times_of_acts(facts):
+            for since, until in times_of_acts(facts):
                 wanted = AuditFilter(since=max(since - AROUND, 0), until=until + AROUND, schedule=facts.head.name)
                 page = list_lines(self._tenant, wanted, self._services, limit=_LINES, cursor=None)
                 lines |= {line.key: line for line in page.items}
@@ -208,7 +207,7 @@ class EvidenceReader:
         freeze = tried("freeze", self._freeze)
         attempts = tried("attempts", lambda: self._services.ledger.attempts(run.ref)) if run and run.fence else None
         slot = backfill = redriven = None
-        if run is not None and run.state is RunState.QUEUED and _is_exclusive(facts):
+        if run is not None and run.state is RunState.QUEUED and is_exclusive(facts):
             slot = tried("slot", lambda: self._slot(owner))
         if run is not None and run.backfill is not None:
             identity = run.backfill
@@ -216,13 +215,15 @@ class EvidenceReader:
         if run is not None and run.state in FAILED:
             redriven = tried("redriven", lambda: self._row(replay_ref(run)))
         holds = depth = None
-        queue = _queue_of(facts)
-        if _was_late(facts):
+        queue = facts.queue
+        if was_late(facts):
             holds = tried("log of held queues", lambda: read_hold_log(self._services).of(queue))
         if run is not None and run.state in WAITING and run.not_before <= facts.now:
             depth = tried("queue", lambda: self._services.work.load([queue]).get(queue))
+        workers = tried("workers", lambda: self._workers(facts)) if run is not None else None
         return replace(
             facts,
+            workers=workers,
             freeze=freeze,
             attempts=tuple(attempts or ()),
             slot=slot,
@@ -232,6 +233,18 @@ class EvidenceReader:
             depth=tuple(depth or ()),
             unread=unread,
         )
+
+    def _workers(self, facts: Facts) -> Sequence[WorkerRow] | None:
+        """The records of all workers for a run that has waited, that of the run's worker if that is silent; a query for each partition."""
+        run, now = facts.run, facts.now
+        if run is None:
+            return None
+        if run.state in WAITING and now - max(run.not_before, run.created_at) > LATE:
+            return list(islice(read_workers(self._services, now), _WORKERS))
+        if run.state is RunState.RUNNING and not has_live_lease(run, now):
+            record = self._services.records.read(owner_of(run.worker or ""), f"{KEY}{run.worker}")
+            return [] if record is None else [parse_record(record.body)]
+        return None
 
     def _freeze(self) -> Freeze | None:
         key = freeze_key(self._tenant)
@@ -245,67 +258,3 @@ class EvidenceReader:
     def _slot(self, owner: str) -> Slot | None:
         record = self._services.records.read(owner, SLOT)
         return None if record is None else Slot.of(record.body)
-
-
-def _in_that_second(facts: Facts) -> Facts:
-    """With the instant of the fire in the asked second, if the instant itself is none: fires of rates have milliseconds."""
-    if facts.governing is None or facts.at % SECOND:
-        return facts
-    revision = facts.revisions[facts.governing]
-    with suppress(ExpressionError):
-        fire = timetable_of(revision).next(facts.at - 1)
-        if fire is not None and fire < facts.at + SECOND and revision.bound(fire) == fire:
-            return replace(facts, at=fire, ref=fire_ref(revision.owner, fire))
-    return facts
-
-
-def _times_of_acts(facts: Facts) -> Iterator[tuple[int, int]]:
-    """From when until when (UTC ms) acts of owners may have ended what the question is about."""
-    run, head, place = facts.run, facts.head, facts.governing
-    if run is not None and run.state in _BY_OWNERS and run.ended_at is not None:
-        yield run.ended_at, run.ended_at
-    number = run.revision if run is not None else place is not None and facts.revisions[place].number
-    if run is not None and run.state not in (*_BY_OWNERS, RunState.QUEUED):
-        return
-    for revision in facts.revisions:
-        until = revision.active_until
-        if until is not None and revision.number >= (number or 0) and revision.closed_by in _STOPS:
-            yield until, min(max(facts.at, until), until + ACTS) if run is None else until
-    if run is None and place is not None and not active_at(facts, place):
-        stop = stop_at(facts, place)
-        yield stop.since, min(max(facts.at, stop.since), stop.since + ACTS)
-    if run is None and head is not None and head.state is ScheduleState.DELETED:
-        yield head.updated_at, head.updated_at
-
-
-def _gaps(facts: Facts) -> Iterator[RunRow]:
-    """The rows of passed-over fires that stand for this one."""
-    if facts.run is not None:
-        if facts.run.skipped_until is not None:
-            yield facts.run
-        return
-    for row in facts.before:
-        revision = facts.revision(row.revision)
-        if revision is None or not covers(row, facts.at):
-            continue
-        if revision.active_from < facts.at <= revision.bound(facts.at) and absence_of(revision, facts.at) is None:
-            yield row
-
-
-def _is_exclusive(facts: Facts) -> bool:
-    return facts.defining is not None and facts.defining.definition.options.is_exclusive
-
-
-def _queue_of(facts: Facts) -> str | None:
-    run, revision = facts.run, facts.defining
-    if run is not None and run.ref.is_one_off:
-        return run.queue
-    return None if revision is None else revision.definition.options.queue
-
-
-def _was_late(facts: Facts) -> bool:
-    """Whether the fire was, or is, claimed late, or waits."""
-    run = facts.run
-    if run is None:
-        return facts.at <= facts.now
-    return run.state in WAITING or run.created_at - run.due > LATE

@@ -13,6 +13,7 @@ from minutehand.domain.schedule import Freeze, Head, Revision
 from minutehand.state.backfill import StoredBackfill
 from minutehand.state.backpressure import QueueDepth, QueueHolds
 from minutehand.state.overlap import Slot
+from minutehand.state.worker_record import WorkerRow
 from minutehand.why.answer import Cause, Sentence
 from minutehand.why.words import show
 
@@ -56,6 +57,7 @@ class Facts:
     freeze: Freeze | None = None  # of the tenant: the last one, also if it is over
     holds: QueueHolds | None = None  # of its queue
     depth: Sequence[QueueDepth] = ()  # of its queue's stripes
+    workers: Sequence[WorkerRow] | None = None  # their records: of all, or of the run's worker; None: not asked for
     backfill: StoredBackfill | None = None  # that the run belongs to
     redriven: RunRow | None = None  # the run that repeats it by a redrive
     unread: Mapping[str, str] = field(default_factory=dict)  # evidence that could not be read, and why
@@ -68,6 +70,13 @@ class Facts:
     def governing(self) -> int | None:
         """The place in ``revisions`` of the one that was current at ``at``, ended or not; None: it was before all of them."""
         return next((place for place, one in enumerate(self.revisions) if one.active_from < self.at), None)
+
+    @property
+    def queue(self) -> str | None:
+        """The declared queue of the run, or of the fire; None: the default one."""
+        if self.run is not None and self.run.ref.is_one_off:
+            return self.run.queue
+        return None if self.defining is None else self.defining.definition.options.queue
 
     def revision(self, number: int | None) -> Revision | None:
         return next((one for one in self.revisions if one.number == number), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from minutehand.domain.audit import AuditAct
 from minutehand.domain.run import FailedAttemptRow, RunRow, RunState
 from minutehand.domain.schedule import ClosedBy, Revision, ScheduleState
 from minutehand.state.lease import has_live_lease, last_renewal, takeable_at
@@ -13,8 +14,9 @@ from minutehand.why.answer import Cause, Sentence, Verdict
 from minutehand.why.delay import LATE, claim_delay, start_delay
 from minutehand.why.facts import Facts, not_known, of_revision, of_run
 from minutehand.why.no_run import Judgement, absence_of, freeze_ahead, mark
-from minutehand.why.timeline import active_at, who_closed
+from minutehand.why.timeline import active_at, closing_act, who_closed
 from minutehand.why.words import count, exact, show, span
+from minutehand.why.workers import of_queue, of_worker
 
 VANISHED = "WorkerVanished"  # kind of the failure of an attempt whose worker was not heard of
 CLOSED = {
@@ -56,15 +58,20 @@ def _about_to_end(facts: Facts, run: RunRow) -> Judgement | None:
     return None
 
 
-def how_closed(facts: Facts, closed: Revision) -> tuple[str, Verdict, Cause]:
-    """What ended a revision. A drained one does not say whether it was paused or deleted; its head does, if it is the last one."""
-    by_drain = closed.closed_by is ClosedBy.DRAINED
-    last = facts.head is not None and facts.head.revision == closed.number
-    if by_drain and last and facts.head is not None and facts.head.state is ScheduleState.DELETED:
+def how_closed(facts: Facts, closed: Revision, *, drained: bool = False) -> tuple[str, Verdict, Cause]:
+    """What ended a revision. ``drained``: it was drained then, whatever has ended it anew since."""
+    if closed.closed_by is not ClosedBy.DRAINED and not drained:
+        return CLOSED[closed.closed_by or ClosedBy.REPLACED]
+    line, head = closing_act(facts, closed), facts.head
+    if line is not None:
+        deleted = line.act is AuditAct.DELETE
+    elif head is not None and head.revision == closed.number and closed.closed_by is ClosedBy.DRAINED:
+        deleted = head.state is ScheduleState.DELETED
+    else:
+        return CLOSED[ClosedBy.DRAINED]
+    if deleted:
         return "deleted with drain", Verdict.DELETED, Cause.DELETION
-    if by_drain and last:
-        return "paused with drain", Verdict.PAUSED, Cause.PAUSE
-    return CLOSED[closed.closed_by or ClosedBy.REPLACED]
+    return "paused with drain", Verdict.PAUSED, Cause.PAUSE
 
 
 def _is_taken_over(facts: Facts, run: RunRow) -> bool:
@@ -97,7 +104,7 @@ def running(facts: Facts, run: RunRow) -> Judgement:
             f"{attempt} {began}. The worker was last heard of at {show(heard)}, {silent} ago: it died, stalled or was cut off. "
             f"Another worker may take the run since {free}; one that is delivered at most once is LOST instead."
         )
-        verdict, said = Verdict.VANISHED, [of_run(run, text, Cause.VANISHED)]
+        verdict, said = Verdict.VANISHED, [of_run(run, text, Cause.VANISHED), *of_worker(facts, run)]
     if run.cancel_requested:
         said.append(of_run(run, "Its cancellation is requested: no further attempt starts."))
     return verdict, [*said, *start(facts, run), *attempts(facts, run)]
@@ -120,6 +127,7 @@ def between(facts: Facts, run: RunRow) -> Judgement:
     if waits >= 0:
         text = f"It has been ready for {span(waits)}, since {show(run.not_before)}, and no worker has leased it."
         said.append(of_run(run, text, Cause.QUEUE if waits > LATE and not frozen else None))
+        said += [] if frozen else of_queue(facts, run)
     return Verdict.WAITING, [*said, *frozen, *start(facts, run), *attempts(facts, run)]
 
 

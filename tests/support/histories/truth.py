@@ -146,8 +146,9 @@ class Truth:
 
     def _was_deleted(self, drained: Revision) -> bool:
         """Whether the end of a drained revision was that of its schedule."""
-        states = [head.state for head in self.heads if head.revision == drained.number]
-        return ScheduleState.DELETED in states
+        stopped = (ScheduleState.PAUSED, ScheduleState.DELETED)
+        states = [head.state for head in self.heads if head.revision == drained.number and head.state in stopped]
+        return states[:1] == [ScheduleState.DELETED]
 
     def _waiting(self, run: RunRow) -> Verdicts:
         """A run that nobody has leased. If a stop or change does not let it start, that is the verdict already."""

@@ -1,0 +1,110 @@
+"""What the records of the workers say about a run that waits, or whose worker is silent."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from minutehand import Cause, Registry, Verdict
+from minutehand.domain.names import parse_run_id
+from minutehand.domain.times import SECOND
+from minutehand.ports.records import Record
+from minutehand.state.worker_record import KEY, JobNames, WorkerIdentity, WorkerKind, WorkerRow, owner_of, record_body
+from minutehand.testing import Harness
+
+MORNING = datetime(2026, 5, 4, 8, tzinfo=UTC)
+
+
+@pytest.fixture
+def harness() -> Harness:
+    """A run has been due for eight minutes, and nobody has taken it."""
+    jobs = Registry()
+    jobs.job("ok")(lambda ctx, payload: None)
+    made = Harness(jobs, at=MORNING, tenant="acme")
+    made.scheduler.create_schedule("s", "ok", "*/10 * * * *")
+    made.advance(minutes=8)
+    made.clock.advance(timedelta(minutes=10))
+    return made
+
+
+def keep(harness: Harness, name: str, *, silent: int = 0, **given: Any) -> None:
+    """Write the record of a worker, last seen so many seconds ago."""
+    row = {"at_hand": given.pop("at_hand", 0)}
+    identity: dict[str, Any] = {
+        "kind": WorkerKind.PROCESS,
+        "host": "h1",
+        "version": "1",
+        "queues": {"default": 1},
+        "concurrency": 4,
+        "jobs": JobNames.of(["ok"]),
+        "started_at": 0,
+    }
+    who = WorkerIdentity(name=name, **(identity | given))
+    seen = WorkerRow(identity=who, seen_at=harness.clock() - silent * SECOND, **row)
+    record = Record(owner=owner_of(name), key=f"{KEY}{name}", version=1, body=record_body(seen))
+    assert harness.memory.connect().records.write(record)
+
+
+def why(harness: Harness) -> tuple[tuple[Cause, ...], str]:
+    answer = harness.scheduler.why("s", MORNING + timedelta(minutes=10))
+    assert answer.verdict is Verdict.WAITING
+    return tuple(answer.causes), str(answer)
+
+
+def test_without_records_nothing_is_claimed(harness: Harness) -> None:
+    causes, text = why(harness)
+    assert causes == (Cause.QUEUE,)
+    assert "No worker of queue 'default' has a record" in text
+    assert "is not recorded" in text
+
+
+def test_nobody_is_there(harness: Harness) -> None:
+    keep(harness, "w1", silent=100)
+    keep(harness, "w2", queues={"other": 1})
+    causes, text = why(harness)
+    assert causes == (Cause.QUEUE, Cause.NO_WORKER)
+    assert "No worker of queue 'default' has been heard of since 2026-05-04 08:16:20Z: the last one was w1." in text
+
+
+def test_a_silent_lambda_environment_may_only_be_idle(harness: Harness) -> None:
+    keep(harness, "env", silent=100, kind=WorkerKind.FUNCTION, concurrency=None)
+    causes, text = why(harness)
+    assert causes == (Cause.QUEUE,)
+    assert "1 worker of queue 'default' had 0 runs at hand" in text
+
+
+def test_nobody_knows_the_job(harness: Harness) -> None:
+    keep(harness, "w1", jobs=JobNames.of(["other"]))
+    causes, text = why(harness)
+    assert causes == (Cause.QUEUE, Cause.UNKNOWN_JOB)
+    assert "Of 1 worker of queue 'default' none knows job 'ok'" in text
+
+
+def test_all_slots_are_taken(harness: Harness) -> None:
+    keep(harness, "w1", at_hand=4)
+    keep(harness, "w2", at_hand=2, concurrency=2)
+    causes, text = why(harness)
+    assert causes == (Cause.QUEUE, Cause.BUSY)
+    assert "All 6 slots of 2 workers of queue 'default' were taken" in text
+
+
+def test_there_is_room(harness: Harness) -> None:
+    keep(harness, "w1", at_hand=1)
+    causes, text = why(harness)
+    assert causes == (Cause.QUEUE,)
+    assert "1 worker of queue 'default' had 1 of 4 slots taken." in text
+
+
+def test_the_worker_of_a_run_that_is_silent(harness: Harness) -> None:
+    run = harness.scheduler.submit("ok")
+    ref = parse_run_id(run.id)
+    row = harness.memory.row(ref)
+    assert row is not None
+    held = {"state": "RUNNING", "fence": 1, "attempt": 1, "worker": "w9", "lease_until": harness.clock() - 20 * SECOND}
+    held |= {"leased_at": harness.clock() - 80 * SECOND, "started_at": harness.clock() - 80 * SECOND}
+    harness.memory.put_row(ref, row | held | {"lease_token": "t", "max_attempts": 3})
+    keep(harness, "w9", silent=75)
+    answer = harness.scheduler.why_run(run.id)
+    assert (answer.verdict, tuple(answer.causes)) == (Verdict.VANISHED, (Cause.VANISHED,))
+    assert "Worker w9 is a process on h1; its record was last written at" in str(answer)
