@@ -21,7 +21,7 @@ from typing import Any
 from bench.report import Table, write
 
 LIMITS = {"tick": 256, "worker": 120, "cold start": 400}  # MB, MB, ms
-FUNCTIONS = ("ticker", "worker", "undertaker", "auditor")
+FUNCTIONS = ("ticker", "worker", "undertaker", "auditor", "historian")
 _ROOT = Path(__file__).parents[1]
 
 

@@ -16,6 +16,16 @@ _BODY = (  # of a message, as the ticker sends it
     '"payload":{"to":"world"}}'
 )
 _RECORD = {"messageId": "m", "receiptHandle": "r", "body": _BODY, "eventSource": "aws:sqs", "attributes": {}}
+_ROW = {  # of a run that has ended
+    "owner": {"S": "bench/hello"},
+    "key": {"S": "001795240800000"},
+    "state": {"S": "SUCCEEDED"},
+    "job": {"S": "j"},
+    **{name: {"N": "1795240800000"} for name in ("due", "not_before", "created_at", "started_at", "ended_at")},
+    **{name: {"N": "1"} for name in ("rev", "fence", "attempt")},
+}
+_CHANGE = {"Keys": {"owner": _ROW["owner"], "key": _ROW["key"]}, "NewImage": _ROW, "SequenceNumber": "1"}
+_STREAMED = {"dynamodb": {**_CHANGE, "ApproximateCreationDateTime": 1795240801}}
 _CONTEXT = SimpleNamespace(
     function_name="bench",
     memory_limit_in_mb=512,
@@ -31,7 +41,7 @@ def main(function: str) -> None:
     services = module.services()
     for client in (services.ledger._tables.client, services.work._client):
         client.transport.connections = SimpleNamespace(post=_stop)
-    module.handler({"Records": [_RECORD]}, _CONTEXT)
+    module.handler({"Records": [_STREAMED if function == "historian" else _RECORD]}, _CONTEXT)
 
 
 def _stop(*_: Any) -> NoReturn:
