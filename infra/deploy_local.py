@@ -156,6 +156,8 @@ def prove(deployment: Deployment, *, patience: float = PATIENCE) -> Iterator[str
 
     _wait_for("the historian", patience, lambda: _logged(deployment, "historian", "HistorianChanges"))
     yield "historian: was invoked with the stream of runs"
+    _wait_for("the archive", patience, lambda: "succeeded" in {each.kind for each in scheduler.transitions(report)})
+    yield f"historian: archived {len(scheduler.transitions(report))} transitions of a run"
     if stuck := [f"{run.id} is {run.state}" for run in deployment.runs() if run.state is not RunState.SUCCEEDED]:
         raise TimeoutError(f"not every run that was due has succeeded: {stuck}")
 

@@ -29,6 +29,7 @@ from minutehand.sqs.routing import RETENTION, stripe_called
 Key = dict[str, dict[str, str]]
 _DEPLOYED = "deploy the stack to this account and region, or set MINUTEHAND_PREFIX and AWS_REGION to those of the stack"
 _BUCKET = "set MINUTEHAND_BUCKET to the stack's output BucketName"
+_ARCHIVE_BUCKET = "set MINUTEHAND_ARCHIVE_BUCKET to the stack's output ArchiveBucketName, or unset it if there is none"
 _LOCAL = "start `minutehand local` and use the line that it prints, or correct --endpoint or AWS_ENDPOINT_URL"
 WANTED = {  # what ``grant_scheduling`` gives, by table; a test compares the two
     "schedules": ("get_item", "query", "put_item", "update_item"),
@@ -160,22 +161,25 @@ def _queue(context: DoctorContext, suffix: str) -> Finding:
 
 
 def bucket(context: DoctorContext) -> Iterator[Finding]:
-    """Whether the bucket for large payloads exists."""
-    name = context.settings.bucket
-    if name is None:
-        yield warn("none is set: payloads over 64 KB and large results are refused", _BUCKET)
-        return
-    answer = context.probe.call("s3", "get_object", Bucket=name, Key="payloads/~doctor")
+    """Whether the bucket for large payloads and the archive exists, and that of the archive, if it has one of its own."""
+    if context.settings.bucket is None:
+        yield warn("none is set: payloads over 64 KB and large results are refused, and there is no archive", _BUCKET)
+    else:
+        yield from _bucket(context, context.settings.bucket, "payloads", _BUCKET)
+    if context.settings.archive_bucket is not None:
+        yield from _bucket(context, context.settings.archive_bucket, "archive", _ARCHIVE_BUCKET)
+
+
+def _bucket(context: DoctorContext, name: str, folder: str, remedy: str) -> Iterator[Finding]:
+    answer = context.probe.call("s3", "get_object", Bucket=name, Key=f"{folder}/~doctor")
     if answer.missing:
-        yield fail(f"{name} is not there", _BUCKET)
+        yield fail(f"{name} is not there", remedy)
     elif answer.code in (None, "NoSuchKey"):
         yield ok(name)
     elif answer.denied:  # S3 answers so for a missing key, too, if the caller may not list
-        yield ok(f"{name} is there; whether you may read from it shows only with a payload that exists")
+        yield ok(f"{name} is there; whether you may read from it shows only with an object that exists")
     else:
-        yield fail(
-            f"{name}: {answer.code}: {answer.text}", "set MINUTEHAND_BUCKET and AWS_REGION to those of the stack"
-        )
+        yield fail(f"{name}: {answer.code}: {answer.text}", f"{remedy}, and AWS_REGION to its region")
 
 
 def grant(answer: ProbeAnswer) -> str:

@@ -166,6 +166,12 @@ def test_the_bucket(used: Settings, bucket: str | None, verdict: Severity, what:
     assert "BucketName" in str(finding.remedy)
 
 
+def test_the_archives_own_bucket(used: Settings) -> None:
+    finding = the(seen(replace(used, archive_bucket="no-such-bucket")), "bucket", FAIL)
+    assert "is not there" in finding.what
+    assert "MINUTEHAND_ARCHIVE_BUCKET" in str(finding.remedy)
+
+
 @pytest.mark.parametrize(
     ("endpoint", "check", "what"),
     [("http://127.0.0.1:1", "access", "no answer"), ("127.0.0.1:4566", "configuration", "is no URL")],
